@@ -1,0 +1,92 @@
+/* model.h: a model as the worker sees it: pooled rows in, loss and gradients out. Pure compute: no thread, clock or socket.
+ *
+ * The sparse table's row is w (1 float, when the model has a first-order part) followed by v (dim floats, when it has vectors): lr: w;
+ * fm, deepfm, wide_deep: w and v; probe: one float. `model_schema` says so to the coordinator and to everyone.
+ *
+ * Dense parameters are tensors, cut into blocks of BLOCK_FLOATS; a block is a row of a dense table, key = key_make(tensor number, block
+ * number). Two dense tables: "dense" (dense_optimizer) and "dense_stats" (running statistics of batch norm: SGD, lr 1, fixed: the
+ * gradient pushed is running - new running). Flat arrays hold all blocks of a table in order of (tensor, block), the last block of a tensor zero-padded.
+ *
+ * Determinism: a step is a function of (model, input, parameters, seed, lane, batch): one thread, fixed reduction order. */
+#ifndef DENSE_MODEL_H
+#define DENSE_MODEL_H
+
+#include "proto/base/err.h"
+#include "proto/base/job.h"
+#include "proto/base/schema.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BLOCK_FLOATS 512u
+#define MODEL_SPARSE_TABLE 0u /* table numbers of a job: the sparse table, dense, dense_stats */
+#define MODEL_DENSE_TABLE 1u
+#define MODEL_STATS_TABLE 2u
+#define MODEL_TABLES_MAX 3u
+
+struct backend; /* dense/backend.h: the vtable of matrix products and element-wise kernels, loaded with dlopen */
+
+/* Loads libshoal_cpu.so (BLAS) or, where a driver is there, the CUDA module; looks beside the program, then in ../lib/shoal, then in
+ * SHOAL_MODULE_DIR. backend_name "cpu"; backend_kernel: BLAS kernel type, "SkylakeX". */
+int backend_load(enum backend_kind kind, struct backend **out, struct err *e);
+void backend_unload(struct backend *b);
+const char *backend_name(const struct backend *b);
+const char *backend_kernel(const struct backend *b);
+
+/* What a model needs to know of the input, the same on every worker of a job. */
+struct model_shape {
+    uint32_t fields;                      /* sparse fields of an example */
+    uint32_t numerics;                    /* numeric inputs of an example */
+    uint8_t pooling[LIMIT_FIELDS];        /* enum pooling, of each field */
+};
+
+/* One batch. All arrays are the caller's. */
+struct model_input {
+    uint32_t examples;
+    const float *label;     /* (examples): 0 or 1 */
+    const float *numeric;   /* (examples, numerics) */
+    const uint32_t *index;  /* (values): row number of each value, example by example, field by field */
+    const uint32_t *offset; /* (examples * fields + 1) into index; NULL: exactly one value for each field */
+    uint32_t row_count;     /* unique keys */
+    const float *rows;      /* (row_count, row width): pulled */
+    const float *dense;     /* flat, model_dense_floats: pulled */
+    const float *stats;     /* flat, model_stats_floats: pulled */
+};
+
+struct model_output {
+    double loss_sum;       /* logloss summed over the examples (L2 not in it) */
+    float *row_gradients;  /* (row_count, row width): merged; gradient of the mean loss of the batch, plus l2 * weight */
+    float *dense_gradients; /* flat, model_dense_floats */
+    float *stats_gradients; /* flat, model_stats_floats */
+    float *scores;         /* (examples): probabilities */
+};
+
+struct model; /* shape and settings: read-only, shared by lanes */
+struct model_run; /* scratch of one thread of compute: owned by one lane at a time */
+
+/* Schemas of a job's tables (numbers, widths, initial values, optimizers; tablet_first filled in order); *count of them (1 without dense
+ * parameters, 2 without batch norm, else 3). shape.numerics and .fields decide the dense tensors. A function of its arguments alone. */
+int model_schemas(const struct job *job, const struct model_shape *shape, struct table_schema out[MODEL_TABLES_MAX], uint32_t *count,
+                  struct err *e);
+
+int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend, struct model **out, struct err *e);
+void model_free(struct model *m);
+uint32_t model_row_width(const struct model *m);
+size_t model_dense_floats(const struct model *m); /* multiple of BLOCK_FLOATS; 0 without */
+size_t model_stats_floats(const struct model *m);
+
+/* Keys of a dense table's blocks, sorted by key_mix (as they are pulled and pushed), and where each lies: flat block number. (count =
+ * floats / BLOCK_FLOATS.) The arrays live as long as the model. table: MODEL_DENSE_TABLE or MODEL_STATS_TABLE. */
+void model_blocks(const struct model *m, uint32_t table, const uint64_t **keys, const uint32_t **block, size_t *count);
+
+/* A run's scratch for up to max_examples. */
+int model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out, struct err *e);
+void model_run_free(struct model_run *r);
+/* Forward and backward. seed, lane, batch choose the dropout mask. SHOAL_E_NOT_FINITE when the loss is not finite. */
+int model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed, uint32_t lane, uint64_t batch,
+                struct model_output *out);
+/* Forward with running statistics and without dropout: scores and loss_sum only. */
+int model_predict(const struct model *m, struct model_run *r, const struct model_input *in, struct model_output *out);
+
+#endif

@@ -1,0 +1,65 @@
+/* table.h: one table's rows on one shard: tablets, each a small hash table of fingerprints and row numbers over slab pages.
+ *
+ * Row layout (all little-endian, 8-byte aligned, stride table_row_bytes): key u64 | weights f32 (width) | state f32
+ * (schema_state_floats). Pulls never write. A push creates absent rows from their initial value, a function of (seed, key).
+ * Thread: the shard's; nothing here locks. Memory: pages come from the shard's arena (2 MiB aligned chunks, MADV_HUGEPAGE).
+ *
+ * Undo (bsp): a worker that died between its pushes to two shards has its batch computed again from the rows before that clock. So
+ * under bsp a tablet keeps, for its last clock, the weights its rows had before it; table_pull_before reads through them. The
+ * undo is part of the tablet: it is in the image, and replay rebuilds it. */
+#ifndef EMBEDDING_TABLE_H
+#define EMBEDDING_TABLE_H
+
+#include "proto/base/err.h"
+#include "proto/base/schema.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena; /* embedding/slab.h: chunks of one shard, shared by its tables */
+struct table;
+
+int arena_new(struct arena **out);
+void arena_free(struct arena *a);
+uint64_t arena_bytes(const struct arena *a); /* taken from the system */
+
+int table_new(const struct table_schema *schema, struct arena *arena, struct table **out, struct err *e);
+void table_free(struct table *t);
+const struct table_schema *table_schema_of(const struct table *t);
+uint64_t table_rows(const struct table *t);
+uint64_t table_row_bytes(const struct table *t); /* stride of a row */
+
+/* keys (count), sorted by key_mix (any order is right, sorted is fast); rows out (count, width), absent keys their initial value. */
+void table_pull(const struct table *t, const uint64_t *keys, size_t count, float *rows);
+/* The same, as the rows were before clock `clock` was applied (see Undo). */
+void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock, float *rows);
+
+struct push_args {
+    float lr_scale;
+    uint64_t undo_clock;     /* bsp: keep undo for this clock (a larger one than the tablet's drops the old undo); 0: none */
+    const uint8_t *take;     /* NULL: every tablet takes it; else take[tablet] (2^tablet_bits) says which */
+};
+/* Applies gradients (count, width) to rows of keys (count), in order. Deterministic: a function of rows, schema and arguments, bit
+ * for bit, at every vector width. The caller has checked them (table_gradients_ok). 0, or SHOAL_E_NOMEM with the table as far as it got
+ * (the shard then dies: recovery repeats it). */
+int table_push(struct table *t, const uint64_t *keys, const float *gradients, size_t count, const struct push_args *args);
+/* Whether all `count` floats are finite and within LIMIT_GRADIENT. */
+bool table_gradients_ok(const float *gradients, size_t count);
+
+/* One row, or NULL: key, weights and state as laid out above; valid until the next push. */
+const void *table_row(const struct table *t, uint64_t key);
+/* XXH3 over one tablet's rows sorted by key (undo not counted); 0 for an empty one. SHOAL_E_NOMEM is possible. */
+int table_digest(const struct table *t, uint32_t tablet, uint64_t *out);
+
+/* Image: a tablet as one value: header (magic, version, schema digest, row count, undo count), rows, undo, XXH3 of all that. */
+size_t table_image_bytes(const struct table *t, uint32_t tablet);
+void table_image_write(const struct table *t, uint32_t tablet, void *out); /* table_image_bytes long; a plain copy, under 1 ms for 4 MiB */
+/* Replaces the tablet's content. Checks every length and the checksum before it believes: CORRUPT, CHECKSUM or SCHEMA with the reason. */
+int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes, struct err *e);
+void table_clear(struct table *t, uint32_t tablet);
+uint64_t table_tablet_rows(const struct table *t, uint32_t tablet);
+/* Calls visit for each row of a tablet, in no order; for inspection tools. */
+void table_visit(const struct table *t, uint32_t tablet, void (*visit)(void *context, const void *row), void *context);
+
+#endif

@@ -1,0 +1,95 @@
+/* env.h: the one door between a core (shard, coordinator, worker) and the world: time, timers, messages, random
+ * numbers and work on other threads. proto/net fills it twice: net.h with libuv and ZeroMQ, sim.h with a virtual
+ * clock and an in-memory network. A core never reads a clock, opens a socket or starts a thread by itself.
+ *
+ * Thread: a core runs on one thread, its loop; every function here is called on it, every callback arrives on it.
+ * Only env_work.run runs elsewhere (in the simulator: inline, later in virtual time). */
+#ifndef PROTO_BASE_ENV_H
+#define PROTO_BASE_ENV_H
+
+#include "proto/base/msg.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef uint64_t peer_t; /* names a connection, in or out, for its life; 0 is none */
+
+struct env;
+
+struct env_timer {
+    void (*fire)(struct env_timer *t); /* set by the owner before env_timer_start; one shot */
+    uint64_t due_ns;                   /* set by env; 0 when not running */
+    void *impl;                        /* of the env */
+};
+
+struct env_work {
+    void (*run)(struct env_work *w);  /* on another thread: touches only what the owner left to it */
+    void (*done)(struct env_work *w); /* on the loop, once, after run */
+    void *impl;                       /* of the env */
+};
+
+/* What a core answers to. on_message owns m. on_drained follows a batch of on_message calls (at least one, at most
+ * a budget): a shard commits its journal there, once, and then replies. on_peer_gone is advice only: a dead peer may
+ * stay silent, and a peer_t is never used again. All three with the pointer given to the env as `core`. */
+struct env_handler {
+    void (*on_message)(void *core, peer_t from, struct msg *m);
+    void (*on_drained)(void *core);
+    void (*on_peer_gone)(void *core, peer_t peer); /* may be NULL */
+};
+
+struct env_ops {
+    uint64_t (*now_ns)(struct env *env);
+    uint64_t (*random)(struct env *env);
+    void (*timer_start)(struct env *env, struct env_timer *t, uint64_t delay_ns); /* restarts a running one */
+    void (*timer_stop)(struct env *env, struct env_timer *t);
+    int (*connect)(struct env *env, const char *endpoint, peer_t *out); /* keeps reconnecting by itself */
+    void (*disconnect)(struct env *env, peer_t peer);
+    int (*send)(struct env *env, peer_t to, struct msg *m);
+    void (*work)(struct env *env, struct env_work *w);
+    void (*stop)(struct env *env); /* the loop returns after the callbacks at hand; queued messages are sent first, 1 s at most */
+};
+
+struct env {
+    const struct env_ops *ops; /* borrowed */
+};
+
+static inline uint64_t env_now_ns(struct env *e)
+{
+    return e->ops->now_ns(e);
+}
+static inline uint64_t env_random(struct env *e)
+{
+    return e->ops->random(e);
+}
+static inline void env_timer_start(struct env *e, struct env_timer *t, uint64_t delay_ns)
+{
+    e->ops->timer_start(e, t, delay_ns);
+}
+static inline void env_timer_stop(struct env *e, struct env_timer *t)
+{
+    e->ops->timer_stop(e, t);
+}
+static inline int env_connect(struct env *e, const char *endpoint, peer_t *out)
+{
+    return e->ops->connect(e, endpoint, out);
+}
+static inline void env_disconnect(struct env *e, peer_t peer)
+{
+    e->ops->disconnect(e, peer);
+}
+/* Takes m in any case. 0, or SHOAL_E_BUSY (that peer's bounded queue is full) or SHOAL_E_UNAVAILABLE (no such peer):
+ * then m is dropped, and whoever needs the answer sends again when its timer says so. */
+static inline int env_send(struct env *e, peer_t to, struct msg *m)
+{
+    return e->ops->send(e, to, m);
+}
+static inline void env_work_start(struct env *e, struct env_work *w)
+{
+    e->ops->work(e, w);
+}
+static inline void env_stop(struct env *e)
+{
+    e->ops->stop(e);
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* net.h: the real filling of env.h: one libuv loop, one ZeroMQ ROUTER to listen, one DEALER for each connection out. The one
+ * door to zmq.h and uv.h.
+ *
+ * ZMQ_FD is edge-triggered: the prepare step reads ZMQ_EVENTS and starts an idle handle if there is input, the check step drains up to a
+ * budget. Every peer has a bounded queue (LIMIT_PEER_QUEUE messages, LIMIT_PEER_BYTES) because a ROUTER with ZMQ_ROUTER_MANDATORY answers EAGAIN on a full
+ * one, on the identity frame only. MAXMSGSIZE = LIMIT_FRAME_BYTES, RCVHWM 16, more than LIMIT_FRAMES frames are read and dropped.
+ * A ROUTER peer is known by its routing id; at most LIMIT_PEERS of them, the longest silent one makes room. */
+#ifndef PROTO_NET_NET_H
+#define PROTO_NET_NET_H
+
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct net;
+
+struct net_options {
+    uint32_t io_threads;      /* ZeroMQ; 0: 1. Shared by all nets of the process: the first net decides */
+    uint32_t drain_budget;    /* messages between two on_drained; 0: 64 */
+    double drop_sends;        /* share of sent messages lost on purpose (tests); 0 */
+    bool insecure_plaintext;  /* allow an address that is not loopback */
+};
+
+int net_new(const struct net_options *options, struct net **out, struct err *e);
+void net_free(struct net *n);
+struct env *net_env(struct net *n);
+/* "tcp://127.0.0.1:7070" (port 0 or *: any) or "ipc://..."; the endpoint really bound goes to bound (256). UNAVAILABLE with a sentence when the port is in
+ * use; DENIED for a non-loopback address without insecure_plaintext. */
+int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e);
+void net_set_handler(struct net *n, const struct env_handler *handler, void *core);
+/* Runs the loop until env_stop (from a callback) or net_interrupt (any thread, signal-safe). */
+void net_run(struct net *n);
+void net_interrupt(struct net *n);
+/* Calls on_signal(context, signo) on the loop for SIGTERM and SIGINT. */
+int net_signals(struct net *n, void (*on_signal)(void *context, int signo), void *context);
+
+#endif

@@ -1,0 +1,41 @@
+/* sim.h: the simulated filling of env.h: many nodes in one process, a virtual clock, an in-memory network, all from one seed. Same seed, same
+ * run, event for event. A node is an env with a handler and addresses ("sim://name"); the network drops, duplicates, delays
+ * and reorders; a node can be killed (its timers, work and messages go; peers see silence) and a new one may listen at its address. */
+#ifndef PROTO_NET_SIM_H
+#define PROTO_NET_SIM_H
+
+#include "proto/base/env.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sim;
+struct sim_node;
+
+struct sim_options {
+    uint64_t seed;
+    double drop, duplicate;          /* shares of messages */
+    uint64_t delay_min_ns, delay_max_ns; /* of a message: uniform; reordering follows from it when reorder is set */
+    bool reorder;                    /* else messages of a connection stay in order */
+    uint64_t work_min_ns, work_max_ns;   /* virtual time that env_work takes; run is called when it ends */
+};
+
+struct sim *sim_new(const struct sim_options *options);
+void sim_free(struct sim *s);
+struct sim_node *sim_node_new(struct sim *s, const char *name, const struct env_handler *handler, void *core);
+void sim_node_set_handler(struct sim_node *n, const struct env_handler *handler, void *core);
+struct env *sim_node_env(struct sim_node *n);
+void sim_listen(struct sim_node *n, const char *endpoint); /* "sim://server-0" */
+void sim_kill(struct sim_node *n);                         /* the core's memory stays the caller's to free; the node is gone */
+void sim_pause(struct sim_node *n, uint64_t until_ns);     /* frozen: events queue up */
+bool sim_stopped(const struct sim_node *n);                /* it called env_stop */
+
+/* Runs one event; false when none is left. */
+bool sim_step(struct sim *s);
+/* Runs until `until_ns` of virtual time, or stop() answers true. Returns whether it did. */
+bool sim_run(struct sim *s, uint64_t until_ns, bool (*stop)(void *context), void *context);
+uint64_t sim_now_ns(const struct sim *s);
+uint64_t sim_trace(const struct sim *s); /* hash of all events so far: equal for equal seeds */
+void sim_faults(struct sim *s, double drop, double duplicate); /* from now on */
+
+#endif

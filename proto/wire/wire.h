@@ -1,0 +1,271 @@
+/* wire.h: the messages. Everybody outside proto/wire sees these plain structs; protobuf-c stops in wire.c.
+ *
+ * A message is a header (proto2, at most 64 KiB) and exactly the number of raw little-endian frames that its type
+ * has: WIRE_MAP says how many. A request carries an `id` of the sender's choice; the reply has the same id, the type
+ * of the request with `reply` set, and a status (0 or SHOAL_E_*). A reply with a status other than 0 has no frames
+ * and its text is in `error`, except where WIRE_MAP's fields say what else it carries.
+ *
+ * Fields: every message struct is made from one list, so that struct, encoder, decoder and tests never part.
+ * U32, U64, I32, F32, F64, B(ool), STR (name, capacity with NUL), all required on the wire. */
+#ifndef PROTO_WIRE_WIRE_H
+#define PROTO_WIRE_WIRE_H
+
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+#include "proto/base/msg.h"
+#include "proto/base/schema.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WIRE_VERSION 1u
+
+/* Batches are numbered from 1 in each lane; mark 0 means none yet. */
+#define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
+
+/* ---- data plane: worker -> shard ------------------------------------------------------------------------- */
+
+/* First message on a connection to any port. Reply: version and name of who answers. */
+#define WIRE_HELLO(U32, U64, I32, F32, F64, B, STR) U32(version) STR(role, 16) STR(name, LIMIT_NAME)
+#define WIRE_HELLO_REPLY(U32, U64, I32, F32, F64, B, STR) U32(version) STR(name, LIMIT_NAME) U64(map_epoch)
+
+/* Rows of keys. frame 1: keys, u64 (key_count), sorted by key_mix. A pull with lane == UINT32_MAX belongs to no lane (eval, CLI) and
+ * never waits. Else it waits until every live lane of the run has reached clock(batch) - bound - 1.
+ * Reply frame 1: rows, f32 (key_count, width); absent keys give their initial value and stay absent.
+ * reply: clock: this pull's clock here; low: the lowest clock of the live lanes when answered (staleness = clock - 1 - low);
+ * waited_ns: how long the shard held it. */
+#define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
+    U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch)
+#define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns)
+
+/* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of the table; for these the
+ * batches in (from, to) had no keys. frame 1: keys, u64 (key_count), unique, sorted by key_mix; frame 2: gradients, f32
+ * (key_count, width). Zero keys = a tick. A reply says how many tablets took it and skipped it, and the lowest mark of the
+ * covered tablets; status GAP: nothing was done, send on from `mark` + 1; FENCED, OLD_RUN, NOT_LEADER, NOT_FINITE, NO_SPACE likewise.
+ * `mark` is filled in for GAP too. lr_scale multiplies the table's learning rate for this push. */
+#define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR)                                                     \
+    U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) U32(tablet_count) \
+    F32(lr_scale) U32(key_count) U64(map_epoch)
+#define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) U32(applied) U32(skipped) U64(mark)
+
+/* ---- control plane: coordinator -> shard ----------------------------------------------------------------- */
+
+/* frame 1: field_init, (field_init_count). Creating it again with the same schema is fine. */
+#define WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)                                                  \
+    STR(name, LIMIT_NAME) U32(table) U32(dense) U32(width) U32(zero_first) U32(tablet_bits) U32(tablet_first) \
+    U64(seed) U32(init_kind) F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps)            \
+    F32(initial) F32(l1) F32(l2) F32(beta) U32(fixed_lr) U32(field_init_count)
+#define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
+
+/* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. Journalled. All marks start at 0. Again: no change. */
+#define WIRE_RUN_OPEN(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lanes) U32(mode)
+#define WIRE_RUN_OPEN_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
+#define WIRE_RUN_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
+#define WIRE_RUN_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
+
+/* Raises a lane's generation; live says whether the lane counts in the clock from now on. A lane that becomes live gets as
+ * offset the smallest clock of the live lanes less its mark (bsp: offset 0). Journalled before the reply. A generation below the
+ * lane's is FENCED; the same one again answers anew. Reply: the lane's lowest mark over all tablets that this shard leads. */
+#define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(generation) B(live)
+#define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark)
+
+/* frame 1: u16 shard of each global tablet number. Every shard keeps only the newest epoch. */
+#define WIRE_MAP_SET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count)
+#define WIRE_MAP_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
+
+/* The cut: HOLD queues pushes and notes sequence and marks; GO makes the shard's part of cut `cut` and lets pushes go on at
+ * once; its reply comes when the part is complete on disk. HOLD alone ends by itself after 10 s. RESTORE puts the shard's tables
+ * back to cut `cut` (journalled), opens run `run` with the marks of the cut and drops every other run. CUT_DROP deletes a cut. */
+#define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut)
+#define WIRE_HOLD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence)
+#define WIRE_GO(U32, U64, I32, F32, F64, B, STR) U64(cut)
+#define WIRE_GO_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence) U64(rows) U64(bytes)
+#define WIRE_RESTORE(U32, U64, I32, F32, F64, B, STR) U64(cut) U64(run)
+#define WIRE_RESTORE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
+#define WIRE_CUT_DROP(U32, U64, I32, F32, F64, B, STR) U64(cut)
+#define WIRE_CUT_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(cut)
+
+/* Reply frame 1: u64 digest of each tablet of the table that this shard leads, in order of tablet number from tablet_first;
+ * XXH3 over the tablet's rows (key, weights, state) sorted by key; an empty tablet gives 0. */
+#define WIRE_DIGEST(U32, U64, I32, F32, F64, B, STR) U32(table)
+#define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR) U32(tablet_first) U32(tablet_count) U64(rows)
+
+/* One row by key, as JSON text in reply frame 1; and the shard's own figures likewise. */
+#define WIRE_INSPECT(U32, U64, I32, F32, F64, B, STR) U32(table) U64(key)
+#define WIRE_INSPECT_REPLY(U32, U64, I32, F32, F64, B, STR) B(found)
+#define WIRE_SHARD_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
+#define WIRE_SHARD_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
+
+/* ---- shard -> coordinator -------------------------------------------------------------------------------- */
+
+/* A shard says where it listens, at start and again every lease_ms / 3; server is the name kept in its data_dir, so a server that comes back gets
+ * its shard numbers back. rss_bytes of the process; free figures for `shoal status`. */
+#define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR)                                                      \
+    STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) B(ready) U64(rows) U64(row_bytes) \
+    U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled) U64(keys_pushed) U64(skipped)
+#define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(shard) U64(map_epoch) U32(lease_ms)
+
+/* ---- worker -> coordinator ------------------------------------------------------------------------------- */
+
+/* Joins the job (or learns that there is none yet: AGAIN). kernel: BLAS kernel type, compared between workers under bsp.
+ * Reply frame 1: the job file as submitted (YAML text, --set applied); the worker number is never used again. */
+#define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME) U32(pid) STR(kernel, 64) STR(backend, 32) U32(lanes_max)
+#define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
+    U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch)
+
+/* The tables and the map, asked for by workers and the CLI. TABLE: reply frame 1 as in TABLE_CREATE. MAP: reply frame 1: u16 shard
+ * of each global tablet; frame 2: endpoints, one LF-ended line a shard number, empty while unknown. */
+#define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table)
+#define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR) WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)
+#define WIRE_MAP_GET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
+#define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count) U32(shards)
+
+/* Renews the worker's lease every lease_ms / 3; the worker's own figures travel along (sums since it joined). The reply tells how
+ * many lanes it holds; UNAVAILABLE in status: the worker is no longer known (its lease ran out): stop writing, join again.
+ * Reply frame 1: nothing; state: enum wire_job_state. */
+#define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR)                                                             \
+    U64(worker) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) U64(keys_pulled) U64(keys_pushed)          \
+    F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s)
+#define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) U32(lanes_held)
+
+/* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of a split and reports. All workers
+ * must find the same digest. split: enum wire_split. A failure to read travels as fail_status and text. */
+#define WIRE_INDEX_DONE(U32, U64, I32, F32, F64, B, STR) \
+    U64(worker) U32(split) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
+#define WIRE_INDEX_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
+/* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute slot, and with a lane when the lane's
+ * task is fully pushed (batch = its last acknowledged batch). Reply, kind: enum wire_next:
+ *   WAIT   ask again after retry_ms (or on the next beat)
+ *   INDEX  index `split`, then INDEX_DONE
+ *   TASK   train: lane, generation; batches first_batch .. first_batch + batch_count - 1 of the lane come from the rows at positions
+ *          [position, position + rows) of epoch's order (worker/order.h), `batch` of the job file each; of these, batches <= mark are done
+ *          everywhere (skip them). Batches beyond ceil(rows / batch) are empty (bsp pads lanes to equal length: they are ticks).
+ *   EVAL   a read-only task: positions [position, position + rows) of split in file order; then EVAL_DONE with `task`
+ *   LEAVE  the lane is no longer this worker's (fenced): drop it without a write
+ *   END    the job is over: exit 0 */
+#define WIRE_LANE_NEXT(U32, U64, I32, F32, F64, B, STR) U64(worker) U32(lane) U64(generation) U64(batch)
+#define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR)                                                  \
+    U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) U64(position)   \
+    U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale)
+
+/* One finished task of training: what the report needs. loss_sum over its examples. staleness: frame 1: u64 histogram, (64): pulls by
+ * clocks of staleness, the last cell all beyond. */
+#define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR)                                                              \
+    U64(worker) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) STR(bad_where, 256)
+#define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
+/* frame 1: scores f32 (examples); frame 2: labels f32 (examples), in file order. part/parts: a task may need several messages. */
+#define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR) U64(worker) U64(task) U32(examples) U64(bad_lines)
+#define WIRE_EVAL_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
+/* A worker leaves in good order, or says why it cannot go on (status and text end the job when fatal). */
+#define WIRE_WORKER_LEAVE(U32, U64, I32, F32, F64, B, STR) U64(worker) B(fatal) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
+#define WIRE_WORKER_LEAVE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
+/* ---- CLI -> coordinator ---------------------------------------------------------------------------------- */
+
+/* frame 1: job file (YAML text). workers: how many to wait for before lanes are dealt (0: none). Reply: the run. */
+#define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers)
+#define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
+/* Reply frame 1: JSON text: servers, workers, lanes, progress; and, once the job is over, the report. */
+#define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
+#define WIRE_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) I32(job_status)
+#define WIRE_REPORT(U32, U64, I32, F32, F64, B, STR) U64(run)
+#define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) I32(job_status) STR(job_text, ERR_TEXT_MAX)
+/* Ends the job (now: true) or the process. */
+#define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
+#define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
+/* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
+#define WIRE_MAP(X)        \
+    X(HELLO, 1, 0, 0)        \
+    X(PULL, 2, 1, 1)         \
+    X(PUSH, 3, 2, 0)         \
+    X(TABLE_CREATE, 4, 1, 0) \
+    X(RUN_OPEN, 5, 0, 0)     \
+    X(RUN_DROP, 6, 0, 0)     \
+    X(FENCE, 7, 0, 0)        \
+    X(MAP_SET, 8, 1, 0)      \
+    X(HOLD, 9, 0, 0)         \
+    X(GO, 10, 0, 0)          \
+    X(RESTORE, 11, 0, 0)     \
+    X(CUT_DROP, 12, 0, 0)    \
+    X(DIGEST, 13, 0, 1)      \
+    X(INSPECT, 14, 0, 1)     \
+    X(SHARD_STATUS, 15, 0, 1) \
+    X(SHARD_BEAT, 16, 0, 0)  \
+    X(WORKER_JOIN, 17, 0, 1) \
+    X(TABLE_GET, 18, 0, 1)   \
+    X(MAP_GET, 19, 0, 2)     \
+    X(WORKER_BEAT, 20, 0, 0) \
+    X(INDEX_DONE, 21, 0, 0)  \
+    X(LANE_NEXT, 22, 0, 0)   \
+    X(TASK_DONE, 23, 1, 0)   \
+    X(EVAL_DONE, 24, 2, 0)   \
+    X(WORKER_LEAVE, 25, 0, 0) \
+    X(SUBMIT, 26, 1, 0)      \
+    X(STATUS, 27, 0, 1)      \
+    X(REPORT, 28, 0, 1)      \
+    X(STOP, 29, 0, 0)
+
+enum wire_type {
+    WIRE_TYPE_NONE = 0,
+#define X(name, number, request_frames, reply_frames) WIRE_TYPE_##name = (number),
+    WIRE_MAP(X)
+#undef X
+};
+
+enum wire_mode { WIRE_ASYNC = 0, WIRE_SSP = 1, WIRE_BSP = 2 };
+enum wire_split { WIRE_TRAIN = 0, WIRE_VALID = 1, WIRE_TEST = 2 };
+enum wire_next { WIRE_NEXT_WAIT = 0, WIRE_NEXT_INDEX, WIRE_NEXT_TASK, WIRE_NEXT_EVAL, WIRE_NEXT_LEAVE, WIRE_NEXT_END };
+enum wire_job_state { WIRE_JOB_NONE = 0, WIRE_JOB_WAITING, WIRE_JOB_INDEX, WIRE_JOB_TRAIN, WIRE_JOB_EVAL, WIRE_JOB_DONE, WIRE_JOB_FAILED };
+
+/* struct wire_hello { uint32_t version; char role[16]; ... }; struct wire_hello_reply; and so on for every type. */
+#define WIRE_F_U32(n) uint32_t n;
+#define WIRE_F_U64(n) uint64_t n;
+#define WIRE_F_I32(n) int32_t n;
+#define WIRE_F_F32(n) float n;
+#define WIRE_F_F64(n) double n;
+#define WIRE_F_B(n) bool n;
+#define WIRE_F_STR(n, capacity) char n[capacity];
+#define WIRE_STRUCT(LIST) \
+    { LIST(WIRE_F_U32, WIRE_F_U64, WIRE_F_I32, WIRE_F_F32, WIRE_F_F64, WIRE_F_B, WIRE_F_STR) }
+#define X(name, number, request_frames, reply_frames)               \
+    struct wire_##name WIRE_STRUCT(WIRE_##name);                 \
+    struct wire_##name##_reply WIRE_STRUCT(WIRE_##name##_REPLY);
+WIRE_MAP(X)
+#undef X
+
+/* A decoded header. */
+struct wire {
+    enum wire_type type;
+    bool reply;
+    uint64_t id;
+    int status;                /* replies only */
+    char error[ERR_TEXT_MAX];  /* replies with a status: one sentence */
+    union {
+#define X(name, number, request_frames, reply_frames) \
+    struct wire_##name name;                          \
+    struct wire_##name##_reply name##_reply;
+        WIRE_MAP(X)
+#undef X
+    } u;
+};
+
+/* Decodes frame 0 of m and checks the frame count, sizes against limits, and every count against the bytes of its frame (keys
+ * 8 bytes each, rows and gradients a multiple of 4 per key, and so on). Never allocates more than LIMIT_UNPACK_BYTES. 0 or MALFORMED, TOO_BIG, VERSION. */
+int wire_decode(const struct msg *m, struct wire *out, struct err *e);
+/* A new message whose frame 0 is the packed header; raw frames are added by the caller with msg_add. NULL when out of memory. */
+struct msg *wire_encode(const struct wire *w);
+/* A reply to request: same id and type; the caller fills u.NAME_reply, then encodes. */
+void wire_reply_to(const struct wire *request, int status, struct wire *out);
+/* A refusal in one go: status and sentence. */
+struct msg *wire_refusal(const struct wire *request, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+const char *wire_type_name(enum wire_type t); /* "PULL" */
+
+/* struct table_schema <-> TABLE_CREATE (field_init goes in and out of the raw frame). */
+void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out);
+int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_init, struct table_schema *out, struct err *e);
+
+#endif
