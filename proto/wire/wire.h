@@ -113,6 +113,13 @@
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch)
 
+/* A worker that joined and learnt of no tables (`tables` 0 in the reply) declares all of the job's after INDEX: only the model knows them. The
+ * first declaration stands; another one must be equal bit for bit, else SCHEMA. declared_total: how many tables the job has. frame 1 as in
+ * TABLE_CREATE. */
+#define WIRE_TABLE_DECLARE(U32, U64, I32, F32, F64, B, STR) \
+    WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR) U32(declared_total)
+#define WIRE_TABLE_DECLARE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
 /* The tables and the map, asked for by workers and the CLI. TABLE: reply frame 1 as in TABLE_CREATE. MAP: reply frame 1: u16 shard
  * of each global tablet; frame 2: endpoints, one LF-ended line a shard number, empty while unknown. */
 #define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table)
@@ -143,11 +150,14 @@
  *          everywhere (skip them). Batches beyond ceil(rows / batch) are empty (bsp pads lanes to equal length: they are ticks).
  *   EVAL   a read-only task: positions [position, position + rows) of split in file order; then EVAL_DONE with `task`
  *   LEAVE  the lane is no longer this worker's (fenced): drop it without a write
- *   END    the job is over: exit 0 */
+ *   END    the job is over: send a last beat and WORKER_LEAVE, exit 0
+ * run: the run whose rows TASK and EVAL mean; a restore opens a new one, so the worker goes by the newest answer. In a request without a
+ * lane `batch` is the number of lanes that this worker knows it holds: a grant whose answer was lost is then answered again. A worker that is told
+ * of a lane that it runs already does nothing. */
 #define WIRE_LANE_NEXT(U32, U64, I32, F32, F64, B, STR) U64(worker) U32(lane) U64(generation) U64(batch)
 #define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR)                                                  \
     U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) U64(position)   \
-    U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale)
+    U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
 
 /* One finished task of training: what the report needs. loss_sum over its examples. staleness: frame 1: u64 histogram, (64): pulls by
  * clocks of staleness, the last cell all beyond. */
@@ -207,7 +217,8 @@
     X(SUBMIT, 26, 1, 0)      \
     X(STATUS, 27, 0, 1)      \
     X(REPORT, 28, 0, 1)      \
-    X(STOP, 29, 0, 0)
+    X(STOP, 29, 0, 0)         \
+    X(TABLE_DECLARE, 30, 1, 0)
 
 enum wire_type {
     WIRE_TYPE_NONE = 0,

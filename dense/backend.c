@@ -1,0 +1,143 @@
+/* backend.c: finding and loading the module. */
+#include "dense/backend.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct backend {
+    const struct backend_ops *ops; /* in the module */
+    void *handle;                  /* owned: dlopen's */
+};
+
+const char *backend_core_type(void)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
+        return "SkylakeX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return "Haswell";
+#endif
+    return NULL;
+}
+
+/* The folder of the running program; "." when the system does not tell. */
+static void program_folder(char out[LIMIT_PATH])
+{
+    char path[LIMIT_PATH];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    snprintf(out, LIMIT_PATH, "%s", n > 0 ? dirname(path) : ".");
+}
+
+/* Tries the places in their order; NULL when the file is in none of them. A file that is there and does not load ends the search:
+ * the next place would only hide the fault. */
+static void *module_open(const char *file, struct err *e)
+{
+    char folder[LIMIT_PATH], path[3][2 * LIMIT_PATH];
+    const char *extra = getenv("SHOAL_MODULE_DIR");
+    int count = extra && *extra ? 3 : 2;
+
+    program_folder(folder);
+    snprintf(path[0], sizeof path[0], "%s/%s", folder, file);
+    snprintf(path[1], sizeof path[1], "%s/../lib/shoal/%s", folder, file);
+    if (count == 3)
+        snprintf(path[2], sizeof path[2], "%s/%s", extra, file);
+    for (int i = 0; i < count; i++) {
+        if (access(path[i], F_OK) != 0)
+            continue;
+        void *handle = dlopen(path[i], RTLD_NOW | RTLD_LOCAL);
+        if (!handle)
+            err_set(e, SHOAL_E_UNAVAILABLE, "module %s does not load: %s", path[i], dlerror());
+        return handle;
+    }
+    err_set(e, SHOAL_E_UNAVAILABLE, "module %s is neither in %s nor in %s/../lib/shoal; set SHOAL_MODULE_DIR to its folder", file, folder,
+            folder);
+    return NULL;
+}
+
+static int module_load(const char *file, struct backend **out, struct err *e)
+{
+    typedef const struct backend_ops *(*entry_function)(void);
+    void *handle = module_open(file, e);
+    if (!handle)
+        return SHOAL_E_UNAVAILABLE;
+
+    entry_function entry;
+    void *symbol = dlsym(handle, BACKEND_SYMBOL);
+    memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from void * to a function */
+    const struct backend_ops *ops = symbol ? entry() : NULL;
+    struct backend *b = ops && ops->abi == BACKEND_ABI ? malloc(sizeof *b) : NULL;
+    if (!b) {
+        int code = ops && ops->abi == BACKEND_ABI ? SHOAL_E_NOMEM : SHOAL_E_VERSION;
+        dlclose(handle);
+        return err_set(e, code, "module %s: %s", file,
+                       code == SHOAL_E_NOMEM ? "out of memory" : "is not of this version of shoal; install both together");
+    }
+    *b = (struct backend){.ops = ops, .handle = handle};
+    *out = b;
+    return 0;
+}
+
+/* Loading cuBLAS costs 100 ms, so the driver is looked for first. */
+static bool driver_present(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver)
+        dlclose(driver);
+    return driver != NULL;
+}
+
+static int load_cpu(struct backend **out, struct err *e)
+{
+    /* OpenBLAS takes slow generic kernels on a processor that it does not know by model number, whatever it can do. */
+    const char *type = backend_core_type();
+    if (type)
+        setenv("OPENBLAS_CORETYPE", type, 0);
+    return module_load("libshoal_cpu.so", out, e);
+}
+
+int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
+{
+    *out = NULL;
+    if (kind == BACKEND_CPU)
+        return load_cpu(out, e);
+    if (!driver_present()) {
+        if (kind == BACKEND_CUDA)
+            return err_set(e, SHOAL_E_UNAVAILABLE,
+                           "train.backend is cuda, but the NVIDIA driver (libcuda.so.1) is not on this machine; install it "
+                           "or set train.backend to cpu or auto");
+        return load_cpu(out, e);
+    }
+    int code = module_load("libshoal_cuda.so", out, e);
+    if (code != 0 && kind == BACKEND_CUDA)
+        return err_wrap(e, code, "train.backend is cuda");
+    return code == 0 ? 0 : load_cpu(out, e);
+}
+
+void backend_unload(struct backend *b)
+{
+    if (!b)
+        return;
+    dlclose(b->handle);
+    free(b);
+}
+
+const char *backend_name(const struct backend *b)
+{
+    return b->ops->name;
+}
+
+const char *backend_kernel(const struct backend *b)
+{
+    return b->ops->kernel();
+}
+
+const struct backend_ops *backend_ops_of(const struct backend *b)
+{
+    return b->ops;
+}

@@ -1,0 +1,113 @@
+/* body_act.h: bias, activation and dropout in one pass over the activations; and the way back with the bias gradient. */
+#ifndef DENSE_CPU_BODY_ACT_H
+#define DENSE_CPU_BODY_ACT_H
+
+#include "dense/backend.h"
+#include "dense/cpu/vector.h"
+
+static const vu lane_numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/* All ones where values first_value .. first_value + 15 are kept. The mixing is lowbias32 (C. Wellons) with the second half of the
+ * key between its rounds, so that the masks of two keys are unrelated and not one another's shift. */
+KERNEL_INLINE vi dropout_kept(const struct dropout_mask *mask, uint32_t first_value)
+{
+    vu x = (lane_numbers + first_value) + mask->key[0];
+    x ^= x >> 16;
+    x *= 0x21f0aaadu;
+    x += mask->key[1];
+    x ^= x >> 15;
+    x *= 0xd35a2d97u;
+    x ^= x >> 15;
+    return (vi)(x >> 8) >= (vi)(vu){0} + (int32_t)mask->threshold;
+}
+
+KERNEL_INLINE vf act_value(enum activation act, vf x)
+{
+    const vf zero = {0};
+    if (act == ACT_RELU)
+        return vector_choose(x < zero, zero, x); /* not a number passes: the loss must show it */
+    if (act == ACT_TANH)
+        return 1.0f - 2.0f / (vector_exp(x * 2.0f) + 1.0f);
+    return 1.0f / (1.0f + vector_exp(-x));
+}
+
+/* From the value itself. */
+KERNEL_INLINE vf act_slope(enum activation act, vf a)
+{
+    const vf zero = {0};
+    if (act == ACT_RELU)
+        return vector_choose(a > zero, vector_all(1.0f), zero);
+    if (act == ACT_TANH)
+        return 1.0f - a * a;
+    return a * (1.0f - a);
+}
+
+KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct dropout_mask *mask, uint32_t first, uint32_t count,
+                                    uint32_t width, const float *bias, float *y)
+{
+    for (uint32_t i = 0; i < count; i++, y += width)
+        for (uint32_t j = 0; j < width; j += VECTOR) {
+            uint32_t n = vector_left(width, j);
+            vf v = vector_load_n(y + j, n);
+            if (bias)
+                v += vector_load_n(bias + j, n);
+            v = act_value(act, v);
+            if (drop)
+                v = (vf)((vi)(v * mask->scale) & dropout_kept(mask, (first + i) * width + j));
+            vector_store_n(y + j, v, n);
+        }
+}
+
+KERNEL_INLINE void act_backward_rows(enum activation act, bool drop, const struct dropout_mask *mask, uint32_t first, uint32_t count,
+                                     uint32_t width, const float *y, float *dy, float *bias_gradient)
+{
+    float unscale = drop ? 1.0f / mask->scale : 1.0f;
+    for (uint32_t i = 0; i < count; i++, y += width, dy += width)
+        for (uint32_t j = 0; j < width; j += VECTOR) {
+            uint32_t n = vector_left(width, j);
+            vf d = vector_load_n(dy + j, n), value = vector_load_n(y + j, n);
+            if (act == ACT_RELU) { /* a dropped value is 0, and so is its slope: no need for the mask */
+                vf scaled = drop ? d * mask->scale : d;
+                d = vector_choose(value > (vf){0}, scaled, (vf){0});
+            } else if (drop) {
+                d = d * mask->scale * act_slope(act, value * unscale);
+                d = (vf)((vi)d & dropout_kept(mask, (first + i) * width + j));
+            } else {
+                d = d * act_slope(act, value);
+            }
+            vector_store_n(dy + j, d, n);
+            if (bias_gradient)
+                vector_store_n(bias_gradient + j, vector_load_n(bias_gradient + j, n) + d, n);
+        }
+}
+
+/* The switches stand outside of the loops: each case is a loop of its own. */
+static void body_act_forward(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count, uint32_t width,
+                             const float *bias, float *y)
+{
+    bool drop = mask->threshold > 0;
+    if (act == ACT_RELU && !drop)
+        act_forward_rows(ACT_RELU, false, mask, first, count, width, bias, y);
+    else if (act == ACT_RELU)
+        act_forward_rows(ACT_RELU, true, mask, first, count, width, bias, y);
+    else if (act == ACT_TANH)
+        act_forward_rows(ACT_TANH, drop, mask, first, count, width, bias, y);
+    else
+        act_forward_rows(ACT_SIGMOID, drop, mask, first, count, width, bias, y);
+}
+
+static void body_act_backward(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count, uint32_t width,
+                              const float *y, float *dy, float *bias_gradient)
+{
+    bool drop = mask->threshold > 0;
+    if (act == ACT_RELU && !drop)
+        act_backward_rows(ACT_RELU, false, mask, first, count, width, y, dy, bias_gradient);
+    else if (act == ACT_RELU)
+        act_backward_rows(ACT_RELU, true, mask, first, count, width, y, dy, bias_gradient);
+    else if (act == ACT_TANH)
+        act_backward_rows(ACT_TANH, drop, mask, first, count, width, y, dy, bias_gradient);
+    else
+        act_backward_rows(ACT_SIGMOID, drop, mask, first, count, width, y, dy, bias_gradient);
+}
+
+#endif

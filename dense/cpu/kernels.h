@@ -1,0 +1,15 @@
+/* kernels.h: the element-wise kernels of the CPU module, compiled once for each vector width from the same bodies.
+ *
+ * The bodies (body_*.h) are written with vectors of 16 floats, which the compiler splits where the machine's are shorter: every width
+ * does the same operations in the same order, so all give the same bits. */
+#ifndef DENSE_CPU_KERNELS_H
+#define DENSE_CPU_KERNELS_H
+
+#include "dense/backend.h"
+
+/* Fill everything in *ops but abi, name, kernel and gemm. */
+void kernels_base(struct backend_ops *ops);
+void kernels_avx2(struct backend_ops *ops);
+void kernels_avx512(struct backend_ops *ops);
+
+#endif

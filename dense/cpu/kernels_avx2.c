@@ -1,0 +1,24 @@
+/* kernels_avx2.c: the kernels for machines with AVX2. */
+#include "dense/cpu/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#ifdef __x86_64__
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#pragma GCC target("avx2")
+#endif
+#endif
+
+#include "dense/cpu/body.h"
+
+void kernels_avx2(struct backend_ops *ops)
+{
+    body_fill(ops);
+}
+
+#if defined(__clang__) && defined(__x86_64__)
+#pragma clang attribute pop
+#endif

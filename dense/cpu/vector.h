@@ -1,0 +1,120 @@
+/* vector.h: sixteen floats at a time, whatever the machine's vectors are; for the kernel bodies only. */
+#ifndef DENSE_CPU_VECTOR_H
+#define DENSE_CPU_VECTOR_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+#pragma GCC diagnostic ignored "-Wpsabi" /* the functions below are inlined: no vector crosses a call */
+
+#define VECTOR 16u
+#define KERNEL_INLINE static inline __attribute__((always_inline))
+
+typedef float vf __attribute__((vector_size(64)));
+typedef int32_t vi __attribute__((vector_size(64)));
+typedef uint32_t vu __attribute__((vector_size(64)));
+
+KERNEL_INLINE vf vector_load(const float *p)
+{
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+KERNEL_INLINE void vector_store(float *p, vf v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+/* The first n floats (n <= 16), zeros behind them. */
+KERNEL_INLINE vf vector_load_part(const float *p, uint32_t n)
+{
+#ifdef __AVX512F__
+    return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
+#else
+    float part[VECTOR] = {0};
+    for (uint32_t i = 0; i < n; i++)
+        part[i] = p[i];
+    return vector_load(part);
+#endif
+}
+
+KERNEL_INLINE void vector_store_part(float *p, vf v, uint32_t n)
+{
+#ifdef __AVX512F__
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1), (__m512)v);
+#else
+    float part[VECTOR];
+    vector_store(part, v);
+    for (uint32_t i = 0; i < n; i++)
+        p[i] = part[i];
+#endif
+}
+
+/* n is 16 in all but the last step of a row. */
+KERNEL_INLINE vf vector_load_n(const float *p, uint32_t n)
+{
+    return n == VECTOR ? vector_load(p) : vector_load_part(p, n);
+}
+
+KERNEL_INLINE void vector_store_n(float *p, vf v, uint32_t n)
+{
+    if (n == VECTOR)
+        vector_store(p, v);
+    else
+        vector_store_part(p, v, n);
+}
+
+KERNEL_INLINE uint32_t vector_left(uint32_t width, uint32_t at)
+{
+    return width - at < VECTOR ? width - at : VECTOR;
+}
+
+KERNEL_INLINE vf vector_all(float x)
+{
+    return (vf){0} + x;
+}
+
+/* yes where mask (all ones) says so, else no. */
+KERNEL_INLINE vf vector_choose(vi mask, vf yes, vf no)
+{
+    return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
+}
+
+/* Halves, quarters, eighths: the same order on every machine. */
+KERNEL_INLINE float vector_sum(vf v)
+{
+    float part[VECTOR];
+    vector_store(part, v);
+    for (uint32_t half = VECTOR / 2; half > 0; half /= 2)
+        for (uint32_t i = 0; i < half; i++)
+            part[i] += part[i + half];
+    return part[0];
+}
+
+/* e^x to 1e-7 relative (Cephes' polynomial), x held to [-87, 88]; not a number stays so. */
+KERNEL_INLINE vf vector_exp(vf x)
+{
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
+    x = vector_choose(x > 88.0f, vector_all(88.0f), x);
+    x = vector_choose(x < -87.0f, vector_all(-87.0f), x);
+    vf shifted = x * 1.44269504088896341f + magic;
+    vf n = shifted - magic;
+    vf r = x - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    vf p = vector_all(1.9875691500e-4f);
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * (r * r) + r + 1.0f;
+    vi power = ((vi)shifted - (vi)vector_all(magic) + 127) << 23;
+    return p * (vf)power;
+}
+
+#endif

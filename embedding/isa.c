@@ -1,0 +1,27 @@
+/* isa.c: asks the processor which vector instructions it has. */
+#include "embedding/isa.h"
+
+static enum isa limit = ISA_AVX512;
+
+static enum isa isa_of_processor(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        return ISA_AVX512;
+    if (__builtin_cpu_supports("avx2"))
+        return ISA_AVX2;
+#endif
+    return ISA_BASE;
+}
+
+enum isa isa_best(void)
+{
+    enum isa have = isa_of_processor();
+    return have < limit ? have : limit;
+}
+
+void isa_limit(enum isa at_most)
+{
+    limit = at_most;
+}

@@ -1,0 +1,64 @@
+/* store.h: the shard's row store as the engine sees it: keys and values, written in batches, made durable by flush, scanned once at start.
+ * Two fillings: RocksDB (store_rocks.c, the one door to rocksdb/c.h) and memory (store_mem.c).
+ *
+ * Thread: any, one at a time. Every function may block, so write, flush and checkpoint are called on an I/O thread. Errors: IO or
+ * CORRUPT with a sentence that names the folder. After an error of write or flush the store is not to be written again. */
+#ifndef EMBEDDING_STORE_H
+#define EMBEDDING_STORE_H
+
+#include "proto/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct store_item {
+    char key[16];
+    size_t key_bytes;
+    const void *value; /* borrowed */
+    size_t value_bytes;
+};
+
+typedef int (*store_visit)(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e);
+
+struct store;
+struct store_ops {
+    /* All items or none; visible at once, durable after the next flush. */
+    int (*write)(struct store *s, const struct store_item *items, size_t count, struct err *e);
+    int (*flush)(struct store *s, struct err *e);
+    /* Every pair in order of key (bytewise); stops at visit's first non-zero, which is returned. */
+    int (*scan)(struct store *s, store_visit visit, void *context, struct err *e);
+    /* A copy of the whole in the new folder `dir` (must not exist), by hard links; flushes first. */
+    int (*checkpoint)(struct store *s, const char *dir, struct err *e);
+    void (*close)(struct store *s);
+};
+struct store {
+    const struct store_ops *ops;
+};
+
+int store_rocks_open(const char *dir, struct store **out, struct err *e);       /* creates it when missing */
+int store_rocks_open_copy(const char *dir, struct store **out, struct err *e);  /* read-only, such as a checkpoint */
+int store_mem_open(struct store **out);
+
+static inline int store_write(struct store *s, const struct store_item *items, size_t count, struct err *e)
+{
+    return s->ops->write(s, items, count, e);
+}
+static inline int store_flush(struct store *s, struct err *e)
+{
+    return s->ops->flush(s, e);
+}
+static inline int store_scan(struct store *s, store_visit visit, void *context, struct err *e)
+{
+    return s->ops->scan(s, visit, context, e);
+}
+static inline int store_checkpoint(struct store *s, const char *dir, struct err *e)
+{
+    return s->ops->checkpoint(s, dir, e);
+}
+static inline void store_close(struct store *s)
+{
+    if (s != NULL)
+        s->ops->close(s);
+}
+
+#endif

@@ -1,0 +1,123 @@
+/* store_mem.c: the row store in memory: a sorted array of pairs. Cuts of a shard without a folder live in one, and tests. */
+#include "embedding/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct pair {
+    char key[16];
+    size_t key_bytes;
+    void *value; /* owned */
+    size_t value_bytes;
+};
+
+struct store_mem {
+    struct store base;
+    struct pair *pair; /* owned; sorted */
+    size_t count, capacity;
+};
+
+static int compare(const struct pair *p, const void *key, size_t key_bytes)
+{
+    size_t n = p->key_bytes < key_bytes ? p->key_bytes : key_bytes;
+    int c = memcmp(p->key, key, n);
+    return c != 0 ? c : (p->key_bytes > key_bytes) - (p->key_bytes < key_bytes);
+}
+
+/* Position of the first pair that is not below key. */
+static size_t lower_bound(const struct store_mem *s, const void *key, size_t key_bytes)
+{
+    size_t low = 0, high = s->count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (compare(&s->pair[mid], key, key_bytes) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+static int put(struct store_mem *s, const struct store_item *item, struct err *e)
+{
+    void *value = malloc(item->value_bytes + 1);
+    if (value == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %zu bytes of rows", item->value_bytes);
+    memcpy(value, item->value, item->value_bytes);
+    size_t at = lower_bound(s, item->key, item->key_bytes);
+    if (at < s->count && compare(&s->pair[at], item->key, item->key_bytes) == 0) {
+        free(s->pair[at].value);
+    } else {
+        if (s->count == s->capacity) {
+            size_t capacity = s->capacity == 0 ? 64 : 2 * s->capacity;
+            struct pair *grown = realloc(s->pair, capacity * sizeof *grown);
+            if (grown == NULL) {
+                free(value);
+                return err_set(e, SHOAL_E_NOMEM, "no memory for %zu stored values", capacity);
+            }
+            s->pair = grown;
+            s->capacity = capacity;
+        }
+        memmove(&s->pair[at + 1], &s->pair[at], (s->count - at) * sizeof *s->pair);
+        s->count++;
+        s->pair[at].key_bytes = item->key_bytes;
+        memcpy(s->pair[at].key, item->key, item->key_bytes);
+    }
+    s->pair[at].value = value;
+    s->pair[at].value_bytes = item->value_bytes;
+    return 0;
+}
+
+static int mem_write(struct store *base, const struct store_item *items, size_t count, struct err *e)
+{
+    for (size_t i = 0; i < count; i++) {
+        int rc = put((struct store_mem *)base, &items[i], e);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int mem_flush(struct store *base, struct err *e)
+{
+    (void)base, (void)e;
+    return 0;
+}
+
+static int mem_scan(struct store *base, store_visit visit, void *context, struct err *e)
+{
+    struct store_mem *s = (struct store_mem *)base;
+    for (size_t i = 0; i < s->count; i++) {
+        int rc = visit(context, s->pair[i].key, s->pair[i].key_bytes, s->pair[i].value, s->pair[i].value_bytes, e);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+static int mem_checkpoint(struct store *base, const char *dir, struct err *e)
+{
+    (void)base;
+    return err_set(e, SHOAL_E_CANTCREATE, "rows kept in memory cannot be linked into %s", dir);
+}
+
+static void mem_close(struct store *base)
+{
+    struct store_mem *s = (struct store_mem *)base;
+    for (size_t i = 0; i < s->count; i++)
+        free(s->pair[i].value);
+    free(s->pair);
+    free(s);
+}
+
+static const struct store_ops mem_ops = {mem_write, mem_flush, mem_scan, mem_checkpoint, mem_close};
+
+int store_mem_open(struct store **out)
+{
+    struct store_mem *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return SHOAL_E_NOMEM;
+    s->base.ops = &mem_ops;
+    *out = &s->base;
+    return 0;
+}

@@ -1,0 +1,169 @@
+/* store_rocks.c: the row store in RocksDB, and the one place that includes rocksdb/c.h.
+ *
+ *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are flushed whole and in order, so after a crash
+ *     the store holds all batches up to some point and none behind it.
+ *  2. Images go to blob files, which are rewritten in turn: garbage collection takes the older half of them at each compaction.
+ *  3. No compression: rows are floats, and the disk takes them as fast as the CPU could press them.
+ */
+#include "embedding/store.h"
+
+#include <rocksdb/c.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct store_rocks {
+    struct store base;
+    rocksdb_t *db;                       /* owned, as all below */
+    rocksdb_options_t *options;
+    rocksdb_writeoptions_t *write_options;
+    rocksdb_flushoptions_t *flush_options;
+    rocksdb_writebatch_t *batch;
+    char *dir;
+};
+
+/* Turns RocksDB's malloc'ed text into our error; 0 when there is none. */
+static int failed(struct err *e, char *text, const char *what, const char *dir)
+{
+    if (text == NULL)
+        return 0;
+    int code = strstr(text, "Corruption") != NULL ? SHOAL_E_CORRUPT : SHOAL_E_IO;
+    err_set(e, code, "cannot %s rows in %s: %s", what, dir, text);
+    rocksdb_free(text);
+    return code;
+}
+
+static int rocks_write(struct store *base, const struct store_item *items, size_t count, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    rocksdb_writebatch_clear(s->batch);
+    for (size_t i = 0; i < count; i++)
+        rocksdb_writebatch_put(s->batch, items[i].key, items[i].key_bytes, items[i].value, items[i].value_bytes);
+    char *text = NULL;
+    rocksdb_write(s->db, s->write_options, s->batch, &text);
+    rocksdb_writebatch_clear(s->batch);
+    return failed(e, text, "write", s->dir);
+}
+
+static int rocks_flush(struct store *base, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    char *text = NULL;
+    rocksdb_flush(s->db, s->flush_options, &text);
+    return failed(e, text, "flush", s->dir);
+}
+
+static int rocks_scan(struct store *base, store_visit visit, void *context, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_verify_checksums(options, 1);
+    rocksdb_readoptions_set_fill_cache(options, 0);
+    rocksdb_readoptions_set_readahead_size(options, 4u << 20);
+    rocksdb_iterator_t *it = rocksdb_create_iterator(s->db, options);
+    int rc = 0;
+    for (rocksdb_iter_seek_to_first(it); rc == 0 && rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+        size_t key_bytes, value_bytes;
+        const char *key = rocksdb_iter_key(it, &key_bytes);
+        const char *value = rocksdb_iter_value(it, &value_bytes);
+        rc = visit(context, key, key_bytes, value, value_bytes, e);
+    }
+    if (rc == 0) {
+        char *text = NULL;
+        rocksdb_iter_get_error(it, &text);
+        rc = failed(e, text, "read", s->dir);
+    }
+    rocksdb_iter_destroy(it);
+    rocksdb_readoptions_destroy(options);
+    return rc;
+}
+
+static int rocks_checkpoint(struct store *base, const char *dir, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    char *text = NULL;
+    rocksdb_checkpoint_t *c = rocksdb_checkpoint_object_create(s->db, &text);
+    if (text != NULL)
+        return failed(e, text, "checkpoint", s->dir);
+    rocksdb_checkpoint_create(c, dir, 0, &text);
+    rocksdb_checkpoint_object_destroy(c);
+    return failed(e, text, "link", dir);
+}
+
+static void rocks_close(struct store *base)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    if (s->db != NULL)
+        rocksdb_close(s->db);
+    rocksdb_writebatch_destroy(s->batch);
+    rocksdb_flushoptions_destroy(s->flush_options);
+    rocksdb_writeoptions_destroy(s->write_options);
+    rocksdb_options_destroy(s->options);
+    free(s->dir);
+    free(s);
+}
+
+static const struct store_ops rocks_ops = {rocks_write, rocks_flush, rocks_scan, rocks_checkpoint, rocks_close};
+
+static rocksdb_options_t *options_new(void)
+{
+    rocksdb_options_t *o = rocksdb_options_create();
+    rocksdb_options_set_create_if_missing(o, 1);
+    rocksdb_options_set_compression(o, rocksdb_no_compression);
+    rocksdb_options_set_blob_compression_type(o, rocksdb_no_compression);
+    rocksdb_options_set_enable_blob_files(o, 1);
+    rocksdb_options_set_min_blob_size(o, 4096);
+    rocksdb_options_set_blob_file_size(o, 64u << 20);
+    rocksdb_options_set_enable_blob_gc(o, 1);
+    rocksdb_options_set_blob_gc_age_cutoff(o, 0.5);
+    rocksdb_options_set_blob_gc_force_threshold(o, 0.5);
+    /* The engine says when to flush; a memtable must not fill up before that (flush.c writes at most 64 MiB between flushes). */
+    rocksdb_options_set_write_buffer_size(o, 256u << 20);
+    rocksdb_options_set_max_write_buffer_number(o, 2);
+    rocksdb_options_set_level0_file_num_compaction_trigger(o, 4);
+    rocksdb_options_set_max_background_jobs(o, 2);
+    rocksdb_options_set_paranoid_checks(o, 1);
+    rocksdb_options_set_keep_log_file_num(o, 2);
+    rocksdb_options_set_max_log_file_size(o, 1u << 20);
+    rocksdb_options_set_info_log_level(o, 2);
+    rocksdb_options_set_avoid_unnecessary_blocking_io(o, 1);
+    return o;
+}
+
+static int rocks_open(const char *dir, int read_only, struct store **out, struct err *e)
+{
+    struct store_rocks *s = calloc(1, sizeof *s);
+    char *copy = strdup(dir);
+    if (s == NULL || copy == NULL) {
+        free(s);
+        free(copy);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to open the rows in %s", dir);
+    }
+    s->base.ops = &rocks_ops;
+    s->dir = copy;
+    s->options = options_new();
+    s->write_options = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_disable_WAL(s->write_options, 1);
+    s->flush_options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(s->flush_options, 1);
+    s->batch = rocksdb_writebatch_create();
+    char *text = NULL;
+    s->db = read_only ? rocksdb_open_for_read_only(s->options, dir, 0, &text) : rocksdb_open(s->options, dir, &text);
+    int rc = failed(e, text, "open", dir);
+    if (rc != 0) {
+        s->db = NULL;
+        rocks_close(&s->base);
+        return rc;
+    }
+    *out = &s->base;
+    return 0;
+}
+
+int store_rocks_open(const char *dir, struct store **out, struct err *e)
+{
+    return rocks_open(dir, 0, out, e);
+}
+
+int store_rocks_open_copy(const char *dir, struct store **out, struct err *e)
+{
+    return rocks_open(dir, 1, out, e);
+}

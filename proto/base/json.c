@@ -1,0 +1,203 @@
+/* json.c: jansson behind json.h. A struct json is a json_t under another name; the two are cast at this door only. */
+#include "proto/base/json.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JSON_BYTES_MAX (64u << 20)
+
+static json_t *in(const struct json *j)
+{
+    return (json_t *)(uintptr_t)j;
+}
+
+static struct json *out_of(json_t *t)
+{
+    return (struct json *)t;
+}
+
+/* jansson refuses a string that is not UTF-8. A name of a file or a peer may be anything, and a report with a '?' is better
+ * than none, so the bytes above 127 are replaced when the string as a whole is refused. */
+static json_t *string_value(const char *s)
+{
+    json_t *t = json_string(s ? s : "");
+    if (t || !s)
+        return t;
+    char *copy = strdup(s);
+    if (!copy)
+        return NULL;
+    for (char *p = copy; *p; p++)
+        if ((unsigned char)*p > 127)
+            *p = '?';
+    t = json_string(copy);
+    free(copy);
+    return t;
+}
+
+struct json *json_new_object(void)
+{
+    return out_of(json_object());
+}
+
+struct json *json_new_array(void)
+{
+    return out_of(json_array());
+}
+
+struct json *json_new_string(const char *s)
+{
+    return out_of(string_value(s));
+}
+
+struct json *json_new_number(double x)
+{
+    return out_of(isfinite(x) ? json_real(x) : json_null());
+}
+
+struct json *json_new_int(int64_t x)
+{
+    return out_of(json_integer(x));
+}
+
+int json_set(struct json *object, const char *key, struct json *child)
+{
+    return json_object_set_new(in(object), key, in(child)) ? SHOAL_E_NOMEM : 0;
+}
+
+int json_set_string(struct json *object, const char *key, const char *s)
+{
+    return json_set(object, key, json_new_string(s));
+}
+
+int json_set_number(struct json *object, const char *key, double x)
+{
+    return json_set(object, key, json_new_number(x));
+}
+
+int json_set_int(struct json *object, const char *key, int64_t x)
+{
+    return json_set(object, key, json_new_int(x));
+}
+
+int json_set_bool(struct json *object, const char *key, bool x)
+{
+    return json_set(object, key, out_of(json_boolean(x)));
+}
+
+int json_set_null(struct json *object, const char *key)
+{
+    return json_set(object, key, out_of(json_null()));
+}
+
+int json_set_hex(struct json *object, const char *key, uint64_t x)
+{
+    char text[24];
+    snprintf(text, sizeof text, "0x%016llx", (unsigned long long)x);
+    return json_set_string(object, key, text);
+}
+
+int json_append(struct json *array, struct json *child)
+{
+    return json_array_append_new(in(array), in(child)) ? SHOAL_E_NOMEM : 0;
+}
+
+int json_append_number(struct json *array, double x)
+{
+    return json_append(array, json_new_number(x));
+}
+
+int json_append_string(struct json *array, const char *s)
+{
+    return json_append(array, json_new_string(s));
+}
+
+char *json_text(const struct json *j, int indent)
+{
+    /* 17 digits give a double back bit for bit; JSON_ENCODE_ANY lets a bare number stand alone. */
+    size_t flags = JSON_PRESERVE_ORDER | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
+    flags |= indent > 0 ? JSON_INDENT((size_t)indent) : 0;
+    return j ? json_dumps(in(j), flags) : NULL;
+}
+
+int json_parse(const char *text, size_t bytes, struct json **out, struct err *e)
+{
+    *out = NULL;
+    if (bytes > JSON_BYTES_MAX)
+        return err_set(e, SHOAL_E_DATA, "JSON text of %zu bytes is over the limit of %u", bytes, JSON_BYTES_MAX);
+    json_error_t why;
+    json_t *t = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+    if (!t)
+        return err_set(e, SHOAL_E_DATA, "JSON line %d, column %d: %s", why.line, why.column, why.text);
+    *out = out_of(t);
+    return 0;
+}
+
+void json_free(struct json *j)
+{
+    json_decref(in(j));
+}
+
+static json_t *member(json_t *t, const char *name, size_t bytes)
+{
+    char key[256];
+    if (bytes >= sizeof key)
+        return NULL;
+    memcpy(key, name, bytes);
+    key[bytes] = 0;
+    if (!json_is_array(t))
+        return json_object_get(t, key);
+    char *end;
+    unsigned long index = strtoul(key, &end, 10);
+    return end == key || *end ? NULL : json_array_get(t, index);
+}
+
+struct json *json_get(const struct json *object, const char *path)
+{
+    json_t *t = in(object);
+    while (t && *path) {
+        size_t bytes = strcspn(path, ".");
+        t = member(t, path, bytes);
+        path += bytes + (path[bytes] == '.');
+    }
+    return out_of(t);
+}
+
+size_t json_count(const struct json *array)
+{
+    return json_array_size(in(array));
+}
+
+struct json *json_array_at(const struct json *array, size_t index)
+{
+    return out_of(json_array_get(in(array), index));
+}
+
+bool json_absent(const struct json *j)
+{
+    return !j || json_is_null(in(j));
+}
+
+double json_as_number(const struct json *j, double fallback)
+{
+    if (json_is_boolean(in(j)))
+        return json_is_true(in(j)) ? 1 : 0;
+    return json_is_number(in(j)) ? json_number_value(in(j)) : fallback;
+}
+
+int64_t json_as_int(const struct json *j, int64_t fallback)
+{
+    return json_is_integer(in(j)) ? json_integer_value(in(j)) : (int64_t)json_as_number(j, (double)fallback);
+}
+
+bool json_as_bool(const struct json *j, bool fallback)
+{
+    return json_is_boolean(in(j)) ? json_is_true(in(j)) : fallback;
+}
+
+const char *json_as_string(const struct json *j, const char *fallback)
+{
+    return json_is_string(in(j)) ? json_string_value(in(j)) : fallback;
+}

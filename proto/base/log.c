@@ -1,0 +1,68 @@
+/* log.c: lines to stderr, written with one write each so that threads and processes never mix within a line. */
+#include "proto/base/log.h"
+#include "proto/base/time.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *program_name = "shoal";
+static bool under_systemd;
+static atomic_int level_max = LOG_LEVEL_INFO;
+static const char *const level_name[] = {"error", "warn", "info", "debug"};
+static const int level_priority[] = {3, 4, 6, 7};
+
+void log_init(const char *program)
+{
+    const char *wish = getenv("SHOAL_LOG");
+
+    program_name = program;
+    under_systemd = getenv("JOURNAL_STREAM") != NULL;
+    for (int i = 0; wish != NULL && i < 4; i++)
+        if (strcmp(wish, level_name[i]) == 0)
+            atomic_store(&level_max, i);
+}
+
+void log_set_level(enum log_level level)
+{
+    atomic_store(&level_max, (int)level);
+}
+
+static int line_prefix(char *out, size_t size, enum log_level level)
+{
+    uint64_t now = time_wall_ns();
+    time_t seconds = (time_t)(now / 1000000000u);
+    struct tm utc;
+
+    if (under_systemd)
+        return snprintf(out, size, "<%d>%s: ", level_priority[level], program_name);
+    gmtime_r(&seconds, &utc);
+    return snprintf(out, size, "%-5s %02d:%02d:%02d.%03u %s: ", level_name[level], utc.tm_hour, utc.tm_min, utc.tm_sec,
+                    (unsigned)(now / 1000000u % 1000u), program_name);
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+    char line[2048];
+    va_list arguments;
+
+    if ((int)level > atomic_load_explicit(&level_max, memory_order_relaxed))
+        return;
+    int used = line_prefix(line, sizeof line, level);
+    va_start(arguments, format);
+    int body = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
+    va_end(arguments);
+    if (body < 0)
+        return;
+    size_t length = (size_t)used + (size_t)body;
+    if (length > sizeof line - 2)
+        length = sizeof line - 2;
+    line[length++] = '\n';
+    if (write(STDERR_FILENO, line, length) < 0)
+        return; /* nobody is left to tell */
+}

@@ -1,0 +1,179 @@
+/* msg.c: messages and the pool behind their frames.
+ *
+ * The pool keeps released frames in size classes (powers of two and the halves between, 64 B to LIMIT_FRAME_BYTES) so that a warm hot path never
+ * calls malloc: fresh memory costs a page fault every 4 KiB. Each class is a stack under its own small lock, held for a few
+ * instructions; ZeroMQ's I/O thread releases what the loop took. What a class may keep is bounded in bytes. */
+#include "proto/base/msg.h"
+#include "proto/base/assert.h"
+#include "proto/base/err.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLASS_COUNT = 40, CLASS_KEEP_BYTES = 64 << 20, CLASS_KEEP_COUNT = 1024 };
+
+/* Lies before the bytes of a pooled frame; 64 bytes keep the bytes themselves on a cache line's start. */
+struct pooled {
+    struct pooled *next;
+    uint32_t class_index;
+};
+enum { POOLED_HEADER = 64 };
+_Static_assert(sizeof(struct pooled) <= POOLED_HEADER, "header fits");
+
+static struct {
+    pthread_mutex_t lock;
+    struct pooled *free_list;
+    size_t kept;
+} pool[CLASS_COUNT] = {[0 ... CLASS_COUNT - 1] = {PTHREAD_MUTEX_INITIALIZER, NULL, 0}};
+static atomic_uint_fast64_t frames_live, allocations;
+
+/* Class sizes: 64, 96, 128, 192, 256, ... */
+static size_t class_bytes(unsigned index)
+{
+    size_t power = (size_t)64 << (index / 2);
+    return index % 2 == 0 ? power : power + power / 2;
+}
+
+static unsigned class_of(size_t bytes)
+{
+    unsigned index = 0;
+
+    while (class_bytes(index) < bytes)
+        index++;
+    return index;
+}
+
+static struct pooled *class_pop(unsigned index)
+{
+    pthread_mutex_lock(&pool[index].lock);
+    struct pooled *p = pool[index].free_list;
+    if (p != NULL) {
+        pool[index].free_list = p->next;
+        pool[index].kept--;
+    }
+    pthread_mutex_unlock(&pool[index].lock);
+    return p;
+}
+
+static void *pool_take(size_t bytes)
+{
+    unsigned index = class_of(bytes);
+    SHOAL_ASSERT(index < CLASS_COUNT);
+    struct pooled *p = class_pop(index);
+
+    if (p == NULL) {
+        size_t size = (POOLED_HEADER + class_bytes(index) + 63) & ~(size_t)63;
+        p = aligned_alloc(64, size);
+        if (p == NULL)
+            return NULL;
+        atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+        p->class_index = index;
+    }
+    return (char *)p + POOLED_HEADER;
+}
+
+static void pool_give(void *data)
+{
+    struct pooled *p = (struct pooled *)((char *)data - POOLED_HEADER);
+    unsigned index = p->class_index;
+    size_t most = CLASS_KEEP_BYTES / class_bytes(index);
+
+    if (most > CLASS_KEEP_COUNT)
+        most = CLASS_KEEP_COUNT;
+    if (most < 4)
+        most = 4;
+    pthread_mutex_lock(&pool[index].lock);
+    if (pool[index].kept < most) {
+        p->next = pool[index].free_list;
+        pool[index].free_list = p;
+        pool[index].kept++;
+        p = NULL;
+    }
+    pthread_mutex_unlock(&pool[index].lock);
+    free(p);
+}
+
+static void frame_release(void *data, void *hint)
+{
+    (void)hint;
+    atomic_fetch_sub_explicit(&frames_live, 1, memory_order_relaxed);
+    pool_give(data);
+}
+
+struct msg *msg_new(void)
+{
+    struct msg *m = pool_take(sizeof *m);
+
+    if (m != NULL) {
+        m->frame_count = 0;
+        m->next = NULL;
+    }
+    return m;
+}
+
+void msg_free(struct msg *m)
+{
+    if (m == NULL)
+        return;
+    for (uint32_t i = 0; i < m->frame_count; i++)
+        if (m->frame[i].release != NULL)
+            m->frame[i].release(m->frame[i].data, m->frame[i].hint);
+    pool_give(m);
+}
+
+void *msg_add(struct msg *m, size_t bytes)
+{
+    if (m->frame_count >= LIMIT_FRAMES || bytes > LIMIT_FRAME_BYTES)
+        return NULL;
+    void *data = pool_take(bytes);
+    if (data == NULL)
+        return NULL;
+    atomic_fetch_add_explicit(&frames_live, 1, memory_order_relaxed);
+    m->frame[m->frame_count++] = (struct frame){data, bytes, frame_release, NULL};
+    return data;
+}
+
+int msg_add_borrowed(struct msg *m, void *data, size_t bytes, void (*release)(void *, void *), void *hint)
+{
+    if (m->frame_count >= LIMIT_FRAMES || bytes > LIMIT_FRAME_BYTES)
+        return SHOAL_E_TOO_BIG;
+    m->frame[m->frame_count++] = (struct frame){data, bytes, release, hint};
+    return 0;
+}
+
+size_t msg_bytes(const struct msg *m)
+{
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < m->frame_count; i++)
+        bytes += m->frame[i].bytes;
+    return bytes;
+}
+
+struct msg *msg_copy(const struct msg *m)
+{
+    struct msg *copy = msg_new();
+
+    for (uint32_t i = 0; copy != NULL && i < m->frame_count; i++) {
+        void *data = msg_add(copy, m->frame[i].bytes);
+        if (data == NULL) {
+            msg_free(copy);
+            return NULL;
+        }
+        if (m->frame[i].bytes > 0)
+            memcpy(data, m->frame[i].data, m->frame[i].bytes);
+    }
+    return copy;
+}
+
+uint64_t msg_frames_live(void)
+{
+    return atomic_load(&frames_live);
+}
+
+uint64_t msg_allocations(void)
+{
+    return atomic_load(&allocations);
+}

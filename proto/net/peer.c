@@ -1,0 +1,288 @@
+/* peer.c: table of peers by name and by routing id, and their queues. */
+#include "proto/net/peer.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS (2u * LIMIT_PEERS)
+#define BUCKETS (2u * LIMIT_PEERS)
+#define SLOT_BITS 16
+
+_Static_assert(SLOTS <= 1u << SLOT_BITS, "a slot fits the low bits of a name");
+
+struct peers {
+    uint64_t seed;  /* of the hash: a stranger who picks routing ids cannot aim at one bucket */
+    uint64_t names; /* drawn so far */
+    uint32_t incoming, outgoing;
+    uint64_t waiting_bytes;
+    struct peer *newest, *oldest; /* incoming */
+    struct peer *waiting;         /* those with a queue, in no order */
+    struct peer *free;            /* owned; their slot is kept in the low bits of their last name */
+    uint32_t slots_used;
+    struct peer *slot[SLOTS]; /* owned; a free one has name 0 or an old one */
+    struct peer *bucket[BUCKETS];
+};
+
+struct peers *peers_new(uint64_t seed)
+{
+    struct peers *ps = calloc(1, sizeof(*ps));
+    if (ps != NULL) {
+        ps->seed = seed;
+    }
+    return ps;
+}
+
+static uint32_t slot_of(peer_t name)
+{
+    return (uint32_t)(name & ((1u << SLOT_BITS) - 1));
+}
+
+static struct peer **bucket_of(struct peers *ps, const struct sock_id *id)
+{
+    return &ps->bucket[hash_bytes(id->data, id->bytes, ps->seed) % BUCKETS];
+}
+
+struct peer *peers_find(const struct peers *ps, peer_t name)
+{
+    uint32_t slot = slot_of(name);
+    if (name == 0 || slot >= ps->slots_used || ps->slot[slot]->name != name || ps->slot[slot]->sock == NULL) {
+        return NULL;
+    }
+    return ps->slot[slot];
+}
+
+/* ---- queues ------------------------------------------------------------------------------------------------ */
+
+/* The oldest message has gone (sent or dropped); next is the one after it. */
+static void queue_advance(struct peers *ps, struct peer *p, struct msg *next, size_t bytes)
+{
+    p->head = next;
+    if (next == NULL) {
+        p->tail = NULL;
+    }
+    p->waiting--;
+    p->waiting_bytes -= bytes;
+    ps->waiting_bytes -= bytes;
+}
+
+/* Drops what waits; the peer stays on the list of waiting ones until somebody unlinks it. */
+static void queue_drop(struct peers *ps, struct peer *p)
+{
+    while (p->head != NULL) {
+        struct msg *m = p->head;
+        queue_advance(ps, p, m->next, msg_bytes(m));
+        msg_free(m);
+    }
+}
+
+static int queue_push(struct peers *ps, struct peer *p, struct msg *m, uint64_t now_ns)
+{
+    size_t bytes = msg_bytes(m);
+    if (p->waiting >= LIMIT_PEER_QUEUE || p->waiting_bytes + bytes > LIMIT_PEER_BYTES ||
+        ps->waiting_bytes + bytes > PEERS_WAITING_BYTES) {
+        msg_free(m);
+        return SHOAL_E_BUSY;
+    }
+    if (p->head == NULL) {
+        p->moved_ns = now_ns;
+        p->next_waiting = ps->waiting;
+        ps->waiting = p;
+        p->head = m;
+    } else {
+        p->tail->next = m;
+    }
+    m->next = NULL;
+    p->tail = m;
+    p->waiting++;
+    p->waiting_bytes += bytes;
+    ps->waiting_bytes += bytes;
+    return 0;
+}
+
+static int socket_send(struct peer *p, struct msg *m)
+{
+    return sock_send(p->sock, p->incoming ? &p->id : NULL, m);
+}
+
+int peers_send(struct peers *ps, struct peer *p, struct msg *m, uint64_t now_ns)
+{
+    if (p->head == NULL) { /* else it would overtake */
+        int rc = socket_send(p, m);
+        if (rc == 0) {
+            return 0;
+        }
+        if (rc != SHOAL_E_AGAIN) {
+            msg_free(m);
+            return SHOAL_E_UNAVAILABLE;
+        }
+    }
+    return queue_push(ps, p, m, now_ns);
+}
+
+/* 0: the queue is empty; AGAIN: it is not; UNAVAILABLE: the peer left. */
+static int queue_flush(struct peers *ps, struct peer *p, uint64_t now_ns)
+{
+    while (p->head != NULL) {
+        struct msg *m = p->head;
+        size_t bytes = msg_bytes(m);
+        struct msg *next = m->next;
+        int rc = socket_send(p, m);
+        if (rc == SHOAL_E_AGAIN) {
+            return now_ns - p->moved_ns > PEER_STALL_NS ? SHOAL_E_UNAVAILABLE : SHOAL_E_AGAIN;
+        }
+        if (rc != 0) {
+            return SHOAL_E_UNAVAILABLE;
+        }
+        queue_advance(ps, p, next, bytes);
+        p->moved_ns = now_ns;
+    }
+    return 0;
+}
+
+bool peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, struct peer *p), void *context)
+{
+    struct peer **link = &ps->waiting;
+    while (*link != NULL) {
+        struct peer *p = *link;
+        sock_readable(p->sock); /* for its side effect: ZeroMQ hears there that a pipe has room again */
+        int rc = queue_flush(ps, p, now_ns);
+        if (rc == SHOAL_E_AGAIN) {
+            link = &p->next_waiting;
+            continue;
+        }
+        *link = p->next_waiting;
+        p->next_waiting = NULL;
+        if (rc != 0) {
+            queue_drop(ps, p);
+            left(context, p);
+        }
+    }
+    return ps->waiting != NULL;
+}
+
+bool peers_waiting(const struct peers *ps)
+{
+    return ps->waiting != NULL;
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------- */
+
+static void silence_unlink(struct peers *ps, struct peer *p)
+{
+    *(p->newer != NULL ? &p->newer->older : &ps->newest) = p->older;
+    *(p->older != NULL ? &p->older->newer : &ps->oldest) = p->newer;
+}
+
+static void silence_link(struct peers *ps, struct peer *p)
+{
+    p->newer = NULL;
+    p->older = ps->newest;
+    *(ps->newest != NULL ? &ps->newest->newer : &ps->oldest) = p;
+    ps->newest = p;
+}
+
+static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming)
+{
+    struct peer *p = ps->free;
+    uint32_t slot = 0;
+    if (p != NULL) {
+        ps->free = p->next;
+        slot = slot_of(p->name);
+    } else {
+        p = ps->slots_used < SLOTS ? calloc(1, sizeof(*p)) : NULL;
+        if (p == NULL) {
+            return NULL;
+        }
+        slot = ps->slots_used++;
+        ps->slot[slot] = p;
+    }
+    p->name = (++ps->names << SLOT_BITS) | slot;
+    p->incoming = incoming;
+    p->sock = sock;
+    p->owner = NULL;
+    p->next = NULL;
+    SHOAL_ASSERT(p->head == NULL && p->waiting == 0 && p->next_waiting == NULL);
+    return p;
+}
+
+struct peer *peers_add(struct peers *ps, struct sock *dealer)
+{
+    struct peer *p = ps->outgoing < LIMIT_PEERS ? peer_take(ps, dealer, false) : NULL;
+    if (p != NULL) {
+        ps->outgoing++;
+    }
+    return p;
+}
+
+struct peer *peers_heard(struct peers *ps, struct sock *router, const struct sock_id *id, peer_t *evicted)
+{
+    *evicted = 0;
+    struct peer **bucket = bucket_of(ps, id);
+    for (struct peer *p = *bucket; p != NULL; p = p->next) {
+        if (p->id.bytes == id->bytes && memcmp(p->id.data, id->data, id->bytes) == 0) {
+            if (ps->newest != p) {
+                silence_unlink(ps, p);
+                silence_link(ps, p);
+            }
+            return p;
+        }
+    }
+    if (ps->incoming == LIMIT_PEERS) {
+        *evicted = ps->oldest->name;
+        peers_remove(ps, ps->oldest);
+    }
+    struct peer *p = peer_take(ps, router, true);
+    if (p == NULL) {
+        return NULL;
+    }
+    p->id.bytes = id->bytes;
+    memcpy(p->id.data, id->data, id->bytes);
+    p->next = *bucket;
+    *bucket = p;
+    silence_link(ps, p);
+    ps->incoming++;
+    return p;
+}
+
+void peers_remove(struct peers *ps, struct peer *p)
+{
+    SHOAL_ASSERT(p->sock != NULL);
+    if (p->head != NULL) {
+        queue_drop(ps, p);
+        struct peer **link = &ps->waiting;
+        while (*link != p) {
+            link = &(*link)->next_waiting;
+        }
+        *link = p->next_waiting;
+        p->next_waiting = NULL;
+    }
+    if (p->incoming) {
+        struct peer **link = bucket_of(ps, &p->id);
+        while (*link != p) {
+            link = &(*link)->next;
+        }
+        *link = p->next;
+        silence_unlink(ps, p);
+        ps->incoming--;
+    } else {
+        ps->outgoing--;
+    }
+    p->sock = NULL; /* the name stays, so that the next user of the slot gets another one */
+    p->next = ps->free;
+    ps->free = p;
+}
+
+void peers_free(struct peers *ps)
+{
+    if (ps == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < ps->slots_used; i++) {
+        queue_drop(ps, ps->slot[i]);
+        free(ps->slot[i]);
+    }
+    free(ps);
+}

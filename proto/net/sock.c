@@ -1,0 +1,403 @@
+/* sock.c: ZeroMQ sockets: options, messages in and out without copying their bulk. The one file that includes zmq.h.
+ *
+ * 1. A message goes out whole or not at all: only its first frame may answer EAGAIN (on a ROUTER the routing id).
+ * 2. Frames of a received message are 8-byte aligned and pin no memory but their own: small ones, and those that ZeroMQ decoded
+ *    inside a shared receive buffer, are copied into the pool.
+ * 3. A message of more than LIMIT_FRAMES frames is read to its end, one frame at a time, and nothing of it is kept. */
+#include "proto/net/sock.h"
+
+#include "proto/base/assert.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <zmq.h>
+
+/* ZeroMQ reads into 8 KiB buffers and hands out smaller frames as parts of them, which pins the whole buffer; bigger ones get their own memory. */
+#define COPY_IN_BYTES 8192u
+/* Below this a copy costs less than the bookkeeping that a borrowed frame needs. */
+#define COPY_OUT_BYTES 512u
+#define HOLDERS_KEPT 1024u
+#define SOCKETS_MAX 8192
+/* Messages that one pipe takes in each direction before our own queue fills. A pull reply may be 512 KiB: 16 of them are 8 MiB a peer. */
+#define PIPE_MESSAGES 16
+
+struct sock {
+    void *zmq;
+    int descriptor;
+    bool router;
+};
+
+/* ---- the context ------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *context;
+static unsigned context_holds;
+
+int sock_context_hold(uint32_t io_threads, struct err *e)
+{
+    int rc = 0;
+    pthread_mutex_lock(&context_lock);
+    if (context_holds == 0) {
+        context = zmq_ctx_new();
+        if (context == NULL) {
+            rc = err_set(e, SHOAL_E_NOMEM, "ZeroMQ gives no context: %s", zmq_strerror(errno));
+        } else {
+            zmq_ctx_set(context, ZMQ_IO_THREADS, io_threads == 0 ? 1 : (int)io_threads);
+            zmq_ctx_set(context, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
+        }
+    }
+    if (rc == 0) {
+        context_holds++;
+    }
+    pthread_mutex_unlock(&context_lock);
+    return rc;
+}
+
+void sock_context_release(void)
+{
+    void *last = NULL;
+    pthread_mutex_lock(&context_lock);
+    SHOAL_ASSERT(context_holds > 0);
+    if (--context_holds == 0) {
+        last = context;
+        context = NULL;
+    }
+    pthread_mutex_unlock(&context_lock);
+    while (last != NULL && zmq_ctx_term(last) != 0 && errno == EINTR) {
+    }
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------- */
+
+static void option_set(struct sock *s, int option, int value)
+{
+    int rc = zmq_setsockopt(s->zmq, option, &value, sizeof(value));
+    SHOAL_ASSERT(rc == 0);
+}
+
+int sock_open(bool router, struct sock **out, struct err *e)
+{
+    struct sock *s = calloc(1, sizeof(*s));
+    if (s == NULL) {
+        return err_set(e, SHOAL_E_NOMEM, "out of memory for a socket");
+    }
+    s->router = router;
+    s->zmq = zmq_socket(context, router ? ZMQ_ROUTER : ZMQ_DEALER);
+    if (s->zmq == NULL) {
+        int rc = err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ gives no socket: %s; raise the limit of open files (ulimit -n)",
+                         zmq_strerror(errno));
+        free(s);
+        return rc;
+    }
+    int64_t frame_bytes = LIMIT_FRAME_BYTES;
+    int rc = zmq_setsockopt(s->zmq, ZMQ_MAXMSGSIZE, &frame_bytes, sizeof(frame_bytes));
+    SHOAL_ASSERT(rc == 0);
+    option_set(s, ZMQ_RCVHWM, PIPE_MESSAGES);
+    option_set(s, ZMQ_SNDHWM, PIPE_MESSAGES);
+    option_set(s, ZMQ_LINGER, SOCK_LINGER_MS);
+    option_set(s, ZMQ_HANDSHAKE_IVL, 3000);
+    option_set(s, ZMQ_TCP_KEEPALIVE, 1);
+    option_set(s, ZMQ_TCP_KEEPALIVE_IDLE, 30);
+    option_set(s, ZMQ_TCP_KEEPALIVE_INTVL, 10);
+    option_set(s, ZMQ_TCP_KEEPALIVE_CNT, 3);
+    option_set(s, ZMQ_TCP_MAXRT, 30000); /* else a cut line is noticed after a quarter of an hour */
+    if (router) {
+        option_set(s, ZMQ_ROUTER_MANDATORY, 1);
+        option_set(s, ZMQ_BACKLOG, 512);
+    } else {
+        option_set(s, ZMQ_RECONNECT_IVL, 100);
+        option_set(s, ZMQ_RECONNECT_IVL_MAX, 1000);
+    }
+    size_t bytes = sizeof(s->descriptor);
+    rc = zmq_getsockopt(s->zmq, ZMQ_FD, &s->descriptor, &bytes);
+    SHOAL_ASSERT(rc == 0);
+    *out = s;
+    return 0;
+}
+
+void sock_close(struct sock *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    zmq_close(s->zmq);
+    free(s);
+}
+
+/* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too: so see first whether someone answers. */
+static bool ipc_answers(const char *endpoint)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = endpoint + strlen("ipc://");
+    if (strncmp(endpoint, "ipc://", 6) != 0 || strlen(path) >= sizeof(address.sun_path)) {
+        return false;
+    }
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return false;
+    }
+    bool answers = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    close(fd);
+    return answers;
+}
+
+static int bind_error(const char *endpoint, int error, struct err *e)
+{
+    switch (error) {
+    case EADDRINUSE:
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "%s is in use by another process: stop that one, or choose another port (0 takes any)", endpoint);
+    case EACCES:
+    case EPERM:
+        return err_set(e, SHOAL_E_DENIED, "%s: not allowed to listen there: choose a port above 1023 or a path of your own",
+                       endpoint);
+    case EADDRNOTAVAIL:
+    case ENODEV:
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s: this machine has no such address: listen on one of its own", endpoint);
+    case EMFILE:
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s: too many open files: raise the limit (ulimit -n)", endpoint);
+    default:
+        return err_set(e, SHOAL_E_CONFIG, "%s: cannot listen there (%s): give tcp://HOST:PORT or ipc://PATH", endpoint,
+                       zmq_strerror(error));
+    }
+}
+
+int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err *e)
+{
+    option_set(s, ZMQ_IPV6, strchr(endpoint, '[') != NULL);
+    if (ipc_answers(endpoint)) {
+        return bind_error(endpoint, EADDRINUSE, e);
+    }
+    if (zmq_bind(s->zmq, endpoint) != 0) {
+        return bind_error(endpoint, errno, e);
+    }
+    size_t bytes = 256;
+    if (zmq_getsockopt(s->zmq, ZMQ_LAST_ENDPOINT, bound, &bytes) != 0) {
+        return bind_error(endpoint, errno, e);
+    }
+    return 0;
+}
+
+int sock_connect(struct sock *s, const char *endpoint, struct err *e)
+{
+    option_set(s, ZMQ_IPV6, strchr(endpoint, '[') != NULL);
+    if (zmq_connect(s->zmq, endpoint) != 0) {
+        return err_set(e, SHOAL_E_CONFIG, "%s: cannot connect there (%s): give tcp://HOST:PORT or ipc://PATH", endpoint,
+                       zmq_strerror(errno));
+    }
+    return 0;
+}
+
+bool sock_is_router(const struct sock *s)
+{
+    return s->router;
+}
+
+int sock_descriptor(const struct sock *s)
+{
+    return s->descriptor;
+}
+
+bool sock_readable(struct sock *s)
+{
+    int events = 0;
+    size_t bytes = sizeof(events);
+    return zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &bytes) == 0 && (events & ZMQ_POLLIN) != 0;
+}
+
+/* ---- receiving --------------------------------------------------------------------------------------------- */
+
+/* Keeps a received frame's zmq_msg_t while a message borrows its bytes. One list for the process: frames are freed on any thread. */
+struct holder {
+    zmq_msg_t z;
+    struct holder *next;
+};
+
+static pthread_mutex_t holder_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct holder *holder_free;
+static unsigned holder_kept;
+
+static struct holder *holder_take(void)
+{
+    pthread_mutex_lock(&holder_lock);
+    struct holder *h = holder_free;
+    if (h != NULL) {
+        holder_free = h->next;
+        holder_kept--;
+    }
+    pthread_mutex_unlock(&holder_lock);
+    return h != NULL ? h : malloc(sizeof(*h));
+}
+
+static void holder_give(struct holder *h)
+{
+    pthread_mutex_lock(&holder_lock);
+    bool keep = holder_kept < HOLDERS_KEPT;
+    if (keep) {
+        h->next = holder_free;
+        holder_free = h;
+        holder_kept++;
+    }
+    pthread_mutex_unlock(&holder_lock);
+    if (!keep) {
+        free(h);
+    }
+}
+
+static void holder_release(void *data, void *hint)
+{
+    (void)data;
+    struct holder *h = hint;
+    zmq_msg_close(&h->z);
+    holder_give(h);
+}
+
+/* Adds the frame z to m; z is left empty or closed later by the message. */
+static int frame_take(struct msg *m, zmq_msg_t *z)
+{
+    size_t bytes = zmq_msg_size(z);
+    void *data = zmq_msg_data(z);
+    if (bytes == 0) {
+        static uint64_t nothing;
+        return msg_add_borrowed(m, &nothing, 0, NULL, NULL);
+    }
+    if (bytes <= COPY_IN_BYTES || ((uintptr_t)data & 7u) != 0) {
+        void *copy = msg_add(m, bytes);
+        if (copy == NULL) {
+            return SHOAL_E_NOMEM;
+        }
+        memcpy(copy, data, bytes);
+        return 0;
+    }
+    struct holder *h = holder_take();
+    if (h == NULL) {
+        return SHOAL_E_NOMEM;
+    }
+    zmq_msg_init(&h->z);
+    zmq_msg_move(&h->z, z);
+    int rc = msg_add_borrowed(m, data, bytes, holder_release, h);
+    if (rc != 0) {
+        zmq_msg_close(&h->z);
+        holder_give(h);
+    }
+    return rc;
+}
+
+/* Reads the next frame into z (initialised). */
+static int frame_read(struct sock *s, zmq_msg_t *z)
+{
+    for (;;) {
+        if (zmq_msg_recv(z, s->zmq, ZMQ_DONTWAIT) >= 0) {
+            return 0;
+        }
+        if (errno != EINTR) {
+            return SHOAL_E_AGAIN;
+        }
+    }
+}
+
+int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
+{
+    zmq_msg_t z;
+    zmq_msg_init(&z);
+    int rc = frame_read(s, &z);
+    if (rc != 0) {
+        zmq_msg_close(&z);
+        return rc;
+    }
+    bool have_frame = true;
+    if (s->router) {
+        size_t bytes = zmq_msg_size(&z);
+        SHOAL_ASSERT(bytes > 0 && bytes <= SOCK_ID_BYTES); /* ZeroMQ's own prefix */
+        from->bytes = (uint8_t)bytes;
+        memcpy(from->data, zmq_msg_data(&z), bytes);
+        have_frame = zmq_msg_more(&z) && frame_read(s, &z) == 0;
+    }
+    struct msg *m = msg_new();
+    rc = m == NULL ? SHOAL_E_NOMEM : have_frame ? 0 : SHOAL_E_TOO_BIG;
+    for (uint32_t count = 1; have_frame; count++) {
+        bool more = zmq_msg_more(&z);
+        if (rc == 0 && (more ? count >= LIMIT_FRAMES : count > LIMIT_FRAMES)) {
+            rc = SHOAL_E_TOO_BIG;
+        }
+        if (rc == 0) {
+            rc = frame_take(m, &z);
+        }
+        if (rc != 0 && m != NULL) { /* go on reading to the end, but hold nothing */
+            msg_free(m);
+            m = NULL;
+        }
+        have_frame = more && frame_read(s, &z) == 0;
+    }
+    zmq_msg_close(&z);
+    *out = m;
+    return rc;
+}
+
+/* ---- sending ----------------------------------------------------------------------------------------------- */
+
+/* Makes z of a frame; a lent frame's bytes go along and are released by ZeroMQ. Never fails: for want of memory z is empty, which the
+ * receiver's decoder refuses as it refuses any frame of a wrong size. */
+static void frame_give(zmq_msg_t *z, struct frame *f, bool lend)
+{
+    if (lend && f->release != NULL && zmq_msg_init_data(z, f->data, f->bytes, f->release, f->hint) == 0) {
+        f->release = NULL;
+        return;
+    }
+    if (zmq_msg_init_size(z, f->bytes) != 0) {
+        zmq_msg_init(z);
+    } else if (f->bytes > 0) {
+        memcpy(zmq_msg_data(z), f->data, f->bytes);
+    }
+}
+
+/* 0 or the errno. z is empty afterwards in any case. */
+static int frame_write(struct sock *s, zmq_msg_t *z, bool more)
+{
+    int flags = ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0);
+    int error = 0;
+    while (zmq_msg_send(z, s->zmq, flags) < 0) {
+        error = errno;
+        if (error != EINTR) {
+            zmq_msg_close(z);
+            return error;
+        }
+    }
+    return 0;
+}
+
+int sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
+{
+    SHOAL_ASSERT(m->frame_count >= 1 && m->frame_count <= LIMIT_FRAMES && s->router == (to != NULL));
+    zmq_msg_t z;
+    int error = 0;
+    if (s->router) {
+        if (zmq_msg_init_size(&z, to->bytes) != 0) {
+            return SHOAL_E_AGAIN;
+        }
+        memcpy(zmq_msg_data(&z), to->data, to->bytes);
+        error = frame_write(s, &z, true);
+    }
+    for (uint32_t i = 0; error == 0 && i < m->frame_count; i++) {
+        /* The first frame of a DEALER may be refused, and is needed again then: copy it. It is a header, and small. */
+        bool lend = m->frame[i].bytes > COPY_OUT_BYTES && (s->router || i > 0);
+        frame_give(&z, &m->frame[i], lend);
+        int failed = frame_write(s, &z, i + 1 < m->frame_count);
+        if (i == 0 && !s->router) {
+            error = failed;
+        }
+        /* Later a frame only fails when the pipe died under the message; ZeroMQ then wants to be given the rest too, and drops it. */
+    }
+    if (error != 0) {
+        return error == EAGAIN ? SHOAL_E_AGAIN : SHOAL_E_UNAVAILABLE;
+    }
+    msg_free(m);
+    return 0;
+}

@@ -1,0 +1,155 @@
+/* test_base.c: errors, keys, messages, metrics and schemas keep their word. */
+#include "proto/base/err.h"
+#include "proto/base/hash.h"
+#include "proto/base/metric.h"
+#include "proto/base/msg.h"
+#include "proto/base/rng.h"
+#include "proto/base/schema.h"
+
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+START_TEST(err_every_code_has_name_text_and_status)
+{
+    ck_assert_str_eq(err_name(SHOAL_E_CONFIG), "CONFIG");
+    ck_assert_int_eq(err_exit_status(SHOAL_E_CONFIG), 78);
+    ck_assert_int_eq(err_exit_status(SHOAL_E_DATA), 65);
+    ck_assert_int_eq(err_exit_status(-9999), 70);
+    ck_assert_str_eq(err_name(-9999), "UNKNOWN");
+}
+END_TEST
+
+START_TEST(err_wrap_puts_the_place_before_the_sentence)
+{
+    struct err e;
+
+    err_set(&e, SHOAL_E_IO, "LOCK held");
+    ck_assert_int_eq(err_wrap(&e, SHOAL_E_INTERNAL, "recover %s", "rows"), SHOAL_E_IO);
+    ck_assert_str_eq(e.text, "recover rows: LOCK held");
+}
+END_TEST
+
+START_TEST(err_wrap_never_overflows)
+{
+    struct err e;
+
+    err_set(&e, SHOAL_E_IO, "x");
+    for (int i = 0; i < 100; i++)
+        err_wrap(&e, SHOAL_E_IO, "a rather long place that repeats");
+    ck_assert_uint_lt(strlen(e.text), ERR_TEXT_MAX);
+}
+END_TEST
+
+START_TEST(key_mix_is_a_bijection)
+{
+    struct rng r = {1};
+
+    for (int i = 0; i < 100000; i++) {
+        uint64_t k = rng_next(&r);
+        ck_assert_uint_eq(key_unmix(key_mix(k)), k);
+    }
+}
+END_TEST
+
+START_TEST(key_holds_its_field)
+{
+    uint64_t k = key_of_value(511, "68fd1e64", 8);
+
+    ck_assert_uint_eq(key_field(k), 511);
+    ck_assert_uint_ne(key_of_value(1, "a", 1), key_of_value(1, "b", 1));
+}
+END_TEST
+
+START_TEST(msg_frames_come_back_to_the_pool)
+{
+    for (int round = 0; round < 2000; round++) {
+        if (round == 100) {
+            struct msg *m = msg_new();
+            msg_free(m);
+        }
+        struct msg *m = msg_new();
+        ck_assert_ptr_nonnull(msg_add(m, 64));
+        ck_assert_ptr_nonnull(msg_add(m, 512 << 10));
+        ck_assert_ptr_nonnull(msg_add(m, 0));
+        ck_assert_ptr_null(msg_add(m, 1)); /* no fourth frame */
+        struct msg *copy = msg_copy(m);
+        ck_assert_uint_eq(msg_bytes(copy), msg_bytes(m));
+        msg_free(m);
+        msg_free(copy);
+    }
+    ck_assert_uint_eq(msg_frames_live(), 0);
+    ck_assert_uint_lt(msg_allocations(), 20);
+}
+END_TEST
+
+START_TEST(msg_refuses_frames_over_the_limit)
+{
+    struct msg *m = msg_new();
+
+    ck_assert_ptr_null(msg_add(m, (size_t)LIMIT_FRAME_BYTES + 1));
+    msg_free(m);
+}
+END_TEST
+
+START_TEST(metric_auc_is_exact_with_ties)
+{
+    const float score[] = {0.1f, 0.4f, 0.4f, 0.8f}, label[] = {0, 0, 1, 1};
+    struct metric m;
+
+    ck_assert_int_eq(metric_compute(score, label, 4, &m), 0);
+    ck_assert(fabs(m.auc - 3.5 / 4) < 1e-12);
+    ck_assert_uint_eq(m.examples, 4);
+    ck_assert(fabs(m.calibration - 1.7 / 2) < 1e-6);
+}
+END_TEST
+
+START_TEST(metric_one_class_has_no_auc)
+{
+    const float score[] = {0.1f, 0.4f}, label[] = {0, 0};
+    struct metric m;
+
+    ck_assert_int_eq(metric_compute(score, label, 2, &m), 0);
+    ck_assert(isnan(m.auc));
+}
+END_TEST
+
+START_TEST(schema_out_of_range_is_refused)
+{
+    struct table_schema s = {.name = "t", .width = 16, .tablet_bits = 4, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}}, other;
+
+    ck_assert_int_eq(schema_check(&s, NULL), 0);
+    other = s;
+    ck_assert(schema_equal(&s, &other));
+    other.optimizer.lr = NAN;
+    ck_assert_int_eq(schema_check(&other, NULL), SHOAL_E_SCHEMA);
+    ck_assert(!schema_equal(&s, &other));
+    other = s;
+    other.width = LIMIT_WIDTH + 1;
+    ck_assert_int_eq(schema_check(&other, NULL), SHOAL_E_SCHEMA);
+    ck_assert_uint_eq(schema_state_floats(&s), 16);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("base");
+    TCase *t = tcase_create("base");
+
+    tcase_add_test(t, err_every_code_has_name_text_and_status);
+    tcase_add_test(t, err_wrap_puts_the_place_before_the_sentence);
+    tcase_add_test(t, err_wrap_never_overflows);
+    tcase_add_test(t, key_mix_is_a_bijection);
+    tcase_add_test(t, key_holds_its_field);
+    tcase_add_test(t, msg_frames_come_back_to_the_pool);
+    tcase_add_test(t, msg_refuses_frames_over_the_limit);
+    tcase_add_test(t, metric_auc_is_exact_with_ties);
+    tcase_add_test(t, metric_one_class_has_no_auc);
+    tcase_add_test(t, schema_out_of_range_is_refused);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}

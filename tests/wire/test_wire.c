@@ -1,0 +1,193 @@
+/* test_wire.c: messages go out and come back; what does not fit is refused. */
+#include "proto/wire/wire.h"
+#include "proto/base/rng.h"
+
+#include <check.h>
+#include <string.h>
+
+static struct msg *push_message(uint32_t keys, uint32_t width)
+{
+    struct wire w = {.type = WIRE_TYPE_PUSH, .id = 77};
+
+    w.u.PUSH = (struct wire_PUSH){.run = 1ull << 60, .table = 2, .lane = 3, .generation = 4, .from = 5, .to = 6, .tablet_first = 0,
+                                  .tablet_count = 1024, .lr_scale = 0.1f, .key_count = keys, .map_epoch = 9};
+    struct msg *m = wire_encode(&w);
+    memset(msg_add(m, 8ull * keys), 1, 8ull * keys);
+    memset(msg_add(m, 4ull * keys * width), 0, 4ull * keys * width);
+    return m;
+}
+
+START_TEST(wire_push_comes_back_as_it_went)
+{
+    struct wire got;
+    struct err e = {0};
+    struct msg *m = push_message(10, 16);
+
+    ck_assert_int_eq(wire_decode(m, &got, &e), 0);
+    ck_assert_int_eq(got.type, WIRE_TYPE_PUSH);
+    ck_assert_uint_eq(got.id, 77);
+    ck_assert(!got.reply);
+    ck_assert_uint_eq(got.u.PUSH.run, 1ull << 60);
+    ck_assert_uint_eq(got.u.PUSH.to, 6);
+    ck_assert(got.u.PUSH.lr_scale == 0.1f);
+    msg_free(m);
+}
+END_TEST
+
+START_TEST(wire_every_type_encodes_and_decodes)
+{
+    struct wire w, got;
+    struct err e;
+
+#define X(name, number, request_frames, reply_frames)                           \
+    for (int reply = 0; reply < 2; reply++) {                                   \
+        memset(&w, 0, sizeof w);                                                \
+        w.type = WIRE_TYPE_##name;                                              \
+        w.reply = reply != 0;                                                   \
+        struct msg *m = wire_encode(&w);                                        \
+        for (int f = 0; f < (reply ? reply_frames : request_frames); f++)       \
+            ck_assert_ptr_nonnull(msg_add(m, WIRE_TYPE_##name == WIRE_TYPE_TASK_DONE ? 512 : 0)); \
+        e.text[0] = 0;                                                          \
+        ck_assert_msg(wire_decode(m, &got, &e) == 0, "%s: %s", #name, e.text);  \
+        ck_assert_int_eq(got.type, w.type);                                     \
+        msg_free(m);                                                            \
+    }
+    WIRE_MAP(X)
+#undef X
+}
+END_TEST
+
+START_TEST(wire_wrong_frame_count_is_refused)
+{
+    struct wire got;
+    struct wire w = {.type = WIRE_TYPE_PUSH};
+    struct msg *m = wire_encode(&w);
+
+    msg_add(m, 0);
+    ck_assert_int_eq(wire_decode(m, &got, NULL), SHOAL_E_MALFORMED);
+    msg_free(m);
+}
+END_TEST
+
+START_TEST(wire_count_that_does_not_fit_its_frame_is_refused)
+{
+    struct wire got;
+    struct msg *m = push_message(10, 16);
+
+    m->frame[1].bytes -= 8;
+    ck_assert_int_eq(wire_decode(m, &got, NULL), SHOAL_E_MALFORMED);
+    m->frame[1].bytes += 8;
+    m->frame[2].bytes -= 4;
+    ck_assert_int_eq(wire_decode(m, &got, NULL), SHOAL_E_MALFORMED);
+    msg_free(m);
+}
+END_TEST
+
+START_TEST(wire_too_many_keys_are_refused)
+{
+    struct wire got;
+    struct wire w = {.type = WIRE_TYPE_PULL};
+
+    w.u.PULL.key_count = LIMIT_KEYS + 1;
+    struct msg *m = wire_encode(&w);
+    msg_add(m, 8ull * (LIMIT_KEYS + 1));
+    ck_assert_int_eq(wire_decode(m, &got, NULL), SHOAL_E_TOO_BIG);
+    msg_free(m);
+}
+END_TEST
+
+START_TEST(wire_refusal_carries_status_sentence_and_fields)
+{
+    struct wire request = {.type = WIRE_TYPE_PUSH, .id = 5}, reply, got;
+
+    wire_reply_to(&request, SHOAL_E_GAP, &reply);
+    strcpy(reply.error, "batch 3 is missing here");
+    reply.u.PUSH_reply.mark = 2;
+    struct msg *m = wire_encode(&reply);
+    ck_assert_int_eq(wire_decode(m, &got, NULL), 0);
+    ck_assert_int_eq(got.status, SHOAL_E_GAP);
+    ck_assert_str_eq(got.error, "batch 3 is missing here");
+    ck_assert_uint_eq(got.u.PUSH_reply.mark, 2);
+    msg_free(m);
+    m = wire_refusal(&request, SHOAL_E_BUSY, "%d waiting", 9);
+    ck_assert_int_eq(wire_decode(m, &got, NULL), 0);
+    ck_assert_str_eq(got.error, "9 waiting");
+    msg_free(m);
+}
+END_TEST
+
+START_TEST(wire_garbage_never_harms)
+{
+    struct rng r = {42};
+    struct wire got;
+
+    for (int i = 0; i < 20000; i++) {
+        struct msg *m = push_message(4, 2);
+        unsigned char *p = m->frame[0].data;
+        if (i % 2 == 0)
+            for (size_t b = 0; b < m->frame[0].bytes; b++)
+                p[b] = (unsigned char)rng_next(&r);
+        else
+            p[rng_below(&r, m->frame[0].bytes)] ^= (unsigned char)(1 + rng_below(&r, 255));
+        (void)wire_decode(m, &got, NULL);
+        msg_free(m);
+    }
+    ck_assert_uint_eq(msg_frames_live(), 0);
+}
+END_TEST
+
+START_TEST(wire_decoding_allocates_nothing)
+{
+    struct wire got;
+    struct msg *m = push_message(100, 16);
+
+    for (int i = 0; i < 100; i++)
+        msg_free(push_message(100, 16));
+    uint64_t before = msg_allocations();
+    for (int i = 0; i < 10000; i++) {
+        ck_assert_int_eq(wire_decode(m, &got, NULL), 0);
+        msg_free(push_message(100, 16));
+    }
+    ck_assert_uint_eq(msg_allocations(), before);
+    msg_free(m);
+}
+END_TEST
+
+START_TEST(wire_schema_goes_and_comes_back)
+{
+    struct table_schema s = {.name = "emb", .table = 1, .width = 17, .zero_first = 1, .tablet_bits = 10, .tablet_first = 64, .seed = 9,
+                             .init = {INIT_UNIFORM, 0.01f}, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.05f},
+                             .field_init_count = 1, .field_init = {{3, INIT_CONSTANT, 1.0f}}};
+    struct table_schema got;
+    struct wire_TABLE_CREATE w;
+    struct frame f = {s.field_init, sizeof s.field_init[0], NULL, NULL};
+
+    wire_schema_to(&s, &w);
+    ck_assert_int_eq(wire_schema_from(&w, &f, &got, NULL), 0);
+    ck_assert(schema_equal(&s, &got));
+    w.width = 0;
+    ck_assert_int_eq(wire_schema_from(&w, &f, &got, NULL), SHOAL_E_SCHEMA);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("wire");
+    TCase *t = tcase_create("wire");
+
+    tcase_add_test(t, wire_push_comes_back_as_it_went);
+    tcase_add_test(t, wire_every_type_encodes_and_decodes);
+    tcase_add_test(t, wire_wrong_frame_count_is_refused);
+    tcase_add_test(t, wire_count_that_does_not_fit_its_frame_is_refused);
+    tcase_add_test(t, wire_too_many_keys_are_refused);
+    tcase_add_test(t, wire_refusal_carries_status_sentence_and_fields);
+    tcase_add_test(t, wire_garbage_never_harms);
+    tcase_add_test(t, wire_decoding_allocates_nothing);
+    tcase_add_test(t, wire_schema_goes_and_comes_back);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
