@@ -98,6 +98,7 @@ static int load_cpu(struct backend **out, struct err *e)
     const char *type = backend_core_type();
     if (type)
         setenv("OPENBLAS_CORETYPE", type, 0);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* or loading starts a thread for every core, which then waits for ever */
     return module_load("libshoal_cpu.so", out, e);
 }
 

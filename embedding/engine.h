@@ -38,7 +38,8 @@ struct engine_options {
     void *context;
 };
 
-/* Opens or creates, and recovers: loads images, replays the journal. env is borrowed and used for env_work only. */
+/* Opens or creates, and recovers: loads images, replays the journal. env is borrowed and used for env_work (and env_now, for recovered_ns). No
+ * tablet is led before engine_lead. `memory` with a dir keeps cuts there and nothing else: it starts empty. */
 int engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
 /* Waits for work at hand; flush_all first writes every dirty tablet (a clean stop: the next start replays nothing). */
 int engine_close(struct engine *g, bool flush_all);
@@ -75,9 +76,13 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
 /* Highest sequence that may be acknowledged: all committed ones (memory, journal), or those synced (fsync). */
 uint64_t engine_acknowledged(const struct engine *g);
 
-/* Control records: each is checked, journalled, committed (synced in fsync mode) and applied in the call. All idempotent. */
+/* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with it) and applied in the call. All idempotent.
+ * engine_run_drop and engine_restore answer AGAIN while an admitted push has not been applied. */
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e);
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e);
+/* The same for a run that does not push to all tables of the shard (those of other spaces): only tables whose bit is set count in its clocks
+ * and lowest marks. engine_run_open counts all, and those created later. */
+int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, uint64_t tables, struct err *e);
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
 /* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset; *mark: lowest mark of the lane over led tablets. */
 int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark, struct err *e);

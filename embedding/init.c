@@ -29,7 +29,8 @@ static float uniform_of(uint64_t draw)
     return (float)odd * 0x1p-24f;
 }
 
-/* Twelve 16-bit uniforms, each at the middle of its step, less six: variance 1 (to 2^-32), within (-6, 6), exact in a float. */
+/* Twelve 16-bit uniforms, each at the middle of its step, less six: variance 1 (to 2^-32), within (-6, 6), exact in a
+ * float. */
 static float normal_of(const uint64_t draws[3])
 {
     int32_t sum = 0;
@@ -60,7 +61,8 @@ void init_weights(const struct table_schema *s, uint64_t key, float *weights)
             weights[i] = uniform_of(draw_at(r, i)) * spec.scale;
             break;
         case INIT_NORMAL:
-            weights[i] = spec.scale * normal_of((uint64_t[3]){draw_at(r, 3ULL * i), draw_at(r, 3ULL * i + 1), draw_at(r, 3ULL * i + 2)});
+            weights[i] = spec.scale * normal_of((uint64_t[3]){draw_at(r, 3ULL * i), draw_at(r, 3ULL * i + 1),
+                                                              draw_at(r, 3ULL * i + 2)});
             break;
         case INIT_CONSTANT:
             weights[i] = spec.scale;

@@ -1,7 +1,8 @@
-/* isa.h: which vector instructions the kernels may use on this machine; chosen at run time, for packages are built for any x86-64.
+/* isa.h: which vector instructions the kernels may use on this machine; chosen at run time, for packages are built for
+ * any x86-64.
  *
- * A kernel is one C body, compiled once a level by OPT_VERSIONS (optimizer.h). All levels give the same bits: the bodies are
- * element-wise IEEE arithmetic with sums in a fixed order, and nothing is contracted. */
+ * A kernel is one C body, compiled once a level by OPT_VERSIONS (optimizer.h). All levels give the same bits: the
+ * bodies are element-wise IEEE arithmetic with sums in a fixed order, and nothing is contracted. */
 #ifndef EMBEDDING_ISA_H
 #define EMBEDDING_ISA_H
 

@@ -13,7 +13,8 @@ ISA_INLINE void adagrad_block(float *restrict w, float *restrict state, const fl
     }
 }
 
-ISA_INLINE void adagrad_body(float *restrict row, const float *restrict g, const struct opt_step *p, const uint32_t width)
+ISA_INLINE void adagrad_body(float *restrict row, const float *restrict g, const struct opt_step *p,
+                             const uint32_t width)
 {
     const float lr = p->lr, eps = p->eps;
 #define BLOCK(at, n) adagrad_block(row + (at), row + width + (at), g + (at), lr, eps, n)

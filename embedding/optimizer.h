@@ -1,8 +1,8 @@
 /* optimizer.h: how a gradient changes a row. One file an optimizer, each a plain C body compiled once a vector level.
  *
- * A row here is weights f32 (width) | state f32 (schema_state_floats), 4-byte aligned at least. Every update is a function of row, gradient
- * and step, bit for bit the same at every level: element-wise, nothing contracted (-ffp-contract=off), no libm but sqrtf, sums in
- * a fixed order. Thread: any; there is no state outside the row. */
+ * A row here is weights f32 (width) | state f32 (schema_state_floats), 4-byte aligned at least. Every update is a
+ * function of row, gradient and step, bit for bit the same at every level: element-wise, nothing contracted
+ * (-ffp-contract=off), no libm but sqrtf, sums in a fixed order. Thread: any; there is no state outside the row. */
 #ifndef EMBEDDING_OPTIMIZER_H
 #define EMBEDDING_OPTIMIZER_H
 
@@ -28,7 +28,8 @@ struct optimizer {
 struct optimizer optimizer_of(const struct table_schema *s, enum isa isa);
 void optimizer_step(const struct table_schema *s, float lr_scale, struct opt_step *out);
 
-/* Each opt_*.c gives its two functions. `width16`: the version for rows of 16 floats, the commonest, with its loops unrolled. */
+/* Each opt_*.c gives its two functions. `width16`: the version for rows of 16 floats, the commonest, with its loops
+ * unrolled. */
 void opt_sgd_start(float *row, const struct table_schema *s);
 opt_update_fn opt_sgd_update(enum isa isa, uint32_t width);
 void opt_adagrad_start(float *row, const struct table_schema *s);
@@ -40,8 +41,8 @@ opt_update_fn opt_adam_update(enum isa isa, uint32_t width);
 void opt_ftrl_start(float *row, const struct table_schema *s);
 opt_update_fn opt_ftrl_update(enum isa isa, uint32_t width);
 
-/* Compiles body(row, gradient, step, width), an ISA_INLINE function, once a level, for any width and for 16, and defines
- * name##_pick(isa, width). */
+/* Compiles body(row, gradient, step, width), an ISA_INLINE function, once a level, for any width and for 16, and
+ * defines name##_pick(isa, width). */
 #define OPT_ONE(name, suffix, target, body, n)                                                                         \
     target static void name##suffix(float *restrict row, const float *restrict gradient, const struct opt_step *step)  \
     {                                                                                                                  \
@@ -61,18 +62,18 @@ opt_update_fn opt_ftrl_update(enum isa isa, uint32_t width);
         return width == 16 ? sixteen[isa] : any[isa];                                                                  \
     }
 
-/* Runs block(offset, n) over `width` floats with n a constant 16, then 8, 4 and 1: loops of constant length are what GCC turns into
- * vectors at -O2, without a check at run time. */
+/* Runs block(offset, n) over `width` floats with n a constant 16, then 8, 4 and 1: loops of constant length are what
+ * GCC turns into vectors at -O2, without a check at run time. */
 #define OPT_BLOCKS(width, block)                                                                                       \
     do {                                                                                                               \
         uint32_t at_ = 0;                                                                                              \
         for (; at_ + 16 <= (width); at_ += 16)                                                                         \
             block(at_, 16);                                                                                            \
-        if (((width) & 8) != 0) {                                                                                      \
+        if (((width)&8) != 0) {                                                                                        \
             block(at_, 8);                                                                                             \
             at_ += 8;                                                                                                  \
         }                                                                                                              \
-        if (((width) & 4) != 0) {                                                                                      \
+        if (((width)&4) != 0) {                                                                                        \
             block(at_, 4);                                                                                             \
             at_ += 4;                                                                                                  \
         }                                                                                                              \

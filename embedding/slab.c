@@ -109,7 +109,8 @@ static int chunk_add(struct arena *a)
 static uint32_t run_find(const uint64_t used[2], uint32_t units)
 {
     unsigned __int128 starts = ~(((unsigned __int128)used[1] << 64) | used[0]);
-    /* After the loop a bit stands where `units` free ones begin: each step doubles the length that a bit vouches for. */
+    /* After the loop a bit stands where `units` free ones begin: each step doubles the length that a bit vouches for.
+     */
     for (uint32_t length = 1; length < units;) {
         uint32_t step = units - length < length ? units - length : length;
         starts &= starts >> step;

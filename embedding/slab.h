@@ -1,9 +1,10 @@
 /* slab.h: the arena of one shard: memory in chunks of 2 MiB, aligned and MADV_HUGEPAGE, cut into units of 16 KiB.
  *
- * Rows lie in pages of one or a few units; the tablets' indexes take runs of units too. What a tablet gives back (a grown index, a cleared
- * tablet) is taken again by anybody, so growing strands nothing. A unit is named by its number, chunk number x 128 + unit in chunk: 4-byte
- * row references reach a row through one small array of chunk addresses. Chunks go back to the system in arena_free only.
- * Thread: the shard's. arena_new, arena_free and arena_bytes are declared in table.h. */
+ * Rows lie in pages of one or a few units; the tablets' indexes take runs of units too. What a tablet gives back (a
+ * grown index, a cleared tablet) is taken again by anybody, so growing strands nothing. A unit is named by its number,
+ * chunk number x 128 + unit in chunk: 4-byte row references reach a row through one small array of chunk addresses.
+ * Chunks go back to the system in arena_free only. Thread: the shard's. arena_new, arena_free and arena_bytes are
+ * declared in table.h. */
 #ifndef EMBEDDING_SLAB_H
 #define EMBEDDING_SLAB_H
 
@@ -18,7 +19,7 @@
 #define ARENA_CHUNK_UNITS 128u
 #define ARENA_NONE UINT32_MAX
 
-_Static_assert(ARENA_CHUNK_UNITS * ARENA_UNIT_BYTES == ARENA_CHUNK_BYTES, "units fill a chunk");
+_Static_assert(ARENA_CHUNK_UNITS *ARENA_UNIT_BYTES == ARENA_CHUNK_BYTES, "units fill a chunk");
 
 struct arena {
     char **chunk;         /* owned; (chunk_count), addresses */
@@ -34,7 +35,8 @@ struct arena {
     uint64_t large_bytes; /* of arena_large_take */
 };
 
-/* A run of `units` (1..128) neighbouring units of one chunk; the number of the first, or ARENA_NONE when memory is out. Not zeroed. */
+/* A run of `units` (1..128) neighbouring units of one chunk; the number of the first, or ARENA_NONE when memory is out.
+ * Not zeroed. */
 uint32_t arena_take(struct arena *a, uint32_t units);
 void arena_give(struct arena *a, uint32_t unit, uint32_t units);
 

@@ -1,7 +1,7 @@
-/* table.h: one table's rows on one shard: tablets, each a small hash table of fingerprints and row numbers over slab pages.
+/* table.h: one table's rows on one shard: tablets, each a small hash table of keys and row numbers over slab pages.
  *
- * Row layout (all little-endian, 8-byte aligned, stride table_row_bytes): key u64 | weights f32 (width) | state f32
- * (schema_state_floats). Pulls never write. A push creates absent rows from their initial value, a function of (seed, key).
+ * A row as table_row and table_visit show it (little-endian, 8-byte aligned, table_row_bytes long): key u64 | weights f32 (width) | state
+ * f32 (schema_state_floats). In memory the key lies in the index (tablet.h), which saves a cache line a pull. Pulls never write. A push creates absent rows from their initial value, a function of (seed, key).
  * Thread: the shard's; nothing here locks. Memory: pages come from the shard's arena (2 MiB aligned chunks, MADV_HUGEPAGE).
  *
  * Undo (bsp): a worker that died between its pushes to two shards has its batch computed again from the rows before that clock. So
@@ -28,7 +28,7 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
 void table_free(struct table *t);
 const struct table_schema *table_schema_of(const struct table *t);
 uint64_t table_rows(const struct table *t);
-uint64_t table_row_bytes(const struct table *t); /* stride of a row */
+uint64_t table_row_bytes(const struct table *t); /* of a row as laid out above */
 
 /* keys (count), sorted by key_mix (any order is right, sorted is fast); rows out (count, width), absent keys their initial value. */
 void table_pull(const struct table *t, const uint64_t *keys, size_t count, float *rows);
@@ -47,7 +47,7 @@ int table_push(struct table *t, const uint64_t *keys, const float *gradients, si
 /* Whether all `count` floats are finite and within LIMIT_GRADIENT. */
 bool table_gradients_ok(const float *gradients, size_t count);
 
-/* One row, or NULL: key, weights and state as laid out above; valid until the next push. */
+/* One row, or NULL: key, weights and state as laid out above; put together in a buffer of the table's, valid until its next call. */
 const void *table_row(const struct table *t, uint64_t key);
 /* XXH3 over one tablet's rows sorted by key (undo not counted); 0 for an empty one. SHOAL_E_NOMEM is possible. */
 int table_digest(const struct table *t, uint32_t tablet, uint64_t *out);

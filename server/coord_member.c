@@ -105,7 +105,9 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store, 
     }
     struct coord_shard *s = &m->shard[*shard];
     *what = !s->seen ? COORD_BEAT_NEW : COORD_BEAT_SAME;
-    if (s->seen && (s->incarnation != beat->incarnation || (beat->ready && !s->ready)))
+    if (s->seen && beat->ready && !s->ready)
+        *what = COORD_BEAT_READY;
+    if (s->seen && s->incarnation != beat->incarnation)
         *what = COORD_BEAT_RESTARTED;
     s->seen = true;
     s->ready = beat->ready;
@@ -114,10 +116,6 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store, 
     s->beat_ns = now_ns;
     s->figures = *beat;
     memcpy(s->endpoint, beat->endpoint, sizeof s->endpoint);
-    if (*what != COORD_BEAT_SAME || !s->ready) {
-        s->set_up = false;
-        s->step = 0;
-    }
     rss_note(m);
     return 0;
 }

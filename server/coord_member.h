@@ -24,7 +24,8 @@ struct coord_shard {
     bool seen;      /* since this coordinator started */
     bool ready;     /* recovered, takes work */
     bool set_up;    /* has map, tables and run of the job (coord_flow) */
-    uint32_t step;  /* of setting up */
+    bool busy;      /* a step of setting up is asked for */
+    uint32_t step;  /* of setting up: how many are done */
     peer_t peer;    /* connection of its last beat */
     uint64_t beat_ns;
     struct wire_SHARD_BEAT figures;
@@ -51,14 +52,15 @@ struct coord_members {
     uint64_t rss_peak_bytes;      /* highest sum over servers seen */
 };
 
-enum coord_beat { COORD_BEAT_SAME, COORD_BEAT_NEW, COORD_BEAT_RESTARTED };
+/* NEW: first beat since this coordinator started; READY: ready after not ready; RESTARTED: another incarnation. After each of these the shard
+ * has to be set up again (coord_setup). */
+enum coord_beat { COORD_BEAT_SAME, COORD_BEAT_NEW, COORD_BEAT_READY, COORD_BEAT_RESTARTED };
 
 /* Reads back the shard numbers given and the next worker number. */
 int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store, struct err *e);
 void coord_member_close(struct coord_members *m);
 
-/* Takes a beat: finds or gives the number (synced first). *what: RESTARTED for another incarnation or for ready after not ready. BUSY when
- * all numbers are given to other servers. */
+/* Takes a beat: finds or gives the number (synced first). BUSY when all numbers are given to other servers. */
 int coord_member_shard_beat(struct coord_members *m, struct coord_store *store, const struct wire_SHARD_BEAT *beat, peer_t peer,
                             uint64_t now_ns, uint32_t *shard, enum coord_beat *what, struct err *e);
 /* Shard that beats over this connection, or COORD_NOBODY. */

@@ -29,7 +29,8 @@ int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint3
     uint16_t *copy = malloc(tablet_count ? tablet_count * sizeof *copy : 1);
     if (!copy)
         return SHOAL_E_NOMEM;
-    memcpy(copy, shard_of, tablet_count * sizeof *copy);
+    if (tablet_count)
+        memcpy(copy, shard_of, tablet_count * sizeof *copy);
     free(l->shard_of);
     l->shard_of = copy;
     l->tablet_count = tablet_count;

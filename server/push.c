@@ -8,6 +8,8 @@
 
 #include "proto/base/assert.h"
 
+#include <stdio.h>
+
 static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m, struct err *e)
 {
     if (!lead_ready(&s->lead))

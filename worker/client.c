@@ -136,6 +136,8 @@ static void request_send(struct client *c, struct request *r)
 
     if (peer == 0 || (r->write && c->muted)) {
         request_due(c, r, MAP_PAUSE_MS * MS);
+        if (peer == 0)
+            client_map_refresh(c);
         return;
     }
     struct msg *m = r->build(r);
@@ -262,6 +264,7 @@ bool client_passing(int status)
     case SHOAL_E_UNAVAILABLE:
     case SHOAL_E_NO_TABLE:
     case SHOAL_E_IO:
+    case SHOAL_E_NOMEM:
     case SHOAL_E_STOPPED:
         return true;
     default:

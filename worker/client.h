@@ -69,7 +69,7 @@ static inline bool request_active(const struct request *r)
 {
     return r->id != 0;
 }
-/* Whether a status means "later, as it is": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE, NO_TABLE (a shard that was not told yet), IO, STOPPED. */
+/* Whether a status means "later, as it is": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE, NO_TABLE (a shard that was not told yet), IO, NOMEM, STOPPED. */
 bool client_passing(int status);
 
 /* Asks the coordinator for the map, unless that is being done. */

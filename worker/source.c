@@ -2,6 +2,7 @@
 #include "worker/source.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/config.h"
 #include "proto/base/hash.h"
 
 #include <errno.h>
@@ -96,7 +97,7 @@ static int decode_gzip(struct decoder *d, struct err *e)
                                 z.msg != NULL ? z.msg : "unknown cause");
             else
                 error = d->sink(d->to, d->out, BLOCK_BYTES - z.avail_out, e);
-        } while (error == 0 && (z.avail_in > 0 || z.avail_out == 0));
+        } while (error == 0 && (z.avail_in > 0 || (z.avail_out == 0 && status != Z_STREAM_END)));
         if (error == 0)
             error = fill(d, e);
     }
@@ -123,7 +124,7 @@ static int decode_zstd(struct decoder *d, struct err *e)
                 error = err_set(e, SHOAL_E_DATA, "%s: damaged zstd data (%s); fetch the file again", d->name, ZSTD_getErrorName(wanted));
             else
                 error = d->sink(d->to, d->out, out.pos, e);
-        } while (error == 0 && (in.pos < in.size || out.pos == BLOCK_BYTES));
+        } while (error == 0 && (in.pos < in.size || (out.pos == BLOCK_BYTES && wanted != 0)));
         if (error == 0)
             error = fill(d, e);
     }
@@ -431,26 +432,31 @@ static int head_sink_add(void *to, const char *data, size_t bytes, struct err *e
     return 0;
 }
 
-static int head_decode(const char *name, const struct cache *cache, struct head_sink *sink, struct err *e)
+/* A spool is read by position: several threads may look at it. */
+static int head_of_stream(const char *name, const struct cache *cache, struct head_sink *sink, struct err *e)
 {
     uint64_t bytes;
-    int fd, error = 0;
-    if (is_stream(name)) {
-        error = stream_open(name, cache, &fd, &bytes, e);
-        if (error == 0) {
-            /* The spool's offset is shared by its descriptors and nobody else uses it: all others pread. */
-            lseek(fd, 0, SEEK_SET);
-        }
-    } else {
-        fd = open(name, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-            error = file_failed(name, e);
-    }
+    int fd, error = stream_open(name, cache, &fd, &bytes, e);
     if (error != 0)
         return error;
-    error = decode(fd, name, head_sink_add, sink, e);
+    char block[4096];
+    ssize_t n = 0;
+    for (off_t at = 0; error == 0 && (n = pread(fd, block, sizeof block, at)) > 0; at += n)
+        error = head_sink_add(sink, block, (size_t)n, e);
+    if (n < 0)
+        error = err_set(e, SHOAL_E_IO, "%s: %s; check the disk of the cache folder %s", name, strerror(errno), cache->folder);
     close(fd);
-    return error == SHOAL_E_END ? 0 : error;
+    return error;
+}
+
+static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
+{
+    int fd = open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return file_failed(name, e);
+    int error = decode(fd, name, head_sink_add, sink, e);
+    close(fd);
+    return error;
 }
 
 int source_head(const struct string_list *list, const char *what, const struct cache *cache, char **name, char **line, size_t *bytes,
@@ -462,7 +468,9 @@ int source_head(const struct string_list *list, const char *what, const struct c
     int error = sink.text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
                                   : expand_all(list, what, &names, e);
     if (error == 0)
-        error = head_decode(names.item[0], cache, &sink, e);
+        error = is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e) : head_of_file(names.item[0], &sink, e);
+    if (error == SHOAL_E_END)
+        error = 0;
     if (error == 0 && !sink.whole && sink.bytes > 0 && sink.text[sink.bytes - 1] == '\r')
         sink.bytes--; /* a last line without a newline */
     if (error == 0 && (sink.bytes == 0 || sink.bytes > LIMIT_LINE_BYTES))

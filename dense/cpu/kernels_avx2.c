@@ -1,9 +1,6 @@
 /* kernels_avx2.c: the kernels for machines with AVX2. */
 #include "dense/cpu/kernels.h"
 
-#include <math.h>
-#include <string.h>
-
 #ifdef __x86_64__
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)

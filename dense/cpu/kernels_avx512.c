@@ -1,9 +1,6 @@
 /* kernels_avx512.c: the kernels for machines with AVX-512. */
 #include "dense/cpu/kernels.h"
 
-#include <math.h>
-#include <string.h>
-
 #ifdef __x86_64__
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)

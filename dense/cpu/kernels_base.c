@@ -1,9 +1,6 @@
 /* kernels_base.c: the kernels for the plain x86-64 (or any other) machine. */
 #include "dense/cpu/kernels.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "dense/cpu/body.h"
 
 void kernels_base(struct backend_ops *ops)

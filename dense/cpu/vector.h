@@ -9,8 +9,6 @@
 #include <immintrin.h>
 #endif
 
-#pragma GCC diagnostic ignored "-Wpsabi" /* the functions below are inlined: no vector crosses a call */
-
 #define VECTOR 16u
 #define KERNEL_INLINE static inline __attribute__((always_inline))
 

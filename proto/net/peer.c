@@ -142,7 +142,7 @@ static int queue_flush(struct peers *ps, struct peer *p, uint64_t now_ns)
     return 0;
 }
 
-bool peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, struct peer *p), void *context)
+void peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, struct peer *p), void *context)
 {
     struct peer **link = &ps->waiting;
     while (*link != NULL) {
@@ -160,12 +160,11 @@ bool peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, 
             left(context, p);
         }
     }
-    return ps->waiting != NULL;
 }
 
-bool peers_waiting(const struct peers *ps)
+struct peer *peers_waiting(const struct peers *ps)
 {
-    return ps->waiting != NULL;
+    return ps->waiting;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------- */

@@ -47,8 +47,8 @@ void peers_remove(struct peers *ps, struct peer *p);
 
 /* Takes m in any case. 0, BUSY, or UNAVAILABLE when the peer has left: the caller removes it. */
 int peers_send(struct peers *ps, struct peer *p, struct msg *m, uint64_t now_ns);
-/* Sends what waits as far as it goes; calls left(context, p) for each peer that has left or stalled: it may remove it. Whether something still waits. */
-bool peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, struct peer *p), void *context);
-bool peers_waiting(const struct peers *ps);
+/* Sends what waits as far as it goes; calls left(context, p) for each peer that has left or stalled: it may remove it, and no other. */
+void peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, struct peer *p), void *context);
+struct peer *peers_waiting(const struct peers *ps); /* the list of those with a queue, by next_waiting; or NULL */
 
 #endif

@@ -1,0 +1,86 @@
+/* model_schema.c: the tables that a job needs. */
+#include "dense/plan.h"
+
+#include "proto/base/assert.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPARSE_TABLETS 1024u /* where the job says nothing */
+#define DENSE_TABLET_BITS 7u /* DeepFM 400-400-400 is 1,000 blocks: a shard of four servers has 32 tablets */
+
+/* Pushes set the values: w -= 1 * gradient, whatever the job's learning rates do. */
+static const struct optimizer_spec optimizer_assign = {.kind = OPT_SGD, .lr = 1.0f, .fixed_lr = 1};
+
+static int sparse_schema(const struct job *job, const struct plan *p, struct table_schema *out, struct err *e)
+{
+    const struct job_table *t = &job->table[0];
+    uint32_t tablets = t->tablets == 0 ? SPARSE_TABLETS : t->tablets;
+    if ((tablets & (tablets - 1)) != 0 || tablets > LIMIT_TABLETS)
+        return err_set(e, SHOAL_E_CONFIG, "tables[0].tablets is %u; it must be a power of two up to %u", tablets, LIMIT_TABLETS);
+    snprintf(out->name, sizeof out->name, "%s", t->name);
+    out->table = MODEL_SPARSE_TABLE;
+    out->width = p->dim + 1;
+    out->zero_first = 1;
+    out->tablet_bits = (uint32_t)__builtin_ctz(tablets);
+    out->seed = t->seed;
+    out->init = p->dim > 0 ? t->init : (struct init_spec){INIT_ZERO, 0.0f};
+    out->optimizer = job->model.kind == MODEL_PROBE ? optimizer_assign : t->optimizer;
+    return 0;
+}
+
+static void dense_schema(const char *name, uint32_t table, const struct block_layout *layout, const struct job *job,
+                         const struct optimizer_spec *optimizer, struct table_schema *out)
+{
+    snprintf(out->name, sizeof out->name, "%s", name);
+    out->table = table;
+    out->dense = 1;
+    out->width = BLOCK_FLOATS;
+    out->tablet_bits = DENSE_TABLET_BITS;
+    out->seed = job->train.seed;
+    out->optimizer = *optimizer;
+    block_inits(layout, out);
+}
+
+static int schemas_fill(const struct job *job, const struct plan *p, struct table_schema out[MODEL_TABLES_MAX], uint32_t *count,
+                        struct err *e)
+{
+    memset(out, 0, MODEL_TABLES_MAX * sizeof *out);
+    int code = sparse_schema(job, p, &out[MODEL_SPARSE_TABLE], e);
+    if (code != 0)
+        return code;
+    *count = 1;
+    if (p->dense.floats > 0) {
+        dense_schema("dense", MODEL_DENSE_TABLE, &p->dense, job, &job->dense_optimizer, &out[MODEL_DENSE_TABLE]);
+        *count = 2;
+    }
+    if (p->stats.floats > 0) {
+        SHOAL_ASSERT(*count == 2);
+        dense_schema("dense_stats", MODEL_STATS_TABLE, &p->stats, job, &optimizer_assign, &out[MODEL_STATS_TABLE]);
+        *count = 3;
+    }
+    uint32_t tablets = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        out[i].tablet_first = tablets;
+        tablets += 1u << out[i].tablet_bits;
+        code = schema_check(&out[i], e);
+        if (code != 0)
+            return code;
+    }
+    return 0;
+}
+
+int model_schemas(const struct job *job, const struct model_shape *shape, struct table_schema out[MODEL_TABLES_MAX], uint32_t *count,
+                  struct err *e)
+{
+    struct plan *p = malloc(sizeof *p);
+    *count = 0;
+    if (!p)
+        return err_set(e, SHOAL_E_NOMEM, "schemas of job %s: out of memory", job->name);
+    int code = plan_build(job, shape, p, e);
+    if (code == 0)
+        code = schemas_fill(job, p, out, count, e);
+    free(p);
+    return code;
+}

@@ -1,0 +1,221 @@
+/* ask.c: arguments of the command line, and one question at a time to a daemon. */
+#include "deploy/cli/cli.h"
+#include "proto/net/net.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- arguments -------------------------------------------------------------------------------------------- */
+
+static struct cli_option *option_find(struct cli_option *options, const char *argument, const char **value)
+{
+    for (struct cli_option *o = options; o->name != NULL; o++) {
+        size_t n = strlen(o->name);
+        if (strncmp(argument, o->name, n) != 0 || (argument[n] != 0 && argument[n] != '='))
+            continue;
+        *value = argument[n] == '=' ? argument + n + 1 : NULL;
+        return o;
+    }
+    return NULL;
+}
+
+int cli_parse(int argc, char **argv, struct cli_option *options, const char **words, int words_max, int *word_count, struct err *e)
+{
+    *word_count = 0;
+    for (int i = 1; i < argc; i++) {
+        const char *value = NULL;
+        if (strncmp(argv[i], "--", 2) != 0) {
+            if (*word_count >= words_max)
+                return err_set(e, SHOAL_E_USAGE, "one word too many: %s; see `shoal %s --help`", argv[i], argv[0]);
+            words[(*word_count)++] = argv[i];
+            continue;
+        }
+        struct cli_option *o = option_find(options, argv[i], &value);
+        if (o == NULL)
+            return err_set(e, SHOAL_E_USAGE, "unknown option %s; see `shoal %s --help`", argv[i], argv[0]);
+        if (o->flag) {
+            o->value = "yes";
+            continue;
+        }
+        if (value == NULL && i + 1 >= argc)
+            return err_set(e, SHOAL_E_USAGE, "%s needs a value", o->name);
+        if (value == NULL)
+            value = argv[++i];
+        o->value = value;
+        if (o->list != NULL && string_list_add(o->list, value) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *out, struct err *e)
+{
+    char *end;
+
+    errno = 0;
+    *out = strtoll(o->value, &end, 10);
+    if (errno != 0 || end == o->value || *end != 0 || *out < min || *out > max)
+        return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from %lld to %lld", o->name, o->value, (long long)min,
+                       (long long)max);
+    return 0;
+}
+
+int cli_fail(const char *verb, const struct err *e)
+{
+    fprintf(stderr, "shoal %s: %s\n", verb, e->text);
+    return err_exit_status(e->code);
+}
+
+/* ---- questions -------------------------------------------------------------------------------------------- */
+
+struct ask {
+    struct net *net;
+    struct env *env;
+    peer_t peer;
+    uint64_t id;
+    const struct wire *request;  /* lent while asking */
+    const struct frame *frames;  /* lent while asking */
+    uint32_t frame_count;
+    struct env_timer resend, deadline;
+    struct wire *reply;
+    struct msg *message; /* the reply's */
+    int outcome;         /* 1 while waiting */
+    struct err why;
+};
+
+static struct ask *the_ask_of_resend(struct env_timer *t)
+{
+    return (struct ask *)(void *)((char *)t - offsetof(struct ask, resend));
+}
+
+static uint32_t request_frames(enum wire_type type)
+{
+    switch (type) {
+#define X(name, number, request, reply) \
+    case WIRE_TYPE_##name:              \
+        return request;
+        WIRE_MAP(X)
+#undef X
+    case WIRE_TYPE_NONE:
+        break;
+    }
+    return 0;
+}
+
+static void ask_send(struct ask *a)
+{
+    struct msg *m = wire_encode(a->request);
+
+    for (uint32_t i = 0; m != NULL && i < a->frame_count; i++) {
+        void *to = msg_add(m, a->frames[i].bytes);
+        if (to == NULL) {
+            msg_free(m);
+            m = NULL;
+        } else if (a->frames[i].bytes > 0) {
+            memcpy(to, a->frames[i].data, a->frames[i].bytes);
+        }
+    }
+    if (m != NULL)
+        (void)env_send(a->env, a->peer, m); /* refused: the resend timer tries again */
+    env_timer_start(a->env, &a->resend, 1000000000u);
+}
+
+static void resend_fire(struct env_timer *t)
+{
+    ask_send(the_ask_of_resend(t));
+}
+
+static void deadline_fire(struct env_timer *t)
+{
+    struct ask *a = (struct ask *)(void *)((char *)t - offsetof(struct ask, deadline));
+
+    a->outcome = SHOAL_E_TIMEOUT;
+    env_stop(a->env);
+}
+
+static void ask_on_message(void *core, peer_t from, struct msg *m)
+{
+    struct ask *a = core;
+
+    (void)from;
+    if (a->outcome != 1 || wire_decode(m, a->reply, &a->why) != 0 || !a->reply->reply || a->reply->id != a->id) {
+        msg_free(m);
+        return;
+    }
+    a->outcome = a->reply->status;
+    a->message = m;
+    env_stop(a->env);
+}
+
+static void ask_on_drained(void *core)
+{
+    (void)core;
+}
+
+int ask_open(const char *endpoint, struct ask **out, struct err *e)
+{
+    static const struct env_handler handler = {ask_on_message, ask_on_drained, NULL};
+    struct net_options options = {0};
+    struct ask *a = calloc(1, sizeof *a);
+
+    if (a == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    int status = net_new(&options, &a->net, e);
+    if (status != 0) {
+        free(a);
+        return status;
+    }
+    a->env = net_env(a->net);
+    net_set_handler(a->net, &handler, a);
+    a->resend.fire = resend_fire;
+    a->deadline.fire = deadline_fire;
+    a->id = env_random(a->env) >> 1;
+    status = env_connect(a->env, endpoint, &a->peer);
+    if (status != 0) {
+        ask_close(a);
+        return err_set(e, status, "%s is not an endpoint such as tcp://127.0.0.1:7000", endpoint);
+    }
+    *out = a;
+    return 0;
+}
+
+void ask_close(struct ask *a)
+{
+    if (a == NULL)
+        return;
+    net_free(a->net);
+    free(a);
+}
+
+int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms, struct wire *reply,
+        struct msg **reply_message, struct err *e)
+{
+    request->id = ++a->id;
+    request->reply = false;
+    a->request = request;
+    a->frames = frames;
+    a->frame_count = request_frames(request->type);
+    a->reply = reply;
+    a->message = NULL;
+    a->outcome = 1;
+    ask_send(a);
+    env_timer_start(a->env, &a->deadline, (uint64_t)timeout_ms * 1000000u);
+    net_run(a->net);
+    env_timer_stop(a->env, &a->resend);
+    env_timer_stop(a->env, &a->deadline);
+    if (a->outcome == SHOAL_E_TIMEOUT && a->message == NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "no answer to %s within %u ms", wire_type_name(request->type), timeout_ms);
+    if (a->outcome == 1)
+        return err_set(e, SHOAL_E_STOPPED, "interrupted");
+    if (a->outcome != 0) {
+        msg_free(a->message);
+        return err_set(e, a->outcome, "%s", reply->error);
+    }
+    if (reply_message != NULL)
+        *reply_message = a->message;
+    else
+        msg_free(a->message);
+    return 0;
+}

@@ -1,0 +1,423 @@
+/* bench.c: `shoal bench`: pull and push against a real server process over tcp loopback, and training the whole way.
+ *
+ * One server process, one client process (this one), a table of 10 M rows of dim 16 with AdaGrad, 8,192 random keys a request, one or four
+ * requests in flight. The client prepares its keys before the clock runs; a figure is requests answered in the measured seconds. */
+#include "deploy/cli/child.h"
+#include "deploy/cli/cli.h"
+#include "proto/base/hash.h"
+#include "proto/base/rng.h"
+#include "proto/base/time.h"
+#include "proto/net/net.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { KEYS = 8192, WIDTH = 16, SETS = 256, TABLET_BITS = 10, WINDOW_MAX = 16, QUESTION_MS = 60000 };
+
+struct bench {
+    /* the table */
+    uint64_t rows;
+    uint64_t *keys;      /* (SETS, KEYS), each set sorted by key_mix */
+    float *gradients;    /* (KEYS, WIDTH) */
+    uint64_t *fill;      /* all keys, sorted by key_mix */
+    /* the connection */
+    struct net *net;
+    struct env *env;
+    peer_t peer;
+    struct env_timer deadline;
+    /* the phase */
+    bool pushing, filling, stopping;
+    uint32_t window, in_flight;
+    uint64_t batch, next_fill, answered, refused, sequence;
+    struct err why;
+    /* the surroundings */
+    struct child server;
+    char dir[512], endpoint[64];
+    struct json *figures;
+    bool as_json;
+    double seconds;
+};
+
+static const char help[] =
+    "usage: shoal bench [options]\n\n"
+    "Measures pull and push of 8,192 random keys (dim 16, AdaGrad, one server, one client, tcp loopback) and training of\n"
+    "DeepFM on a synthetic log with server and worker on this machine.\n\n"
+    "  --rows N        rows of the table (default 10000000)\n"
+    "  --seconds S     length of each in-memory phase (default 3)\n"
+    "  --journal-seconds S  length of the journal phase after 10 s of warm-up (default 60)\n"
+    "  --only LIST     of memory,journal,fsync,train (default memory,journal,train)\n"
+    "  --train-rows N  examples of the training log (default 1000000)\n"
+    "  --dir DIR       where server and log keep their files (default ./shoal-bench; on the disk to be measured)\n"
+    "  --json          one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s\n"
+    "  --help          this text\n";
+
+/* ---- keys ------------------------------------------------------------------------------------------------- */
+
+static int mixed_compare(const void *a, const void *b)
+{
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return x < y ? -1 : x > y;
+}
+
+static uint64_t key_of_row(uint64_t row)
+{
+    return rng_mix(row + 1); /* a bijection */
+}
+
+static int keys_make(struct bench *b, struct err *e)
+{
+    struct rng r = {99};
+
+    b->keys = malloc(sizeof(uint64_t) * SETS * KEYS);
+    b->gradients = malloc(sizeof(float) * KEYS * WIDTH);
+    b->fill = malloc(sizeof(uint64_t) * b->rows);
+    if (b->keys == NULL || b->gradients == NULL || b->fill == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory for %llu keys", (unsigned long long)b->rows);
+    for (size_t i = 0; i < KEYS * WIDTH; i++)
+        b->gradients[i] = 1e-3f;
+    for (uint64_t i = 0; i < b->rows; i++)
+        b->fill[i] = key_of_row(i);
+    qsort(b->fill, b->rows, sizeof *b->fill, mixed_compare);
+    for (size_t i = 0; i < (size_t)SETS * KEYS; i++)
+        b->keys[i] = key_of_row(rng_below(&r, b->rows));
+    for (size_t s = 0; s < SETS; s++)
+        qsort(b->keys + s * KEYS, KEYS, sizeof *b->keys, mixed_compare);
+    return 0;
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------- */
+
+static void request_send(struct bench *b)
+{
+    const uint64_t *keys = b->keys + (b->sequence++ % SETS) * KEYS;
+    struct wire w = {.id = b->sequence};
+    uint32_t count = KEYS;
+
+    if (b->filling) {
+        uint64_t left = b->rows - b->next_fill;
+        count = left < KEYS ? (uint32_t)left : KEYS;
+        keys = b->fill + b->next_fill;
+        b->next_fill += count;
+    }
+    if (b->pushing) {
+        w.type = WIRE_TYPE_PUSH;
+        w.u.PUSH = (struct wire_PUSH){.run = 1, .generation = 1, .from = b->batch, .to = b->batch + 1, .tablet_count = 1u << TABLET_BITS,
+                                      .lr_scale = 1, .key_count = count, .map_epoch = 1};
+        b->batch++;
+    } else {
+        w.type = WIRE_TYPE_PULL;
+        w.u.PULL = (struct wire_PULL){.run = 1, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .key_count = count, .map_epoch = 1};
+    }
+    struct msg *m = wire_encode(&w);
+    if (m == NULL || msg_add_borrowed(m, (void *)(uintptr_t)keys, 8ull * count, NULL, NULL) != 0 ||
+        (b->pushing && msg_add_borrowed(m, b->gradients, 4ull * count * WIDTH, NULL, NULL) != 0) || env_send(b->env, b->peer, m) != 0) {
+        err_set(&b->why, SHOAL_E_INTERNAL, "a request could not be sent");
+        env_stop(b->env);
+        return;
+    }
+    b->in_flight++;
+}
+
+static void bench_on_message(void *core, peer_t from, struct msg *m)
+{
+    struct bench *b = core;
+    struct wire w;
+
+    (void)from;
+    b->in_flight--;
+    if (wire_decode(m, &w, &b->why) != 0 || w.status != 0) {
+        if (b->why.code == 0)
+            err_set(&b->why, w.status, "server: %s", w.error);
+        b->stopping = true;
+    } else {
+        b->answered++;
+    }
+    msg_free(m);
+    if (b->filling && b->next_fill >= b->rows)
+        b->stopping = true;
+    if (!b->stopping)
+        request_send(b);
+    else if (b->in_flight == 0)
+        env_stop(b->env);
+}
+
+static void bench_on_drained(void *core)
+{
+    (void)core;
+}
+
+static void deadline_fire(struct env_timer *t)
+{
+    struct bench *b = (struct bench *)(void *)((char *)t - offsetof(struct bench, deadline));
+
+    b->stopping = true;
+}
+
+/* Runs one phase for `seconds` (a fill until it is done) and tells keys a second. */
+static int phase_run(struct bench *b, bool pushing, bool filling, uint32_t window, double seconds, double *keys_per_second, struct err *e)
+{
+    b->pushing = pushing;
+    b->filling = filling;
+    b->window = window;
+    b->stopping = false;
+    b->answered = 0;
+    b->why = (struct err){0};
+    if (!filling)
+        env_timer_start(b->env, &b->deadline, (uint64_t)(seconds * 1e9));
+    uint64_t begin = time_monotonic_ns();
+    for (uint32_t i = 0; i < window && !(filling && b->next_fill >= b->rows); i++)
+        request_send(b);
+    net_run(b->net);
+    env_timer_stop(b->env, &b->deadline);
+    if (b->why.code != 0)
+        return err_set(e, b->why.code, "%s", b->why.text);
+    *keys_per_second = (double)b->answered * KEYS / ((double)(time_monotonic_ns() - begin) / 1e9);
+    return 0;
+}
+
+static int figure(struct bench *b, const char *name, double value, const char *unit)
+{
+    if (!b->as_json)
+        printf("  %-22s %14.0f %s\n", name, value, unit);
+    fflush(stdout);
+    return json_set_number(b->figures, name, value);
+}
+
+/* ---- the server ------------------------------------------------------------------------------------------- */
+
+static int server_ask(struct ask *a, struct wire *w, const void *data, size_t bytes, struct err *e)
+{
+    struct wire reply;
+    struct frame f[2] = {{(void *)(uintptr_t)data, bytes, NULL, NULL}, {NULL, 0, NULL, NULL}};
+
+    return ask(a, w, f, QUESTION_MS, &reply, NULL, e);
+}
+
+/* The bench is its own coordinator: it makes the table, leads all tablets on shard 0 and opens run 1 with one lane. */
+static int server_arrange(struct bench *b, struct err *e)
+{
+    static uint16_t shard_of[1 << TABLET_BITS];
+    struct table_schema s = {.name = "bench", .width = WIDTH, .tablet_bits = TABLET_BITS, .seed = 1, .init = {INIT_UNIFORM, 0.01f},
+                             .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
+    struct wire w = {.type = WIRE_TYPE_TABLE_CREATE};
+    struct ask *a;
+    int status = ask_open(b->endpoint, &a, e);
+
+    if (status != 0)
+        return status;
+    wire_schema_to(&s, &w.u.TABLE_CREATE);
+    status = server_ask(a, &w, NULL, 0, e);
+    w = (struct wire){.type = WIRE_TYPE_MAP_SET};
+    w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = 1, .tablet_count = 1u << TABLET_BITS};
+    if (status == 0)
+        status = server_ask(a, &w, shard_of, sizeof shard_of, e);
+    w = (struct wire){.type = WIRE_TYPE_RUN_OPEN};
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = 1, .lanes = 1, .mode = WIRE_ASYNC};
+    if (status == 0)
+        status = server_ask(a, &w, NULL, 0, e);
+    w = (struct wire){.type = WIRE_TYPE_FENCE};
+    w.u.FENCE = (struct wire_FENCE){.run = 1, .lane = 0, .generation = 1, .live = true};
+    if (status == 0)
+        status = server_ask(a, &w, NULL, 0, e);
+    ask_close(a);
+    return status;
+}
+
+static int server_start(struct bench *b, const char *durability, struct err *e)
+{
+    char path[LIMIT_PATH], programs[512];
+    ssize_t n = readlink("/proc/self/exe", programs, sizeof programs - 1);
+    int port = 20000 + (int)(getpid() % 20000);
+
+    if (n <= 0)
+        return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
+    programs[n] = 0;
+    *strrchr(programs, '/') = 0;
+    (void)snprintf(b->endpoint, sizeof b->endpoint, "tcp://127.0.0.1:%d", port);
+    (void)snprintf(path, sizeof path, "%s/server.yaml", b->dir);
+    FILE *f = fopen(path, "w");
+    if (f == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    fprintf(f, "name: bench\nlisten: \"%s\"\ndata_dir: \"%s/server-%s\"\nshards: 1\ndurability: %s\n",
+            b->endpoint, b->dir, durability, durability);
+    fclose(f);
+    b->server = (struct child){.name = "server"};
+    (void)snprintf(b->server.log, sizeof b->server.log, "%s/server.log", b->dir);
+    (void)snprintf(b->server.arg[0], sizeof b->server.arg[0], "%.200s/shoal-server", programs);
+    (void)snprintf(b->server.arg[1], sizeof b->server.arg[1], "--config");
+    (void)snprintf(b->server.arg[2], sizeof b->server.arg[2], "%.255s", path);
+    b->server.args = 3;
+    b->batch = b->next_fill = 0;
+    int status = child_start(&b->server, e);
+    return status != 0 ? status : server_arrange(b, e);
+}
+
+static void server_stop(struct bench *b)
+{
+    child_signal(&b->server, SIGKILL);
+    while (b->server.pid != 0 && !child_ended(&b->server))
+        usleep(10000);
+}
+
+static int connection_open(struct bench *b, struct err *e)
+{
+    static const struct env_handler handler = {bench_on_message, bench_on_drained, NULL};
+    struct net_options none = {0};
+    int status = net_new(&none, &b->net, e);
+
+    if (status != 0)
+        return status;
+    b->env = net_env(b->net);
+    net_set_handler(b->net, &handler, b);
+    b->deadline.fire = deadline_fire;
+    return env_connect(b->env, b->endpoint, &b->peer);
+}
+
+/* ---- the measurements ------------------------------------------------------------------------------------- */
+
+static int memory_measure(struct bench *b, struct err *e)
+{
+    double warm, x;
+    int status = 0;
+    static const struct {
+        const char *name;
+        bool pushing;
+        uint32_t window;
+    } phase[] = {{"pull_w1", false, 1}, {"pull_w4", false, 4}, {"push_memory_w1", true, 1}, {"push_memory_w4", true, 4}};
+
+    for (size_t i = 0; i < 4 && status == 0; i++) {
+        status = phase_run(b, phase[i].pushing, false, phase[i].window, 0.5, &warm, e);
+        if (status == 0)
+            status = phase_run(b, phase[i].pushing, false, phase[i].window, b->seconds, &x, e);
+        if (status == 0)
+            status = figure(b, phase[i].name, x, "keys/s");
+    }
+    return status;
+}
+
+static int durable_measure(struct bench *b, const char *durability, double seconds, struct err *e)
+{
+    char name[64];
+    double warm, x;
+    int status = phase_run(b, true, false, 4, 10, &warm, e);
+
+    for (uint32_t window = 1; window <= 4 && status == 0; window += 3) {
+        status = phase_run(b, true, false, window, window == 4 ? seconds : b->seconds, &x, e);
+        (void)snprintf(name, sizeof name, "push_%s_w%u", durability, window);
+        if (status == 0)
+            status = figure(b, name, x, "keys/s");
+    }
+    if (status == 0)
+        status = phase_run(b, false, false, 4, b->seconds, &x, e);
+    (void)snprintf(name, sizeof name, "pull_%s_w4", durability);
+    return status != 0 ? status : figure(b, name, x, "keys/s");
+}
+
+static int durability_run(struct bench *b, const char *durability, double seconds, struct err *e)
+{
+    double fill;
+    int status = server_start(b, durability, e);
+
+    if (status == 0)
+        status = connection_open(b, e);
+    if (status == 0)
+        status = phase_run(b, true, true, 4, 0, &fill, e);
+    if (status == 0)
+        status = strcmp(durability, "memory") == 0 ? memory_measure(b, e) : durable_measure(b, durability, seconds, e);
+    if (b->net != NULL)
+        net_free(b->net);
+    b->net = NULL;
+    server_stop(b);
+    return status;
+}
+
+/* Training is measured with the very command that people use. */
+static int train_run(struct bench *b, int64_t rows, struct err *e)
+{
+    char log[LIMIT_PATH], job[LIMIT_PATH], run[LIMIT_PATH], command[8192], self[512];
+    struct json *report = NULL;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+    if (n <= 0)
+        return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
+    self[n] = 0;
+    (void)snprintf(log, sizeof log, "%s/train.tsv", b->dir);
+    (void)snprintf(job, sizeof job, "%s/train.yaml", b->dir);
+    (void)snprintf(run, sizeof run, "%s/train-run-%d", b->dir, (int)getpid());
+    FILE *f = fopen(job, "w");
+    if (f == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", job, strerror(errno));
+    fprintf(f, "job: bench\ndata: {format: criteo, train: [\"%s\"]}\ntables: [{name: emb, dim: 16, optimizer: {kind: adagrad, lr: 0.01}}]\n"
+               "model: {kind: deepfm, hidden: [400, 400, 400]}\ntrain: {batch: 4096, consistency: ssp, staleness: 2, prefetch: 2, lanes: 2}\n"
+               "durability: journal\n", log);
+    fclose(f);
+    (void)snprintf(command, sizeof command,
+                   "test -s '%s' || '%s' synth --rows %lld --seed 1 --out '%s' >'%s/synth.log' 2>&1 && '%s' local '%s' --run-dir '%s' >'%s/local.log' 2>&1",
+                   log, self, (long long)rows, log, b->dir, self, job, run, b->dir);
+    if (system(command) != 0)
+        return err_set(e, SHOAL_E_INTERNAL, "training did not run; see %s/local.log and %s/synth.log", b->dir, b->dir);
+    (void)snprintf(run + strlen(run), sizeof run - strlen(run), "/report.json");
+    f = fopen(run, "rb");
+    char *text = malloc(1u << 20);
+    size_t bytes = f == NULL || text == NULL ? 0 : fread(text, 1, 1u << 20, f);
+    int status = json_parse(text, bytes, &report, e);
+    if (status == 0)
+        status = figure(b, "train_deepfm", json_as_number(json_get(report, "examples_per_second"), 0), "examples/s");
+    if (f != NULL)
+        fclose(f);
+    free(text);
+    json_free(report);
+    return status;
+}
+
+int bench_main(int argc, char **argv)
+{
+    static struct bench b;
+    struct err e = {0};
+    int count;
+    int64_t rows = 0, train_rows = 0, seconds = 0, journal_seconds = 0;
+    struct cli_option o[] = {{"--rows", false, "10000000", NULL}, {"--seconds", false, "3", NULL},
+                             {"--journal-seconds", false, "60", NULL}, {"--only", false, "memory,journal,train", NULL},
+                             {"--train-rows", false, "1000000", NULL}, {"--dir", false, "shoal-bench", NULL},
+                             {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
+    int status = cli_parse(argc, argv, o, NULL, 0, &count, &e);
+
+    if (status == 0 && o[7].value != NULL) {
+        fputs(help, stdout);
+        return 0;
+    }
+    if (status == 0 && (cli_number(&o[0], KEYS, 100000000, &rows, &e) != 0 || cli_number(&o[1], 1, 3600, &seconds, &e) != 0 ||
+                        cli_number(&o[2], 1, 3600, &journal_seconds, &e) != 0 || cli_number(&o[4], 1, 1000000000, &train_rows, &e) != 0))
+        status = e.code;
+    if (status != 0)
+        return cli_fail("bench", &e);
+    signal(SIGPIPE, SIG_IGN);
+    b.rows = (uint64_t)rows;
+    b.seconds = (double)seconds;
+    b.as_json = o[6].value != NULL;
+    b.figures = json_new_object();
+    if ((mkdir(o[5].value, 0755) != 0 && errno != EEXIST) || realpath(o[5].value, b.dir) == NULL)
+        status = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", o[5].value, strerror(errno));
+    if (status == 0 && (strstr(o[3].value, "memory") != NULL || strstr(o[3].value, "journal") != NULL || strstr(o[3].value, "fsync") != NULL))
+        status = keys_make(&b, &e);
+    static const char *const durability[] = {"memory", "journal", "fsync"};
+    for (int i = 0; i < 3 && status == 0; i++)
+        if (strstr(o[3].value, durability[i]) != NULL)
+            status = durability_run(&b, durability[i], (double)journal_seconds, &e);
+    if (status == 0 && strstr(o[3].value, "train") != NULL)
+        status = train_run(&b, train_rows, &e);
+    char *text = json_text(b.figures, 2);
+    if (status == 0 && b.as_json && text != NULL)
+        puts(text);
+    free(text);
+    json_free(b.figures);
+    free(b.keys);
+    free(b.gradients);
+    free(b.fill);
+    return status == 0 ? 0 : cli_fail("bench", &e);
+}

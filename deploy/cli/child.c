@@ -1,0 +1,90 @@
+/* child.c: fork, exec, and waiting without blocking. */
+#include "deploy/cli/child.h"
+#include "proto/base/time.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static _Noreturn void child_run(struct child *c, pid_t parent)
+{
+    char *argv[CHILD_ARGS + 1] = {0};
+    int log = open(c->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    sigset_t none;
+
+    /* A child must not outlive the command that started it, however that one ends. */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(69);
+    setpgid(0, 0); /* Ctrl-C is for us: we end the job in good order */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (log >= 0) {
+        dup2(log, STDOUT_FILENO);
+        dup2(log, STDERR_FILENO);
+    }
+    int null = open("/dev/null", O_RDONLY);
+    if (null >= 0 && strcmp(c->name, "worker-0") != 0) /* worker-0 keeps standard input: `data.train: -` */
+        dup2(null, STDIN_FILENO);
+    for (int i = 0; i < c->args; i++)
+        argv[i] = c->arg[i];
+    execv(argv[0], argv);
+    fprintf(stderr, "%s: cannot run it: %s\n", argv[0], strerror(errno));
+    _exit(70);
+}
+
+int child_start(struct child *c, struct err *e)
+{
+    pid_t parent = getpid(), pid = fork();
+
+    if (pid < 0)
+        return err_set(e, SHOAL_E_INTERNAL, "cannot start %s: %s", c->name, strerror(errno));
+    if (pid == 0)
+        child_run(c, parent);
+    c->pid = pid;
+    c->started_ns = time_monotonic_ns();
+    return 0;
+}
+
+bool child_ended(struct child *c)
+{
+    int status;
+
+    if (c->pid == 0 || waitpid(c->pid, &status, WNOHANG) != c->pid)
+        return false;
+    c->pid = 0;
+    c->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    c->quick_deaths = time_monotonic_ns() - c->started_ns < 2000000000u ? c->quick_deaths + 1 : 0;
+    return true;
+}
+
+void child_signal(struct child *c, int signo)
+{
+    if (c->pid != 0)
+        kill(c->pid, signo);
+}
+
+void child_last_words(const struct child *c, char out[256])
+{
+    char tail[1024];
+    FILE *f = fopen(c->log, "rb");
+
+    out[0] = 0;
+    if (f == NULL)
+        return;
+    if (fseek(f, -(long)sizeof tail, SEEK_END) != 0)
+        rewind(f);
+    size_t n = fread(tail, 1, sizeof tail - 1, f);
+    fclose(f);
+    while (n > 0 && (tail[n - 1] == '\n' || tail[n - 1] == 0))
+        n--;
+    tail[n] = 0;
+    const char *line = strrchr(tail, '\n');
+    (void)snprintf(out, 256, "%.255s", line == NULL ? tail : line + 1);
+}

@@ -1,0 +1,33 @@
+/* child.h: the processes that `shoal local` starts, watches and starts again. Thread: main only. */
+#ifndef DEPLOY_CLI_CHILD_H
+#define DEPLOY_CLI_CHILD_H
+
+#include "proto/base/err.h"
+#include "proto/base/limits.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { CHILD_ARGS = 24 };
+
+struct child {
+    char name[32];              /* "server-0": also its log file's name */
+    char arg[CHILD_ARGS][256];  /* arg[0] is the program's path */
+    int args;
+    char log[LIMIT_PATH];
+    pid_t pid;                  /* 0: not running */
+    uint64_t started_ns;
+    uint32_t restarts, quick_deaths; /* quick: within 2 s of the start, one after the other */
+    bool done;                  /* exited 0, or not to be started again */
+    int exit_status;            /* of the last end; 128 + signal when killed */
+};
+
+int child_start(struct child *c, struct err *e);
+/* Looks whether it has ended (never blocks). True once per end; exit_status is then set. */
+bool child_ended(struct child *c);
+void child_signal(struct child *c, int signo);
+/* The last line that it logged, for messages; empty when there is none. */
+void child_last_words(const struct child *c, char out[256]);
+
+#endif

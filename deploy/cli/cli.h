@@ -1,0 +1,47 @@
+/* cli.h: what the verbs of `shoal` share: arguments, questions to daemons, and the table of verbs. Everything here is synchronous. */
+#ifndef DEPLOY_CLI_CLI_H
+#define DEPLOY_CLI_CLI_H
+
+#include "proto/base/config.h"
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/wire/wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- verbs: argv[0] is the verb; each returns an exit status ---- */
+int local_main(int argc, char **argv);
+int status_main(int argc, char **argv);
+int digest_main(int argc, char **argv);
+int inspect_main(int argc, char **argv);
+int synth_main(int argc, char **argv);
+int bench_main(int argc, char **argv);
+
+/* ---- arguments ---- */
+struct cli_option {
+    const char *name; /* "--servers" */
+    bool flag;        /* takes no value */
+    const char *value; /* last one given, or the default */
+    struct string_list *list; /* when not NULL: every value is added here */
+};
+/* Fills options (ended by a NULL name) and the plain words. 0, or USAGE with a sentence. `--name=value` and `--name value`. */
+int cli_parse(int argc, char **argv, struct cli_option *options, const char **words, int words_max, int *word_count, struct err *e);
+/* Whole number option within [min, max]. */
+int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *out, struct err *e);
+/* Says "shoal VERB: text" on stderr and returns the exit status that belongs to e's code. */
+int cli_fail(const char *verb, const struct err *e);
+
+/* ---- questions ---- */
+struct ask; /* one connection */
+int ask_open(const char *endpoint, struct ask **out, struct err *e);
+void ask_close(struct ask *a);
+/* Sends a request (frames: raw frames, lent) and waits for its reply; resends each second. reply_message, when not NULL, gets the message
+ * whose frames belong to reply (msg_free). A refusal is an error with the peer's sentence. TIMEOUT after timeout_ms. */
+int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms, struct wire *reply,
+        struct msg **reply_message, struct err *e);
+
+/* Prints a report for people; files and next steps included. run_dir may be NULL. */
+void report_print(const struct json *report, const char *run_dir, const char *job_path);
+
+#endif

@@ -1,0 +1,370 @@
+/* cluster.c: the two ways to the tables: questions over the wire, and engines opened on folders. */
+#include "deploy/cli/cluster.h"
+#include "embedding/engine.h"
+#include "proto/base/hash.h"
+#include "proto/net/net.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { QUESTION_MS = 10000 };
+
+struct cluster {
+    struct table_schema *schema[LIMIT_TABLES]; /* owned */
+    uint32_t tables;
+    /* live */
+    struct ask *coordinator;
+    uint16_t *shard_of; /* by global tablet number */
+    uint32_t tablet_count;
+    struct ask *shard[LIMIT_SHARDS];
+    char (*endpoint)[256]; /* (shards) */
+    uint32_t shards;
+    /* offline */
+    struct net *net;
+    struct engine *engine[LIMIT_SHARDS];
+    char (*folder)[LIMIT_PATH];
+    uint32_t engines;
+};
+
+/* ---- live ------------------------------------------------------------------------------------------------- */
+
+static int live_map(struct cluster *c, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_MAP_GET}, reply;
+    struct msg *m;
+    int status = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
+
+    if (status != 0)
+        return status;
+    c->tablet_count = reply.u.MAP_GET_reply.tablet_count;
+    c->shards = reply.u.MAP_GET_reply.shards;
+    if (c->shards > LIMIT_SHARDS) {
+        msg_free(m);
+        return err_set(e, SHOAL_E_TOO_BIG, "the map names %u shards, at most %u", c->shards, LIMIT_SHARDS);
+    }
+    c->shard_of = malloc(m->frame[1].bytes + 1);
+    c->endpoint = calloc(c->shards + 1, sizeof *c->endpoint);
+    if (c->shard_of == NULL || c->endpoint == NULL) {
+        msg_free(m);
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    }
+    memcpy(c->shard_of, m->frame[1].data, m->frame[1].bytes);
+    const char *line = m->frame[2].data, *end = line + m->frame[2].bytes;
+    for (uint32_t i = 0; i < c->shards && line < end; i++) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        if (stop == NULL)
+            break;
+        (void)snprintf(c->endpoint[i], sizeof c->endpoint[i], "%.*s", (int)(stop - line), line);
+        line = stop + 1;
+    }
+    msg_free(m);
+    return 0;
+}
+
+static int live_tables(struct cluster *c, struct err *e)
+{
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        struct wire w = {.type = WIRE_TYPE_TABLE_GET}, reply;
+        struct wire_TABLE_CREATE create;
+        struct err silent;
+        struct msg *m;
+        w.u.TABLE_GET.table = i;
+        int status = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, &silent);
+        if (status == SHOAL_E_NO_TABLE || status == SHOAL_E_NOT_FOUND)
+            return 0;
+        if (status != 0)
+            return err_set(e, status, "%s", silent.text);
+        memcpy(&create, &reply.u.TABLE_GET_reply, sizeof create);
+        c->schema[c->tables] = calloc(1, sizeof *c->schema[0]);
+        status = c->schema[c->tables] == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
+                                              : wire_schema_from(&create, &m->frame[1], c->schema[c->tables], e);
+        msg_free(m);
+        if (status != 0)
+            return status;
+        c->tables++;
+    }
+    return 0;
+}
+
+static int live_shard(struct cluster *c, uint32_t shard, struct ask **out, struct err *e)
+{
+    if (shard >= c->shards || c->endpoint[shard][0] == 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "shard %u has not registered with the coordinator", shard);
+    if (c->shard[shard] == NULL) {
+        int status = ask_open(c->endpoint[shard], &c->shard[shard], e);
+        if (status != 0)
+            return status;
+    }
+    *out = c->shard[shard];
+    return 0;
+}
+
+/* ---- offline ---------------------------------------------------------------------------------------------- */
+
+static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
+{
+    char pattern[LIMIT_PATH];
+    struct net_options none = {0};
+    glob_t found;
+
+    (void)snprintf(pattern, sizeof pattern, "%s/server-*/shard-*", run_dir);
+    if (glob(pattern, 0, NULL, &found) != 0)
+        return err_set(e, SHOAL_E_NOINPUT, "%s holds no server-*/shard-* folder: is it a run folder of `shoal local`?", run_dir);
+    int status = net_new(&none, &c->net, e);
+    c->folder = calloc(found.gl_pathc, sizeof *c->folder);
+    if (status == 0 && c->folder == NULL)
+        status = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < found.gl_pathc && i < LIMIT_SHARDS && status == 0; i++) {
+        (void)snprintf(c->folder[i], sizeof c->folder[i], "%s", found.gl_pathv[i]);
+        struct engine_options options = {.dir = c->folder[i], .durability = DURABLE_JOURNAL};
+        status = engine_open(&options, net_env(c->net), &c->engine[i], e);
+        if (status == 0)
+            c->engines++;
+    }
+    globfree(&found);
+    for (uint32_t t = 0; t < LIMIT_TABLES && status == 0 && c->engines > 0; t++) {
+        struct table *table = engine_table(c->engine[0], t);
+        if (table == NULL)
+            continue;
+        c->schema[c->tables] = malloc(sizeof *c->schema[0]);
+        if (c->schema[c->tables] == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "out of memory");
+        *c->schema[c->tables++] = *table_schema_of(table);
+    }
+    return status;
+}
+
+static int offline_digest(struct cluster *c, uint32_t table, uint64_t *tablet_digest, uint32_t tablets, uint64_t *rows, struct err *e)
+{
+    for (uint32_t i = 0; i < c->engines; i++) {
+        const struct table *t = engine_table(c->engine[i], table);
+        if (t == NULL)
+            continue;
+        *rows += table_rows(t);
+        for (uint32_t k = 0; k < tablets; k++) {
+            uint64_t digest;
+            if (table_tablet_rows(t, k) == 0)
+                continue;
+            if (table_digest(t, k, &digest) != 0)
+                return err_set(e, SHOAL_E_NOMEM, "out of memory");
+            tablet_digest[k] = digest;
+        }
+    }
+    return 0;
+}
+
+static struct json *offline_row(const struct table *t, uint64_t key, const char *folder)
+{
+    const struct table_schema *s = table_schema_of(t);
+    const char *row = table_row(t, key);
+
+    if (row == NULL)
+        return NULL;
+    const float *x = (const float *)(const void *)(row + 8);
+    struct json *j = json_new_object(), *weights = json_new_array(), *state = json_new_array();
+    (void)json_set_hex(j, "key", key);
+    (void)json_set_int(j, "field", key_field(key));
+    for (uint32_t i = 0; i < s->width; i++)
+        (void)json_append_number(weights, (double)x[i]);
+    for (uint32_t i = 0; i < schema_state_floats(s); i++)
+        (void)json_append_number(state, (double)x[s->width + i]);
+    (void)json_set(j, "weights", weights);
+    (void)json_set(j, "state", state);
+    (void)json_set_int(j, "tablet", mixed_tablet(key_mix(key), s->tablet_bits));
+    (void)json_set_string(j, "shard", folder);
+    return j;
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------- */
+
+/* The `listen` of DIR/coordinator.yaml; false when there is none. */
+static bool run_dir_endpoint(const char *run_dir, char out[256])
+{
+    char path[LIMIT_PATH], line[512];
+    FILE *f;
+    bool found = false;
+
+    (void)snprintf(path, sizeof path, "%s/coordinator.yaml", run_dir);
+    f = fopen(path, "r");
+    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL)
+        found = sscanf(line, "listen: \"%255[^\"]\"", out) == 1;
+    if (f != NULL)
+        fclose(f);
+    return found;
+}
+
+static int live_open(struct cluster *c, const char *endpoint, uint32_t patience_ms, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+    int status = ask_open(endpoint, &c->coordinator, e);
+
+    if (status == 0)
+        status = ask(c->coordinator, &w, NULL, patience_ms, &reply, NULL, e);
+    if (status != 0) {
+        ask_close(c->coordinator);
+        c->coordinator = NULL;
+        return err_wrap(e, status, "coordinator %s", endpoint);
+    }
+    return 0;
+}
+
+int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e)
+{
+    char endpoint[256];
+    struct err silent;
+    int status;
+
+    if (coordinator == NULL && run_dir == NULL)
+        return err_set(e, SHOAL_E_USAGE, "say where: --coordinator tcp://HOST:PORT of a running cluster, or --run-dir DIR of a run");
+    struct cluster *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (coordinator != NULL)
+        status = live_open(c, coordinator, QUESTION_MS, e);
+    else if (run_dir_endpoint(run_dir, endpoint) && live_open(c, endpoint, 500, &silent) == 0)
+        status = 0;
+    else
+        status = offline_open(c, run_dir, e);
+    if (status == 0 && cluster_live(c)) {
+        if (live_map(c, &silent) == 0) /* none yet: there are no tables to see either */
+            status = live_tables(c, e);
+    }
+    if (status != 0) {
+        cluster_close(c);
+        return status;
+    }
+    *out = c;
+    return 0;
+}
+
+void cluster_close(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->tables; i++)
+        free(c->schema[i]);
+    for (uint32_t i = 0; i < LIMIT_SHARDS; i++)
+        ask_close(c->shard[i]);
+    for (uint32_t i = 0; i < c->engines; i++)
+        (void)engine_close(c->engine[i], false);
+    if (c->net != NULL)
+        net_free(c->net);
+    ask_close(c->coordinator);
+    free(c->shard_of);
+    free(c->endpoint);
+    free(c->folder);
+    free(c);
+}
+
+bool cluster_live(const struct cluster *c)
+{
+    return c->coordinator != NULL;
+}
+
+uint32_t cluster_tables(const struct cluster *c)
+{
+    return c->tables;
+}
+
+const struct table_schema *cluster_schema(const struct cluster *c, uint32_t index)
+{
+    return c->schema[index];
+}
+
+int cluster_table(const struct cluster *c, const char *name, uint32_t *index, struct err *e)
+{
+    char names[256] = "";
+
+    for (uint32_t i = 0; i < c->tables; i++) {
+        if (strcmp(c->schema[i]->name, name) == 0) {
+            *index = i;
+            return 0;
+        }
+        size_t n = strlen(names);
+        (void)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", c->schema[i]->name);
+    }
+    return err_set(e, SHOAL_E_NOT_FOUND, "no table %s; there are: %s", name, names[0] != 0 ? names : "none yet");
+}
+
+static int live_digest(struct cluster *c, uint32_t table, uint64_t *tablet_digest, uint32_t tablets, uint64_t *rows, struct err *e)
+{
+    for (uint32_t i = 0; i < c->shards; i++) {
+        struct wire w = {.type = WIRE_TYPE_DIGEST}, reply;
+        struct ask *shard;
+        struct msg *m;
+        w.u.DIGEST.table = table;
+        int status = live_shard(c, i, &shard, e);
+        if (status == 0)
+            status = ask(shard, &w, NULL, 120000, &reply, &m, e);
+        if (status != 0)
+            return status;
+        uint32_t first = reply.u.DIGEST_reply.tablet_first, count = reply.u.DIGEST_reply.tablet_count;
+        *rows += reply.u.DIGEST_reply.rows;
+        if (first <= tablets && count <= tablets - first && count > 0)
+            memcpy(tablet_digest + first, m->frame[1].data, 8ull * count);
+        msg_free(m);
+    }
+    return 0;
+}
+
+int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *digest, struct err *e)
+{
+    const struct table_schema *s = c->schema[index];
+    uint32_t tablets = 1u << s->tablet_bits;
+    uint64_t *tablet_digest = calloc(tablets, sizeof *tablet_digest);
+
+    if (tablet_digest == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    *rows = 0;
+    int status = cluster_live(c) ? live_digest(c, s->table, tablet_digest, tablets, rows, e)
+                                 : offline_digest(c, s->table, tablet_digest, tablets, rows, e);
+    *digest = hash_bytes(tablet_digest, 8ull * tablets, 0);
+    free(tablet_digest);
+    return status;
+}
+
+int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out, struct err *e)
+{
+    const struct table_schema *s = c->schema[index];
+
+    *found = false;
+    *out = NULL;
+    for (uint32_t i = 0; i < c->engines && !*found; i++) {
+        const struct table *t = engine_table(c->engine[i], s->table);
+        *out = t == NULL ? NULL : offline_row(t, key, c->folder[i]);
+        *found = *out != NULL;
+    }
+    if (!cluster_live(c))
+        return 0;
+    struct wire w = {.type = WIRE_TYPE_INSPECT}, reply;
+    struct ask *shard;
+    struct msg *m;
+    uint32_t tablet = s->tablet_first + mixed_tablet(key_mix(key), s->tablet_bits);
+    if (tablet >= c->tablet_count)
+        return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
+    w.u.INSPECT.table = s->table;
+    w.u.INSPECT.key = key;
+    int status = live_shard(c, c->shard_of[tablet], &shard, e);
+    if (status == 0)
+        status = ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (status != 0)
+        return status;
+    *found = reply.u.INSPECT_reply.found;
+    if (*found)
+        status = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
+    msg_free(m);
+    return status;
+}
+
+int cluster_status(struct cluster *c, struct json **out, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+    struct msg *m;
+    int status = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
+
+    if (status != 0)
+        return status;
+    status = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
+    msg_free(m);
+    return status;
+}

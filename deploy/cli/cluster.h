@@ -1,0 +1,25 @@
+/* cluster.h: tables seen from outside, of a running cluster or of the folders that a stopped one left: the same questions to both. */
+#ifndef DEPLOY_CLI_CLUSTER_H
+#define DEPLOY_CLI_CLUSTER_H
+
+#include "deploy/cli/cli.h"
+#include "proto/base/schema.h"
+
+struct cluster; /* live: connections; offline: engines opened on the shards' folders */
+
+/* coordinator: "tcp://..." of a running one, or NULL. run_dir: a run folder of `shoal local` (live when its coordinator answers, else offline). */
+int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e);
+void cluster_close(struct cluster *c);
+bool cluster_live(const struct cluster *c);
+uint32_t cluster_tables(const struct cluster *c);
+const struct table_schema *cluster_schema(const struct cluster *c, uint32_t index);
+/* Index of a table by name; NOT_FOUND with the names that there are. */
+int cluster_table(const struct cluster *c, const char *name, uint32_t *index, struct err *e);
+/* Rows of all shards, and XXH3 over the digests of the table's tablets in order of tablet (each over its rows sorted by key). */
+int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *digest, struct err *e);
+/* One row as JSON; *found false when there is no such row. */
+int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out, struct err *e);
+/* STATUS of a live coordinator, as JSON. */
+int cluster_status(struct cluster *c, struct json **out, struct err *e);
+
+#endif

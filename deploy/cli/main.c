@@ -1,0 +1,51 @@
+/* main.c: `shoal`, the operator's command: one word says what to do. */
+#include "deploy/cli/cli.h"
+#include "proto/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *text;
+} verbs[] = {
+    {"local", local_main, "run a job on this machine: coordinator, servers and workers over loopback"},
+    {"status", status_main, "what a running cluster is doing"},
+    {"digest", digest_main, "rows and digest of each table"},
+    {"inspect", inspect_main, "one row: weights, optimizer state, tablet, shard"},
+    {"synth", synth_main, "write a Criteo-like click log whose best possible AUC is known"},
+    {"bench", bench_main, "measure pull, push and training on this machine"},
+};
+
+static void usage(FILE *f)
+{
+    fputs("usage: shoal VERB [options]\n\n", f);
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        fprintf(f, "  %-9s %s\n", verbs[i].name, verbs[i].text);
+    fputs("\n`shoal VERB --help` tells more. `shoal local JOB.yaml` is the way to begin; job files that ship are in deploy/jobs.\n", f);
+}
+
+int main(int argc, char **argv)
+{
+    log_init("shoal");
+    if (argc < 2) {
+        usage(stderr);
+        return 64;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("shoal %s\n", SHOAL_VERSION);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "shoal: unknown verb %s\n", argv[1]);
+    usage(stderr);
+    return 64;
+}

@@ -1,0 +1,121 @@
+/* report.c: a report for people: what was learned, how fast, where the time went, and what to try next. */
+#include "deploy/cli/cli.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static double number(const struct json *r, const char *path)
+{
+    return json_as_number(json_get(r, path), (double)NAN);
+}
+
+/* 1234567 -> "1,234,567" */
+static const char *grouped(double x, char out[32])
+{
+    char digits[32];
+    size_t n = (size_t)snprintf(digits, sizeof digits, "%.0f", x), k = 0;
+
+    for (size_t i = 0; i < n && k < 30; i++) {
+        out[k++] = digits[i];
+        if ((n - i - 1) % 3 == 0 && i + 1 < n)
+            out[k++] = ',';
+    }
+    out[k] = 0;
+    return out;
+}
+
+static void quality_print(const struct json *r)
+{
+    double teacher = number(r, "teacher_auc");
+
+    printf("\n  quality\n");
+    static const char *const split[] = {"valid", "test"};
+    for (int i = 0; i < 2; i++) {
+        char path[32];
+        (void)snprintf(path, sizeof path, "%s.auc", split[i]);
+        double auc = number(r, path);
+        if (isnan(auc))
+            continue;
+        (void)snprintf(path, sizeof path, "%s.logloss", split[i]);
+        printf("    %-12s AUC %.4f   logloss %.4f", split[i], auc, number(r, path));
+        (void)snprintf(path, sizeof path, "%s.calibration", split[i]);
+        double calibration = number(r, path);
+        if (!isnan(calibration))
+            printf("   calibration %.3f", calibration);
+        putchar('\n');
+        if (!isnan(teacher)) {
+            printf("    %-12s AUC %.4f   the best possible: the log was drawn from this teacher\n", "teacher", teacher);
+            teacher = (double)NAN;
+        }
+    }
+    size_t epochs = json_count(json_get(r, "epochs"));
+    for (size_t i = 0; i < epochs; i++) {
+        const struct json *p = json_array_at(json_get(r, "epochs"), i);
+        double auc = number(p, "valid.auc");
+        printf("    epoch %-6.0f train logloss %.4f", number(p, "epoch"), number(p, "train_logloss"));
+        if (!isnan(auc))
+            printf("   valid AUC %.4f   logloss %.4f", auc, number(p, "valid.logloss"));
+        putchar('\n');
+    }
+}
+
+static void time_print(const struct json *r)
+{
+    static const char *const part[] = {"read", "pull", "compute", "push", "wait"};
+    static const char *const text[] = {"read, parse and hash", "pull rows", "forward and backward", "push gradients", "wait"};
+    double sum = 0, x[5];
+
+    for (int i = 0; i < 5; i++) {
+        char path[32];
+        (void)snprintf(path, sizeof path, "time.%s", part[i]);
+        x[i] = number(r, path);
+        if (isnan(x[i]))
+            x[i] = 0;
+        sum += x[i];
+    }
+    if (sum <= 0)
+        return;
+    printf("\n  where the workers' time went (stages overlap)\n");
+    for (int i = 0; i < 5; i++) {
+        int bar = (int)(x[i] / sum * 40 + 0.5);
+        printf("    %-22s %7.1f s  %3.0f %%  %.*s\n", text[i], x[i], x[i] / sum * 100, bar, "########################################");
+    }
+}
+
+static void tables_print(const struct json *r)
+{
+    char n[32];
+    size_t tables = json_count(json_get(r, "tables"));
+
+    printf("\n  tables\n");
+    for (size_t i = 0; i < tables; i++) {
+        const struct json *t = json_array_at(json_get(r, "tables"), i);
+        printf("    %-12s %12s rows   digest %s\n", json_as_string(json_get(t, "name"), "?"), grouped(number(t, "rows"), n),
+               json_as_string(json_get(t, "digest"), "?"));
+    }
+}
+
+void report_print(const struct json *r, const char *run_dir, const char *job_path)
+{
+    char n[32], s[32];
+
+    printf("\n%s: %s examples in %.1f s, %s examples a second\n", json_as_string(json_get(r, "job"), "job"),
+           grouped(number(r, "examples"), n), number(r, "seconds"), grouped(number(r, "examples_per_second"), s));
+    quality_print(r);
+    time_print(r);
+    tables_print(r);
+    printf("\n  batches        applied %s, skipped as already there %s\n", grouped(number(r, "batches.applied"), n),
+           grouped(number(r, "batches.skipped"), s));
+    printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n", number(r, "staleness.p50"), number(r, "staleness.p99"),
+           number(r, "staleness.max"));
+    printf("  bad lines      %s\n", grouped(number(r, "bad_lines"), n));
+    printf("  server memory  %.0f MiB at its peak\n", number(r, "peak_server_rss_bytes") / 1048576);
+    if (run_dir == NULL)
+        return;
+    printf("\n  files          %s/report.json (everything above and more), %s/log/*.log\n", run_dir, run_dir);
+    printf("  try next       shoal inspect --run-dir %s %s KEY     one row of the table\n", run_dir,
+           json_as_string(json_get(json_array_at(json_get(r, "tables"), 0), "name"), "emb"));
+    printf("                 shoal local %s --set train.consistency=bsp     the same bits at every run\n", job_path);
+    printf("                 shoal local %s --servers 2 --workers 2     kill -9 one of them: the job ends all the same\n", job_path);
+}

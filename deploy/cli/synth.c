@@ -1,0 +1,244 @@
+/* synth.c: `shoal synth`: writes the made-up log and says how well its teacher does on it. */
+#include "deploy/cli/synth.h"
+
+#include "deploy/cli/cli.h"
+#include "deploy/cli/synth_row.h"
+#include "proto/base/limits.h"
+#include "proto/base/rng.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BLOCK_BYTES (1u << 20)
+#define ROW_BYTES_MAX 1024u
+/* AUC by counting: logits in [-16, 16) fall into bins, those of one bin count as equal. */
+#define BINS (1u << 18)
+
+struct tally {
+    uint64_t *bin[2]; /* (BINS): rows of label 0 and 1 */
+    uint64_t positive;
+    double loss;
+};
+
+/* ---- text ---- */
+
+static char *put_number(char *to, int64_t x)
+{
+    char digits[24];
+    uint64_t rest = x < 0 ? (uint64_t)-x : (uint64_t)x;
+    int n = 0;
+    do
+        digits[n++] = (char)('0' + rest % 10);
+    while ((rest /= 10) > 0);
+    if (x < 0)
+        *to++ = '-';
+    while (n > 0)
+        *to++ = digits[--n];
+    return to;
+}
+
+/* A value's eight digits: a bijection of 32 bits, so that no two values of a field share them. */
+static char *put_value(char *to, uint64_t salt, uint32_t rank)
+{
+    uint32_t x = rank ^ (uint32_t)salt;
+    x = (x ^ x >> 16) * 0x85ebca6bu;
+    x = (x ^ x >> 13) * 0xc2b2ae35u;
+    x ^= x >> 16;
+    for (int shift = 28; shift >= 0; shift -= 4)
+        *to++ = "0123456789abcdef"[x >> shift & 15];
+    return to;
+}
+
+static char *put_row(char *to, const struct synth_teacher *t, const struct synth_row *row)
+{
+    *to++ = row->label ? '1' : '0';
+    for (uint32_t i = 0; i < SYNTH_NUMBERS; i++) {
+        *to++ = '\t';
+        if (row->present[i])
+            to = put_number(to, row->number[i]);
+    }
+    for (uint32_t i = 0; i < SYNTH_FIELDS; i++) {
+        *to++ = '\t';
+        if (!(t->field[i].empty && row->rank[i] == 1))
+            to = put_value(to, t->field[i].salt, row->rank[i]);
+    }
+    *to++ = '\n';
+    return to;
+}
+
+/* ---- the teacher's figures ---- */
+
+static void tally_add(struct tally *tally, const struct synth_row *row)
+{
+    double place = (row->logit + 16.0) * (BINS / 32.0);
+    uint32_t bin = place < 0 ? 0 : place >= BINS ? BINS - 1 : (uint32_t)place;
+    double p = synth_probability(row->logit);
+    tally->bin[row->label][bin]++;
+    tally->positive += row->label;
+    tally->loss -= log(row->label ? p : 1.0 - p);
+}
+
+static void tally_result(const struct tally *tally, uint64_t rows, struct synth_result *out)
+{
+    double below = 0, pairs = 0, negative = (double)(rows - tally->positive);
+    for (uint32_t i = 0; i < BINS; i++) {
+        pairs += (double)tally->bin[1][i] * (below + 0.5 * (double)tally->bin[0][i]);
+        below += (double)tally->bin[0][i];
+    }
+    out->rows = rows;
+    out->label_rate = (double)tally->positive / (double)rows;
+    out->logloss = tally->loss / (double)rows;
+    out->auc = tally->positive > 0 && negative > 0 ? pairs / ((double)tally->positive * negative) : 0.5;
+}
+
+/* ---- files ---- */
+
+static int write_failed(const char *path, struct err *e)
+{
+    return err_set(e, errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == ENOENT || errno == EACCES ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+                   "%s: %s; choose another --out or free some space", path, strerror(errno));
+}
+
+static int rows_write(FILE *file, const struct synth_teacher *t, uint64_t part, uint64_t rows, struct tally *tally)
+{
+    static char block[BLOCK_BYTES + ROW_BYTES_MAX];
+    char *to = block;
+    struct synth_row row;
+    for (uint64_t i = 0; i < rows; i++) {
+        synth_row_draw(t, part, i, &row);
+        to = put_row(to, t, &row);
+        tally_add(tally, &row);
+        if (to < block + BLOCK_BYTES && i + 1 < rows)
+            continue;
+        if (fwrite(block, 1, (size_t)(to - block), file) != (size_t)(to - block))
+            return -1;
+        to = block;
+    }
+    return 0;
+}
+
+/* Writes under a temporary name, then gives it the right one: a file that is there is whole. */
+static int finish(FILE *file, int failed, const char *temporary, const char *path, struct err *e)
+{
+    int error = 0;
+    if (failed != 0 || fflush(file) != 0)
+        error = write_failed(path, e);
+    if (fclose(file) != 0 && error == 0)
+        error = write_failed(path, e);
+    if (error == 0 && rename(temporary, path) != 0)
+        error = write_failed(path, e);
+    if (error != 0)
+        unlink(temporary);
+    return error;
+}
+
+static int sidecar_write(const char *log, const struct synth_teacher *t, const struct synth_result *r, struct err *e)
+{
+    char path[LIMIT_PATH + 16], temporary[LIMIT_PATH + 32];
+    snprintf(path, sizeof path, "%s.teacher.json", log);
+    snprintf(temporary, sizeof temporary, "%s.part", path);
+    FILE *file = fopen(temporary, "w");
+    if (file == NULL)
+        return write_failed(path, e);
+    int failed = fprintf(file, "{\"rows\": %" PRIu64 ", \"auc\": %.6f, \"logloss\": %.6f, \"label_rate\": %.6f, \"seed\": %" PRIu64 "}\n", r->rows,
+                         r->auc, r->logloss, r->label_rate, t->seed) < 0;
+    return finish(file, failed, temporary, path, e);
+}
+
+int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path, struct synth_result *out, struct err *e)
+{
+    char temporary[LIMIT_PATH + 32];
+    if (strlen(path) >= LIMIT_PATH)
+        return err_set(e, SHOAL_E_USAGE, "the path of the log is longer than %u bytes; choose a shorter one", LIMIT_PATH - 1);
+    snprintf(temporary, sizeof temporary, "%s.part", path);
+    struct tally tally = {{calloc(BINS, sizeof(uint64_t)), calloc(BINS, sizeof(uint64_t))}, 0, 0};
+    int error = 0;
+    if (tally.bin[0] == NULL || tally.bin[1] == NULL) {
+        error = err_set(e, SHOAL_E_NOMEM, "no memory to count; free some");
+        goto free_bins;
+    }
+    FILE *file = fopen(temporary, "w");
+    if (file == NULL) {
+        error = write_failed(path, e);
+        goto free_bins;
+    }
+    error = finish(file, rows_write(file, t, part, rows, &tally), temporary, path, e);
+    if (error == 0) {
+        tally_result(&tally, rows, out);
+        error = sidecar_write(path, t, out, e);
+    }
+free_bins:
+    free(tally.bin[0]);
+    free(tally.bin[1]);
+    return error;
+}
+
+/* ---- the verb ---- */
+
+static void help(void)
+{
+    puts("shoal synth --out FILE [--rows N] [--seed S] [--valid-out FILE] [--valid-rows N]\n"
+         "\n"
+         "Writes a made-up click log in the Criteo format (label, 13 integers, 26 categories, tabs), drawn from a known teacher,\n"
+         "and FILE.teacher.json with the AUC and logloss of the teacher: the best that a model can reach on it.\n"
+         "\n"
+         "  --out FILE        the log to write\n"
+         "  --rows N          rows of it (1000000)\n"
+         "  --seed S          the same seed gives the same files (2026)\n"
+         "  --valid-out FILE  another log of the same teacher, with other rows\n"
+         "  --valid-rows N    rows of that (a tenth of --rows)");
+}
+
+static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t rows, const char *path, struct err *e)
+{
+    struct synth_result r;
+    int error = synth_write(t, part, (uint64_t)rows, path, &r, e);
+    if (error == 0)
+        printf("%s: %" PRIu64 " rows, label rate %.4f, teacher AUC %.4f, logloss %.4f\n", path, r.rows, r.label_rate, r.auc, r.logloss);
+    return error;
+}
+
+int synth_main(int argc, char **argv)
+{
+    enum { OUT, ROWS, SEED, VALID_OUT, VALID_ROWS, HELP, END };
+    struct cli_option o[] = {[OUT] = {.name = "--out"},
+                             [ROWS] = {.name = "--rows", .value = "1000000"},
+                             [SEED] = {.name = "--seed", .value = "2026"},
+                             [VALID_OUT] = {.name = "--valid-out"},
+                             [VALID_ROWS] = {.name = "--valid-rows"},
+                             [HELP] = {.name = "--help", .flag = true},
+                             [END] = {.name = NULL}};
+    const char *word[1];
+    int words;
+    int64_t rows = 0, valid_rows = 0, seed = 0;
+    struct err e = {0};
+    int error = cli_parse(argc, argv, o, word, 0, &words, &e);
+    if (error == 0 && o[HELP].value != NULL) {
+        help();
+        return 0;
+    }
+    if (error == 0)
+        error = cli_number(&o[ROWS], 1, INT64_MAX, &rows, &e);
+    if (error == 0)
+        error = cli_number(&o[SEED], 0, INT64_MAX, &seed, &e);
+    valid_rows = rows / 10 > 0 ? rows / 10 : 1;
+    if (error == 0 && o[VALID_ROWS].value != NULL)
+        error = cli_number(&o[VALID_ROWS], 1, INT64_MAX, &valid_rows, &e);
+    if (error == 0 && o[OUT].value == NULL)
+        error = err_set(&e, SHOAL_E_USAGE, "--out is missing: give the file to write");
+    if (error == 0 && o[VALID_ROWS].value != NULL && o[VALID_OUT].value == NULL)
+        error = err_set(&e, SHOAL_E_USAGE, "--valid-rows without --valid-out: give the file to write them to");
+    struct synth_teacher teacher;
+    if (error == 0) {
+        synth_teacher_make((uint64_t)seed, &teacher);
+        error = write_and_say(&teacher, 0, rows, o[OUT].value, &e);
+    }
+    if (error == 0 && o[VALID_OUT].value != NULL)
+        error = write_and_say(&teacher, 1, valid_rows, o[VALID_OUT].value, &e);
+    return error == 0 ? 0 : cli_fail("synth", &e);
+}

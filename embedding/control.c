@@ -1,0 +1,163 @@
+/* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and applied in one call. */
+#include "embedding/cut.h"
+#include "embedding/engine_state.h"
+#include "proto/base/assert.h"
+
+#include <inttypes.h>
+
+/* Journals a control record; queued pushes before it are written with it. */
+static int record_control(struct engine *g, enum record_kind kind, const void *bytes, size_t count, struct err *e)
+{
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    if (g->journal == NULL) {
+        g->committed = g->control_changed = ++g->sequence;
+        return 0;
+    }
+    struct record_header h = {.kind = (uint16_t)kind};
+    struct record_payload payload = {{bytes, NULL}, {count, 0}};
+    struct err failure = {0};
+    int rc = journal_append(g->journal, &h, &payload, &failure);
+    if (rc == 0)
+        rc = journal_commit(g->journal, &failure);
+    if (rc == 0 && g->options.durability == DURABLE_FSYNC) {
+        struct journal_sync sync;
+        journal_sync_peek(g->journal, &sync);
+        journal_sync_run(&sync);
+        rc = journal_sync_end(g->journal, &sync, &failure);
+    }
+    if (rc != 0) {
+        err_set(e, rc, "%s", failure.text);
+        return engine_fail(g, &failure);
+    }
+    g->sequence = g->control_changed = h.sequence;
+    g->committed = journal_committed(g->journal);
+    if (g->options.durability == DURABLE_FSYNC)
+        engine_sync_start(g);
+    return 0;
+}
+
+static int check_overlap(const struct engine *g, const struct table_schema *s, struct err *e)
+{
+    uint64_t first = s->tablet_first, end = first + (1u << s->tablet_bits);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        if (g->table[i].table == NULL)
+            continue;
+        const struct table_schema *other = table_schema_of(g->table[i].table);
+        uint64_t other_first = other->tablet_first, other_end = other_first + (1u << other->tablet_bits);
+        if (first < other_end && other_first < end)
+            return err_set(e, SHOAL_E_SCHEMA, "tables %s and %s claim the same tablet numbers", s->name, other->name);
+    }
+    return 0;
+}
+
+int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e)
+{
+    int rc = schema_check(schema, e);
+    if (rc != 0)
+        return rc;
+    struct engine_table *t = engine_slot(g, schema->table);
+    if (t != NULL) {
+        if (schema_equal(table_schema_of(t->table), schema))
+            return 0;
+        return err_set(e, SHOAL_E_SCHEMA, "table %u exists here as %s with another schema; choose another name or space",
+                       schema->table, table_schema_of(t->table)->name);
+    }
+    rc = check_overlap(g, schema, e);
+    if (rc == 0)
+        rc = record_control(g, RECORD_TABLE, schema, record_schema_bytes(schema), e);
+    return rc == 0 ? engine_table_add(g, schema, e) : rc;
+}
+
+int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, uint64_t tables, struct err *e)
+{
+    if (run == 0 || lanes == 0 || lanes > LIMIT_LANES || mode > RUN_BSP)
+        return err_set(e, SHOAL_E_MALFORMED, "run %" PRIu64 " with %u lanes, mode %u", run, lanes, mode);
+    struct run *known = runs_find(&g->runs, run);
+    if (known != NULL) {
+        if (known->lanes == lanes && known->mode == mode)
+            return 0;
+        return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " is open with %u lanes, mode %u", run, known->lanes, known->mode);
+    }
+    if (runs_open(&g->runs) >= LIMIT_RUNS)
+        return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
+    struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
+    int rc = record_control(g, RECORD_RUN_OPEN, &r, sizeof r, e);
+    if (rc == 0 && (rc = runs_add(&g->runs, run, tables, lanes, mode, &known)) != 0) {
+        struct err failure;
+        err_set(&failure, rc, "no memory to open run %" PRIu64 "; the shard restarts", run);
+        err_set(e, rc, "%s", failure.text);
+        engine_fail(g, &failure);
+    }
+    if (rc == 0)
+        engine_refresh_marks(g);
+    return rc;
+}
+
+int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e)
+{
+    return engine_run_open_tables(g, run, lanes, mode, UINT64_MAX, e);
+}
+
+int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
+{
+    struct run *known = runs_find(&g->runs, run);
+    if (known == NULL)
+        return 0;
+    if (g->pending > 0)
+        return err_set(e, SHOAL_E_AGAIN, "pushes of run %" PRIu64 " are being applied", run);
+    struct record_run_drop r = {.run = run};
+    int rc = record_control(g, RECORD_RUN_DROP, &r, sizeof r, e);
+    if (rc == 0)
+        runs_drop(&g->runs, known);
+    return rc;
+}
+
+int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark, struct err *e)
+{
+    struct run *r = runs_find(&g->runs, run);
+    if (r == NULL)
+        return err_set(e, SHOAL_E_OLD_RUN, "run %" PRIu64 " is not open here", run);
+    if (lane >= r->lanes)
+        return err_set(e, SHOAL_E_MALFORMED, "lane %u of a run with %u lanes", lane, r->lanes);
+    const struct run_lane *l = &r->lane[lane];
+    if (generation < l->generation)
+        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the fence %" PRIu64, lane, l->generation, generation);
+    if (generation != l->generation || live != l->live) {
+        int64_t offset = live ? run_offset(r, lane) : l->offset;
+        struct record_fence f = {.run = run, .generation = generation, .offset = offset, .lane = lane, .live = live};
+        int rc = record_control(g, RECORD_FENCE, &f, sizeof f, e);
+        if (rc != 0)
+            return rc;
+        run_fence(r, lane, generation, live, offset);
+    }
+    *mark = l->lowest;
+    return 0;
+}
+
+int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
+{
+    if (runs_find(&g->runs, run) != NULL)
+        return 0; /* a run is opened by one restore only: this one was here before */
+    if (run == 0 || g->pending > 0 || g->holding || g->cut_busy)
+        return err_set(e, run == 0 ? SHOAL_E_MALFORMED : SHOAL_E_AGAIN, "cut %" PRIu64 " cannot be restored as run %" PRIu64 " now: %s", cut, run,
+                       run == 0 ? "run 0 is no run" : "pushes or another cut are under way");
+    if (g->journal != NULL && g->ref_count == ENGINE_CUT_REFS)
+        return err_set(e, SHOAL_E_BUSY, "%u restores are still in the journal; ask again when rows have been written", ENGINE_CUT_REFS);
+    struct cut_source source;
+    int rc = cut_open(g, cut, &source, e);
+    if (rc != 0)
+        return rc;
+    cut_source_close(&source);
+    struct record_restore r = {.cut = cut, .run = run};
+    rc = record_control(g, RECORD_RESTORE, &r, sizeof r, e);
+    if (rc != 0)
+        return rc;
+    struct err failure = {0};
+    rc = engine_restore_apply(g, cut, run, g->sequence, false, &failure);
+    if (rc != 0) {
+        err_set(e, rc, "%s", failure.text);
+        engine_fail(g, &failure); /* journalled but not applied: only a restart makes them agree */
+    }
+    return rc;
+}

@@ -1,0 +1,26 @@
+/* cut.h: cuts on disk and in memory, as recovery and flushing see them; the rest is in engine.h. */
+#ifndef EMBEDDING_CUT_H
+#define EMBEDDING_CUT_H
+
+#include "embedding/engine_state.h"
+
+/* What a cut consists of once it has been checked: rows to scan, and journal records up to `sequence` to replay over them. */
+struct cut_source {
+    struct store *store;     /* owned when `opened` */
+    bool opened;
+    struct journal *journal; /* owned; NULL: the rows are all */
+    uint64_t sequence;
+};
+/* NOT_FOUND, CORRUPT (file named). */
+int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err *e);
+void cut_source_close(struct cut_source *s);
+/* Flushing has paused: a cut that waited for it goes on. */
+void cut_continue(struct engine *g);
+/* Forgets references that the journal no longer has, and deletes cuts whose dropping waited for that. */
+void cut_refs_trim(struct engine *g, uint64_t trimmed);
+int cut_ref_add(struct engine *g, uint64_t cut, uint64_t sequence);
+/* At start: removes what an unfinished cut left. */
+void cut_clean(struct engine *g);
+void cut_free(struct engine *g);
+
+#endif

@@ -1,0 +1,568 @@
+/* engine.c: the path of a push (admit, commit, apply), what is read of the engine, and its opening and closing. Invariants: engine.h. */
+#include "embedding/engine.h"
+
+#include "embedding/cut.h"
+#include "embedding/engine_state.h"
+#include "embedding/flush.h"
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define SEGMENT_BYTES (64u << 20)
+#define SPACE_CHECK_BYTES (64u << 20) /* the disk's free space is looked at once for so many bytes appended */
+#define SPACE_CHECK_REFUSALS 64u      /* and, while pushes are refused, once for so many refusals */
+#define SYNC_BYTES (64u << 20)        /* journal mode: unsynced bytes that start a sync */
+
+/* ---- tables ---- */
+
+struct engine_table *engine_slot(struct engine *g, uint32_t table)
+{
+    return table < LIMIT_TABLES && g->table[table].table != NULL ? &g->table[table] : NULL;
+}
+
+static void table_release(struct engine_table *t)
+{
+    table_free(t->table);
+    free(t->scope.led);
+    free(t->scope.led_before);
+    free(t->changed);
+    free(t->written);
+    free(t->durable);
+    *t = (struct engine_table){0};
+}
+
+/* What of a table is led, out of the whole map. */
+static void scope_fill(const struct engine *g, struct engine_table *t)
+{
+    uint32_t first = table_schema_of(t->table)->tablet_first, before = 0;
+    for (uint32_t i = 0; i < t->scope.tablets; i++) {
+        t->scope.led[i] = first + i < g->led_count && g->led[first + i];
+        t->scope.led_before[i] = before;
+        before += t->scope.led[i];
+    }
+    t->scope.led_before[t->scope.tablets] = before;
+    t->scope.led_count = before;
+}
+
+void engine_refresh_marks(struct engine *g)
+{
+    for (uint32_t i = 0; i < g->runs.count; i++)
+        for (uint32_t table = 0; table < LIMIT_TABLES; table++)
+            if (g->table[table].table != NULL)
+                run_refresh(g->runs.run[i], table, &g->table[table].scope);
+}
+
+int engine_table_add(struct engine *g, const struct table_schema *s, struct err *e)
+{
+    uint32_t tablets = 1u << s->tablet_bits;
+    struct engine_table t = {.scope.tablets = tablets};
+    int rc = table_new(s, g->arena, &t.table, e);
+    if (rc != 0)
+        return rc;
+    t.scope.led = calloc(tablets, sizeof *t.scope.led);
+    t.scope.led_before = calloc(tablets + 1, sizeof *t.scope.led_before);
+    t.changed = calloc(tablets, sizeof *t.changed);
+    t.written = calloc(tablets, sizeof *t.written);
+    t.durable = calloc(tablets, sizeof *t.durable);
+    if (t.scope.led == NULL || t.scope.led_before == NULL || t.changed == NULL || t.written == NULL || t.durable == NULL) {
+        table_release(&t);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the %u tablets of table %s", tablets, s->name);
+    }
+    scope_fill(g, &t);
+    g->table[s->table] = t;
+    engine_refresh_marks(g);
+    return 0;
+}
+
+int engine_lead(struct engine *g, const uint16_t *shard_of, uint32_t count, uint16_t self)
+{
+    if (count > LIMIT_TABLES * LIMIT_TABLETS)
+        return SHOAL_E_TOO_BIG;
+    uint8_t *led = calloc(count + 1, 1);
+    if (led == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        led[i] = shard_of[i] == self;
+    free(g->led);
+    g->led = led;
+    g->led_count = count;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            scope_fill(g, &g->table[i]);
+    engine_refresh_marks(g);
+    return 0;
+}
+
+void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take, uint64_t sequence)
+{
+    uint64_t *changed = t->changed, *durable = t->durable, *written = t->written;
+    for (uint32_t i = first; i < first + count; i++) {
+        if (take != NULL && !take[i])
+            continue;
+        if (changed[i] <= durable[i])
+            durable[i] = written[i] = sequence - 1; /* it was clean: no record in between was its own */
+        changed[i] = sequence;
+    }
+}
+
+/* ---- failing ---- */
+
+int engine_fail(struct engine *g, const struct err *e)
+{
+    if (!g->broken) {
+        g->broken = true;
+        if (g->options.on_fatal != NULL)
+            g->options.on_fatal(g->options.context, e);
+    }
+    return e->code;
+}
+
+static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
+{
+    if (g->options.disk_watermark > 0)
+        return g->options.disk_watermark;
+    uint64_t share = (uint64_t)fs->f_blocks * fs->f_frsize / 20;
+    return share > (2ull << 30) ? share : 2ull << 30;
+}
+
+/* RocksDB may abort on a full disk, so pushes are refused well before; service comes back by itself. */
+static bool space_left(struct engine *g)
+{
+    uint64_t written = journal_written(g->journal);
+    bool look = g->no_space ? g->space_refused++ % SPACE_CHECK_REFUSALS == 0 : written - g->space_checked >= SPACE_CHECK_BYTES;
+    struct statvfs fs;
+    if (look && statvfs(g->dir, &fs) == 0) {
+        bool low = (uint64_t)fs.f_bavail * fs.f_frsize < watermark(g, &fs);
+        if (low != g->no_space)
+            log_warn("%s: free disk space is %s the watermark; pushes are %s", g->dir, low ? "below" : "above", low ? "refused" : "taken");
+        g->no_space = low;
+        g->space_checked = written;
+        g->space_refused = low ? 1 : 0;
+    }
+    return !g->no_space;
+}
+
+/* ---- admission ---- */
+
+/* All that does not depend on marks. */
+static int check_push(struct engine *g, const struct push_record *r, struct run **run, struct engine_table **table, struct err *e)
+{
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    if ((*run = runs_find(&g->runs, r->run)) == NULL)
+        return err_set(e, SHOAL_E_OLD_RUN, "run %" PRIu64 " is not open here", r->run);
+    if (r->lane >= (*run)->lanes)
+        return err_set(e, SHOAL_E_MALFORMED, "lane %u of a run with %u lanes", r->lane, (*run)->lanes);
+    uint64_t generation = (*run)->lane[r->lane].generation;
+    if (r->generation != generation)
+        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the push %" PRIu64, r->lane, generation, r->generation);
+    if ((*table = engine_slot(g, r->table)) == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
+    const struct mark_scope *s = &(*table)->scope;
+    if (r->tablet_count == 0 || r->tablet_first >= s->tablets || r->tablet_count > s->tablets - r->tablet_first)
+        return err_set(e, SHOAL_E_MALFORMED, "tablets %u + %u of a table with %u", r->tablet_first, r->tablet_count, s->tablets);
+    if (s->led_before[r->tablet_first + r->tablet_count] - s->led_before[r->tablet_first] != r->tablet_count)
+        return err_set(e, SHOAL_E_NOT_LEADER, "not all of tablets %u + %u of table %u are led here", r->tablet_first, r->tablet_count,
+                       r->table);
+    if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) || r->lr_scale < 0)
+        return err_set(e, SHOAL_E_MALFORMED, "push of batches (%" PRIu64 ", %" PRIu64 "] with %u keys, lr_scale %g", r->from, r->to,
+                       r->key_count, (double)r->lr_scale);
+    return 0;
+}
+
+/* What would change rows: every key in a covered tablet, every gradient finite. */
+static int check_content(const struct engine *g, const struct push_record *r, const struct engine_table *t, struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t->table);
+    if (g->journal != NULL) {
+        uint64_t bytes = (uint64_t)r->key_count * (sizeof(uint64_t) + s->width * sizeof(float));
+        if (bytes > journal_payload_max(g->journal))
+            return err_set(e, SHOAL_E_TOO_BIG, "a push of %" PRIu64 " bytes does not fit a journal segment of %u", bytes, g->segment_bytes);
+    }
+    if (!table_gradients_ok(r->gradients, (size_t)r->key_count * s->width))
+        return err_set(e, SHOAL_E_NOT_FINITE, "a gradient of lane %u batch %" PRIu64 " for table %s is not finite or beyond %g", r->lane, r->to,
+                       s->name, (double)LIMIT_GRADIENT);
+    if (r->tablet_count < t->scope.tablets) {
+        for (uint32_t i = 0; i < r->key_count; i++)
+            if (mixed_tablet(key_mix(r->keys[i]), s->tablet_bits) - r->tablet_first >= r->tablet_count)
+                return err_set(e, SHOAL_E_MALFORMED, "key %016" PRIx64 " lies outside tablets %u + %u of table %s", r->keys[i],
+                               r->tablet_first, r->tablet_count, s->name);
+    }
+    return 0;
+}
+
+static int check_room(struct engine *g, const struct push_record *r, const struct engine_table *t, struct err *e)
+{
+    if (g->journal == NULL)
+        return 0;
+    if (!space_left(g))
+        return err_set(e, SHOAL_E_NO_SPACE, "the disk under %s is nearly full; free some space or add a server", g->dir);
+    uint64_t bytes = record_bytes((size_t)r->key_count * (sizeof(uint64_t) + table_schema_of(t->table)->width * sizeof(float)));
+    if (journal_bytes(g->journal) + bytes > flush_journal_max(g)) {
+        engine_flush_step(g);
+        return err_set(e, SHOAL_E_BUSY, "the journal is full (%" PRIu64 " bytes); rows are being written, ask again", journal_bytes(g->journal));
+    }
+    return 0;
+}
+
+static int queue_push(struct engine *g, const struct push_record *r, const struct run *run, const struct engine_table *t, struct err *e)
+{
+    if (g->journal == NULL) {
+        g->sequence++;
+        return 0;
+    }
+    struct record_header h;
+    struct record_payload payload;
+    record_of_push(r, table_schema_of(t->table)->width, run->mode == RUN_BSP ? RECORD_FLAG_BSP : 0, &h, &payload);
+    struct err failure;
+    int rc = journal_append(g->journal, &h, &payload, &failure);
+    if (rc != 0) {
+        err_set(e, rc, "%s", failure.text);
+        return engine_fail(g, &failure);
+    }
+    g->sequence = h.sequence;
+    return 0;
+}
+
+int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e)
+{
+    struct run *run;
+    struct engine_table *t;
+    *plan = (struct push_plan){0};
+    int rc = check_push(g, r, &run, &t, e);
+    if (rc != 0)
+        return rc;
+    struct mark_plan m;
+    marks_plan(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, &m);
+    plan->mark = m.lowest;
+    if (m.verdict == PUSH_GAP)
+        return err_set(e, SHOAL_E_GAP, "lane %u is at batch %" PRIu64 " in table %u here; the push goes on from %" PRIu64, r->lane, m.lowest,
+                       r->table, r->from);
+    if (m.verdict == PUSH_SKIP) {
+        plan->skipped = m.skipped;
+        return 0;
+    }
+    rc = check_content(g, r, t, e);
+    if (rc == 0)
+        rc = check_room(g, r, t, e);
+    if (rc == 0 && marks_reserve(run->marks, r->lane, r->table, t->scope.tablets) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of lane %u", r->lane);
+    if (rc == 0 && m.verdict == PUSH_SOME && (plan->take = calloc(t->scope.tablets, 1)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to take a push for some tablets");
+    if (rc == 0)
+        rc = queue_push(g, r, run, t, e);
+    if (rc != 0) {
+        free(plan->take);
+        plan->take = NULL;
+        return rc;
+    }
+    if (plan->take != NULL)
+        marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, plan->take);
+    marks_move(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->to, plan->take, &t->scope);
+    run_lane_moved(run, r->lane);
+    plan->all = plan->take == NULL;
+    plan->applied = m.applied;
+    plan->skipped = m.skipped;
+    plan->sequence = g->sequence;
+    if (plan->all)
+        plan->mark = r->to;
+    else
+        for (uint32_t i = 0; i < r->tablet_count; i++) {
+            uint64_t mark = marks_get(run->marks, r->lane, r->table, r->tablet_first + i);
+            plan->mark = i == 0 || mark < plan->mark ? mark : plan->mark;
+        }
+    g->pending++;
+    return 0;
+}
+
+/* ---- commit, sync, apply ---- */
+
+struct sync_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct journal_sync sync;
+};
+
+static void sync_run(struct work *w)
+{
+    journal_sync_run(&((struct sync_work *)w)->sync);
+}
+
+static void sync_done(struct work *w)
+{
+    struct sync_work *s = (struct sync_work *)w;
+    struct engine *g = s->g;
+    struct err e = {0};
+    g->syncing = false;
+    if (w->cancelled)
+        s->sync.status = SHOAL_E_STOPPED;
+    int rc = journal_sync_end(g->journal, &s->sync, &e);
+    if (w->cancelled)
+        return;
+    if (rc != 0) {
+        engine_fail(g, &e);
+        return;
+    }
+    if (g->options.durability == DURABLE_FSYNC) {
+        engine_sync_start(g);
+        if (g->options.on_synced != NULL)
+            g->options.on_synced(g->options.context);
+    }
+}
+
+void engine_sync_start(struct engine *g)
+{
+    if (g->journal == NULL || g->syncing || g->broken || journal_synced(g->journal) == journal_committed(g->journal))
+        return;
+    struct sync_work *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return; /* the next commit asks again */
+    s->g = g;
+    s->work.run = sync_run;
+    s->work.done = sync_done;
+    if (!journal_sync_begin(g->journal, &s->sync)) {
+        free(s);
+        return;
+    }
+    g->syncing = true;
+    work_start(&g->works, g->env, &s->work);
+}
+
+int engine_commit(struct engine *g)
+{
+    if (g->broken)
+        return SHOAL_E_IO;
+    if (g->journal == NULL) {
+        g->committed = g->sequence;
+        return 0;
+    }
+    struct err e;
+    int rc = journal_commit(g->journal, &e);
+    if (rc != 0)
+        return engine_fail(g, &e);
+    g->committed = journal_committed(g->journal);
+    if (g->options.durability == DURABLE_FSYNC)
+        engine_sync_start(g);
+    return 0;
+}
+
+int engine_apply_push(struct engine *g, const struct push_record *r, struct push_plan *plan)
+{
+    if (plan->sequence == 0)
+        return 0;
+    SHOAL_ASSERT(plan->sequence <= g->committed && g->pending > 0);
+    struct engine_table *t = engine_slot(g, r->table);
+    const struct run *run = runs_find(&g->runs, r->run);
+    SHOAL_ASSERT(t != NULL && run != NULL);
+    if (g->journal != NULL)
+        engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
+    struct push_args args = {.lr_scale = r->lr_scale, .undo_clock = run->mode == RUN_BSP ? r->to : 0, .take = plan->take};
+    int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
+    free(plan->take);
+    plan->take = NULL;
+    g->pending--;
+    if (rc != 0) {
+        struct err e;
+        err_set(&e, rc, "no memory for rows of table %s; the shard restarts and recovers", table_schema_of(t->table)->name);
+        return engine_fail(g, &e);
+    }
+    return 0;
+}
+
+uint64_t engine_acknowledged(const struct engine *g)
+{
+    if (g->journal != NULL && g->options.durability == DURABLE_FSYNC)
+        return journal_synced(g->journal);
+    return g->committed;
+}
+
+/* ---- reading ---- */
+
+struct table *engine_table(struct engine *g, uint32_t table)
+{
+    struct engine_table *t = engine_slot(g, table);
+    return t == NULL ? NULL : t->table;
+}
+
+int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch, uint64_t *clock_of, uint64_t *low)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    if (r == NULL || lane >= r->lanes)
+        return SHOAL_E_NOT_FOUND;
+    *clock_of = run_clock(r, lane, batch);
+    *low = r->low;
+    return 0;
+}
+
+int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    if (r == NULL)
+        return SHOAL_E_NOT_FOUND;
+    *mode = r->mode;
+    *lanes = r->lanes;
+    return 0;
+}
+
+bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    return r != NULL && lane < r->lanes && r->lane[lane].live;
+}
+
+uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    if (r == NULL || lane >= r->lanes || table >= LIMIT_TABLES)
+        return 0;
+    uint64_t lowest = marks_lowest(r->marks, lane, table);
+    return lowest == UINT64_MAX ? 0 : lowest;
+}
+
+uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    return r != NULL && lane < r->lanes ? r->lane[lane].generation : 0;
+}
+
+void engine_stats_get(const struct engine *g, struct engine_stats *out)
+{
+    *out = (struct engine_stats){.memory_bytes = arena_bytes(g->arena) + g->flush.capacity,
+                                 .image_bytes_written = g->flush.image_bytes,
+                                 .sequence = g->sequence,
+                                 .flushed_sequence = flush_floor(g),
+                                 .replayed = g->replayed,
+                                 .recovered_ns = g->recovered_ns,
+                                 .tablets_dirty = flush_dirty(g)};
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL) {
+            uint64_t rows = table_rows(g->table[i].table);
+            out->rows += rows;
+            out->row_bytes += rows * table_row_bytes(g->table[i].table);
+            out->tables++;
+        }
+    if (g->journal != NULL) {
+        out->journal_bytes = journal_bytes(g->journal);
+        out->journal_written = journal_written(g->journal);
+    }
+}
+
+/* ---- opening and closing ---- */
+
+static int lock_dir(struct engine *g, struct err *e)
+{
+    char path[LIMIT_PATH];
+    if (mkdir(g->dir, 0700) != 0 && errno != EEXIST)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot create the shard's folder %s: %s", g->dir, strerror(errno));
+    snprintf(path, sizeof path, "%s/LOCK", g->dir);
+    g->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (g->lock_fd < 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
+    if (flock(g->lock_fd, LOCK_EX | LOCK_NB) != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "the folder %s is in use by another process; stop it, or choose another data_dir", g->dir);
+    return 0;
+}
+
+static int open_memory(struct engine *g, struct err *e)
+{
+    char path[LIMIT_PATH];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/rows", g->dir);
+    if (stat(path, &st) == 0)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s holds rows of a durable shard; open it with durability journal or fsync, or choose another data_dir", g->dir);
+    return 0;
+}
+
+static int open_durable(struct engine *g, struct err *e)
+{
+    char path[LIMIT_PATH];
+    snprintf(path, sizeof path, "%s/rows", g->dir);
+    int rc = store_rocks_open(path, &g->store, e);
+    if (rc != 0)
+        return rc;
+    snprintf(path, sizeof path, "%s/journal", g->dir);
+    uint64_t segment = g->options.segment_bytes == 0 ? SEGMENT_BYTES : g->options.segment_bytes;
+    /* The segment being written cannot be trimmed, so it must be a small part of the whole. */
+    if (g->options.journal_max > 0 && segment > g->options.journal_max / 4)
+        segment = g->options.journal_max / 4;
+    segment = segment < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN : segment > (1u << 30) ? 1u << 30 : segment / 4096 * 4096;
+    g->segment_bytes = (uint32_t)segment;
+    rc = journal_open(path, g->segment_bytes, &g->journal, e);
+    return rc == 0 ? engine_recover(g, e) : rc;
+}
+
+int engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e)
+{
+    struct engine *g = calloc(1, sizeof *g);
+    if (g == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a shard");
+    g->options = *options;
+    g->options.dir = NULL;
+    g->env = env;
+    g->lock_fd = -1;
+    int rc = arena_new(&g->arena);
+    if (rc != 0)
+        err_set(e, rc, "no memory for a shard's rows");
+    if (rc == 0 && options->dir != NULL) {
+        if (strlen(options->dir) + 64 > LIMIT_PATH)
+            rc = err_set(e, SHOAL_E_CONFIG, "the folder name %s is too long", options->dir);
+        else if ((g->dir = strdup(options->dir)) == NULL)
+            rc = err_set(e, SHOAL_E_NOMEM, "no memory for a shard");
+        else
+            rc = lock_dir(g, e);
+        if (rc == 0)
+            cut_clean(g);
+        if (rc == 0)
+            rc = options->durability == DURABLE_MEMORY ? open_memory(g, e) : open_durable(g, e);
+    }
+    if (rc != 0) {
+        g->broken = true;
+        engine_close(g, false);
+        return rc;
+    }
+    *out = g;
+    return 0;
+}
+
+int engine_close(struct engine *g, bool flush)
+{
+    struct err e = {0};
+    int rc = 0;
+    work_drain(&g->works);
+    if (g->journal != NULL && !g->broken)
+        rc = engine_commit(g);
+    if (flush && rc == 0 && g->store != NULL && !g->broken) {
+        SHOAL_ASSERT(g->pending == 0);
+        rc = flush_all(g, &e);
+        if (rc != 0)
+            log_error("closing %s: %s", g->dir, e.text);
+    }
+    cut_free(g);
+    flush_free(g);
+    store_close(g->store);
+    journal_close(g->journal);
+    runs_free(&g->runs);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            table_release(&g->table[i]);
+    arena_free(g->arena);
+    free(g->led);
+    if (g->lock_fd >= 0)
+        close(g->lock_fd);
+    free(g->dir);
+    free(g);
+    return rc;
+}

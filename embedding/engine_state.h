@@ -1,0 +1,101 @@
+/* engine_state.h: the engine's insides, for engine.c, control.c, flush.c, recover.c and cut.c alone. */
+#ifndef EMBEDDING_ENGINE_STATE_H
+#define EMBEDDING_ENGINE_STATE_H
+
+#include "embedding/engine.h"
+#include "embedding/journal.h"
+#include "embedding/mark.h"
+#include "embedding/record.h"
+#include "embedding/run.h"
+#include "embedding/store.h"
+#include "embedding/work.h"
+
+/* A table with what is known of its tablets. The three sequences (tablets): `changed` by the last record that the tablet took, `written` in the
+ * image last handed to the store, `durable` in the image that the store has on disk: changed > written is dirty, changed > durable holds the
+ * journal. A tablet that was clean when a record came counts as durable up to the record before. */
+struct engine_table {
+    struct table *table; /* owned */
+    struct mark_scope scope;
+    uint64_t *changed, *written, *durable; /* owned */
+};
+
+#define ENGINE_CUT_REFS 16u
+#define ENGINE_MEM_CUTS 16u
+
+struct cut_ref { /* a cut that an untrimmed RESTORE record names */
+    uint64_t cut, sequence;
+    bool drop; /* asked for while it was needed */
+};
+
+struct mem_cut { /* a cut of an engine without a folder */
+    uint64_t cut, sequence, rows, bytes;
+    struct store *store; /* owned */
+};
+
+struct flush_state {
+    bool busy;               /* one batch is on its way */
+    uint8_t *buffer;         /* owned: values of the batch */
+    size_t capacity;
+    struct store_item *item; /* owned; (FLUSH_ITEMS) */
+    void *control;           /* owned: the control value of the batch */
+    uint64_t control_seq;
+    uint64_t credit;         /* image bytes that the journal's growth has paid for */
+    uint64_t seen_written;   /* journal_written at the last step */
+    uint64_t since_flush;    /* bytes written since the store was last flushed */
+    uint32_t table, tablet;  /* where the round stands */
+    uint64_t image_bytes;    /* written since start */
+};
+
+struct engine {
+    struct engine_options options;
+    char *dir; /* owned; NULL: all in memory */
+    int lock_fd;
+    struct env *env; /* borrowed */
+    struct work_list works;
+    struct arena *arena;
+    struct engine_table table[LIMIT_TABLES];
+    uint8_t *led; /* owned; (led_count): global tablets that this shard leads */
+    uint32_t led_count;
+    struct runs runs;
+    struct journal *journal; /* owned; NULL in memory mode and without a folder */
+    struct store *store;     /* owned; likewise */
+    uint32_t segment_bytes;
+
+    uint64_t sequence;  /* of the last record admitted */
+    uint64_t committed; /* of the last one written (or, without a journal, done with) */
+    uint32_t pending;   /* admitted, not applied yet */
+    uint64_t control_changed, control_written, control_durable;
+    bool broken;   /* the disk failed: nothing is acknowledged any more */
+    bool syncing;  /* a journal sync is on its way */
+    bool no_space;
+    uint64_t space_checked; /* journal_written at the last look */
+    uint32_t space_refused;
+    struct flush_state flush;
+
+    bool holding;
+    uint64_t hold_cut, hold_sequence, hold_rows;
+    struct cut_work *going;  /* owned by the list of works once started */
+    bool cut_busy;           /* from GO until it is done: no flush, no trim */
+    struct cut_ref ref[ENGINE_CUT_REFS];
+    uint32_t ref_count;
+    struct mem_cut mem_cut[ENGINE_MEM_CUTS];
+    uint32_t mem_cut_count;
+
+    uint64_t replayed, recovered_ns;
+};
+
+/* engine.c */
+struct engine_table *engine_slot(struct engine *g, uint32_t table); /* or NULL */
+int engine_table_add(struct engine *g, const struct table_schema *s, struct err *e);
+void engine_refresh_marks(struct engine *g);
+/* Notes that record `sequence` changed the tablets of a range: all (take NULL) or those with take[tablet]. */
+void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take, uint64_t sequence);
+int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
+void engine_sync_start(struct engine *g);
+
+/* recover.c */
+int engine_recover(struct engine *g, struct err *e);
+/* Puts the tables back to cut `cut` as of record `sequence` and opens `run`; `past`: the record is already in the control state. */
+int engine_restore_apply(struct engine *g, uint64_t cut, uint64_t run, uint64_t sequence, bool past, struct err *e);
+
+#endif

@@ -1,0 +1,217 @@
+/* image.c: writing and reading images.
+ *
+ *  1. An image is believed only whole: magic, version, length, checksum, schema and tablet are checked before any row
+ * is.
+ *  2. Lengths are checked by division, so that no count from a damaged header can overflow.
+ *  3. Every key belongs to the tablet and stands once; every undo key has a row.
+ *  4. Reading builds a tablet beside the old one and puts it in its place at the end: a refused image changes nothing.
+ */
+#include "embedding/image.h"
+
+#include "embedding/table_inner.h"
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "images are copied as they lie in memory");
+
+static uint64_t schema_digest(const struct table_schema *s)
+{
+    struct {
+        char name[LIMIT_NAME];
+        uint64_t seed;
+        uint32_t numbers[8];
+        float values[9];
+        uint32_t zero;
+    } d;
+    const struct optimizer_spec *o = &s->optimizer;
+    memset(&d, 0, sizeof d);
+    memcpy(d.name, s->name, strnlen(s->name, sizeof d.name - 1));
+    d.seed = s->seed;
+    const uint32_t numbers[8] = {s->dense,     s->width, s->zero_first, s->tablet_bits,
+                                 s->init.kind, o->kind,  o->fixed_lr,   s->field_init_count};
+    const float values[9] = {s->init.scale, o->lr, o->beta1, o->beta2, o->eps, o->initial, o->l1, o->l2, o->beta};
+    memcpy(d.numbers, numbers, sizeof numbers);
+    memcpy(d.values, values, sizeof values);
+    return hash_bytes(s->field_init, s->field_init_count * sizeof s->field_init[0], hash_bytes(&d, sizeof d, 0));
+}
+
+static uint64_t undo_count(const struct tablet *t)
+{
+    return t->undo == NULL ? 0 : t->undo->count;
+}
+
+size_t table_image_bytes(const struct table *t, uint32_t tablet)
+{
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    const struct tablet *own = &t->tablets[tablet];
+    return sizeof(struct image_header) + own->row_count * (sizeof(uint64_t) + t->shape.row_bytes) +
+           undo_count(own) * (sizeof(uint64_t) + t->schema.width * sizeof(float)) + sizeof(uint64_t);
+}
+
+/* In the index's order: its lines are walked once, and the rows of the buckets ahead are asked for. */
+static char *rows_write(const struct table *t, const struct tablet *own, char *out)
+{
+    char *key = out, *row = out + own->row_count * sizeof(uint64_t);
+    const uint32_t ahead = 3;
+    for (uint32_t b = 0; b < own->bucket_count; b++) {
+        if (b + ahead < own->bucket_count) {
+            const struct bucket *next = &own->buckets[b + ahead];
+            for (uint32_t i = 0; i < next->count; i++)
+                walk_prefetch(row_at(&t->shape, next->row[i]), t->shape.row_bytes, false);
+        }
+        const struct bucket *bucket = &own->buckets[b];
+        memcpy(key, bucket->key, bucket->count * sizeof(uint64_t));
+        key += bucket->count * sizeof(uint64_t);
+        for (uint32_t i = 0; i < bucket->count; i++, row += t->shape.row_bytes)
+            memcpy(row, row_at(&t->shape, bucket->row[i]), t->shape.row_bytes);
+    }
+    return row;
+}
+
+static char *part_write(char *out, const void *part, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(out, part, bytes);
+    return out + bytes;
+}
+
+void table_image_write(const struct table *t, uint32_t tablet, void *out)
+{
+    size_t bytes = table_image_bytes(t, tablet);
+    const struct tablet *own = &t->tablets[tablet];
+    const struct undo *undo = own->undo;
+    struct image_header h = {
+        .magic = IMAGE_MAGIC,
+        .version = IMAGE_VERSION,
+        .tablet = tablet,
+        .schema_digest = schema_digest(&t->schema),
+        .bytes = bytes,
+        .row_floats = t->shape.floats,
+        .width = t->schema.width,
+        .row_count = own->row_count,
+        .undo_clock = undo_count(own) > 0 ? undo->clock : 0,
+        .undo_count = undo_count(own),
+    };
+    char *at = part_write(out, &h, sizeof h);
+    at = rows_write(t, own, at);
+    if (h.undo_count > 0) {
+        at = part_write(at, undo->keys, h.undo_count * sizeof(uint64_t));
+        at = part_write(at, undo->weights, h.undo_count * h.width * sizeof(float));
+    }
+    uint64_t checksum = hash_bytes(out, bytes - sizeof checksum, 0);
+    at = part_write(at, &checksum, sizeof checksum);
+    SHOAL_ASSERT(at == (char *)out + bytes);
+}
+
+/* Whether the counts add up to the length (invariant 2). */
+static bool lengths_ok(const struct image_header *h, size_t bytes)
+{
+    size_t left = bytes - sizeof *h - sizeof(uint64_t);
+    size_t row_bytes = sizeof(uint64_t) + (size_t)h->row_floats * sizeof(float);
+    size_t undo_bytes = sizeof(uint64_t) + (size_t)h->width * sizeof(float);
+    if (h->bytes != bytes || h->row_count > left / row_bytes || h->row_count > UINT32_MAX)
+        return false;
+    left -= h->row_count * row_bytes;
+    return h->undo_count <= h->row_count && left % undo_bytes == 0 && h->undo_count == left / undo_bytes &&
+           (h->undo_clock == 0) == (h->undo_count == 0);
+}
+
+static int header_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes, struct image_header *h,
+                        struct err *e)
+{
+    const char *name = t->schema.name;
+    uint64_t checksum;
+    if (bytes < sizeof *h + sizeof checksum)
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: %zu bytes are too few", name, tablet, bytes);
+    memcpy(h, image, sizeof *h);
+    memcpy(&checksum, (const char *)image + bytes - sizeof checksum, sizeof checksum);
+    if (h->magic != IMAGE_MAGIC || h->version != IMAGE_VERSION)
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: not an image of version %u", name, tablet,
+                       IMAGE_VERSION);
+    if (!lengths_ok(h, bytes))
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: counts do not add up to its %zu bytes", name,
+                       tablet, bytes);
+    if (checksum != hash_bytes(image, bytes - sizeof checksum, 0))
+        return err_set(e, SHOAL_E_CHECKSUM, "image of table %s tablet %u: checksum does not match", name, tablet);
+    if (h->schema_digest != schema_digest(&t->schema) || h->row_floats != t->shape.floats ||
+        h->width != t->schema.width)
+        return err_set(e, SHOAL_E_SCHEMA, "image of table %s tablet %u: written under another schema", name, tablet);
+    if (h->tablet != tablet)
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: it is of tablet %u", name, tablet, h->tablet);
+    return 0;
+}
+
+static int rows_read(const struct table *t, uint32_t tablet, const struct image_header *h, const char *at,
+                     struct tablet *into, struct err *e)
+{
+    const char *name = t->schema.name, *row = at + h->row_count * sizeof(uint64_t);
+    if (tablet_reserve(into, &t->shape, tablet, (uint32_t)h->row_count) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its rows", name, tablet);
+    for (uint64_t i = 0; i < h->row_count; i++, row += t->shape.row_bytes) {
+        uint64_t key;
+        memcpy(&key, at + i * sizeof key, sizeof key);
+        if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet)
+            return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: key %016llx belongs to another tablet",
+                           name, tablet, (unsigned long long)key);
+        if (tablet_find(into, &t->shape, key) != NULL)
+            return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: key %016llx stands twice", name, tablet,
+                           (unsigned long long)key);
+        float *to = tablet_insert(into, &t->shape, tablet, key);
+        if (to == NULL)
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its rows", name, tablet);
+        memcpy(to, row, t->shape.row_bytes);
+    }
+    return 0;
+}
+
+static int undo_read(const struct table *t, uint32_t tablet, const struct image_header *h, const char *at,
+                     struct tablet *into, struct err *e)
+{
+    const char *name = t->schema.name, *weights = at + h->undo_count * sizeof(uint64_t);
+    const size_t width_bytes = t->schema.width * sizeof(float);
+    float copy[LIMIT_WIDTH]; /* an image may lie at any address */
+    if (h->undo_count == 0)
+        return 0;
+    into->undo = undo_new(t->schema.width);
+    if (into->undo == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name, tablet);
+    undo_begin(into->undo, h->undo_clock);
+    for (uint64_t i = 0; i < h->undo_count; i++, weights += width_bytes) {
+        uint64_t key;
+        memcpy(&key, at + i * sizeof key, sizeof key);
+        memcpy(copy, weights, width_bytes);
+        if (tablet_find(into, &t->shape, key) == NULL || undo_find(into->undo, key) != NULL)
+            return err_set(e, SHOAL_E_CORRUPT,
+                           "image of table %s tablet %u: undo of key %016llx has no row or stands twice", name, tablet,
+                           (unsigned long long)key);
+        if (undo_save(into->undo, key, copy) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name, tablet);
+    }
+    return 0;
+}
+
+int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes, struct err *e)
+{
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    struct image_header h;
+    struct tablet fresh;
+    int status = header_check(t, tablet, image, bytes, &h, e);
+    if (status != 0)
+        return status;
+    const char *rows = (const char *)image + sizeof h;
+    const char *undo = rows + h.row_count * (sizeof(uint64_t) + t->shape.row_bytes);
+    tablet_init(&fresh);
+    status = rows_read(t, tablet, &h, rows, &fresh, e);
+    if (status == 0)
+        status = undo_read(t, tablet, &h, undo, &fresh, e);
+    if (status != 0) {
+        tablet_clear(&fresh, &t->shape);
+        return status;
+    }
+    table_clear(t, tablet);
+    t->tablets[tablet] = fresh;
+    t->rows += fresh.row_count;
+    return 0;
+}

@@ -1,0 +1,271 @@
+/* stored.c: tablets and control state as values of the row store.
+ *
+ *  1. A tablet's value holds everything that its pushes change: rows, undo, marks; all complete up to flushed_seq.
+ *  2. Nothing is believed before its checksum has been found right.
+ */
+#include "embedding/stored.h"
+
+#include "embedding/record.h"
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLET_MAGIC 0x314254454c424154ull
+#define CONTROL_MAGIC 0x314c5254434c4853ull
+
+struct tablet_head {
+    uint64_t magic;
+    uint64_t checksum; /* of what follows in the head, and the column */
+    uint64_t flushed_seq;
+    uint32_t table, tablet;
+    uint32_t column_bytes, reserved;
+};
+_Static_assert(sizeof(struct tablet_head) == 40, "tablet_head is a disk format");
+
+struct control_head {
+    uint64_t magic;
+    uint64_t checksum; /* of all that follows */
+    uint64_t sequence;
+    uint32_t tables, runs;
+};
+_Static_assert(sizeof(struct control_head) == 32, "control_head is a disk format");
+
+struct control_run {
+    uint64_t id, tables;
+    uint32_t lanes, mode;
+};
+struct control_lane {
+    uint64_t generation;
+    int64_t offset;
+    uint64_t live;
+};
+_Static_assert(sizeof(struct control_run) == 24 && sizeof(struct control_lane) == 24, "control values are a disk format");
+
+static void put_be32(char *out, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        out[i] = (char)(v >> (24 - 8 * i));
+}
+
+static uint32_t get_be32(const char *in)
+{
+    uint32_t v = 0;
+    for (int i = 0; i < 4; i++)
+        v = v << 8 | (unsigned char)in[i];
+    return v;
+}
+
+void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item)
+{
+    item->key[0] = 'i';
+    put_be32(item->key + 1, table);
+    put_be32(item->key + 5, tablet);
+    item->key_bytes = 9;
+}
+
+void stored_control_key(struct store_item *item)
+{
+    item->key[0] = 'c';
+    item->key_bytes = 1;
+}
+
+bool stored_is_control(const void *key, size_t key_bytes)
+{
+    return key_bytes == 1 && *(const char *)key == 'c';
+}
+
+bool stored_is_tablet(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet)
+{
+    const char *at = key;
+    if (key_bytes != 9 || at[0] != 'i')
+        return false;
+    *table = get_be32(at + 1);
+    *tablet = get_be32(at + 5);
+    return true;
+}
+
+static uint64_t head_checksum(const struct tablet_head *h, const void *column)
+{
+    size_t from = offsetof(struct tablet_head, flushed_seq);
+    return hash_bytes(column, h->column_bytes, hash_bytes((const char *)h + from, sizeof *h - from, h->magic));
+}
+
+size_t stored_tablet_bytes(const struct table *t, const struct runs *r, uint32_t tablet)
+{
+    uint32_t table = table_schema_of(t)->table;
+    return sizeof(struct tablet_head) + runs_column_bytes(r, table, tablet) + table_image_bytes(t, tablet);
+}
+
+void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t tablet, uint64_t flushed_seq, void *out)
+{
+    uint32_t table = table_schema_of(t)->table;
+    char *column = (char *)out + sizeof(struct tablet_head);
+    struct tablet_head h = {.magic = TABLET_MAGIC,
+                            .flushed_seq = flushed_seq,
+                            .table = table,
+                            .tablet = tablet,
+                            .column_bytes = (uint32_t)runs_column_bytes(r, table, tablet)};
+    runs_column_write(r, table, tablet, column);
+    h.checksum = head_checksum(&h, column);
+    memcpy(out, &h, sizeof h);
+    table_image_write(t, tablet, column + h.column_bytes);
+}
+
+int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s, uint32_t tablet, uint64_t *flushed_seq, struct err *e)
+{
+    struct tablet_head h;
+    bool good = bytes >= sizeof h;
+    if (good) {
+        memcpy(&h, value, sizeof h);
+        good = h.magic == TABLET_MAGIC && h.table == s->table && h.tablet == tablet && h.column_bytes <= bytes - sizeof h &&
+               h.checksum == head_checksum(&h, (const char *)value + sizeof h);
+    }
+    if (!good)
+        return err_set(e, SHOAL_E_CORRUPT, "the stored tablet %u of table %s is damaged (%zu bytes); restore a cut", tablet, s->name,
+                       bytes);
+    *flushed_seq = h.flushed_seq;
+    return 0;
+}
+
+int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r, uint32_t tablet, struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t);
+    uint64_t flushed_seq;
+    int rc = stored_tablet_head(value, bytes, s, tablet, &flushed_seq, e);
+    if (rc != 0)
+        return rc;
+    struct tablet_head h;
+    memcpy(&h, value, sizeof h);
+    const char *column = (const char *)value + sizeof h;
+    rc = runs_column_read(r, s->table, 1u << s->tablet_bits, tablet, flushed_seq, column, h.column_bytes);
+    if (rc != 0)
+        return err_set(e, rc, "the stored marks of tablet %u of table %s cannot be taken in: %s", tablet, s->name, err_text(rc));
+    rc = table_image_read(t, tablet, column + h.column_bytes, bytes - sizeof h - h.column_bytes, e);
+    if (rc != 0)
+        return err_wrap(e, rc, "stored tablet %u of table %s", tablet, s->name);
+    return 0;
+}
+
+/* ---- control state: head; schemas (u64 bytes, then them); runs, each with its lanes ---- */
+
+static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
+{
+    size_t bytes = sizeof(struct control_head);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (table[i] != NULL)
+            bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i]));
+    for (uint32_t i = 0; i < r->count; i++)
+        if (!r->run[i]->ghost)
+            bytes += sizeof(struct control_run) + r->run[i]->lanes * sizeof(struct control_lane);
+    return bytes;
+}
+
+static char *put(char *at, const void *from, size_t bytes)
+{
+    memcpy(at, from, bytes);
+    return at + bytes;
+}
+
+int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, uint64_t sequence, void **out, size_t *bytes)
+{
+    *bytes = control_bytes(table, r);
+    char *value = malloc(*bytes), *at = value;
+    if (value == NULL)
+        return SHOAL_E_NOMEM;
+    struct control_head h = {.magic = CONTROL_MAGIC, .sequence = sequence};
+    at += sizeof h;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (table[i] != NULL) {
+            const struct table_schema *s = table_schema_of(table[i]);
+            uint64_t schema_bytes = record_schema_bytes(s);
+            at = put(at, &schema_bytes, sizeof schema_bytes);
+            record_schema_write(s, at);
+            at += schema_bytes;
+            h.tables++;
+        }
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct run *run = r->run[i];
+        if (run->ghost)
+            continue;
+        at = put(at, &(struct control_run){run->id, run->tables, run->lanes, run->mode}, sizeof(struct control_run));
+        for (uint32_t lane = 0; lane < run->lanes; lane++) {
+            const struct run_lane *l = &run->lane[lane];
+            at = put(at, &(struct control_lane){l->generation, l->offset, l->live}, sizeof(struct control_lane));
+        }
+        h.runs++;
+    }
+    SHOAL_ASSERT((size_t)(at - value) == *bytes);
+    memcpy(value, &h, sizeof h);
+    size_t from = offsetof(struct control_head, sequence);
+    h.checksum = hash_bytes(value + from, *bytes - from, CONTROL_MAGIC);
+    memcpy(value, &h, sizeof h);
+    *out = value;
+    return 0;
+}
+
+struct reader {
+    const char *at, *end;
+};
+
+static bool get(struct reader *r, void *out, size_t bytes)
+{
+    if ((size_t)(r->end - r->at) < bytes)
+        return false;
+    memcpy(out, r->at, bytes);
+    r->at += bytes;
+    return true;
+}
+
+static int read_run(struct reader *in, struct runs *r)
+{
+    struct control_run c;
+    struct run *run = NULL;
+    if (!get(in, &c, sizeof c) || c.lanes == 0 || c.lanes > LIMIT_LANES || c.mode > RUN_BSP)
+        return SHOAL_E_CORRUPT;
+    if (r != NULL && runs_find(r, c.id) != NULL)
+        return SHOAL_E_CORRUPT;
+    if (r != NULL && runs_add(r, c.id, c.tables, c.lanes, c.mode, &run) != 0)
+        return SHOAL_E_NOMEM;
+    for (uint32_t lane = 0; lane < c.lanes; lane++) {
+        struct control_lane l;
+        if (!get(in, &l, sizeof l))
+            return SHOAL_E_CORRUPT;
+        if (run != NULL)
+            run->lane[lane] = (struct run_lane){.generation = l.generation, .offset = l.offset, .live = l.live != 0};
+    }
+    return 0;
+}
+
+int stored_control_read(const void *value, size_t bytes, struct runs *r, uint64_t *sequence, stored_schema_visit visit, void *context,
+                        struct err *e)
+{
+    static const char damaged[] = "the stored control state (tables and runs) is damaged; restore a cut";
+    struct reader in = {value, (const char *)value + bytes};
+    struct control_head h;
+    size_t from = offsetof(struct control_head, sequence);
+    if (!get(&in, &h, sizeof h) || h.magic != CONTROL_MAGIC ||
+        h.checksum != hash_bytes((const char *)value + from, bytes - from, CONTROL_MAGIC))
+        return err_set(e, SHOAL_E_CORRUPT, damaged);
+    for (uint32_t i = 0; i < h.tables; i++) {
+        uint64_t schema_bytes;
+        struct table_schema s;
+        if (!get(&in, &schema_bytes, sizeof schema_bytes) || schema_bytes > (uint64_t)(in.end - in.at))
+            return err_set(e, SHOAL_E_CORRUPT, damaged);
+        int rc = record_schema_read(in.at, schema_bytes, &s, e);
+        if (rc == 0)
+            rc = visit(context, &s, e);
+        if (rc != 0)
+            return rc;
+        in.at += schema_bytes;
+    }
+    for (uint32_t i = 0; i < h.runs; i++) {
+        int rc = read_run(&in, r);
+        if (rc != 0)
+            return err_set(e, rc, damaged);
+    }
+    *sequence = h.sequence;
+    return in.at == in.end ? 0 : err_set(e, SHOAL_E_CORRUPT, damaged);
+}

@@ -1,0 +1,156 @@
+/* table.c: a table's life, its rows one by one, and its digest. The walks are in pull.c and push.c, images in image.c.
+ */
+#include "embedding/table_inner.h"
+
+#include "embedding/init.h"
+#include "proto/base/assert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t round_up_8(uint64_t bytes)
+{
+    return (bytes + 7) / 8 * 8;
+}
+
+int table_new(const struct table_schema *schema, struct arena *arena, struct table **out, struct err *e)
+{
+    int status = schema_check(schema, e);
+    if (status != 0)
+        return status;
+    uint32_t floats = schema->width + schema_state_floats(schema), tablet_count = 1u << schema->tablet_bits;
+    struct table *t = calloc(1, sizeof *t);
+    struct tablet *tablets = malloc(tablet_count * sizeof *tablets);
+    uint64_t whole_row_bytes = round_up_8(sizeof(uint64_t) + floats * sizeof(float));
+    uint64_t *whole_row = calloc(1, whole_row_bytes);
+    if (t == NULL || tablets == NULL || whole_row == NULL) {
+        free(t);
+        free(tablets);
+        free(whole_row);
+        return err_set(e, SHOAL_E_NOMEM, "table %s: no memory for %u tablets", schema->name, tablet_count);
+    }
+    t->schema = *schema;
+    tablet_shape_init(&t->shape, arena, schema->tablet_bits, floats);
+    t->optimizer = optimizer_of(schema, isa_best());
+    t->tablets = tablets;
+    t->tablet_count = tablet_count;
+    t->whole_row_bytes = whole_row_bytes;
+    t->whole_row = whole_row;
+    for (uint32_t i = 0; i < tablet_count; i++)
+        tablet_init(&tablets[i]);
+    *out = t;
+    return 0;
+}
+
+void table_free(struct table *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < t->tablet_count; i++)
+        tablet_clear(&t->tablets[i], &t->shape);
+    free(t->tablets);
+    free(t->whole_row);
+    free(t);
+}
+
+const struct table_schema *table_schema_of(const struct table *t)
+{
+    return &t->schema;
+}
+
+uint64_t table_rows(const struct table *t)
+{
+    return t->rows;
+}
+
+uint64_t table_row_bytes(const struct table *t)
+{
+    return t->whole_row_bytes;
+}
+
+uint64_t table_tablet_rows(const struct table *t, uint32_t tablet)
+{
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    return t->tablets[tablet].row_count;
+}
+
+float *table_insert(struct table *t, uint32_t tablet, uint64_t key)
+{
+    float *row = tablet_insert(&t->tablets[tablet], &t->shape, tablet, key);
+    if (row == NULL)
+        return NULL;
+    t->rows++;
+    init_weights(&t->schema, key, row);
+    t->optimizer.start(row, &t->schema);
+    return row;
+}
+
+void table_clear(struct table *t, uint32_t tablet)
+{
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    t->rows -= t->tablets[tablet].row_count;
+    tablet_clear(&t->tablets[tablet], &t->shape);
+}
+
+/* The bytes behind the last float stay zero from table_new on. */
+static const void *whole_row(const struct table *t, uint64_t key, const float *row)
+{
+    t->whole_row[0] = key;
+    memcpy(t->whole_row + 1, row, t->shape.row_bytes);
+    return t->whole_row;
+}
+
+const void *table_row(const struct table *t, uint64_t key)
+{
+    const float *row = tablet_find(table_tablet(t, key_mix(key)), &t->shape, key);
+    return row == NULL ? NULL : whole_row(t, key, row);
+}
+
+void table_visit(const struct table *t, uint32_t tablet, void (*visit)(void *context, const void *row), void *context)
+{
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    const struct tablet *own = &t->tablets[tablet];
+    for (uint32_t b = 0; b < own->bucket_count; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count; i++)
+            visit(context, whole_row(t, own->buckets[b].key[i], row_at(&t->shape, own->buckets[b].row[i])));
+}
+
+struct key_row {
+    uint64_t key;
+    uint32_t row;
+};
+
+static int key_row_compare(const void *a, const void *b)
+{
+    uint64_t x = ((const struct key_row *)a)->key, y = ((const struct key_row *)b)->key;
+    return (x > y) - (x < y);
+}
+
+int table_digest(const struct table *t, uint32_t tablet, uint64_t *out)
+{
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    const struct tablet *own = &t->tablets[tablet];
+    *out = 0;
+    if (own->row_count == 0)
+        return 0;
+    struct key_row *list = malloc(own->row_count * sizeof *list);
+    struct hash_stream *hash = hash_stream_new();
+    if (list == NULL || hash == NULL) {
+        free(list);
+        hash_stream_free(hash);
+        return SHOAL_E_NOMEM;
+    }
+    uint32_t n = 0;
+    for (uint32_t b = 0; b < own->bucket_count; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count; i++)
+            list[n++] = (struct key_row){own->buckets[b].key[i], own->buckets[b].row[i]};
+    SHOAL_ASSERT(n == own->row_count);
+    qsort(list, n, sizeof *list, key_row_compare);
+    hash_stream_reset(hash, 0);
+    for (uint32_t i = 0; i < n; i++)
+        hash_stream_add(hash, whole_row(t, list[i].key, row_at(&t->shape, list[i].row)), t->whole_row_bytes);
+    *out = hash_stream_value(hash);
+    free(list);
+    hash_stream_free(hash);
+    return 0;
+}

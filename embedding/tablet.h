@@ -1,0 +1,107 @@
+/* tablet.h: the unit of everything: an index of keys over rows in slab pages.
+ *
+ * The index is open addressing over buckets of one cache line: five whole keys, their five row references, a count. So
+ * an index line settles hit or miss without a look at the row, and a row of 16 floats with 16 of state lies in exactly
+ * two lines. The home bucket is the mixed key's bits below the tablet's, scaled to the bucket count: any count will do,
+ * order of mixed keys is order in memory, and a batch sorted by mixed key walks the index forward. A full bucket runs
+ * over into the next; rows are never removed one by one, so the first bucket with room ends a search.
+ *
+ * A row reference is its page's unit number and its place in the page; pages never move, growing rebuilds the index
+ * alone. Each tablet grows at a load of its own (0.66 to 0.86), so that they do not all grow at once. Thread: the
+ * shard's. */
+#ifndef EMBEDDING_TABLET_H
+#define EMBEDDING_TABLET_H
+
+#include "embedding/isa.h"
+#include "embedding/slab.h"
+#include "embedding/undo.h"
+#include "proto/base/hash.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BUCKET_KEYS 5u
+
+struct bucket {
+    uint64_t key[BUCKET_KEYS];
+    uint32_t row[BUCKET_KEYS]; /* row references */
+    uint32_t count;            /* places in use, from the first */
+};
+_Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
+
+/* What all tablets of a table share. A row here is weights (width) then state, `floats` in all; its key is in the
+ * index. */
+struct tablet_shape {
+    struct arena *arena; /* borrowed */
+    uint32_t tablet_bits;
+    uint32_t floats;
+    uint32_t row_bytes;  /* 4 x floats */
+    uint32_t page_rows;  /* rows of a page */
+    uint32_t page_units; /* arena units of a page */
+    uint32_t place_bits; /* of a row reference */
+};
+
+struct tablet {
+    struct bucket *buckets; /* owned, or the shared empty bucket */
+    uint32_t bucket_count;
+    uint32_t row_count;
+    uint32_t grow_at;    /* rows at which the index grows before the next insert */
+    uint32_t index_unit; /* where the index lies, if in the arena's units */
+    uint32_t *pages;     /* owned; (page_count), first units */
+    uint32_t page_count;
+    uint32_t page_room;
+    struct undo *undo; /* owned; NULL before the first save */
+};
+
+void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits, uint32_t floats);
+/* An empty tablet; takes no memory until the first insert. */
+void tablet_init(struct tablet *t);
+/* Gives everything back and leaves an empty tablet. */
+void tablet_clear(struct tablet *t, const struct tablet_shape *s);
+/* A place for an absent key's row, not yet filled; NULL when memory is out (the tablet is as before). `number`: the
+ * tablet's, for its load. */
+float *tablet_insert(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key);
+/* Makes the index large enough for `rows` rows before they come. 0 or SHOAL_E_NOMEM. */
+int tablet_reserve(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint32_t rows);
+
+ISA_INLINE struct bucket *tablet_home(const struct tablet *t, uint32_t tablet_bits, uint64_t mixed)
+{
+    return t->buckets + ((((mixed << tablet_bits) >> 32) * t->bucket_count) >> 32);
+}
+
+ISA_INLINE float *row_at(const struct tablet_shape *s, uint32_t reference)
+{
+    uint32_t unit = reference >> s->place_bits, place = reference & ((1u << s->place_bits) - 1);
+    return (float *)((char *)arena_address(s->arena, unit) + (size_t)place * s->row_bytes);
+}
+
+/* Which place of the bucket holds the key, as a bit; 0 when none. No branch: where in a bucket a key lies is not
+ * predictable. */
+ISA_INLINE uint32_t bucket_match(const struct bucket *b, uint64_t key)
+{
+    uint32_t match = (uint32_t)(b->key[0] == key) | (uint32_t)(b->key[1] == key) << 1 | (uint32_t)(b->key[2] == key) << 2 |
+                     (uint32_t)(b->key[3] == key) << 3 | (uint32_t)(b->key[4] == key) << 4;
+    return match & ((1u << b->count) - 1);
+}
+
+/* The row of a key, searched from its home bucket on, or NULL. */
+ISA_INLINE float *tablet_find_from(const struct tablet *t, const struct tablet_shape *s, const struct bucket *home,
+                                   uint64_t key)
+{
+    for (const struct bucket *b = home;;) {
+        uint32_t match = bucket_match(b, key);
+        if (__builtin_expect(match != 0, 1))
+            return row_at(s, b->row[__builtin_ctz(match)]);
+        if (b->count < BUCKET_KEYS)
+            return NULL;
+        if (++b == t->buckets + t->bucket_count)
+            b = t->buckets;
+    }
+}
+
+static inline float *tablet_find(const struct tablet *t, const struct tablet_shape *s, uint64_t key)
+{
+    return tablet_find_from(t, s, tablet_home(t, s->tablet_bits, key_mix(key)), key);
+}
+
+#endif

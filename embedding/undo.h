@@ -1,0 +1,30 @@
+/* undo.h: the weights that a tablet's rows had before one clock: what bsp needs to compute a dead worker's batch again.
+ *
+ * At most one entry a key: the first save of a clock counts. A save for another clock drops all entries; the buffers
+ * stay, so a steady clock allocates nothing. Owned by its tablet, part of its image. Thread: the shard's. */
+#ifndef EMBEDDING_UNDO_H
+#define EMBEDDING_UNDO_H
+
+#include <stdint.h>
+
+struct undo {
+    uint64_t clock;
+    uint32_t width;
+    uint32_t count, room;
+    uint32_t slot_mask; /* slots less one, at least twice room */
+    uint64_t *keys;     /* owned; (room) */
+    float *weights;     /* owned; (room, width) */
+    uint32_t *slots;    /* owned; open addressing by mixed key: entry number + 1, or 0 */
+};
+
+/* NULL when memory is out. */
+struct undo *undo_new(uint32_t width);
+void undo_free(struct undo *u);
+/* Begins `clock` unless it is the one kept. */
+void undo_begin(struct undo *u, uint64_t clock);
+/* Keeps weights (width) for key, unless the key has an entry. 0 or SHOAL_E_NOMEM. */
+int undo_save(struct undo *u, uint64_t key, const float *weights);
+/* The kept weights, or NULL; valid until the next save. */
+const float *undo_find(const struct undo *u, uint64_t key);
+
+#endif

@@ -1,0 +1,559 @@
+/* net.c: one loop: sockets are drained, the core is called, queues are flushed, time goes on.
+ *
+ * 1. A socket is `touched` from the moment when its descriptor fired, or something was sent or received on it, until ZMQ_EVENTS or a receive
+ *    has said that there is no input. Only then may the loop sleep on its descriptor: the edge may be gone already.
+ * 2. prepare: if a touched socket has input, the idle handle runs, so that the loop does not sleep.
+ *    check: drain at most drain_budget messages, call on_drained once if there was one, flush what waits for peers.
+ * 3. After env_stop no message is delivered; the loop goes on for what waits to be sent, 1 s at most.
+ * 4. Names of peers that left are told in the check step, never out of env_send. */
+#include "proto/net/net.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+#include "proto/base/rng.h"
+#include "proto/net/endpoint.h"
+#include "proto/net/later.h"
+#include "proto/net/peer.h"
+#include "proto/net/sock.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <uv.h>
+
+#define DRAIN_BUDGET 64
+#define STOP_NS 1000000000ull
+#define RETRY_MS 2 /* between two looks at a full pipe, should its own signal have been used up */
+#define GONE_MAX 64
+
+struct line { /* a socket on the loop */
+    uv_poll_t poll;
+    struct net *net;
+    struct sock *sock; /* owned; NULL once closed */
+    struct peer *peer; /* of a DEALER; NULL on the ROUTER */
+    bool touched;
+    struct line *next_touched;
+    struct line *next, *prev; /* of all open ones */
+};
+
+struct net {
+    struct env env;
+    uv_loop_t loop;
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t idle;
+    uv_async_t interrupt;
+    uv_timer_t retry;
+    uv_signal_t terminated, interrupted;
+    struct later later;
+    struct net_options options;
+    struct rng rng;
+
+    const struct env_handler *handler; /* borrowed */
+    void *core;                        /* borrowed */
+    void (*on_signal)(void *context, int signo);
+    void *signal_context;
+
+    struct peers *peers;                /* owned */
+    struct line *lines;                 /* owned: the open ones */
+    struct line *router;                /* one of them, or NULL */
+    struct line *touched, **touched_end; /* a queue */
+    peer_t gone[GONE_MAX];
+    uint32_t gone_count;
+    bool stopping;
+    uint64_t stop_by_ns;
+};
+
+static struct net *net_of(struct env *env)
+{
+    return (struct net *)(void *)((char *)env - offsetof(struct net, env));
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------- */
+
+static void touch(struct line *l)
+{
+    struct net *n = l->net;
+    if (!l->touched) {
+        l->touched = true;
+        l->next_touched = NULL;
+        *n->touched_end = l;
+        n->touched_end = &l->next_touched;
+    }
+}
+
+/* Takes the line after *link off the queue of touched ones. */
+static void untouch(struct net *n, struct line **link)
+{
+    struct line *l = *link;
+    l->touched = false;
+    *link = l->next_touched;
+    if (n->touched_end == &l->next_touched) {
+        n->touched_end = link;
+    }
+}
+
+static void poll_cb(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    touch(poll->data);
+}
+
+static void line_closed_cb(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static struct line *line_open(struct net *n, bool router, struct err *e)
+{
+    struct line *l = calloc(1, sizeof(*l));
+    if (l == NULL) {
+        err_set(e, SHOAL_E_NOMEM, "out of memory for a socket");
+        return NULL;
+    }
+    int rc = sock_open(router, &l->sock, e);
+    if (rc != 0) {
+        free(l);
+        return NULL;
+    }
+    rc = uv_poll_init(&n->loop, &l->poll, sock_descriptor(l->sock));
+    if (rc != 0) {
+        err_set(e, SHOAL_E_UNAVAILABLE, "cannot watch a socket: %s", uv_strerror(rc));
+        sock_close(l->sock);
+        free(l);
+        return NULL;
+    }
+    l->net = n;
+    l->poll.data = l;
+    rc = uv_poll_start(&l->poll, UV_READABLE, poll_cb);
+    SHOAL_ASSERT(rc == 0);
+    l->next = n->lines;
+    if (n->lines != NULL) {
+        n->lines->prev = l;
+    }
+    n->lines = l;
+    touch(l);
+    return l;
+}
+
+/* The struct lives on until libuv has let go of it, at the end of this turn of the loop. */
+static void line_close(struct line *l)
+{
+    struct net *n = l->net;
+    if (l->peer != NULL) {
+        peers_remove(n->peers, l->peer);
+        l->peer = NULL;
+    }
+    for (struct line **link = &n->touched; *link != NULL; link = &(*link)->next_touched) {
+        if (*link == l) {
+            untouch(n, link);
+            break;
+        }
+    }
+    *(l->prev != NULL ? &l->prev->next : &n->lines) = l->next;
+    if (l->next != NULL) {
+        l->next->prev = l->prev;
+    }
+    uv_close((uv_handle_t *)&l->poll, line_closed_cb); /* before the descriptor goes */
+    sock_close(l->sock);
+    l->sock = NULL;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------- */
+
+static void gone(struct net *n, peer_t name)
+{
+    if (name != 0 && n->gone_count < GONE_MAX) { /* advice only: beyond that nobody is told */
+        n->gone[n->gone_count++] = name;
+    }
+}
+
+/* Delivers what the line has, within *budget. True when the line has no more input. */
+static bool line_drain(struct line *l, uint32_t *budget, bool *delivered)
+{
+    struct net *n = l->net;
+    struct sock_id id;
+    while (*budget > 0 && !n->stopping) {
+        struct msg *m = NULL;
+        int rc = sock_receive(l->sock, &id, &m);
+        if (rc == SHOAL_E_AGAIN) {
+            return true;
+        }
+        --*budget;
+        if (rc != 0) {
+            log_debug("dropped a message: %s", err_text(rc));
+            continue;
+        }
+        peer_t evicted = 0;
+        struct peer *from = l->peer;
+        if (from == NULL) {
+            from = peers_heard(n->peers, l->sock, &id, &evicted);
+            gone(n, evicted);
+            if (from == NULL) {
+                msg_free(m);
+                continue;
+            }
+            from->owner = l;
+        }
+        *delivered = true;
+        n->handler->on_message(n->core, from->name, m);
+        if (l->sock == NULL) {
+            return false; /* the core has disconnected it, which took it off the queue */
+        }
+    }
+    return false;
+}
+
+static void drain(struct net *n)
+{
+    uint32_t budget = n->options.drain_budget;
+    bool delivered = false;
+    while (n->touched != NULL && budget > 0 && !n->stopping) {
+        struct line *l = n->touched;
+        bool empty = line_drain(l, &budget, &delivered);
+        if (l->sock == NULL) {
+            continue;
+        }
+        SHOAL_ASSERT(n->touched == l);
+        untouch(n, &n->touched);
+        if (!empty) {
+            touch(l); /* behind the others: each gets its turn */
+        }
+    }
+    if (delivered) {
+        n->handler->on_drained(n->core);
+    }
+}
+
+static void peer_left(void *context, struct peer *p)
+{
+    struct net *n = context;
+    if (p->incoming) {
+        gone(n, p->name);
+        peers_remove(n->peers, p);
+    }
+}
+
+static void flush(struct net *n)
+{
+    for (struct peer *p = peers_waiting(n->peers); p != NULL; p = p->next_waiting) {
+        touch(p->owner);
+    }
+    peers_flush(n->peers, uv_hrtime(), peer_left, n);
+}
+
+static void retry_cb(uv_timer_t *timer)
+{
+    (void)timer; /* the check step of this turn does the work */
+}
+
+static bool stop_if_done(struct net *n)
+{
+    bool done = n->stopping && (peers_waiting(n->peers) == NULL || uv_hrtime() >= n->stop_by_ns);
+    if (done) {
+        uv_stop(&n->loop);
+    }
+    return done;
+}
+
+static void check_cb(uv_check_t *check)
+{
+    struct net *n = check->data;
+    if (n->handler != NULL && n->touched != NULL) {
+        drain(n);
+    }
+    if (peers_waiting(n->peers) != NULL) {
+        flush(n);
+    }
+    for (uint32_t i = 0; i < n->gone_count; i++) {
+        if (n->handler != NULL && n->handler->on_peer_gone != NULL && !n->stopping) {
+            n->handler->on_peer_gone(n->core, n->gone[i]);
+        }
+    }
+    n->gone_count = 0;
+    stop_if_done(n);
+}
+
+static void idle_cb(uv_idle_t *idle)
+{
+    (void)idle; /* it is there so that the loop does not sleep */
+}
+
+static void prepare_cb(uv_prepare_t *prepare)
+{
+    struct net *n = prepare->data;
+    if (stop_if_done(n)) {
+        return;
+    }
+    for (struct line **link = &n->touched; *link != NULL;) {
+        if (sock_readable((*link)->sock)) {
+            link = &(*link)->next_touched;
+        } else {
+            untouch(n, link);
+        }
+    }
+    if (n->touched != NULL && n->handler != NULL && !n->stopping) {
+        uv_idle_start(&n->idle, idle_cb);
+    } else {
+        uv_idle_stop(&n->idle);
+    }
+    if (peers_waiting(n->peers) != NULL) {
+        uv_timer_start(&n->retry, retry_cb, RETRY_MS, 0);
+    }
+}
+
+/* ---- the env ----------------------------------------------------------------------------------------------- */
+
+static uint64_t op_now_ns(struct env *env)
+{
+    (void)env;
+    return uv_hrtime();
+}
+
+static uint64_t op_random(struct env *env)
+{
+    return rng_next(&net_of(env)->rng);
+}
+
+static void op_timer_start(struct env *env, struct env_timer *t, uint64_t delay_ns)
+{
+    later_timer_start(&net_of(env)->later, t, delay_ns);
+}
+
+static void op_timer_stop(struct env *env, struct env_timer *t)
+{
+    later_timer_stop(&net_of(env)->later, t);
+}
+
+static void op_work(struct env *env, struct env_work *w)
+{
+    later_work(&net_of(env)->later, w);
+}
+
+static int op_connect(struct env *env, const char *endpoint, peer_t *out)
+{
+    struct net *n = net_of(env);
+    struct err e = {0};
+    struct line *l = line_open(n, false, &e);
+    if (l == NULL) {
+        log_error("connect %s: %s", endpoint, e.text);
+        return e.code;
+    }
+    l->peer = peers_add(n->peers, l->sock);
+    int rc = l->peer == NULL ? err_set(&e, SHOAL_E_BUSY, "%s: too many connections", endpoint) : 0;
+    if (rc == 0) {
+        l->peer->owner = l;
+        rc = sock_connect(l->sock, endpoint, &e);
+    }
+    if (rc != 0) {
+        log_error("connect: %s", e.text);
+        line_close(l);
+        return rc;
+    }
+    *out = l->peer->name;
+    return 0;
+}
+
+static void op_disconnect(struct env *env, peer_t peer)
+{
+    struct net *n = net_of(env);
+    struct peer *p = peers_find(n->peers, peer);
+    if (p == NULL) {
+        return;
+    }
+    if (p->incoming) {
+        peers_remove(n->peers, p); /* ZeroMQ cannot cut one peer of a ROUTER: should it speak again, it is a new one */
+    } else {
+        line_close(p->owner);
+    }
+}
+
+static int op_send(struct env *env, peer_t to, struct msg *m)
+{
+    struct net *n = net_of(env);
+    struct peer *p = peers_find(n->peers, to);
+    if (p == NULL) {
+        msg_free(m);
+        return SHOAL_E_UNAVAILABLE;
+    }
+    if (p->incoming && n->options.drop_sends > 0 && rng_double(&n->rng) < n->options.drop_sends) {
+        msg_free(m);
+        return 0;
+    }
+    touch(p->owner);
+    int rc = peers_send(n->peers, p, m, uv_hrtime());
+    if (rc == SHOAL_E_UNAVAILABLE) {
+        peer_left(n, p);
+    }
+    return rc;
+}
+
+static void op_stop(struct env *env)
+{
+    struct net *n = net_of(env);
+    if (!n->stopping) {
+        n->stopping = true;
+        n->stop_by_ns = uv_hrtime() + STOP_NS;
+    }
+}
+
+static const struct env_ops net_ops = {
+    .now_ns = op_now_ns,
+    .random = op_random,
+    .timer_start = op_timer_start,
+    .timer_stop = op_timer_stop,
+    .connect = op_connect,
+    .disconnect = op_disconnect,
+    .send = op_send,
+    .work = op_work,
+    .stop = op_stop,
+};
+
+/* ---- from outside ------------------------------------------------------------------------------------------ */
+
+static void interrupt_cb(uv_async_t *async)
+{
+    struct net *n = async->data;
+    op_stop(&n->env);
+}
+
+static int loop_open(struct net *n, struct err *e)
+{
+    int rc = uv_loop_init(&n->loop);
+    if (rc != 0) {
+        return err_set(e, SHOAL_E_UNAVAILABLE, "no event loop: %s; raise the limit of open files (ulimit -n)", uv_strerror(rc));
+    }
+    rc = uv_async_init(&n->loop, &n->interrupt, interrupt_cb);
+    SHOAL_ASSERT(rc == 0);
+    uv_prepare_init(&n->loop, &n->prepare);
+    uv_check_init(&n->loop, &n->check);
+    uv_idle_init(&n->loop, &n->idle);
+    uv_timer_init(&n->loop, &n->retry);
+    uv_signal_init(&n->loop, &n->terminated);
+    uv_signal_init(&n->loop, &n->interrupted);
+    n->interrupt.data = n->prepare.data = n->check.data = n->terminated.data = n->interrupted.data = n;
+    uv_prepare_start(&n->prepare, prepare_cb);
+    uv_check_start(&n->check, check_cb);
+    later_init(&n->later, &n->loop);
+    return 0;
+}
+
+int net_new(const struct net_options *options, struct net **out, struct err *e)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
+        return err_set(e, SHOAL_E_INTERNAL, "the kernel gives no random numbers");
+    }
+    struct net *n = calloc(1, sizeof(*n));
+    if (n == NULL) {
+        return err_set(e, SHOAL_E_NOMEM, "out of memory for a network loop");
+    }
+    n->env.ops = &net_ops;
+    n->options = *options;
+    if (n->options.drain_budget == 0) {
+        n->options.drain_budget = DRAIN_BUDGET;
+    }
+    n->rng = rng_of(seed, 0, 0);
+    n->touched_end = &n->touched;
+    n->peers = peers_new(rng_next(&n->rng));
+    int rc = n->peers == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory for a table of peers")
+                              : sock_context_hold(n->options.io_threads, e);
+    if (rc != 0) {
+        goto free_peers;
+    }
+    rc = loop_open(n, e);
+    if (rc != 0) {
+        goto release_context;
+    }
+    *out = n;
+    return 0;
+release_context:
+    sock_context_release();
+free_peers:
+    peers_free(n->peers);
+    free(n);
+    return rc;
+}
+
+void net_free(struct net *n)
+{
+    if (n == NULL) {
+        return;
+    }
+    n->handler = NULL;
+    later_close(&n->later);
+    while (n->lines != NULL) {
+        line_close(n->lines);
+    }
+    uv_handle_t *handles[] = {(uv_handle_t *)&n->interrupt, (uv_handle_t *)&n->prepare,    (uv_handle_t *)&n->check,
+                              (uv_handle_t *)&n->idle,      (uv_handle_t *)&n->retry,      (uv_handle_t *)&n->terminated,
+                              (uv_handle_t *)&n->interrupted};
+    for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
+        uv_close(handles[i], NULL);
+    }
+    uv_run(&n->loop, UV_RUN_DEFAULT);
+    int rc = uv_loop_close(&n->loop);
+    SHOAL_ASSERT(rc == 0);
+    later_free(&n->later);
+    peers_free(n->peers);
+    sock_context_release();
+    free(n);
+}
+
+struct env *net_env(struct net *n)
+{
+    return &n->env;
+}
+
+int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e)
+{
+    char bindable[256];
+    int rc = endpoint_check(endpoint, n->options.insecure_plaintext, bindable, e);
+    if (rc != 0) {
+        return rc;
+    }
+    if (n->router == NULL) {
+        n->router = line_open(n, true, e);
+        if (n->router == NULL) {
+            return SHOAL_E_UNAVAILABLE;
+        }
+    }
+    return sock_bind(n->router->sock, bindable, bound, e);
+}
+
+void net_set_handler(struct net *n, const struct env_handler *handler, void *core)
+{
+    n->handler = handler;
+    n->core = core;
+}
+
+void net_run(struct net *n)
+{
+    uv_run(&n->loop, UV_RUN_DEFAULT);
+    n->stopping = false;
+}
+
+void net_interrupt(struct net *n)
+{
+    uv_async_send(&n->interrupt);
+}
+
+static void signal_cb(uv_signal_t *handle, int signo)
+{
+    struct net *n = handle->data;
+    n->on_signal(n->signal_context, signo);
+}
+
+int net_signals(struct net *n, void (*on_signal)(void *context, int signo), void *context)
+{
+    n->on_signal = on_signal;
+    n->signal_context = context;
+    int rc = uv_signal_start(&n->terminated, signal_cb, SIGTERM);
+    if (rc == 0) {
+        rc = uv_signal_start(&n->interrupted, signal_cb, SIGINT);
+    }
+    return rc == 0 ? 0 : SHOAL_E_INTERNAL;
+}

@@ -1,0 +1,70 @@
+/* notify.c: talks to systemd through sd_notify; outside systemd (no NOTIFY_SOCKET) every call returns at once. */
+#include "proto/net/notify.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+/* A line break would begin another assignment: a status is one line. */
+static void one_line(char *text)
+{
+    for (char *c = strpbrk(text, "\r\n"); c != NULL; c = strpbrk(c, "\r\n")) {
+        *c = ' ';
+    }
+}
+
+void notify_ready(const char *status)
+{
+    char line[256];
+    snprintf(line, sizeof(line), "%s", status);
+    one_line(line);
+    sd_notifyf(0, "READY=1\nSTATUS=%s", line);
+}
+
+void notify_status(const char *format, ...)
+{
+    char line[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    one_line(line);
+    sd_notifyf(0, "STATUS=%s", line);
+}
+
+void notify_stopping(void)
+{
+    sd_notify(0, "STOPPING=1");
+}
+
+void notify_extend_timeout(uint64_t usec)
+{
+    sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%" PRIu64, usec);
+}
+
+/* One watchdog a process, as systemd has it. */
+static struct {
+    struct env *env; /* borrowed */
+    struct env_timer timer;
+    uint64_t every_ns;
+} watchdog;
+
+static void watchdog_fire(struct env_timer *t)
+{
+    sd_notify(0, "WATCHDOG=1");
+    env_timer_start(watchdog.env, t, watchdog.every_ns);
+}
+
+void notify_watchdog_start(struct env *env)
+{
+    uint64_t usec = 0;
+    if (sd_watchdog_enabled(0, &usec) <= 0 || usec == 0) {
+        return;
+    }
+    watchdog.env = env;
+    watchdog.every_ns = usec * 1000 / 2;
+    watchdog.timer.fire = watchdog_fire;
+    watchdog_fire(&watchdog.timer);
+}

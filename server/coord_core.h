@@ -1,0 +1,133 @@
+/* coord_core.h: what the files of the coordinator share. Included by coord*.c only; everybody else sees coord.h. */
+#ifndef SERVER_COORD_CORE_H
+#define SERVER_COORD_CORE_H
+
+#include "proto/base/job.h"
+#include "proto/base/metric.h"
+#include "proto/wire/wire.h"
+#include "server/coord.h"
+#include "server/coord_call.h"
+#include "server/coord_cut.h"
+#include "server/coord_eval.h"
+#include "server/coord_member.h"
+#include "server/coord_task.h"
+
+#define COORD_EPOCHS_MAX 100000u
+#define COORD_HISTOGRAM 64u
+
+/* The life of a job; coord_flow.h has the diagram. Stored: add at the end. */
+enum coord_phase {
+    PHASE_NONE,
+    PHASE_WAITING,
+    PHASE_INDEX,
+    PHASE_TABLES,
+    PHASE_SETUP,
+    PHASE_LANES,
+    PHASE_TRAIN,
+    PHASE_EVAL,
+    PHASE_CUT,
+    PHASE_RESTORE,
+    PHASE_TEST,
+    PHASE_DIGEST,
+    PHASE_FINISH,
+    PHASE_DONE,
+    PHASE_FAILED
+};
+
+/* What is stored under "counters". */
+struct coord_counters {
+    uint64_t next_run, next_cut;
+};
+
+struct coord_split {
+    uint64_t rows, digest;
+    uint32_t used, known; /* the job has it; its index is reported */
+};
+
+/* The job's state as stored under "progress", one put for each change of phase. */
+struct coord_progress {
+    uint64_t number; /* of the job: the run drawn at submit */
+    uint64_t run;    /* open now: another one after a restore */
+    uint32_t phase, epoch;
+    uint32_t misses, best_epoch; /* 0: none yet */
+    double best_value, lr_scale;
+    uint64_t best_cut; /* 0: none */
+    uint64_t map_epoch;
+    uint32_t tables, workers_wanted;
+    uint32_t restarts, worker_deaths; /* of shards, of workers, while the job ran */
+    int32_t status;
+    uint32_t cuts;
+    struct coord_split split[3];
+    uint64_t elapsed_ns, train_ns; /* before `started_ns`, and in PHASE_TRAIN */
+    uint64_t train_rows;           /* rows of all epochs done */
+    uint64_t staleness[COORD_HISTOGRAM];
+    uint64_t keys_pulled_base, keys_pushed_base;
+    struct metric test;
+    char text[ERR_TEXT_MAX];
+};
+
+/* What is stored of an epoch under "epoch/N". */
+struct coord_epoch {
+    uint64_t number; /* of the job */
+    uint64_t examples, bad_lines, valid_bad_lines;
+    double loss_sum, seconds;
+    struct metric valid; /* examples 0: not evaluated */
+};
+
+struct coord_job {
+    struct coord_progress at;
+    struct job spec;
+    bool parsed;
+    char *yaml; /* owned */
+    size_t yaml_bytes;
+    peer_t submitter;
+    char kernel[64]; /* bsp: of the first worker */
+    struct {
+        uint64_t worker, given_ns; /* who indexes it */
+    } index[3];
+    struct table_schema *table; /* (LIMIT_TABLES), owned */
+    bool declared[LIMIT_TABLES];
+    uint32_t declared_total;
+    uint16_t *shard_of; /* (tablets), owned; NULL: no map yet */
+    uint32_t tablets;
+    struct coord_epoch *epoch; /* (epochs), owned; [0] is epoch 1 */
+    struct coord_tasks tasks;
+    struct coord_eval eval;
+    uint64_t eval_number;
+    char bad_where[256]; /* first bad line heard of */
+    uint64_t started_ns, phase_ns, epoch_ns;
+    enum coord_phase resume; /* after SETUP */
+    uint64_t *digest;        /* (tablets), owned */
+    uint64_t table_rows[LIMIT_TABLES];
+    uint32_t digested;
+    char backend[32];
+    uint32_t workers_most;
+    uint64_t test_bad_lines;
+    uint64_t rate_examples, rate_ns; /* the last sample, for status */
+    double rate;
+    char *report; /* owned; the finished one */
+};
+
+struct coord {
+    struct coord_options options;
+    struct env *env;           /* borrowed */
+    struct coord_store *store; /* borrowed */
+    struct env_timer timer;
+    struct coord_counters counters;
+    struct coord_members members;
+    struct coord_calls calls;
+    struct coord_cut cut;
+    struct coord_job job;
+    int fatal;
+    bool stopping;
+};
+
+/* Puts with the disk's failure handled in one place: false means that the core is stopping and nothing may be answered. */
+bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes);
+/* Sends a reply; m may be NULL (out of memory: the peer asks again). */
+void coord_send(struct coord *c, peer_t to, struct msg *m);
+uint64_t coord_lease_ns(const struct coord *c);
+uint32_t coord_live_workers(const struct coord *c); /* joined; while nobody has died at least as many as were asked for */
+uint32_t coord_retry_ms(const struct coord *c);     /* for WAIT: more with many workers, so that asking stays cheap */
+
+#endif

@@ -1,0 +1,103 @@
+/* dispatch.c: from a decoded type to its handler. */
+#include "server/dispatch.h"
+
+#include "server/admin.h"
+#include "server/inspect.h"
+#include "server/pull.h"
+#include "server/push.h"
+#include "server/shard.h"
+
+#define SETTLE true  /* pushes admitted so far are applied first */
+#define AS_IT_IS false
+
+/* X(TYPE, settle first, handler): the types that a shard answers; all others are somebody else's. */
+#define DISPATCH_MAP(X)                                \
+    X(HELLO, AS_IT_IS, admin_hello)                    \
+    X(PULL, AS_IT_IS, pull_on_message)                 \
+    X(PUSH, AS_IT_IS, push_on_message)                 \
+    X(TABLE_CREATE, SETTLE, admin_table_create)        \
+    X(RUN_OPEN, SETTLE, admin_run_open)                \
+    X(RUN_DROP, SETTLE, admin_run_drop)                \
+    X(FENCE, SETTLE, admin_fence)                      \
+    X(MAP_SET, SETTLE, admin_map_set)                  \
+    X(HOLD, SETTLE, hold_on_hold)                      \
+    X(GO, SETTLE, hold_on_go)                          \
+    X(RESTORE, SETTLE, hold_on_restore)                \
+    X(CUT_DROP, SETTLE, hold_on_cut_drop)              \
+    X(DIGEST, SETTLE, digest_on_message)               \
+    X(INSPECT, SETTLE, inspect_on_message)             \
+    X(SHARD_STATUS, SETTLE, inspect_on_status)         \
+    X(STOP, SETTLE, admin_stop)
+
+struct handler {
+    void (*run)(struct shard *s, peer_t from, struct msg *m);
+    bool settle;
+};
+
+static struct handler handler_of(enum wire_type type)
+{
+    switch (type) {
+#define X(name, first, function) \
+    case WIRE_TYPE_##name:       \
+        return (struct handler){function, first};
+        DISPATCH_MAP(X)
+#undef X
+    default:
+        return (struct handler){0};
+    }
+}
+
+/* false: no such type, which only a header of another protocol version can leave behind: it cannot be answered. */
+static bool count(struct dispatch_counts *c, enum wire_type type)
+{
+    switch (type) {
+#define X(name, number, request_frames, reply_frames) \
+    case WIRE_TYPE_##name:                            \
+        c->name++;                                    \
+        return true;
+        WIRE_MAP(X)
+#undef X
+    default:
+        return false;
+    }
+}
+
+void dispatch_message(struct shard *s, peer_t from, struct msg *m)
+{
+    struct err e = {0};
+    struct wire *w = &s->in;
+    w->type = WIRE_TYPE_NONE;
+    w->reply = false;
+    w->id = 0;
+    int rc = wire_decode(m, w, &e);
+    bool known = count(&s->dispatched, w->type);
+    if (rc) {
+        s->counts.malformed++;
+        if (known && !w->reply)
+            shard_refuse(s, from, w->type, w->id, rc, "%s", e.text);
+        msg_free(m);
+        return;
+    }
+    if (w->reply) {
+        if (w->type == WIRE_TYPE_SHARD_BEAT)
+            beat_on_reply(s, from);
+        msg_free(m);
+        return;
+    }
+    struct handler h = handler_of(w->type);
+    if (!h.run) {
+        shard_refuse(s, from, w->type, w->id, SHOAL_E_USAGE, "%s is not for a shard; ask the coordinator", wire_type_name(w->type));
+        msg_free(m);
+    } else if (h.settle && shard_settle(s)) {
+        msg_free(m);
+    } else {
+        h.run(s, from, m);
+    }
+}
+
+void dispatch_visit(const struct dispatch_counts *c, void (*visit)(void *context, const char *name, uint64_t number), void *context)
+{
+#define X(name, number, request_frames, reply_frames) visit(context, #name, c->name);
+    WIRE_MAP(X)
+#undef X
+}

@@ -1,0 +1,145 @@
+/* inspect.c: JSON for people and tools. */
+#include "server/inspect.h"
+
+#include "proto/base/hash.h"
+#include "proto/base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Sends s->out with the text of j as its frame; takes j. */
+static void send_json(struct shard *s, peer_t to, struct json *j)
+{
+    char *text = json_text(j, 0);
+    json_free(j);
+    size_t bytes = text ? strlen(text) : 0;
+    struct msg *m = text ? wire_encode(&s->out) : NULL;
+    void *frame = m ? msg_add(m, bytes) : NULL;
+    if (frame) {
+        memcpy(frame, text, bytes);
+        shard_send(s, to, m);
+    } else {
+        msg_free(m);
+        shard_refuse(s, to, s->out.type, s->out.id, SHOAL_E_NOMEM, "shard %s: no memory for the reply", s->name);
+    }
+    free(text);
+}
+
+static struct json *floats(const float *x, uint32_t count)
+{
+    struct json *list = json_new_array();
+    for (uint32_t i = 0; i < count; i++)
+        json_append_number(list, (double)x[i]);
+    return list;
+}
+
+void inspect_on_message(struct shard *s, peer_t from, struct msg *m)
+{
+    uint32_t number = s->in.u.INSPECT.table;
+    uint64_t key = s->in.u.INSPECT.key, id = s->in.id;
+    msg_free(m);
+    const struct table *t = engine_table(s->engine, number);
+    if (!t) {
+        shard_refuse(s, from, WIRE_TYPE_INSPECT, id, SHOAL_E_NO_TABLE, "no table %u on shard %s", number, s->name);
+        return;
+    }
+    const struct table_schema *schema = table_schema_of(t);
+    const char *row = table_row(t, key);
+    struct json *j = json_new_object();
+    json_set_hex(j, "key", key);
+    json_set_int(j, "field", key_field(key));
+    json_set_string(j, "table", schema->name);
+    json_set_int(j, "tablet", mixed_tablet(key_mix(key), schema->tablet_bits));
+    json_set_string(j, "shard", s->name);
+    json_set_bool(j, "found", row != NULL);
+    if (row) {
+        const float *weights = (const float *)(const void *)(row + sizeof key);
+        json_set(j, "weights", floats(weights, schema->width));
+        json_set(j, "state", floats(weights + schema->width, schema_state_floats(schema)));
+    } else {
+        float weights[LIMIT_WIDTH];
+        table_pull(t, &key, 1, weights); /* what a pull would give: the initial value */
+        json_set(j, "weights", floats(weights, schema->width));
+        json_set(j, "state", json_new_array());
+    }
+    shard_reply(s, WIRE_TYPE_INSPECT, id)->u.INSPECT_reply.found = row != NULL;
+    send_json(s, from, j);
+}
+
+static void set_count(void *context, const char *name, uint64_t count)
+{
+    if (count)
+        json_set_int(context, name, (int64_t)count);
+}
+
+static struct json *staleness(const struct shard_counts *c)
+{
+    struct json *list = json_new_array();
+    uint32_t last = 64;
+    while (last > 0 && c->staleness[last - 1] == 0)
+        last--;
+    for (uint32_t i = 0; i < last; i++)
+        json_append(list, json_new_int((int64_t)c->staleness[i]));
+    return list;
+}
+
+static struct json *tables(struct shard *s)
+{
+    struct json *list = json_new_array();
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        const struct table *t = engine_table(s->engine, i);
+        if (!t)
+            continue;
+        struct json *j = json_new_object();
+        json_set_string(j, "name", table_schema_of(t)->name);
+        json_set_int(j, "rows", (int64_t)table_rows(t));
+        json_set_int(j, "row_bytes", (int64_t)table_row_bytes(t));
+        json_set_int(j, "tablets", s->lead.range[i].count);
+        json_append(list, j);
+    }
+    return list;
+}
+
+void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
+{
+    uint64_t id = s->in.id;
+    msg_free(m);
+    const struct shard_counts *c = &s->counts;
+    struct engine_stats g;
+    engine_stats_get(s->engine, &g);
+    struct json *j = json_new_object(), *types = json_new_object();
+    json_set_string(j, "shard", s->name);
+    json_set_string(j, "endpoint", s->endpoint);
+    if (s->lead.self != LEAD_NO_SHARD)
+        json_set_int(j, "number", s->lead.self);
+    json_set_int(j, "map_epoch", (int64_t)s->lead.epoch);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } figure[] = {
+        {"rows", g.rows},                        {"row_bytes", g.row_bytes},
+        {"memory_bytes", g.memory_bytes},        {"journal_bytes", g.journal_bytes},
+        {"journal_written", g.journal_written},  {"image_bytes_written", g.image_bytes_written},
+        {"sequence", g.sequence},                {"flushed_sequence", g.flushed_sequence},
+        {"acknowledged", engine_acknowledged(s->engine)},
+        {"replayed", g.replayed},                {"recovered_ns", g.recovered_ns},
+        {"tablets_dirty", g.tablets_dirty},      {"pulls", c->pulls},
+        {"keys_pulled", c->keys_pulled},         {"pushes", c->pushes},
+        {"keys_pushed", c->keys_pushed},         {"skipped", c->skipped},
+        {"refused", c->refused},                 {"malformed", c->malformed},
+        {"unsent", c->unsent},                   {"waited_ns", c->waited_ns},
+        {"waited_ns_max", c->waited_ns_max},     {"waiting", s->clock.waiting},
+        {"held", bsp_held(&s->bsp)},             {"requests", s->pool.used},
+        {"request_bytes", s->pool.bytes},        {"frames_live", msg_frames_live()},
+        {"allocations", msg_allocations()},      {"cut_held", s->hold.cut},
+        {"cut_writing", s->hold.going},
+    };
+    for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
+        json_set_int(j, figure[i].name, (int64_t)figure[i].value);
+    json_set(j, "staleness", staleness(c));
+    dispatch_visit(&s->dispatched, set_count, types);
+    json_set(j, "messages", types);
+    json_set(j, "tables", tables(s));
+    shard_reply(s, WIRE_TYPE_SHARD_STATUS, id)->u.SHARD_STATUS_reply.rows = g.rows;
+    send_json(s, from, j);
+}

@@ -1,0 +1,139 @@
+/* server_config.c: server.yaml. */
+#include "server/server_config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct config_key spec[] = {
+    {"name", CONFIG_STRING, 0, 0, NULL},
+    {"listen", CONFIG_STRING, 0, 0, NULL},
+    {"advertise", CONFIG_STRING, 0, 0, NULL},
+    {"data_dir", CONFIG_STRING, 0, 0, NULL},
+    {"shards", CONFIG_INT, 1, 256, NULL},
+    {"memory", CONFIG_SIZE, 0, 0, NULL},
+    {"disk", CONFIG_SIZE, 0, 0, NULL},
+    {"journal.max", CONFIG_SIZE, 0, 0, NULL},
+    {"journal.keep", CONFIG_SIZE, 0, 0, NULL},
+    {"journal.sync_ms", CONFIG_INT, 0, 1000, NULL},
+    {"journal.segment", CONFIG_SIZE, 65536, 1073741824, NULL},
+    {"coordinator", CONFIG_STRING, 0, 0, NULL},
+    {"keys", CONFIG_STRING, 0, 0, NULL},
+    {"durability", CONFIG_ENUM, 0, 0, "memory|journal|fsync"},
+    {"net.drop", CONFIG_FLOAT, 0, 0.9, NULL},
+    {"net.io_threads", CONFIG_INT, 1, 64, NULL},
+    {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL},
+    {NULL, CONFIG_ANY, 0, 0, NULL},
+};
+
+static int take_string(const struct config *c, const char *name, const char *key, const char *fallback, char *out, size_t capacity,
+                       struct err *e)
+{
+    const char *s = config_string(c, key, fallback);
+    if (strlen(s) >= capacity)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name, config_line(c, key), key, capacity - 1);
+    for (const char *p = s; *p; p++)
+        if ((unsigned char)*p < 32)
+            return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s holds a control character", name, config_line(c, key), key);
+    memcpy(out, s, strlen(s) + 1);
+    return 0;
+}
+
+/* Keys of the design that this build cannot honour are refused rather than passed over in silence. */
+static int refuse_absent(const struct config *c, const char *name, struct err *e)
+{
+    if (config_size(c, "journal.keep", 0) != 0)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: journal.keep: this release keeps no journal archive; set it to 0", name,
+                       config_line(c, "journal.keep"));
+    if (config_int(c, "journal.sync_ms", 0) != 0)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: journal.sync_ms: a group is synced as soon as the disk is free; set it to 0", name,
+                       config_line(c, "journal.sync_ms"));
+    if (config_string(c, "keys", "")[0])
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
+                       "insecure_plaintext: true on a network that you trust", name, config_line(c, "keys"));
+    return 0;
+}
+
+static int take(const struct config *c, const char *name, struct server_config *out, struct err *e)
+{
+    int rc;
+    *out = (struct server_config){0};
+    if ((rc = refuse_absent(c, name, e)) || (rc = take_string(c, name, "name", "", out->name, sizeof out->name - 14, e)) ||
+        (rc = take_string(c, name, "listen", "tcp://127.0.0.1:7070", out->listen, sizeof out->listen - 8, e)) ||
+        (rc = take_string(c, name, "advertise", "", out->advertise, sizeof out->advertise - 16, e)) ||
+        (rc = take_string(c, name, "data_dir", "shoal-data", out->data_dir, sizeof out->data_dir - 64, e)) ||
+        (rc = take_string(c, name, "coordinator", "tcp://127.0.0.1:7000", out->coordinator, sizeof out->coordinator, e)))
+        return rc;
+    if (!out->data_dir[0] || !out->listen[0])
+        return err_set(e, SHOAL_E_CONFIG, "%s: data_dir and listen must not be empty", name);
+    if (strchr(out->name, '/') || strchr(out->name, '\n'))
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: name: '/' is not allowed in a server's name", name, config_line(c, "name"));
+    out->shards = (uint32_t)config_int(c, "shards", 1);
+    out->memory = config_size(c, "memory", 0);
+    out->disk = config_size(c, "disk", 0);
+    out->journal.max = config_size(c, "journal.max", 0);
+    out->journal.segment = config_size(c, "journal.segment", 0);
+    out->durability = (enum durability)config_enum(c, "durability", DURABLE_JOURNAL);
+    out->net.drop = config_float(c, "net.drop", 0);
+    out->net.io_threads = (uint32_t)config_int(c, "net.io_threads", 1);
+    out->insecure_plaintext = config_bool(c, "insecure_plaintext", false);
+    char endpoint[256];
+    return server_config_endpoint(out, out->shards - 1, endpoint, e);
+}
+
+int server_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, struct server_config *out,
+                        struct err *e)
+{
+    struct config *c;
+    int rc = config_parse(text, bytes, name, set, spec, &c, e);
+    if (rc)
+        return rc;
+    rc = take(c, name, out, e);
+    config_free(c);
+    return rc;
+}
+
+int server_config_load(const char *path, const struct string_list *set, struct server_config *out, struct err *e)
+{
+    struct config *c;
+    if (!path)
+        return server_config_parse("{}", 2, "defaults", set, out, e);
+    int rc = config_load(path, set, spec, &c, e);
+    if (rc)
+        return rc;
+    rc = take(c, path, out, e);
+    config_free(c);
+    return rc;
+}
+
+int server_config_endpoint(const struct server_config *c, uint32_t shard, char out[256], struct err *e)
+{
+    const char *colon = strrchr(c->listen, ':');
+    if (strncmp(c->listen, "ipc://", 6) == 0) {
+        if (shard)
+            snprintf(out, 256, "%.240s-%u", c->listen, shard);
+        else
+            snprintf(out, 256, "%s", c->listen);
+        return 0;
+    }
+    if (strncmp(c->listen, "tcp://", 6) != 0 || colon == c->listen + 3)
+        return err_set(e, SHOAL_E_CONFIG, "listen: %s is neither tcp://HOST:PORT nor ipc://PATH", c->listen);
+    char *end;
+    unsigned long port = strcmp(colon, ":*") == 0 ? 0 : strtoul(colon + 1, &end, 10);
+    if (strcmp(colon, ":*") != 0 && (end == colon + 1 || *end || port > 65535))
+        return err_set(e, SHOAL_E_CONFIG, "listen: %s has no port number at its end", c->listen);
+    if (port + (port ? shard : 0) > 65535)
+        return err_set(e, SHOAL_E_CONFIG, "listen: shard %u of %s would need port %lu; start at a lower port", shard, c->listen,
+                       port + shard);
+    snprintf(out, 256, "%.*s:%lu", (int)(colon - c->listen), c->listen, port ? port + shard : 0);
+    return 0;
+}
+
+void server_config_advertised(const struct server_config *c, const char *bound, char out[256])
+{
+    const char *colon = strrchr(bound, ':');
+    if (c->advertise[0] && strncmp(bound, "tcp://", 6) == 0 && colon)
+        snprintf(out, 256, "tcp://%.200s%s", c->advertise, colon);
+    else
+        snprintf(out, 256, "%s", bound);
+}

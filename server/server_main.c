@@ -1,0 +1,286 @@
+/* server_main.c: shoal-server: the daemon around the shards.
+ *
+ * Threads: each shard has its own, with its own loop (net), engine and core; it opens, runs and closes them there. The main thread
+ * starts them, waits until all have recovered, says READY=1, and then waits for SIGTERM or SIGINT, which all other threads block. ZeroMQ
+ * has its I/O threads, libuv its pool for the engine's slow work.
+ *
+ * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A broken disk is not: the
+ * process leaves at once with status 74 and recovery does the rest. */
+#include "proto/base/config.h"
+#include "proto/base/log.h"
+#include "proto/net/net.h"
+#include "proto/net/notify.h"
+#include "server/server_config.h"
+#include "server/server_dir.h"
+#include "server/shard.h"
+
+#include <getopt.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+struct server;
+
+struct member { /* one shard and its thread */
+    struct server *server; /* borrowed */
+    uint32_t index;
+    pthread_t thread;
+    struct net *net;       /* of the thread; net_interrupt from main */
+    bool opened;
+    int status;            /* 0 or SHOAL_E_* */
+    struct err error;
+};
+
+struct server {
+    struct server_config config;
+    char name[LIMIT_NAME];
+    uint64_t watermark, memory;
+    pthread_mutex_t mutex; /* opened, status and stopping */
+    pthread_cond_t changed;
+    bool stopping;
+    struct member *member; /* owned, (config.shards) */
+};
+
+/* ---- figures of the process ---- */
+
+static void process_figures(void *context, uint64_t *rss, uint64_t *rss_peak)
+{
+    (void)context;
+    struct rusage usage;
+    unsigned long long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f) {
+        if (fscanf(f, "%*u %llu", &pages) != 1)
+            pages = 0;
+        fclose(f);
+    }
+    *rss = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    *rss_peak = getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
+}
+
+/* ---- a shard's thread ---- */
+
+static void fatal_cb(void *context, const struct err *e)
+{
+    (void)context;
+    log_error("%s; leaving with status %d, the next start recovers", e->text, err_exit_status(SHOAL_E_IO));
+    _exit(err_exit_status(SHOAL_E_IO));
+}
+
+static void report_opened(struct member *m, int status)
+{
+    pthread_mutex_lock(&m->server->mutex);
+    m->opened = true;
+    m->status = status;
+    pthread_cond_broadcast(&m->server->changed);
+    pthread_mutex_unlock(&m->server->mutex);
+}
+
+static int open_member(struct member *m, struct shard **shard)
+{
+    struct server *sv = m->server;
+    const struct server_config *c = &sv->config;
+    char dir[LIMIT_PATH], endpoint[256], bound[256], advertised[256];
+    struct net_options no = {.io_threads = c->net.io_threads, .drop_sends = c->net.drop, .insecure_plaintext = c->insecure_plaintext};
+    int rc = net_new(&no, &m->net, &m->error);
+    if (rc)
+        return rc;
+    server_dir_shard(c->data_dir, m->index, dir);
+    struct shard_options o = {
+        .server = sv->name,
+        .shard_index = m->index,
+        .shard_count = c->shards,
+        .coordinator = c->coordinator[0] ? c->coordinator : NULL,
+        .engine = {.dir = dir,
+                   .durability = c->durability,
+                   .journal_max = c->journal.max / c->shards,
+                   .segment_bytes = (uint32_t)c->journal.segment,
+                   .disk_watermark = sv->watermark},
+        .memory_max = sv->memory / c->shards,
+        .process = process_figures,
+        .on_fatal = fatal_cb,
+    };
+    if ((rc = shard_open(&o, net_env(m->net), shard, &m->error)))
+        return rc;
+    net_set_handler(m->net, &shard_handler, *shard);
+    if ((rc = server_config_endpoint(c, m->index, endpoint, &m->error)) ||
+        (rc = net_listen(m->net, endpoint, bound, &m->error)))
+        return rc;
+    server_config_advertised(c, bound, advertised);
+    (*shard)->options.engine.dir = NULL; /* the engine keeps its own copy */
+    log_info("shard %s/%u: %s, data in %s", sv->name, m->index, bound, dir);
+    return shard_start(*shard, advertised, &m->error);
+}
+
+static void *member_thread(void *argument)
+{
+    struct member *m = argument;
+    struct server *sv = m->server;
+    struct shard *shard = NULL;
+    int rc = open_member(m, &shard);
+    if (!rc && m->index == 0)
+        notify_watchdog_start(net_env(m->net));
+    report_opened(m, rc);
+    if (!rc) {
+        net_run(m->net);
+        pthread_mutex_lock(&sv->mutex);
+        bool asked = sv->stopping;
+        pthread_mutex_unlock(&sv->mutex);
+        if (!asked)
+            kill(getpid(), SIGTERM); /* STOP came by message: the whole server goes */
+    }
+    if (shard && shard_close(shard, rc == 0) && !rc)
+        log_error("shard %s/%u: a tablet could not be written at the end; the next start replays the journal", sv->name, m->index);
+    return NULL;
+}
+
+/* ---- the main thread ---- */
+
+static int start_members(struct server *sv, struct err *e)
+{
+    sv->member = calloc(sv->config.shards, sizeof *sv->member);
+    if (!sv->member)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u shards", sv->config.shards);
+    for (uint32_t i = 0; i < sv->config.shards; i++) {
+        struct member *m = &sv->member[i];
+        m->server = sv;
+        m->index = i;
+        if (pthread_create(&m->thread, NULL, member_thread, m)) {
+            sv->config.shards = i; /* those that run are stopped */
+            return err_set(e, SHOAL_E_NOMEM, "cannot start the thread of shard %u", i);
+        }
+    }
+    return 0;
+}
+
+/* All have opened, or one has failed. A long recovery keeps systemd waiting. */
+static int wait_opened(struct server *sv, struct err *e)
+{
+    int rc = 0;
+    pthread_mutex_lock(&sv->mutex);
+    for (uint32_t i = 0; i < sv->config.shards; i++) {
+        struct member *m = &sv->member[i];
+        while (!m->opened) {
+            struct timespec until;
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_sec += 5;
+            if (pthread_cond_timedwait(&sv->changed, &sv->mutex, &until))
+                notify_extend_timeout(30000000);
+        }
+        if (m->status && !rc) {
+            rc = m->status;
+            *e = m->error;
+        }
+    }
+    pthread_mutex_unlock(&sv->mutex);
+    return rc;
+}
+
+static void stop_members(struct server *sv)
+{
+    pthread_mutex_lock(&sv->mutex);
+    sv->stopping = true;
+    pthread_mutex_unlock(&sv->mutex);
+    for (uint32_t i = 0; i < sv->config.shards; i++)
+        if (sv->member[i].net)
+            net_interrupt(sv->member[i].net);
+    for (uint32_t i = 0; i < sv->config.shards; i++)
+        pthread_join(sv->member[i].thread, NULL);
+    for (uint32_t i = 0; i < sv->config.shards; i++)
+        net_free(sv->member[i].net);
+    free(sv->member);
+}
+
+static uint64_t memory_default(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 5 * 4;
+}
+
+static int serve(struct server *sv, struct err *e)
+{
+    sigset_t signals;
+    int lock_fd, signo, rc;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* inherited by every thread */
+    signal(SIGPIPE, SIG_IGN);
+    rc = server_dir_open(sv->config.data_dir, sv->config.name, sv->config.shards, sv->name, &lock_fd, e);
+    if (rc)
+        return rc;
+    sv->watermark = server_dir_watermark(sv->config.data_dir, sv->config.disk);
+    sv->memory = sv->config.memory ? sv->config.memory : memory_default();
+    rc = start_members(sv, e);
+    if (sv->member) {
+        struct err why;
+        int opened = wait_opened(sv, &why); /* also after a failure: those that run must be stopped */
+        if (!rc && (rc = opened))
+            *e = why;
+    }
+    if (!rc) {
+        log_info("server %s: %u shards ready", sv->name, sv->config.shards);
+        notify_ready("serving");
+        sigwait(&signals, &signo);
+        log_info("server %s stops: every changed tablet is written first", sv->name);
+        notify_stopping();
+    }
+    if (sv->member)
+        stop_members(sv);
+    close(lock_fd);
+    return rc;
+}
+
+static const char help[] =
+    "usage: shoal-server [--config FILE] [--set KEY=VALUE]...\n"
+    "Hosts shards of embedding tables.\n"
+    "  --config FILE     server.yaml; without it defaults and --set alone\n"
+    "  --set KEY=VALUE   overrides a key of the file: --set journal.max=4GiB\n"
+    "  --help, --version\n"
+    "Keys: name, listen, advertise, data_dir, shards, memory, disk, journal.{max,keep,sync_ms,segment}, coordinator,\n"
+    "durability (memory|journal|fsync), keys, net.{drop,io_threads}, insecure_plaintext.\n";
+
+static int finish(int rc, const struct err *e)
+{
+    if (rc)
+        log_error("%s", e->text);
+    return rc ? err_exit_status(rc) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"set", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {NULL, 0, NULL, 0}};
+    static struct server sv = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    const char *path = NULL;
+    struct string_list set = {0};
+    struct err e = {0};
+    int c, rc = 0;
+    log_init("shoal-server");
+    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (c == 'h' || c == 'v') {
+            fputs(c == 'h' ? help : "shoal-server " SHOAL_VERSION "\n", stdout);
+            return 0;
+        }
+        if (c == 'c')
+            path = optarg;
+        else if (c != 's')
+            return err_exit_status(SHOAL_E_USAGE);
+        else if ((rc = string_list_add(&set, optarg)))
+            return err_exit_status(rc);
+    }
+    if (optind < argc)
+        return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]), &e);
+    rc = server_config_load(path, &set, &sv.config, &e);
+    string_list_free(&set);
+    if (!rc)
+        rc = serve(&sv, &e);
+    return finish(rc, &e);
+}

@@ -1,0 +1,164 @@
+"""lib: what the end-to-end tests share: real daemons through `shoal local`, small synthetic logs, kills, digests."""
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+BIN = pathlib.Path(os.environ.get("SHOAL_BIN", "build/release/bin")).resolve()
+SHOAL = BIN / "shoal"
+
+
+class Space:
+    """A temporary folder, removed at the end unless a test failed."""
+
+    def __init__(self):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="shoal-e2e-"))
+
+    def __truediv__(self, name):
+        return self.path / name
+
+    def remove(self):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def synth(path, rows, seed=1):
+    subprocess.run([SHOAL, "synth", "--rows", str(rows), "--seed", str(seed), "--out", str(path)], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def job_file(path, train, **over):
+    """Writes a small job: model, consistency and so on by dotted keys in `over` ("train.lanes": 4)."""
+    keys = {
+        "job": "e2e", "data.format": "criteo", "data.train": str(train), "tables[0].name": "emb", "tables[0].dim": 4,
+        "tables[0].tablets": 64, "tables[0].optimizer.kind": "adagrad", "tables[0].optimizer.lr": 0.05, "model.kind": "deepfm",
+        "model.hidden": [16, 8], "train.batch": 256, "train.epochs": 1, "train.consistency": "ssp", "train.staleness": 2,
+        "train.prefetch": 2, "train.lanes": 2, "train.seed": 7, "durability": "journal", "coordinator.lease": "2s", "net.resend": "200ms",
+    }
+    keys.update(over)
+    lines = []
+    for key, value in keys.items():
+        if value is not None:
+            lines.append(f"{key}: {json.dumps(value)}")
+    pathlib.Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+class Run:
+    """One `shoal local` in the background."""
+
+    def __init__(self, job, run_dir, servers=1, workers=1, extra=()):
+        self.dir = pathlib.Path(run_dir)
+        self.log = open(str(run_dir) + ".out", "w+", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [SHOAL, "local", str(job), "--run-dir", str(run_dir), "--servers", str(servers), "--workers", str(workers), *extra],
+            stdout=self.log, stderr=subprocess.STDOUT)
+
+    def children(self, name):
+        """Process numbers of this run's daemons whose configuration or name says `name` (server-0, worker-1, coordinator)."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                stat = (entry / "stat").read_text()
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if int(stat.rsplit(")", 1)[1].split()[1]) != self.process.pid:
+                continue
+            text = [w.decode() for w in words]
+            if f"{self.dir.resolve()}/{name}.yaml" in text or name in text:
+                found.append(int(entry.name))
+        return found
+
+    def signal(self, name, number=signal.SIGKILL):
+        """Sends a signal to a daemon; False when it is not running at the moment."""
+        pids = self.children(name)
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                return False
+        return bool(pids)
+
+    def running(self):
+        return self.process.poll() is None
+
+    def wait(self, timeout=300):
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
+            self.process.wait(60)
+            raise AssertionError(f"the run did not end within {timeout} s:\n{self.output()[-2000:]}") from None
+
+    def output(self):
+        self.log.flush()
+        return pathlib.Path(self.log.name).read_text(encoding="utf-8", errors="replace")
+
+    def report(self):
+        return json.loads((self.dir / "report.json").read_text(encoding="utf-8"))
+
+
+def run_job(job, run_dir, servers=1, workers=1, extra=(), timeout=300):
+    """Runs to the end; returns the report."""
+    run = Run(job, run_dir, servers, workers, extra)
+    status = run.wait(timeout)
+    assert status == 0, f"exit status {status}:\n{run.output()[-3000:]}"
+    return run.report()
+
+
+def digests(report):
+    return {t["name"]: (t["rows"], t["digest"]) for t in report["tables"]}
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def data_folder(name):
+    """Folder of a public data set, or None: those tests are then skipped with a reason."""
+    path = pathlib.Path(os.environ.get("SHOAL_DATA", "../shared/data")) / name
+    return path if path.is_dir() else None
+
+
+class Skip(Exception):
+    pass
+
+
+def main(cases):
+    """Runs the cases named on the command line, or all; each gets a Space."""
+    wanted = sys.argv[1:]
+    passed = failed = skipped = 0
+    for case in cases:
+        if wanted and case.__name__ not in wanted:
+            continue
+        space = Space()
+        begin = time.monotonic()
+        try:
+            case(space)
+            passed += 1
+            print(f"ok    {case.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
+            space.remove()
+        except Skip as reason:
+            skipped += 1
+            print(f"skip  {case.__name__}: {reason}", flush=True)
+            space.remove()
+        except Exception:  # noqa: BLE001 - a failed case must not end the others
+            failed += 1
+            print(f"FAIL  {case.__name__} (files kept in {space.path})\n{traceback.format_exc()}", flush=True)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    sys.exit(1 if failed or passed + skipped == 0 else 0)
+
+
+__all__ = [n for n in dir() if not n.startswith("_")]

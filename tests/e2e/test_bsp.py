@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+"""test_bsp: with bsp, four lanes and one seed every table has the same digest on 1, 2 and 4 servers with 1, 2 and 4 workers."""
+from lib import *
+
+
+def bsp_digest_is_the_same_for_every_cluster(space):
+    train = synth(space / "train.tsv", 12000, 3)
+    job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "train.lanes": 4, "train.epochs": 2, "model.dropout": 0.2,
+                                                 "model.norm": "batch", "model.l2": 1e-5})
+    seen = {}
+    for servers in (1, 2, 4):
+        for workers in (1, 2, 4):
+            seen[servers, workers] = digests(run_job(job, space / f"run-{servers}-{workers}", servers, workers))
+    assert len(seen[1, 1]) == 3, seen[1, 1]
+    different = {k: v for k, v in seen.items() if v != seen[1, 1]}
+    assert not different, f"1x1 gave {seen[1, 1]}, but {different}"
+
+
+def another_seed_gives_another_digest(space):
+    train = synth(space / "train.tsv", 3000, 3)
+    job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "model.dropout": 0.2})
+    a = digests(run_job(job, space / "a"))
+    b = digests(run_job(job, space / "b", extra=["--set", "train.seed=8"]))
+    assert a["emb"] != b["emb"]
+
+
+if __name__ == "__main__":
+    main([bsp_digest_is_the_same_for_every_cluster, another_seed_gives_another_digest])

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""test_kill: kill -9 of servers and workers, lost replies, frozen workers: the job ends and every row is as if nothing had happened.
+
+SHOAL_KILLS sets how many kills the server cases do (default 5; the long run takes 20 and 200)."""
+from lib import *
+
+KILLS = int(os.environ.get("SHOAL_KILLS", "5"))
+
+
+def kill_at_random(run, names, kills, rng, pause=(0.1, 0.8)):
+    """Kills daemons at random moments until `kills` have died or the run is over. Returns how many died."""
+    died = 0
+    while run.running() and died < kills:
+        time.sleep(rng.uniform(*pause))
+        if run.signal(rng.choice(names)):
+            died += 1
+    return died
+
+
+def bsp_job(space, name, train, **over):
+    keys = {"train.consistency": "bsp", "train.lanes": 4, "train.epochs": 200, "model.norm": "batch", "model.dropout": 0.1}
+    keys.update(over)
+    return job_file(space / name, train, **keys)
+
+
+def repeated(space, train, over, servers, workers, names, kills, pause, expected, seed):
+    """Runs killed jobs until `kills` daemons have died in all; every run must end with the expected digests."""
+    rng, died, number = random.Random(seed), 0, 0
+    while died < kills:
+        number += 1
+        assert number <= kills + 5, f"only {died} kills in {number} runs: the job is too short for this test"
+        job = bsp_job(space, f"killed-{number}.yaml", train, **over)
+        run = Run(job, space / f"killed-{number}", servers, workers)
+        died += kill_at_random(run, names, kills - died, rng, pause)
+        status = run.wait(600)
+        assert status == 0, f"exit status {status}:\n{run.output()[-3000:]}"
+        got = digests(run.report())
+        assert got == expected, f"run {number}: {got}, undisturbed {expected}"
+    print(f"      {died} kills in {number} runs", flush=True)
+
+
+def server_killed_in_bsp_leaves_the_undisturbed_digest(space):
+    train, over = synth(space / "train.tsv", 6000, 5), {"train.epochs": 20}
+    expected = digests(run_job(bsp_job(space, "calm.yaml", train, **over), space / "calm", 2, 2))
+    repeated(space, train, over, 2, 2, ["server-0", "server-1"], KILLS, (0.3, 1.5), expected, 11)
+
+
+def server_killed_while_replies_are_lost(space):
+    train, over = synth(space / "train.tsv", 4000, 5), {"train.epochs": 10}
+    expected = digests(run_job(bsp_job(space, "calm.yaml", train, **over), space / "calm", 2, 2))
+    over["net.drop"] = 0.05
+    repeated(space, train, over, 2, 2, ["server-0", "server-1"], max(2, KILLS // 2), (0.5, 2.0), expected, 12)
+
+
+PROBE = {"model.kind": "probe", "tables[0].dim": 1, "train.consistency": "async", "train.prefetch": 4, "train.batch": 64, "train.epochs": 60,
+         "durability": "journal", "tables[0].optimizer.kind": "sgd"}
+
+
+def probe_counts_are_exact_after_server_kills(space):
+    train = synth(space / "train.tsv", 6000, 6)
+    expected = digests(run_job(job_file(space / "calm.yaml", train, **PROBE), space / "calm", 2, 2))
+    repeated(space, train, {**PROBE, "train.lanes": 2, "model.norm": None, "model.dropout": None}, 2, 2, ["server-0", "server-1"], KILLS,
+             (0.1, 0.8), expected, 13)
+
+
+def worker_killed_in_bsp_leaves_the_undisturbed_digest(space):
+    train, over = synth(space / "train.tsv", 6000, 5), {"train.epochs": 20}
+    expected = digests(run_job(bsp_job(space, "calm.yaml", train, **over), space / "calm", 2, 2))
+    repeated(space, train, over, 2, 2, ["worker-0", "worker-1"], max(2, KILLS // 2), (0.5, 3.0), expected, 14)
+
+
+def probe_counts_are_exact_after_worker_kills(space):
+    train = synth(space / "train.tsv", 6000, 6)
+    expected = digests(run_job(job_file(space / "calm.yaml", train, **PROBE), space / "calm", 2, 2))
+    repeated(space, train, {**PROBE, "train.lanes": 2, "model.norm": None, "model.dropout": None}, 2, 2, ["worker-0", "worker-1"],
+             max(2, KILLS // 2), (0.3, 2.0), expected, 15)
+
+
+def frozen_worker_writes_nothing_when_it_wakes(space):
+    train = synth(space / "train.tsv", 6000, 6)
+    over = {**PROBE, "train.epochs": 400}
+    expected = digests(run_job(job_file(space / "calm.yaml", train, **over), space / "calm", 2, 2))
+    run = Run(job_file(space / "job.yaml", train, **over), space / "run", 2, 2)
+    time.sleep(1.0)
+    assert run.signal("worker-0", signal.SIGSTOP), "worker-0 was not running"
+    time.sleep(4.0)  # beyond its lease of 2 s: its lane is with the other
+    assert run.running(), "the job was too short to see anything"
+    run.signal("worker-0", signal.SIGCONT)
+    assert run.wait(300) == 0, run.output()[-3000:]
+    assert digests(run.report()) == expected
+
+
+if __name__ == "__main__":
+    main([server_killed_in_bsp_leaves_the_undisturbed_digest, server_killed_while_replies_are_lost,
+          probe_counts_are_exact_after_server_kills, worker_killed_in_bsp_leaves_the_undisturbed_digest,
+          probe_counts_are_exact_after_worker_kills, frozen_worker_writes_nothing_when_it_wakes])

@@ -1,0 +1,222 @@
+/* test_bsp.c: a clock is applied whole, in lane order, whoever was first, twice or late. */
+#include "tests/server/shard_rig.h"
+
+#include "proto/base/rng.h"
+
+#include <math.h>
+
+#define EVAL UINT32_MAX
+#define LANES 3u
+
+static struct rig_push_args part(uint32_t lane, uint64_t to, float gradient)
+{
+    return (struct rig_push_args){.lane = lane, .from = to - 1, .to = to, .key = rig_key(3, 0), .gradient = gradient};
+}
+
+START_TEST(pushes_are_held_until_all_lanes_are_there)
+{
+    struct rig r;
+    rig_new(&r, WIRE_BSP, LANES, OPT_SGD);
+    uint64_t id[LANES];
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        uint64_t before = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
+        rig_run(&r, 5);
+        ck_assert(rig_value(&r, before) == 0);
+        id[lane] = rig_push(&r, part(lane, 1, 1));
+        rig_run(&r, 5);
+        if (lane + 1 < LANES)
+            ck_assert_int_eq(rig_status(&r, id[lane]), RIG_WAITING);
+    }
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        ck_assert_int_eq(rig_status(&r, id[lane]), 0);
+    uint64_t after = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, after) == -3);
+    rig_free(&r);
+}
+END_TEST
+
+/* Row 3 after four clocks of three lanes that arrive in an order drawn from the seed, some twice. */
+static uint64_t digest_of(uint64_t seed)
+{
+    struct rig r;
+    struct rng rng = {seed};
+    uint64_t digest;
+    rig_new(&r, WIRE_BSP, LANES, OPT_ADAGRAD);
+    for (uint64_t clock = 1; clock <= 4; clock++) {
+        uint32_t order[LANES] = {0, 1, 2};
+        for (uint32_t i = LANES; i > 1; i--) {
+            uint32_t k = (uint32_t)rng_below(&rng, i), t = order[i - 1];
+            order[i - 1] = order[k];
+            order[k] = t;
+        }
+        for (uint32_t i = 0; i < LANES; i++)
+            for (uint64_t times = 1 + rng_below(&rng, 2); times > 0; times--) {
+                rig_push(&r, part(order[i], clock, 0.1f * (float)(order[i] + 1) / (float)clock));
+                rig_run(&r, 1 + rng_below(&rng, 3));
+            }
+        rig_run(&r, 5);
+    }
+    uint64_t id = rig_simple(&r, WIRE_TYPE_DIGEST);
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    digest = ((const uint64_t *)r.answer[id].m->frame[1].data)[3];
+    rig_free(&r);
+    return digest;
+}
+
+START_TEST(arrival_order_does_not_change_a_bit)
+{
+    uint64_t first = digest_of(1);
+    ck_assert_uint_ne(first, 0);
+    for (uint64_t seed = 2; seed <= 8; seed++)
+        ck_assert_uint_eq(digest_of(seed), first);
+}
+END_TEST
+
+START_TEST(second_push_of_a_held_batch_replaces_the_first)
+{
+    struct rig r;
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    uint64_t first = rig_push(&r, part(0, 1, 1));
+    rig_run(&r, 5);
+    uint64_t second = rig_push(&r, part(0, 1, 1)), last = rig_push(&r, part(1, 1, 1));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, second), 0);
+    ck_assert_int_eq(rig_status(&r, last), 0);
+    uint64_t late = rig_push(&r, part(0, 1, 1)), gap = rig_push(&r, part(0, 3, 1));
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, late)->u.PUSH_reply.skipped, 16);
+    ck_assert_int_eq(rig_status(&r, gap), SHOAL_E_GAP);
+    ck_assert_uint_eq(rig_reply(&r, gap)->u.PUSH_reply.mark, 1);
+    ck_assert(rig_value(&r, pull) == -2);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(wrong_push_is_refused_before_it_is_held)
+{
+    struct rig r;
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    uint64_t nan = rig_push(&r, part(0, 1, NAN));
+    struct rig_push_args p = part(0, 1, 1);
+    p.first = 8;
+    p.count = 8;
+    uint64_t outside = rig_push(&r, p);
+    p = part(0, 1, 1);
+    p.generation = 2;
+    uint64_t generation = rig_push(&r, p);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, nan), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(rig_status(&r, outside), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, generation), SHOAL_E_FENCED);
+    ck_assert_uint_eq(bsp_held(&r.shard->bsp), 0);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(batch_in_several_parts_counts_when_all_are_there)
+{
+    struct rig r;
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    struct rig_push_args low = part(0, 1, 1), high = part(0, 1, 1);
+    low.count = 8;
+    high.first = 8;
+    high.count = 8;
+    high.key = rig_key(9, 0);
+    uint64_t a = rig_push(&r, low), b = rig_push(&r, part(1, 1, 1));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, a), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, b), RIG_WAITING);
+    uint64_t c = rig_push(&r, high);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, a), 0);
+    ck_assert_int_eq(rig_status(&r, b), 0);
+    ck_assert_int_eq(rig_status(&r, c), 0);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(dead_lane_is_waited_for_and_its_held_push_refused)
+{
+    struct rig r;
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    uint64_t old = rig_push(&r, part(0, 1, 1));
+    rig_run(&r, 5);
+    uint64_t leave = rig_fence(&r, 0, 2, false);
+    uint64_t other = rig_push(&r, part(1, 1, 1));
+    uint64_t pull = rig_pull(&r, 1, 2, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, leave), 0);
+    ck_assert_int_eq(rig_status(&r, old), SHOAL_E_FENCED);
+    ck_assert_int_eq(rig_status(&r, other), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, pull), RIG_WAITING);
+    rig_fence(&r, 0, 3, true);
+    rig_run(&r, 5);
+    struct rig_push_args p = part(0, 1, 1);
+    p.generation = 3;
+    uint64_t taken = rig_push(&r, p);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, taken), 0);
+    ck_assert_int_eq(rig_status(&r, other), 0);
+    ck_assert(rig_value(&r, pull) == -2);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(pull_sees_the_clock_before_and_none_of_its_own)
+{
+    struct rig r;
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    uint64_t key = rig_key(3, 0);
+    uint64_t one = rig_pull(&r, 0, 1, 0, key), two = rig_pull(&r, 0, 2, 0, key);
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, one) == 0);
+    ck_assert_int_eq(rig_status(&r, two), RIG_WAITING);
+    rig_push(&r, part(0, 1, 1));
+    rig_push(&r, part(1, 1, 1));
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, two) == -2);
+    rig_push(&r, part(0, 2, 10));
+    rig_push(&r, part(1, 2, 10));
+    rig_run(&r, 5);
+    /* Batch 2 is computed again because another shard lacks it: here clock 2 is applied already. */
+    uint64_t again = rig_pull(&r, 1, 2, 0, key), next = rig_pull(&r, 1, 3, 0, key), gone = rig_pull(&r, 1, 1, 0, key);
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, again) == -2);
+    ck_assert(rig_value(&r, next) == -22);
+    ck_assert_int_eq(rig_status(&r, gone), SHOAL_E_GAP);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(tables_move_on_by_themselves)
+{
+    struct rig r;
+    rig_new(&r, WIRE_BSP, 1, OPT_SGD);
+    uint64_t key = rig_key(3, 0);
+    rig_push(&r, part(0, 1, 1)); /* table 0 is at clock 1, table 1 at 0: the worker died between the two */
+    rig_run(&r, 5);
+    uint64_t again = rig_pull(&r, 0, 1, 0, key);
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, again) == 0);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        pushes_are_held_until_all_lanes_are_there,
+        arrival_order_does_not_change_a_bit,
+        second_push_of_a_held_batch_replaces_the_first,
+        wrong_push_is_refused_before_it_is_held,
+        batch_in_several_parts_counts_when_all_are_there,
+        dead_lane_is_waited_for_and_its_held_push_refused,
+        pull_sees_the_clock_before_and_none_of_its_own,
+        tables_move_on_by_themselves,
+    };
+    return rig_main("bsp", tests, sizeof tests / sizeof tests[0]);
+}

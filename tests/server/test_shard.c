@@ -1,0 +1,389 @@
+/* test_shard.c: a shard answers what it has recorded, once, whatever is sent twice, late, wrong or hostile. */
+#include "tests/server/shard_rig.h"
+
+#include "proto/base/json.h"
+#include "proto/base/rng.h"
+
+#include <math.h>
+
+#define EVAL UINT32_MAX
+
+START_TEST(push_is_seen_by_the_pull_behind_it)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t key = rig_key(3, 0);
+    uint64_t a = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key, .gradient = 2});
+    uint64_t b = rig_pull(&r, EVAL, 0, 0, key);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, a), 0);
+    ck_assert_uint_eq(rig_reply(&r, a)->u.PUSH_reply.applied, 16);
+    ck_assert_uint_eq(rig_reply(&r, a)->u.PUSH_reply.mark, 1);
+    ck_assert(rig_value(&r, b) == -2);
+    ck_assert_uint_eq(rig_reply(&r, b)->u.PULL_reply.width, 2);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(push_sent_again_is_skipped)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    struct rig_push_args p = {.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2};
+    rig_push(&r, p);
+    rig_run(&r, 5);
+    uint64_t again = rig_push(&r, p), pull = rig_pull(&r, EVAL, 0, 0, p.key);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, again), 0);
+    ck_assert_uint_eq(rig_reply(&r, again)->u.PUSH_reply.skipped, 16);
+    ck_assert_uint_eq(rig_reply(&r, again)->u.PUSH_reply.applied, 0);
+    ck_assert(rig_value(&r, pull) == -2);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(push_past_a_gap_is_refused_with_the_mark)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t gap = rig_push(&r, (struct rig_push_args){.from = 2, .to = 3, .key = rig_key(3, 0), .gradient = 2});
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, gap), SHOAL_E_GAP);
+    ck_assert_uint_eq(rig_reply(&r, gap)->u.PUSH_reply.mark, 1);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(wrong_pushes_are_refused_each_with_its_reason)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t key = rig_key(3, 0);
+    uint64_t nan = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key, .gradient = NAN});
+    uint64_t table = rig_push(&r, (struct rig_push_args){.table = 9, .from = 0, .to = 1, .key = key});
+    uint64_t range = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .first = 8, .count = 8, .key = key});
+    uint64_t none = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .first = 15, .count = 9, .key = key});
+    uint64_t lane = rig_push(&r, (struct rig_push_args){.lane = 5, .from = 0, .to = 1, .key = key});
+    struct wire w = rig_wire(&r, WIRE_TYPE_PUSH);
+    w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN, .generation = 1, .to = 1, .tablet_count = 16, .lr_scale = 1, .key_count = 1};
+    float one = 1;
+    uint64_t width = rig_send(&r, &w, 2, &key, 8, &one, 4);
+    w.id = r.next_id++;
+    w.u.PUSH.run = 99;
+    float two[2] = {1, 1};
+    uint64_t run = rig_send(&r, &w, 2, &key, 8, two, 8);
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, key);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, nan), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(rig_status(&r, table), SHOAL_E_NO_TABLE);
+    ck_assert_int_eq(rig_status(&r, range), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, none), SHOAL_E_NOT_LEADER);
+    ck_assert_int_lt(rig_status(&r, lane), 0);
+    ck_assert_int_eq(rig_status(&r, width), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_status(&r, run), SHOAL_E_OLD_RUN);
+    ck_assert(rig_reply(&r, nan)->error[0] != 0);
+    ck_assert(rig_value(&r, pull) == 0);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(fence_shuts_out_the_older_generation)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t fence = rig_fence(&r, 0, 2, true), again = rig_fence(&r, 0, 2, true), old = rig_fence(&r, 0, 1, true);
+    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 2});
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, fence), 0);
+    ck_assert_uint_eq(rig_reply(&r, fence)->u.FENCE_reply.mark, 0); /* table 1 has not seen batch 1 */
+    ck_assert_int_eq(rig_status(&r, again), 0);
+    ck_assert_int_eq(rig_status(&r, old), SHOAL_E_FENCED);
+    ck_assert_int_eq(rig_status(&r, push), SHOAL_E_FENCED);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(shard_without_a_map_says_again)
+{
+    struct rig r;
+    rig_start(&r, 1);
+    rig_table(&r, 0, OPT_SGD);
+    rig_open(&r, RIG_RUN, 1, WIRE_ASYNC);
+    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0)});
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, push), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, pull), SHOAL_E_AGAIN);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(tablets_not_led_are_refused)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t set = rig_map(&r, 2, 8), older = rig_map(&r, 1, 1000);
+    rig_run(&r, 5);
+    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(9, 0)});
+    uint64_t ours = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .first = 0, .count = 8, .key = rig_key(7, 0)});
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(9, 0));
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, set)->u.MAP_SET_reply.map_epoch, 2);
+    ck_assert_uint_eq(rig_reply(&r, older)->u.MAP_SET_reply.map_epoch, 2);
+    ck_assert_int_eq(rig_status(&r, push), SHOAL_E_NOT_LEADER);
+    ck_assert_int_eq(rig_status(&r, ours), 0);
+    ck_assert_int_eq(rig_status(&r, pull), SHOAL_E_NOT_LEADER);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(control_messages_may_come_twice)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t id[8];
+    id[0] = rig_table(&r, 0, OPT_SGD);
+    id[1] = rig_open(&r, RIG_RUN, 1, WIRE_ASYNC);
+    id[2] = rig_map(&r, 1, 1000);
+    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_DROP);
+    w.u.RUN_DROP.run = 1234;
+    id[3] = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    uint64_t other = rig_table(&r, 0, OPT_ADAGRAD);
+    rig_run(&r, 5);
+    for (int i = 0; i < 4; i++)
+        ck_assert_msg(rig_status(&r, id[i]) == 0, "%d: %s", i, rig_reply(&r, id[i])->error);
+    ck_assert_int_eq(rig_status(&r, other), SHOAL_E_SCHEMA);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(hold_queues_pushes_until_its_time_is_up)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
+    w.u.HOLD.cut = 1;
+    uint64_t hold = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
+    rig_run(&r, 9000);
+    ck_assert_int_eq(rig_status(&r, hold), 0);
+    ck_assert_int_eq(rig_status(&r, push), RIG_WAITING);
+    ck_assert(rig_value(&r, pull) == 0);
+    rig_run(&r, 2000);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    w.id = r.next_id++;
+    w.type = WIRE_TYPE_GO;
+    w.u.GO.cut = 1;
+    uint64_t late = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, late), SHOAL_E_NOT_FOUND);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(digest_tells_equal_content_from_other_content)
+{
+    struct rig a, b;
+    uint64_t digest[2][16];
+    for (int i = 0; i < 2; i++) {
+        struct rig *r = i ? &b : &a;
+        rig_new(r, WIRE_ASYNC, 1, OPT_ADAGRAD);
+        rig_push(r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+        rig_push(r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(5, 0), .gradient = i ? 1 : 2});
+        uint64_t id = rig_simple(r, WIRE_TYPE_DIGEST);
+        rig_run(r, 50);
+        ck_assert_int_eq(rig_status(r, id), 0);
+        ck_assert_uint_eq(rig_reply(r, id)->u.DIGEST_reply.tablet_count, 16);
+        ck_assert_uint_eq(rig_reply(r, id)->u.DIGEST_reply.rows, 2);
+        memcpy(digest[i], r->answer[id].m->frame[1].data, sizeof digest[i]);
+        rig_free(r);
+    }
+    ck_assert_uint_eq(digest[0][0], 0);
+    ck_assert_uint_ne(digest[0][3], 0);
+    ck_assert_uint_eq(digest[0][3], digest[1][3]);
+    ck_assert_uint_ne(digest[0][5], digest[1][5]);
+}
+END_TEST
+
+static struct json *json_of(const struct rig *r, uint64_t id)
+{
+    struct json *j;
+    struct err e;
+    ck_assert_int_eq(rig_status(r, id), 0);
+    const struct frame *f = &r->answer[id].m->frame[1];
+    ck_assert_int_eq(json_parse(f->data, f->bytes, &j, &e), 0);
+    return j;
+}
+
+START_TEST(inspect_and_status_are_json)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_ADAGRAD);
+    rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    struct wire w = rig_wire(&r, WIRE_TYPE_INSPECT);
+    w.u.INSPECT.key = rig_key(3, 0);
+    uint64_t there = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    w.id = r.next_id++;
+    w.u.INSPECT.key = rig_key(4, 0);
+    uint64_t absent = rig_send(&r, &w, 0, NULL, 0, NULL, 0), status = rig_simple(&r, WIRE_TYPE_SHARD_STATUS);
+    rig_run(&r, 5);
+    struct json *j = json_of(&r, there);
+    ck_assert_uint_eq(json_count(json_get(j, "weights")), 2);
+    ck_assert_uint_eq(json_count(json_get(j, "state")), 2);
+    ck_assert(json_as_number(json_get(j, "state.0"), 0) == 4);
+    ck_assert_int_eq(json_as_int(json_get(j, "tablet"), 0), 3);
+    json_free(j);
+    ck_assert(!rig_reply(&r, absent)->u.INSPECT_reply.found);
+    json_free(json_of(&r, absent));
+    j = json_of(&r, status);
+    ck_assert_int_eq(json_as_int(json_get(j, "keys_pushed"), 0), 1);
+    ck_assert_int_eq(json_as_int(json_get(j, "rows"), 0), 1);
+    ck_assert_int_eq(json_as_int(json_get(j, "messages.PUSH"), 0), 1);
+    ck_assert_str_eq(json_as_string(json_get(j, "tables.1.name"), ""), "t1");
+    json_free(j);
+    rig_free(&r);
+}
+END_TEST
+
+/* Bytes from anybody: each costs its sender an error at most. */
+START_TEST(hostile_messages_cost_nobody_else_anything)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    struct rng rng = {42};
+    for (int i = 0; i < 3000; i++) {
+        struct wire w;
+        memset(&w, 0, sizeof w);
+        w.type = (enum wire_type)(1 + rng_below(&rng, 29));
+        w.reply = w.type == WIRE_TYPE_STOP || rng_below(&rng, 8) == 0;
+        w.id = RIG_IDS - 1;
+        struct msg *m = wire_encode(&w);
+        uint8_t *bytes = m->frame[0].data;
+        for (uint64_t flips = rng_below(&rng, 4); flips > 0; flips--)
+            bytes[rng_below(&rng, m->frame[0].bytes)] ^= (uint8_t)(1u << rng_below(&rng, 8));
+        for (uint64_t frames = rng_below(&rng, 3); frames > 0; frames--) {
+            size_t count = rng_below(&rng, 64);
+            uint8_t *frame = msg_add(m, count);
+            for (size_t k = 0; k < count; k++)
+                frame[k] = (uint8_t)rng_next(&rng);
+        }
+        struct wire check;
+        struct err e;
+        if (wire_decode(m, &check, &e) == 0 && check.type == WIRE_TYPE_STOP)
+            msg_free(m); /* a flip made it a true STOP */
+        else if (wire_decode(m, &check, &e) == 0 && check.type == WIRE_TYPE_HOLD)
+            msg_free(m);
+        else
+            dispatch_message(r.shard, r.to, m);
+    }
+    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
+    rig_run(&r, 100);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    ck_assert(rig_value(&r, pull) == -2);
+    ck_assert_uint_gt(r.shard->counts.malformed, 100);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(waiting_requests_are_bounded)
+{
+    struct rig r;
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    struct wire w = rig_wire(&r, WIRE_TYPE_PULL);
+    uint64_t key = rig_key(3, 0);
+    w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .key_count = 1};
+    for (uint32_t i = 0; i < LIMIT_WAITING + 100; i++) {
+        w.u.PULL.batch = 100 + i;
+        w.id = 1000;
+        struct msg *m = wire_encode(&w);
+        memcpy(msg_add(m, 8), &key, 8);
+        shard_handler.on_message(r.shard, 1, m);
+        shard_handler.on_drained(r.shard);
+    }
+    ck_assert_uint_eq(r.shard->pool.used, LIMIT_WAITING);
+    ck_assert_uint_eq(r.shard->counts.refused, 100);
+    shard_handler.on_peer_gone(r.shard, 1);
+    ck_assert_uint_eq(r.shard->pool.used, 0);
+    ck_assert_uint_eq(r.shard->pool.bytes, 0);
+    rig_free(&r);
+}
+END_TEST
+
+/* Two lanes over a network that loses, doubles and reorders: every push is applied once, and the messages' pool comes back. */
+START_TEST(lossy_network_applies_each_push_once)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct rig r;
+        rig_new(&r, WIRE_ASYNC, 2, OPT_SGD);
+        sim_faults(r.sim, 0.3, 0.3);
+        uint64_t done[2] = {0, 0}, id[2][51] = {{0}}, key = rig_key(3, 0);
+        for (int round = 0; round < 5000 && (done[0] < 50 || done[1] < 50); round++) {
+            for (uint32_t lane = 0; lane < 2; lane++) {
+                for (uint64_t to = done[lane] + 1; to <= 50 && to <= done[lane] + 4; to++) {
+                    struct rig_push_args p = {.lane = lane, .from = to - 1, .to = to, .key = key, .gradient = (float)to};
+                    p.id = id[lane][to];
+                    uint64_t sent = rig_push(&r, p);
+                    r.next_id -= p.id != 0;
+                    id[lane][to] = sent;
+                }
+            }
+            rig_run(&r, 3);
+            for (uint32_t lane = 0; lane < 2; lane++)
+                while (done[lane] < 50 && rig_status(&r, id[lane][done[lane] + 1]) == 0)
+                    done[lane]++;
+        }
+        ck_assert_uint_eq(done[0] + done[1], 100);
+        sim_faults(r.sim, 0, 0);
+        uint64_t pull = rig_pull(&r, EVAL, 0, 0, key);
+        rig_run(&r, 20);
+        ck_assert_msg(rig_value(&r, pull) == -2 * 1275, "seed %d: %g", (int)seed, (double)rig_value(&r, pull));
+        rig_free(&r);
+    }
+}
+END_TEST
+
+START_TEST(warm_pulls_and_pushes_allocate_nothing)
+{
+    struct rig r;
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t key = rig_key(3, 0), allocations = 0;
+    for (uint64_t to = 1; to <= 2000; to++) {
+        r.next_id = 10;
+        rig_push(&r, (struct rig_push_args){.from = to - 1, .to = to, .key = key, .gradient = 1});
+        rig_pull(&r, EVAL, 0, 0, key);
+        rig_run(&r, 5);
+        if (to == 1000)
+            allocations = msg_allocations();
+    }
+    ck_assert_uint_eq(msg_allocations(), allocations);
+    ck_assert_uint_eq(r.shard->pool.used, 0);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        push_is_seen_by_the_pull_behind_it,
+        push_sent_again_is_skipped,
+        push_past_a_gap_is_refused_with_the_mark,
+        wrong_pushes_are_refused_each_with_its_reason,
+        fence_shuts_out_the_older_generation,
+        shard_without_a_map_says_again,
+        tablets_not_led_are_refused,
+        control_messages_may_come_twice,
+        hold_queues_pushes_until_its_time_is_up,
+        digest_tells_equal_content_from_other_content,
+        inspect_and_status_are_json,
+        hostile_messages_cost_nobody_else_anything,
+        waiting_requests_are_bounded,
+        lossy_network_applies_each_push_once,
+        warm_pulls_and_pushes_allocate_nothing,
+    };
+    return rig_main("shard", tests, sizeof tests / sizeof tests[0]);
+}

@@ -1,0 +1,3 @@
+#ifndef WRONG_GUARD
+#define WRONG_GUARD
+#endif

@@ -1,0 +1,69 @@
+/* lane.h: one lane at work: the batches of a task flow through read, pull, compute and push, several at a time.
+ *
+ *            lane_read      batch_read done    pulls answered    in order         model_train done    in order          all parts
+ *                           -> lane_pull                         lane_compute                         lane_push         acknowledged
+ *     FREE ------------> READING -----------> PULLING --------> READY -------> COMPUTING -------> COMPUTED ------> PUSHING ------> DRAINING
+ *       ^                                                                                                                            |
+ *       +------------------------------------------ borrowed frames are back: lane_reuse --------------------------------------------+
+ *
+ * An empty batch (bsp padding, or no good line) goes FREE -> READY or READING -> READY and is pushed as ticks. A batch of evaluation ends after
+ * COMPUTING. A dropped lane's batches go to DRAINING from wherever they are, those in the hands of a thread when it gives them back.
+ *
+ * At most 1 + prefetch batches lie between READING and COMPUTED, 2 + prefetch have memory. Under bsp a batch is pushed when the one before is
+ * acknowledged (a shard holds one batch a lane); else pushes overlap.
+ *
+ * A lane asks for nothing and decides nothing about leases: its seat does (seat.h). Thread: the worker's loop; batch_read and model_train
+ * run in env_work. */
+#ifndef WORKER_LANE_H
+#define WORKER_LANE_H
+
+#include "worker/client.h"
+#include "worker/evaluate.h"
+#include "worker/stats.h"
+#include "worker/transfer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What all lanes of a worker share; borrowed, outlives them. */
+struct lane_base {
+    struct env *env;
+    struct client *client;
+    const struct job *job;
+    const struct model *model;
+    const struct table_schema *schema; /* (table_count) */
+    uint32_t table_count;
+    struct dataset *data[3]; /* by enum wire_split; NULL while not open */
+    struct stats *stats;
+};
+
+struct lane_result {
+    int status;              /* 0; STOPPED: lane_drop; FENCED, OLD_RUN: the lane is another's; else nothing helps: the job cannot go on */
+    char text[ERR_TEXT_MAX]; /* why */
+    uint64_t examples, bad_lines;
+    double loss_sum;
+    char bad_where[256];
+    uint64_t staleness[STALENESS_CELLS];
+};
+
+struct lane;
+
+/* on_end(owner) is called once for each lane_start, when nothing of the task is under way any more; it must not free the lane. */
+int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out, struct err *e);
+void lane_free(struct lane *l); /* idle */
+
+/* Starts a task (kind TASK or EVAL) on an idle lane. Its split is open in base->data, the map is there. */
+void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task);
+/* Writes nothing more; on_end follows (perhaps before this returns) with `status`. Fine when idle. */
+void lane_drop(struct lane *l, int status);
+/* Charges the time till now to the stats: before they are sent. */
+void lane_account(struct lane *l);
+bool lane_idle(const struct lane *l);
+/* The map has changed: what is under way is divided and sent anew. */
+void lane_remap(struct lane *l);
+
+const struct wire_LANE_NEXT_reply *lane_task(const struct lane *l); /* the one running or run last */
+const struct lane_result *lane_result(const struct lane *l);        /* of the task run last, from on_end on */
+const struct scores *lane_scores(const struct lane *l);             /* likewise, of an EVAL task */
+
+#endif

@@ -1,0 +1,79 @@
+/* rows.h: the memory of one batch on its way: keys, pulled rows, gradients, and how they divide over the shards.
+ *
+ * The data's way (DESIGN 5): unique keys by tablet -pull-> rows -> ... -> row gradients -> gradients by tablet -push->. Keys are sorted by
+ * key_mix, that is by tablet, so what one shard leads is a stretch of the arrays: a `part`. Parts are sent as borrowed frames, nothing is copied on the way
+ * out; a pull's reply is copied once, into its stretch of `pulled`.
+ *
+ * Dense tables are the same, except that the model wants a flat array in tensor order: rows_take scatters blocks into it, rows_gather
+ * brings the gradients into key order.
+ *
+ * A frame that is borrowed from here holds a reference until it is released, on whatever thread: memory is used again when rows_quiet says so,
+ * and freed with the last reference. All else on the worker's loop, except that batch_read and model_train fill the arrays from a thread of
+ * the pool while nobody else touches them. */
+#ifndef WORKER_ROWS_H
+#define WORKER_ROWS_H
+
+#include "dense/model.h"
+#include "proto/base/msg.h"
+#include "worker/dataset.h"
+#include "worker/map.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A stretch of a table's tablets with one leader, small enough for one message. */
+struct part {
+    uint32_t table, shard;
+    uint32_t tablet_first, tablet_count; /* tablets of the table */
+    uint32_t key_first, key_count;
+};
+
+struct rows_table {
+    const struct table_schema *schema; /* borrowed */
+    const uint64_t *keys;              /* (key_count) in key order */
+    uint32_t key_count;                /* 0 when the batch has no example */
+    const uint32_t *block;             /* dense: flat block number of each key; NULL for the sparse table. Borrowed */
+    uint32_t block_count;
+    float *pulled;    /* owned: (key_count, width); dense: flat */
+    float *gradients; /* owned: (key_count, width) in key order */
+    float *flat;      /* owned: dense only: gradients in flat order, as the model leaves them */
+    size_t capacity;  /* rows of the arrays */
+};
+
+struct rows {
+    struct batch batch;
+    struct rows_table table[MODEL_TABLES_MAX];
+    uint32_t table_count;
+    uint64_t *block_keys; /* owned: a copy of the dense tables' keys, which frames borrow */
+    float *scores;        /* owned: (batch size) */
+    struct part *part;    /* owned (part_count) */
+    uint32_t part_count, part_capacity;
+    struct rows_reference *reference; /* how many borrow; the owner counts one */
+};
+
+/* schemas: (count), borrowed for the rows' life. examples_max: the job's batch. */
+int rows_new(const struct model *m, const struct table_schema *schemas, uint32_t count, uint32_t examples_max, struct rows **out,
+             struct err *e);
+void rows_release(struct rows *r); /* the owner's reference; memory goes with the last frame */
+bool rows_quiet(const struct rows *r);
+
+/* After batch_read (or for an empty batch, examples 0): counts and room for rows and gradients. NOMEM. */
+int rows_reserve(struct rows *r, struct err *e);
+/* Divides all tablets of all tables into parts by the map. INTERNAL when the map lacks tablets, TOO_BIG when one tablet alone has more keys than
+ * a message may carry, NOMEM. */
+int rows_split(struct rows *r, const struct map *map, struct err *e);
+
+/* Frame 1 of a pull of part p: its keys, borrowed. */
+int rows_add_keys(struct rows *r, const struct part *p, struct msg *m);
+/* Frame 2 of a push of part p: its gradients, borrowed. */
+int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m);
+/* Copies the rows of a pull's reply, (p->key_count, width), into their place. */
+void rows_take(struct rows *r, const struct part *p, const float *rows);
+/* Brings the dense gradients into key order. After model_train, before the first push. */
+void rows_gather(struct rows *r);
+
+/* The batch as the model takes and leaves it. */
+void rows_input(const struct rows *r, struct model_input *in);
+void rows_output(struct rows *r, struct model_output *out);
+
+#endif

@@ -1,0 +1,642 @@
+/* trainer.c: the life of a worker. Read trainer_tick first: it says what follows what. */
+#include "worker/trainer.h"
+#include "proto/base/assert.h"
+#include "proto/base/config.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+#include "worker/seat.h"
+#include "worker/split.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+enum { JOIN_PAUSE_MS = 200, LEAVE_MS = 2000, LANES_DEFAULT = 2, LEASE_MS_MIN = 30 };
+
+enum trainer_state { JOINING, PREPARING, WORKING, CLEARING, LEAVING, DONE };
+
+struct trainer {
+    struct env *env; /* borrowed */
+    struct trainer_options options;
+    char name[LIMIT_NAME];
+    enum trainer_state state;
+    bool again; /* CLEARING: join again afterwards, else leave */
+    struct err end; /* why it leaves; code 0: in good order */
+    struct client *client;
+    /* The job, from joining on; made anew when the job's text changes. */
+    uint64_t job_hash;
+    bool have_job, have_model;
+    struct job job;
+    struct model_shape shape;
+    struct model *model;
+    struct table_schema schema[MODEL_TABLES_MAX];
+    struct split_set splits;
+    struct seat_host host; /* client, job, model, schemas, splits: as lanes see them */
+    struct stats stats;
+    struct seat **seat; /* owned (seat_count) */
+    uint32_t seat_count;
+    uint32_t lanes; /* of the job */
+    uint32_t lease_ms;
+    uint32_t declared; /* tables */
+    struct request join, declare, beat, leave;
+    struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
+    struct env_work prepare; /* looks at the input */
+    bool preparing;
+    int prepare_status;
+    struct err prepare_error;
+};
+
+#define OWNER_OF(pointer, member) ((struct trainer *)(void *)((char *)(pointer) - offsetof(struct trainer, member)))
+
+static void trainer_tick(struct trainer *t);
+
+/* The tick, soon and from the loop: never under the feet of a lane or request that is calling. */
+static void trainer_wake(struct trainer *t)
+{
+    if (t->state != DONE)
+        env_timer_start(t->env, &t->tick_timer, 0);
+}
+
+/* Gives up everything; afterwards joins again, or leaves with this status. The first reason stands. */
+static void trainer_clear(struct trainer *t, bool again, int status, const char *text)
+{
+    if (t->state >= LEAVING || (t->state == CLEARING && !t->again))
+        return;
+    t->state = CLEARING;
+    t->again = again;
+    t->end.code = status;
+    snprintf(t->end.text, sizeof t->end.text, "%s", text);
+    client_cancel(t->client, &t->join);
+    client_cancel(t->client, &t->declare);
+    env_timer_stop(t->env, &t->beat_timer);
+    env_timer_stop(t->env, &t->wait_timer);
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        seat_drop(t->seat[i]);
+    trainer_wake(t);
+}
+
+/* ---- joining ---------------------------------------------------------------------------------------------- */
+
+static struct msg *join_build(struct request *r)
+{
+    struct trainer *t = OWNER_OF(r, join);
+    const struct backend *backend = t->options.backend;
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_WORKER_JOIN;
+    w.id = r->id;
+    w.u.WORKER_JOIN.pid = t->options.pid;
+    w.u.WORKER_JOIN.lanes_max = t->options.lanes_max;
+    snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "%s", t->name);
+    snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s", backend == NULL ? "none" : backend_kernel(backend));
+    snprintf(w.u.WORKER_JOIN.backend, sizeof w.u.WORKER_JOIN.backend, "%s", backend == NULL ? "none" : backend_name(backend));
+    return wire_encode(&w);
+}
+
+static void wait_fire(struct env_timer *timer)
+{
+    struct trainer *t = OWNER_OF(timer, wait_timer);
+    struct err e = {0};
+
+    if (client_heard_ns(t->client) != 0)
+        return;
+    err_set(&e, SHOAL_E_UNAVAILABLE, "no answer from the coordinator at %s within %u s: is shoal-coordinator running, and is this its endpoint?",
+            client_coordinator(t->client), t->options.wait_ms / 1000);
+    trainer_clear(t, false, e.code, e.text);
+}
+
+/* What depends on the job goes: the next one may be another. All seats are free and idle, no thread has anything. */
+static void job_drop(struct trainer *t)
+{
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        seat_free(t->seat[i]);
+    free(t->seat);
+    t->seat = NULL;
+    t->seat_count = 0;
+    if (t->have_job) {
+        split_close(&t->splits);
+        memset(t->host.base.data, 0, sizeof t->host.base.data);
+    }
+    if (t->have_model)
+        model_free(t->model);
+    t->have_model = false;
+    if (t->have_job)
+        job_free(&t->job);
+    t->have_job = false;
+}
+
+static void splits_changed(void *context)
+{
+    trainer_wake(context);
+}
+
+static int job_take(struct trainer *t, const char *text, size_t bytes, struct err *e)
+{
+    uint64_t hash = hash_bytes(text, bytes, 1);
+
+    if (t->have_job && hash == t->job_hash)
+        return 0;
+    job_drop(t);
+    int status = job_parse(text, bytes, "the submitted job", t->options.set, &t->job, e);
+    if (status != 0)
+        return status;
+    t->have_job = true;
+    t->job_hash = hash;
+    client_set_resend(t->client, t->job.net.resend_ms > 0 ? t->job.net.resend_ms : 1000);
+    split_init(&t->splits, t->env, &t->job, splits_changed, t);
+    return 0;
+}
+
+static enum request_verdict join_reply(struct request *r, const struct wire *w, const struct msg *m)
+{
+    struct trainer *t = OWNER_OF(r, join);
+    const struct wire_WORKER_JOIN_reply *reply = &w->u.WORKER_JOIN_reply;
+    struct err e = {0};
+
+    if (client_passing(w->status))
+        return REQUEST_LATER; /* AGAIN: there is no job yet */
+    if (w->status != 0) {
+        err_set(&e, w->status, "the coordinator at %s refused this worker: %s", client_coordinator(t->client),
+                w->error[0] != '\0' ? w->error : err_text(w->status));
+        trainer_clear(t, false, e.code, e.text);
+        return REQUEST_DONE;
+    }
+    t->host.worker = reply->worker;
+    t->lanes = reply->lanes;
+    t->lease_ms = reply->lease_ms < LEASE_MS_MIN ? LEASE_MS_MIN : reply->lease_ms;
+    env_timer_stop(t->env, &t->wait_timer);
+    memset(&t->stats, 0, sizeof t->stats);
+    int status = job_take(t, m->frame[1].data, m->frame[1].bytes, &e);
+    if (status != 0) {
+        trainer_clear(t, false, status, e.text);
+        return REQUEST_DONE;
+    }
+    t->state = PREPARING;
+    t->preparing = !t->have_model;
+    if (t->preparing)
+        env_work_start(t->env, &t->prepare);
+    env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
+    trainer_wake(t);
+    return REQUEST_DONE;
+}
+
+static void trainer_join(struct trainer *t)
+{
+    t->state = JOINING;
+    t->again = false;
+    t->end.code = 0;
+    client_start(t->client, &t->join);
+}
+
+/* ---- preparing -------------------------------------------------------------------------------------------- */
+
+static void prepare_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct trainer *t = OWNER_OF(w, prepare);
+
+    t->prepare_status = dataset_shape(&t->job, &t->shape, &t->prepare_error);
+}
+
+static void prepare_done(struct env_work *w)
+{
+    struct trainer *t = OWNER_OF(w, prepare);
+
+    t->preparing = false;
+    if (t->prepare_status != 0)
+        trainer_clear(t, false, t->prepare_status, t->prepare_error.text);
+    trainer_tick(t);
+}
+
+static int model_make(struct trainer *t, struct err *e)
+{
+    struct lane_base *base = &t->host.base;
+    uint32_t count;
+
+    int status = model_schemas(&t->job, &t->shape, t->schema, &count, e);
+    if (status == 0)
+        status = model_new(&t->job, &t->shape, t->options.backend, &t->model, e);
+    if (status != 0)
+        return status;
+    t->have_model = true;
+    base->job = &t->job;
+    base->model = t->model;
+    base->schema = t->schema;
+    base->table_count = count;
+    uint32_t seats = t->options.lanes_max;
+    if (t->job.train.mode == WIRE_BSP && t->lanes > seats)
+        seats = t->lanes < LIMIT_LANES ? t->lanes : LIMIT_LANES; /* a clock needs every lane, whoever is left to run it */
+    t->seat = calloc(seats, sizeof *t->seat);
+    if (t->seat == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", seats);
+    for (; status == 0 && t->seat_count < seats; t->seat_count += status == 0)
+        status = seat_new(&t->host, &t->seat[t->seat_count], e);
+    return status;
+}
+
+static struct msg *declare_build(struct request *r)
+{
+    struct trainer *t = OWNER_OF(r, declare);
+    const struct table_schema *schema = &t->schema[t->declared];
+    struct wire_TABLE_CREATE create;
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_TABLE_DECLARE;
+    w.id = r->id;
+    wire_schema_to(schema, &create);
+    _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <= sizeof create, "DECLARE is CREATE and one more field");
+    memcpy(&w.u.TABLE_DECLARE, &create, offsetof(struct wire_TABLE_DECLARE, declared_total));
+    w.u.TABLE_DECLARE.declared_total = t->host.base.table_count;
+    struct msg *m = wire_encode(&w);
+    size_t bytes = schema->field_init_count * sizeof schema->field_init[0];
+    void *data = m == NULL ? NULL : msg_add(m, bytes);
+    if (data == NULL) {
+        msg_free(m);
+        return NULL;
+    }
+    memcpy(data, schema->field_init, bytes);
+    return m;
+}
+
+static enum request_verdict declare_reply(struct request *r, const struct wire *w, const struct msg *m)
+{
+    struct trainer *t = OWNER_OF(r, declare);
+
+    (void)m;
+    if (w->status == SHOAL_E_UNAVAILABLE)
+        trainer_clear(t, true, 0, "");
+    else if (client_passing(w->status))
+        return REQUEST_LATER;
+    else if (w->status != 0)
+        trainer_clear(t, false, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
+    else if (++t->declared < t->host.base.table_count)
+        client_start(t->client, r);
+    return REQUEST_DONE;
+}
+
+static void trainer_prepared(struct trainer *t)
+{
+    struct err e = {0};
+    int status = t->have_model ? 0 : model_make(t, &e);
+
+    if (status != 0) {
+        trainer_clear(t, false, status, e.text);
+        return;
+    }
+    log_info("worker %llu joined job %s: %u lanes here, backend %s", (unsigned long long)t->host.worker, t->job.name, t->seat_count,
+             t->options.backend == NULL ? "none" : backend_name(t->options.backend));
+    t->state = WORKING;
+    t->declared = 0;
+    client_start(t->client, &t->declare);
+    client_map_refresh(t->client);
+}
+
+/* ---- working: what seats ask of the trainer --------------------------------------------------------------- */
+
+static int host_ready(void *context, uint32_t split, bool map, struct err *e)
+{
+    struct trainer *t = context;
+    struct dataset *d = NULL;
+
+    int status = split_open(&t->splits, split, &d, e);
+    if (status != 0)
+        return status;
+    t->host.base.data[split] = d;
+    if (!map || client_map(t->client) != NULL)
+        return 0;
+    client_map_refresh(t->client);
+    return SHOAL_E_AGAIN;
+}
+
+static void host_freed(void *context)
+{
+    trainer_wake(context);
+}
+
+static bool host_held(void *context, const struct seat *but, uint32_t lane, uint64_t generation)
+{
+    struct trainer *t = context;
+
+    for (uint32_t i = 0; i < t->seat_count; i++) {
+        struct seat *s = t->seat[i];
+        if (s == but || seat_lane(s) != lane)
+            continue;
+        if (seat_generation(s) >= generation)
+            return true;
+        seat_drop(s); /* fenced: the same lane came back to us under a newer generation */
+    }
+    return false;
+}
+
+static uint32_t host_lanes(void *context)
+{
+    const struct trainer *t = context;
+    uint32_t held = 0;
+
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        held += seat_lane(t->seat[i]) != SEAT_NO_LANE;
+    return held;
+}
+
+static void host_end(void *context)
+{
+    trainer_clear(context, false, 0, "");
+}
+
+static void host_unknown(void *context)
+{
+    struct trainer *t = context;
+
+    log_warn("worker %llu gives up its lanes and joins again", (unsigned long long)t->host.worker);
+    trainer_clear(t, true, 0, "");
+}
+
+static void host_fatal(void *context, int status, const char *text)
+{
+    trainer_clear(context, false, status, text);
+}
+
+/* A complete map came, other than the last. */
+static void map_changed(void *context)
+{
+    struct trainer *t = context;
+
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        lane_remap(seat_work(t->seat[i]));
+    trainer_wake(t);
+}
+
+/* Seats whose input or map has come go on; of the free ones, one asks. */
+static void seats_tick(struct trainer *t)
+{
+    struct seat *free_one = NULL;
+    bool asking = false;
+
+    for (uint32_t i = 0; i < t->seat_count && t->state == WORKING; i++) {
+        seat_look(t->seat[i]);
+        asking = asking || seat_is_asking(t->seat[i]);
+        if (free_one == NULL && seat_is_free(t->seat[i]))
+            free_one = t->seat[i];
+    }
+    if (t->state == WORKING && !asking && free_one != NULL && seat_is_free(free_one))
+        seat_ask(free_one);
+}
+
+/* ---- working: the lease ----------------------------------------------------------------------------------- */
+
+static struct msg *beat_build(struct request *r)
+{
+    struct trainer *t = OWNER_OF(r, beat);
+    struct wire w;
+
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        lane_account(seat_work(t->seat[i]));
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_WORKER_BEAT;
+    w.id = r->id;
+    stats_to_wire(&t->stats, t->host.worker, &w.u.WORKER_BEAT);
+    return wire_encode(&w);
+}
+
+static enum request_verdict beat_reply(struct request *r, const struct wire *w, const struct msg *m)
+{
+    struct trainer *t = OWNER_OF(r, beat);
+
+    (void)m;
+    if (w->status == SHOAL_E_UNAVAILABLE && (t->state == WORKING || t->state == PREPARING))
+        host_unknown(t);
+    return REQUEST_DONE;
+}
+
+/* Until the coordinator is heard again after a silence longer than the lease, nothing is pushed. */
+static void lease_check(struct trainer *t)
+{
+    uint64_t silent = env_now_ns(t->env) - client_heard_ns(t->client);
+
+    client_mute(t->client, t->state == WORKING && silent > t->lease_ms * MS);
+}
+
+static void beat_fire(struct env_timer *timer)
+{
+    struct trainer *t = OWNER_OF(timer, beat_timer);
+
+    if (!request_active(&t->beat))
+        client_start(t->client, &t->beat);
+    lease_check(t);
+    env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
+}
+
+/* ---- leaving ---------------------------------------------------------------------------------------------- */
+
+static struct msg *leave_build(struct request *r)
+{
+    struct trainer *t = OWNER_OF(r, leave);
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_WORKER_LEAVE;
+    w.id = r->id;
+    w.u.WORKER_LEAVE.worker = t->host.worker;
+    w.u.WORKER_LEAVE.fatal = t->end.code != 0;
+    w.u.WORKER_LEAVE.fail_status = t->end.code;
+    snprintf(w.u.WORKER_LEAVE.fail_text, sizeof w.u.WORKER_LEAVE.fail_text, "%s", t->end.text);
+    return wire_encode(&w);
+}
+
+static void trainer_stop(struct trainer *t)
+{
+    t->state = DONE;
+    client_cancel(t->client, &t->leave);
+    client_cancel(t->client, &t->beat);
+    env_timer_stop(t->env, &t->leave_timer);
+    env_timer_stop(t->env, &t->tick_timer);
+    env_stop(t->env);
+}
+
+static enum request_verdict leave_reply(struct request *r, const struct wire *w, const struct msg *m)
+{
+    (void)w;
+    (void)m;
+    trainer_stop(OWNER_OF(r, leave));
+    return REQUEST_DONE;
+}
+
+static void leave_fire(struct env_timer *timer)
+{
+    trainer_stop(OWNER_OF(timer, leave_timer));
+}
+
+/* The last beat, so that no example is missing in the report; then the farewell, for which the coordinator has two seconds. */
+static void trainer_farewell(struct trainer *t)
+{
+    if (t->host.worker == 0 || client_heard_ns(t->client) == 0) { /* never joined: nobody to say it to */
+        trainer_stop(t);
+        return;
+    }
+    t->state = LEAVING;
+    client_cancel(t->client, &t->beat);
+    client_start(t->client, &t->beat);
+    client_start(t->client, &t->leave);
+    env_timer_start(t->env, &t->leave_timer, LEAVE_MS * MS);
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------- */
+
+bool trainer_settled(const struct trainer *t)
+{
+    if (t->preparing || (t->have_job && split_busy(&t->splits)))
+        return false;
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        if (!lane_idle(seat_work(t->seat[i])))
+            return false;
+    return true;
+}
+
+static void trainer_tick(struct trainer *t)
+{
+    switch (t->state) {
+    case JOINING: /* join_reply goes on */
+        break;
+    case PREPARING:
+        if (!t->preparing)
+            trainer_prepared(t);
+        if (t->state == WORKING)
+            seats_tick(t);
+        break;
+    case WORKING:
+        seats_tick(t);
+        break;
+    case CLEARING:
+        if (!trainer_settled(t))
+            break;
+        if (t->again)
+            trainer_join(t);
+        else
+            trainer_farewell(t);
+        break;
+    case LEAVING:
+    case DONE:
+        break;
+    }
+}
+
+static void tick_fire(struct env_timer *timer)
+{
+    trainer_tick(OWNER_OF(timer, tick_timer));
+}
+
+static void trainer_on_message(void *core, peer_t from, struct msg *m)
+{
+    struct trainer *t = core;
+
+    client_message(t->client, from, m);
+}
+
+static void trainer_on_drained(void *core)
+{
+    lease_check(core);
+}
+
+const struct env_handler *trainer_handler(void)
+{
+    static const struct env_handler handler = {.on_message = trainer_on_message, .on_drained = trainer_on_drained};
+    return &handler;
+}
+
+static void requests_init(struct trainer *t)
+{
+    t->join = (struct request){.type = WIRE_TYPE_WORKER_JOIN,
+                               .target = CLIENT_COORDINATOR,
+                               .pause_ms = JOIN_PAUSE_MS,
+                               .build = join_build,
+                               .reply = join_reply};
+    t->declare = (struct request){
+        .type = WIRE_TYPE_TABLE_DECLARE, .target = CLIENT_COORDINATOR, .build = declare_build, .reply = declare_reply};
+    t->beat = (struct request){.type = WIRE_TYPE_WORKER_BEAT, .target = CLIENT_COORDINATOR, .build = beat_build, .reply = beat_reply};
+    t->leave = (struct request){
+        .type = WIRE_TYPE_WORKER_LEAVE, .target = CLIENT_COORDINATOR, .build = leave_build, .reply = leave_reply};
+    t->beat_timer.fire = beat_fire;
+    t->wait_timer.fire = wait_fire;
+    t->leave_timer.fire = leave_fire;
+    t->tick_timer.fire = tick_fire;
+    t->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
+}
+
+int trainer_new(struct env *env, const struct trainer_options *options, struct trainer **out, struct err *e)
+{
+    struct trainer *t = calloc(1, sizeof *t);
+
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the worker");
+    t->env = env;
+    t->options = *options;
+    if (t->options.lanes_max == 0)
+        t->options.lanes_max = LANES_DEFAULT;
+    if (t->options.lanes_max > LIMIT_LANES)
+        t->options.lanes_max = LIMIT_LANES;
+    if (t->options.wait_ms == 0)
+        t->options.wait_ms = 30000;
+    snprintf(t->name, sizeof t->name, "%s", options->name);
+    requests_init(t);
+    struct client_options client = {.coordinator = options->coordinator, .on_map = map_changed, .context = t};
+    int status = client_new(env, &client, &t->client, e);
+    if (status != 0) {
+        free(t);
+        return status;
+    }
+    t->host = (struct seat_host){.base = {.env = env, .client = t->client, .stats = &t->stats},
+                                 .context = t,
+                                 .ready = host_ready,
+                                 .freed = host_freed,
+                                 .held = host_held,
+                                 .lanes = host_lanes,
+                                 .end = host_end,
+                                 .unknown = host_unknown,
+                                 .fatal = host_fatal};
+    env_timer_start(env, &t->wait_timer, t->options.wait_ms * MS);
+    trainer_join(t);
+    *out = t;
+    return 0;
+}
+
+void trainer_free(struct trainer *t)
+{
+    if (t == NULL)
+        return;
+    SHOAL_ASSERT(trainer_settled(t));
+    struct env_timer *timers[] = {&t->beat_timer, &t->wait_timer, &t->leave_timer, &t->tick_timer};
+    for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++)
+        env_timer_stop(t->env, timers[i]);
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        seat_drop(t->seat[i]);
+    job_drop(t);
+    client_free(t->client);
+    free(t);
+}
+
+void trainer_leave(struct trainer *t)
+{
+    if (t->state == CLEARING && !t->again)
+        trainer_stop(t);
+    else
+        trainer_clear(t, false, 0, "");
+}
+
+int trainer_status(const struct trainer *t, struct err *e)
+{
+    if (t->end.code != 0 && e != NULL)
+        *e = t->end;
+    return t->end.code;
+}
+
+void trainer_describe(const struct trainer *t, char *text, size_t bytes)
+{
+    static const char *const names[] = {"joining", "preparing", "working", "clearing", "leaving", "done"};
+    uint32_t lanes = 0;
+
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        lanes += seat_lane(t->seat[i]) != SEAT_NO_LANE;
+    snprintf(text, bytes, "%s: %u lanes, %llu examples", names[t->state], lanes, (unsigned long long)t->stats.examples);
+}

@@ -1,0 +1,52 @@
+/* trainer.h: the worker's core: joins, prepares, works, leaves. What runs a lane is below it (seat.h, lane.h).
+ *
+ *            WORKER_JOIN answered       input's shape known, model made              END, fatal, trainer_leave
+ *     JOINING -----------------> PREPARING -----------------------------> WORKING --------------------------+
+ *        ^                                                                   | lease ran out                v
+ *        +------------------------------- CLEARING (lanes idle) <------------+-----------------------> CLEARING
+ *                                                                                                           | WORKER_LEAVE
+ *                                                                                     DONE <------------ LEAVING
+ *
+ * While WORKING it declares the tables that the model needs, beats, and lets its seats ask for work, one at a time. A worker that the coordinator
+ * does not know any more (its lease ran out while it was frozen or cut off) gives up all lanes without a write and joins again. While the
+ * coordinator is silent for longer than the lease, nothing is pushed: the lanes may be another's.
+ *
+ * At the end it calls env_stop. Thread: the worker's loop; no clock, socket, thread or file of its own. */
+#ifndef WORKER_TRAINER_H
+#define WORKER_TRAINER_H
+
+#include "dense/model.h"
+#include "proto/base/env.h"
+#include "proto/base/err.h"
+#include "proto/base/job.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct trainer_options {
+    const char *coordinator;       /* endpoint; copied */
+    const char *name;              /* of this worker; copied */
+    uint32_t pid;
+    uint32_t lanes_max;            /* lanes at a time; 0: 2. Under bsp as many as the job has */
+    const struct string_list *set; /* overrides for this machine over the job's keys (data paths); borrowed, may be NULL */
+    struct backend *backend;       /* borrowed; NULL for models that need none */
+    uint32_t wait_ms;              /* for the first answer of the coordinator; 0: 30 s */
+};
+
+struct trainer;
+
+/* Connects and sends WORKER_JOIN. The env's core is the trainer, its handler trainer_handler(). */
+int trainer_new(struct env *env, const struct trainer_options *options, struct trainer **out, struct err *e);
+/* After env_stop. With work in a thread's hands (trainer_settled false) it must not be called. */
+void trainer_free(struct trainer *t);
+const struct env_handler *trainer_handler(void);
+/* SIGTERM: gives the lanes back and leaves; exit status 0. A second call stops without waiting for the threads. */
+void trainer_leave(struct trainer *t);
+bool trainer_settled(const struct trainer *t);
+/* After env_stop: 0, or the status (err_exit_status of it is the process's) with the sentence. */
+int trainer_status(const struct trainer *t, struct err *e);
+/* One line for people: "2 lanes, 81920 examples". */
+void trainer_describe(const struct trainer *t, char *text, size_t bytes);
+
+#endif
