@@ -19,8 +19,8 @@ static void act_backward(const struct layer *l, struct pass *p, uint32_t first, 
 {
     struct dropout_mask mask = act_mask(l, p);
     float *bias_gradient = l->bias == PARAMETER_NONE ? NULL : p->out->dense_gradients + l->bias;
-    p->k->act_backward(l->act, &mask, first, count, l->out, pass_at(p, l->y, first, l->out), pass_at(p, l->dy, first, l->out),
-                       bias_gradient);
+    p->k->act_backward(l->act, &mask, first, count, l->out, pass_at(p, l->y, first, l->out),
+                       pass_at(p, l->dy, first, l->out), bias_gradient);
 }
 
 const struct layer_ops act_layer = {.name = "act", .forward = act_forward, .backward = act_backward};

@@ -1,4 +1,5 @@
-/* act.h: bias, activation and dropout, in place and in one pass; on the way back the bias gradient is summed in the same pass. */
+/* act.h: bias, activation and dropout, in place and in one pass; on the way back the bias gradient is summed in the
+ * same pass. */
 #ifndef DENSE_ACT_H
 #define DENSE_ACT_H
 

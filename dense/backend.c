@@ -34,8 +34,8 @@ static void program_folder(char out[LIMIT_PATH])
     snprintf(out, LIMIT_PATH, "%s", n > 0 ? dirname(path) : ".");
 }
 
-/* Tries the places in their order; NULL when the file is in none of them. A file that is there and does not load ends the search:
- * the next place would only hide the fault. */
+/* Tries the places in their order; NULL when the file is in none of them. A file that is there and does not load ends
+ * the search: the next place would only hide the fault. */
 static void *module_open(const char *file, struct err *e)
 {
     char folder[LIMIT_PATH], path[3][2 * LIMIT_PATH];
@@ -55,7 +55,8 @@ static void *module_open(const char *file, struct err *e)
             err_set(e, SHOAL_E_UNAVAILABLE, "module %s does not load: %s", path[i], dlerror());
         return handle;
     }
-    err_set(e, SHOAL_E_UNAVAILABLE, "module %s is neither in %s nor in %s/../lib/shoal; set SHOAL_MODULE_DIR to its folder", file, folder,
+    err_set(e, SHOAL_E_UNAVAILABLE,
+            "module %s is neither in %s nor in %s/../lib/shoal; set SHOAL_MODULE_DIR to its folder", file, folder,
             folder);
     return NULL;
 }
@@ -76,7 +77,8 @@ static int module_load(const char *file, struct backend **out, struct err *e)
         int code = ops && ops->abi == BACKEND_ABI ? SHOAL_E_NOMEM : SHOAL_E_VERSION;
         dlclose(handle);
         return err_set(e, code, "module %s: %s", file,
-                       code == SHOAL_E_NOMEM ? "out of memory" : "is not of this version of shoal; install both together");
+                       code == SHOAL_E_NOMEM ? "out of memory"
+                                             : "is not of this version of shoal; install both together");
     }
     *b = (struct backend){.ops = ops, .handle = handle};
     *out = b;
@@ -109,9 +111,10 @@ int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
         return load_cpu(out, e);
     if (!driver_present()) {
         if (kind == BACKEND_CUDA)
-            return err_set(e, SHOAL_E_UNAVAILABLE,
-                           "train.backend is cuda, but the NVIDIA driver (libcuda.so.1) is not on this machine; install it "
-                           "or set train.backend to cpu or auto");
+            return err_set(
+                e, SHOAL_E_UNAVAILABLE,
+                "train.backend is cuda, but the NVIDIA driver (libcuda.so.1) is not on this machine; install it "
+                "or set train.backend to cpu or auto");
         return load_cpu(out, e);
     }
     int code = module_load("libshoal_cuda.so", out, e);

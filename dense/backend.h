@@ -8,7 +8,8 @@
  * function of its arguments with a fixed order of reduction: the same bits at each call on one kernel type. Of the
  * element-wise kernels of the CPU module the bits are the same at every vector width; those of a matrix product differ.
  *
- * Threads: functions may be called by several threads at the same time, each with its own arrays; none starts a thread. */
+ * Threads: functions may be called by several threads at the same time, each with its own arrays; none starts a thread.
+ */
 #ifndef DENSE_BACKEND_H
 #define DENSE_BACKEND_H
 
@@ -25,8 +26,8 @@ struct dropout_mask {
     float scale;
 };
 
-/* Rows of a sparse table and where they go in the input of a batch. first and count say which examples are meant; index, offset
- * and numeric are those of the whole batch, x and logit begin at example `first`. */
+/* Rows of a sparse table and where they go in the input of a batch. first and count say which examples are meant;
+ * index, offset and numeric are those of the whole batch, x and logit begin at example `first`. */
 struct pool_args {
     uint32_t first, count;
     uint32_t fields, dim, numerics;
@@ -38,49 +39,54 @@ struct pool_args {
 };
 
 struct backend_ops {
-    uint32_t abi;              /* BACKEND_ABI */
-    const char *name;          /* "cpu" */
+    uint32_t abi;                /* BACKEND_ABI */
+    const char *name;            /* "cpu" */
     const char *(*kernel)(void); /* kernel type of the matrix product, "SkylakeX" */
 
-    /* c (m, n) = op(a) op(b) + beta c; beta 0 does not read c. op(a) is (m, k), op(b) is (k, n); `transpose` says that the matrix lies
-     * the other way round; ld*: floats from a row to the next. */
-    void (*gemm)(bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a, uint32_t lda, const float *b,
-                 uint32_t ldb, float beta, float *c, uint32_t ldc);
+    /* c (m, n) = op(a) op(b) + beta c; beta 0 does not read c. op(a) is (m, k), op(b) is (k, n); `transpose` says that
+     * the matrix lies the other way round; ld*: floats from a row to the next. */
+    void (*gemm)(bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a, uint32_t lda,
+                 const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
 
     /* y (count, width) = dropout(act(y + bias)); bias (width) or NULL. first: number of the first row, for the mask. */
-    void (*act_forward)(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count, uint32_t width,
-                        const float *bias, float *y);
+    void (*act_forward)(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count,
+                        uint32_t width, const float *bias, float *y);
     /* dy *= derivative, from the output y; bias_gradient (width) += sum of dy over the rows, unless NULL. */
-    void (*act_backward)(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count, uint32_t width, const float *y,
-                         float *dy, float *bias_gradient);
+    void (*act_backward)(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count,
+                         uint32_t width, const float *y, float *dy, float *bias_gradient);
 
     /* Batch norm. sum[j] += sum over rows of (x - pivot[j]), square[j] likewise of the squares. */
     void (*norm_sums)(uint32_t count, uint32_t width, const float *x, const float *pivot, double *sum, double *square);
     /* y = (x - mean) * scale + shift. */
-    void (*norm_apply)(uint32_t count, uint32_t width, const float *x, const float *mean, const float *scale, const float *shift, float *y);
+    void (*norm_apply)(uint32_t count, uint32_t width, const float *x, const float *mean, const float *scale,
+                       const float *shift, float *y);
     /* sum[j] += sum of dy; product[j] += sum of dy * (x - mean). */
-    void (*norm_back_sums)(uint32_t count, uint32_t width, const float *x, const float *dy, const float *mean, double *sum,
-                           double *product);
+    void (*norm_back_sums)(uint32_t count, uint32_t width, const float *x, const float *dy, const float *mean,
+                           double *sum, double *product);
     /* dy = scale * dy - slope * (x - mean) - shift. */
-    void (*norm_back_apply)(uint32_t count, uint32_t width, const float *x, const float *mean, const float *scale, const float *slope,
-                            const float *shift, float *dy);
+    void (*norm_back_apply)(uint32_t count, uint32_t width, const float *x, const float *mean, const float *scale,
+                            const float *slope, const float *shift, float *dy);
 
     /* One output: logit[i] += x_i . w, rows of x `ldx` floats apart. */
     void (*head_forward)(uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w, float *logit);
     /* dw += sum of dlogit[i] * x_i; dx (count, width) = dlogit[i] * w, unless dx is NULL. */
-    void (*head_backward)(uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w, const float *dlogit, float *dw,
-                          float *dx);
+    void (*head_backward)(uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
+                          const float *dlogit, float *dw, float *dx);
 
-    /* x (count, fields * dim + numerics): pooled vectors, then the numerics (not touched when dim is 0); logit[i] += pooled first-order weights. */
+    /* x (count, fields * dim + numerics): pooled vectors, then the numerics (not touched when dim is 0); logit[i] +=
+     * pooled first-order weights. */
     void (*pool_forward)(const struct pool_args *a, float *x, float *logit);
-    /* row_gradients (rows, 1 + dim) += dlogit and dx (count, fields * dim), spread over the values; in the order of the examples. */
+    /* row_gradients (rows, 1 + dim) += dlogit and dx (count, fields * dim), spread over the values; in the order of the
+     * examples. */
     void (*pool_backward)(const struct pool_args *a, const float *dx, const float *dlogit, float *row_gradients);
 
-    /* Pairwise products of the field vectors: logit[i] += 1/2 (|sum v|^2 - sum |v|^2). sums (count, dim): sum v, for the way back. */
-    void (*fm_forward)(uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, float *sums, float *logit);
+    /* Pairwise products of the field vectors: logit[i] += 1/2 (|sum v|^2 - sum |v|^2). sums (count, dim): sum v, for
+     * the way back. */
+    void (*fm_forward)(uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, float *sums,
+                       float *logit);
     /* dx (count, fields * dim) = (add ? dx : 0) + dlogit[i] * (sums_i - v). */
-    void (*fm_backward)(uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, const float *sums, const float *dlogit,
-                        bool add, float *dx);
+    void (*fm_backward)(uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, const float *sums,
+                        const float *dlogit, bool add, float *dx);
 
     /* y = factor * x; factor 0 does not read x. */
     void (*scale)(size_t count, float factor, const float *x, float *y);

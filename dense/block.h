@@ -1,8 +1,8 @@
 /* block.h: tensors laid out as rows of a dense table.
  *
- * Tensor t begins at a multiple of BLOCK_FLOATS of the flat array, so that a matrix is used where it was pulled and its gradient is
- * written where it is pushed from. Block b of tensor t has key key_make(t, b). What lies behind a tensor's end in its last block is of no
- * meaning; its gradient is zero. */
+ * Tensor t begins at a multiple of BLOCK_FLOATS of the flat array, so that a matrix is used where it was pulled and its
+ * gradient is written where it is pushed from. Block b of tensor t has key key_make(t, b). What lies behind a tensor's
+ * end in its last block is of no meaning; its gradient is zero. */
 #ifndef DENSE_BLOCK_H
 #define DENSE_BLOCK_H
 
@@ -11,7 +11,8 @@
 #define BLOCK_TENSORS_MAX 64u
 #define BLOCK_TABLE_FLOATS_MAX ((size_t)1 << 28)
 
-_Static_assert(BLOCK_TENSORS_MAX <= LIMIT_FIELDS, "a tensor is a field of the dense table, with an initial value of its own");
+_Static_assert(BLOCK_TENSORS_MAX <= LIMIT_FIELDS,
+               "a tensor is a field of the dense table, with an initial value of its own");
 
 struct block_layout {
     uint32_t tensor_count;

@@ -18,7 +18,8 @@ static void fc_backward(const struct layer *l, struct pass *p, uint32_t first, u
     if (l->dx == TENSOR_NONE)
         return;
     float *dx = pass_at(p, l->dx, first, l->dx_width); // (count, dx_width)
-    p->k->gemm(false, false, count, l->dx_width, l->out, dy, l->out, p->in->dense + l->weight, l->in, 0.0f, dx, l->dx_width);
+    p->k->gemm(false, false, count, l->dx_width, l->out, dy, l->out, p->in->dense + l->weight, l->in, 0.0f, dx,
+               l->dx_width);
 }
 
 const struct layer_ops fc_layer = {.name = "fc", .forward = fc_forward, .backward = fc_backward};

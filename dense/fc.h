@@ -1,5 +1,5 @@
-/* fc.h: fully connected layers: y = x W' (the bias is added by the activation, in the same pass over y), and the head, which
- * has one output and adds it to the logit. */
+/* fc.h: fully connected layers: y = x W' (the bias is added by the activation, in the same pass over y), and the head,
+ * which has one output and adds it to the logit. */
 #ifndef DENSE_FC_H
 #define DENSE_FC_H
 

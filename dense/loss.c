@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-void loss_logistic(uint32_t count, const float *logit, const float *label, double factor, double *sum, float *scores, float *dlogit)
+void loss_logistic(uint32_t count, const float *logit, const float *label, double factor, double *sum, float *scores,
+                   float *dlogit)
 {
     for (uint32_t i = 0; i < count; i++) {
         double z = (double)logit[i], y = (double)label[i];

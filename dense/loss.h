@@ -6,6 +6,7 @@
 
 /* Of `count` examples: *sum += loss, each max(z, 0) - z y + log(1 + e^-|z|), which neither overflows nor cancels.
  * scores (count) = 1 / (1 + e^-z), unless NULL; dlogit (count) = factor * (score - y), unless NULL. */
-void loss_logistic(uint32_t count, const float *logit, const float *label, double factor, double *sum, float *scores, float *dlogit);
+void loss_logistic(uint32_t count, const float *logit, const float *label, double factor, double *sum, float *scores,
+                   float *dlogit);
 
 #endif

@@ -1,14 +1,16 @@
 /* model.c: a batch through the layers, forward and back.
  *
- * Without batch norm a range of examples goes through all layers and back before the next one begins, so that its activations never
- * leave the core's cache. With batch norm all ranges go up to the next norm layer, whose sums are then settled, and so on:
+ * Without batch norm a range of examples goes through all layers and back before the next one begins, so that its
+ * activations never leave the core's cache. With batch norm all ranges go up to the next norm layer, whose sums are
+ * then settled, and so on:
  *
- *     ranges: layers .. up to norm, norm gathers    -> norm settles -> ranges: norm, layers .. up to the next norm, it gathers -> ...
+ *     ranges: layers .. up to norm, norm gathers    -> norm settles -> ranges: norm, layers .. up to the next norm, it
+ * gathers -> ...
  *
  * and the same on the way back. Prediction needs no sums: ranges go straight through. */
+#include "dense/fc.h"
 #include "dense/loss.h"
 #include "dense/plan.h"
-#include "dense/fc.h"
 #include "proto/base/assert.h"
 
 #include <math.h>
@@ -23,7 +25,7 @@
 
 struct model {
     struct plan plan;
-    const struct backend_ops *k;     /* borrowed */
+    const struct backend_ops *k; /* borrowed */
     double l2, l2_dense;
     uint64_t *key[MODEL_TABLES_MAX]; /* owned; of the two dense tables */
     uint32_t *block[MODEL_TABLES_MAX];
@@ -35,7 +37,8 @@ struct model_run {
     float *data[PLAN_TENSORS_MAX];
 };
 
-int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend, struct model **out, struct err *e)
+int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend, struct model **out,
+              struct err *e)
 {
     struct model *m = calloc(1, sizeof *m);
     *out = NULL;
@@ -117,7 +120,8 @@ int model_run_new(const struct model *m, uint32_t max_examples, struct model_run
         r->arena = aligned_alloc(MODEL_HUGE, bytes);
     if (!r || !r->arena) {
         free(r);
-        return err_set(e, SHOAL_E_NOMEM, "model of %u examples a batch: no memory for %zu bytes; make train.batch smaller", max_examples,
+        return err_set(e, SHOAL_E_NOMEM,
+                       "model of %u examples a batch: no memory for %zu bytes; make train.batch smaller", max_examples,
                        bytes);
     }
     madvise(r->arena, bytes, MADV_HUGEPAGE); /* a wish: without huge pages it is only slower */
@@ -162,13 +166,15 @@ static uint32_t range_count(const struct pass *p, uint32_t first)
 }
 
 /* Layers [from, to) over a range. */
-static void range_forward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to, uint32_t first, uint32_t count)
+static void range_forward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to, uint32_t first,
+                          uint32_t count)
 {
     for (uint32_t i = from; i < to; i++)
         plan->layer[i].ops->forward(&plan->layer[i], p, first, count);
 }
 
-static void range_backward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to, uint32_t first, uint32_t count)
+static void range_backward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to, uint32_t first,
+                           uint32_t count)
 {
     for (uint32_t i = to; i-- > from;)
         plan->layer[i].ops->backward(&plan->layer[i], p, first, count);
@@ -248,12 +254,13 @@ static void gradients_begin(const struct model *m, const struct model_input *in,
     for (uint32_t i = 0; i < plan->layer_count && m->l2_dense > 0 && !empty; i++) {
         const struct layer *l = &plan->layer[i];
         if (l->ops == &fc_layer || l->ops == &head_layer)
-            m->k->scale((size_t)l->in * l->out, (float)m->l2_dense, in->dense + l->weight, out->dense_gradients + l->weight);
+            m->k->scale((size_t)l->in * l->out, (float)m->l2_dense, in->dense + l->weight,
+                        out->dense_gradients + l->weight);
     }
 }
 
-int model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed, uint32_t lane, uint64_t batch,
-                struct model_output *out)
+int model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed, uint32_t lane,
+                uint64_t batch, struct model_output *out)
 {
     struct pass p;
     pass_begin(&p, m, r, in, out);

@@ -1,4 +1,5 @@
-/* model_fm.c: factorization machine (Rendle 2010): logistic regression and the pairwise products of the field vectors. */
+/* model_fm.c: factorization machine (Rendle 2010): logistic regression and the pairwise products of the field vectors.
+ */
 #include "dense/plan.h"
 
 void model_fm_plan(struct plan *p)

@@ -18,7 +18,8 @@ static int sparse_schema(const struct job *job, const struct plan *p, struct tab
     const struct job_table *t = &job->table[0];
     uint32_t tablets = t->tablets == 0 ? SPARSE_TABLETS : t->tablets;
     if ((tablets & (tablets - 1)) != 0 || tablets > LIMIT_TABLETS)
-        return err_set(e, SHOAL_E_CONFIG, "tables[0].tablets is %u; it must be a power of two up to %u", tablets, LIMIT_TABLETS);
+        return err_set(e, SHOAL_E_CONFIG, "tables[0].tablets is %u; it must be a power of two up to %u", tablets,
+                       LIMIT_TABLETS);
     snprintf(out->name, sizeof out->name, "%s", t->name);
     out->table = MODEL_SPARSE_TABLE;
     out->width = p->dim + 1;
@@ -43,8 +44,8 @@ static void dense_schema(const char *name, uint32_t table, const struct block_la
     block_inits(layout, out);
 }
 
-static int schemas_fill(const struct job *job, const struct plan *p, struct table_schema out[MODEL_TABLES_MAX], uint32_t *count,
-                        struct err *e)
+static int schemas_fill(const struct job *job, const struct plan *p, struct table_schema out[MODEL_TABLES_MAX],
+                        uint32_t *count, struct err *e)
 {
     memset(out, 0, MODEL_TABLES_MAX * sizeof *out);
     int code = sparse_schema(job, p, &out[MODEL_SPARSE_TABLE], e);
@@ -71,8 +72,8 @@ static int schemas_fill(const struct job *job, const struct plan *p, struct tabl
     return 0;
 }
 
-int model_schemas(const struct job *job, const struct model_shape *shape, struct table_schema out[MODEL_TABLES_MAX], uint32_t *count,
-                  struct err *e)
+int model_schemas(const struct job *job, const struct model_shape *shape, struct table_schema out[MODEL_TABLES_MAX],
+                  uint32_t *count, struct err *e)
 {
     struct plan *p = malloc(sizeof *p);
     *count = 0;

@@ -6,9 +6,9 @@
 
 /* A layer's working values, each (width) long. The sums are double and stand first, for their alignment. */
 struct norm_state {
-    double *sum, *square;       /* forward: of x - pivot; backward: of dy, and of dy (x - mean) */
-    float *pivot;               /* a row of the batch: near the mean, so that the sums of squares lose nothing */
-    float *mean, *inverse;      /* 1 / sqrt(variance + eps) */
+    double *sum, *square;  /* forward: of x - pivot; backward: of dy, and of dy (x - mean) */
+    float *pivot;          /* a row of the batch: near the mean, so that the sums of squares lose nothing */
+    float *mean, *inverse; /* 1 / sqrt(variance + eps) */
     float *scale, *slope, *shift;
 };
 
@@ -51,7 +51,8 @@ static void norm_forward_settle(const struct layer *l, struct pass *p)
 
     for (uint32_t j = 0; j < l->out; j++) {
         double mean = (double)running_mean[j];
-        double variance = running_variance[j] > 0 ? (double)running_variance[j] : 0.0; /* concurrent moves may overshoot */
+        double variance =
+            running_variance[j] > 0 ? (double)running_variance[j] : 0.0; /* concurrent moves may overshoot */
         if (norm_of_batch(p)) {
             double off = s.sum[j] / n, spread = s.square[j] / n - off * off;
             mean = (double)s.pivot[j] + off;
@@ -78,11 +79,12 @@ static void norm_backward_gather(const struct layer *l, struct pass *p, uint32_t
     struct norm_state s = norm_state_of(l, p);
     if (first == 0)
         memset(s.sum, 0, 2 * l->out * sizeof *s.sum);
-    p->k->norm_back_sums(count, l->out, pass_at(p, l->x, first, l->out), pass_at(p, l->dy, first, l->out), s.mean, s.sum, s.square);
+    p->k->norm_back_sums(count, l->out, pass_at(p, l->x, first, l->out), pass_at(p, l->dy, first, l->out), s.mean,
+                         s.sum, s.square);
 }
 
-/* With h = (x - mean) inverse: dx = gamma inverse (dy - mean of dy - h mean of (dy h)). Statistics that are not of the batch are
- * constants, and leave gamma inverse dy. */
+/* With h = (x - mean) inverse: dx = gamma inverse (dy - mean of dy - h mean of (dy h)). Statistics that are not of the
+ * batch are constants, and leave gamma inverse dy. */
 static void norm_backward_settle(const struct layer *l, struct pass *p)
 {
     struct norm_state s = norm_state_of(l, p);

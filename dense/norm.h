@@ -1,8 +1,9 @@
 /* norm.h: batch norm, before the activation.
  *
- * Training takes mean and variance of the batch, and pushes running - new running as the gradient of the running statistics, so that SGD
- * with lr 1 sets them: new running = 0.9 running + 0.1 batch (the variance without bias). Lanes that push at the same time each move it by
- * their tenth. Prediction takes the running statistics; so does training on a batch of one example, which has no variance. */
+ * Training takes mean and variance of the batch, and pushes running - new running as the gradient of the running
+ * statistics, so that SGD with lr 1 sets them: new running = 0.9 running + 0.1 batch (the variance without bias). Lanes
+ * that push at the same time each move it by their tenth. Prediction takes the running statistics; so does training on
+ * a batch of one example, which has no variance. */
 #ifndef DENSE_NORM_H
 #define DENSE_NORM_H
 

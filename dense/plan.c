@@ -67,8 +67,8 @@ void plan_pairs(struct plan *p)
                                  .state = plan_tensor(p, p->dim, p->by_batch, false)});
 }
 
-/* Linear, then batch norm where the job has it, then activation with dropout. Batch norm brings a shift of its own, so the
- * linear layer before it has no bias. Returns the tensor of the layer's output. */
+/* Linear, then batch norm where the job has it, then activation with dropout. Batch norm brings a shift of its own, so
+ * the linear layer before it has no bias. Returns the tensor of the layer's output. */
 static uint32_t plan_hidden(struct plan *p, struct layer linear)
 {
     bool norm = p->by_batch;
@@ -151,19 +151,22 @@ static int plan_check(const struct job *job, const struct model_shape *shape, st
 {
     enum model_kind kind = job->model.kind;
     if (job->table_count != 1)
-        return err_set(e, SHOAL_E_CONFIG, "tables: %zu tables are given; a model of this version has exactly one, for all fields",
+        return err_set(e, SHOAL_E_CONFIG,
+                       "tables: %zu tables are given; a model of this version has exactly one, for all fields",
                        job->table_count);
     if (shape->fields > LIMIT_FIELDS || shape->numerics > LIMIT_NUMERIC)
-        return err_set(e, SHOAL_E_CONFIG, "features: %u fields and %u numbers are over the limits of %u and %u", shape->fields,
-                       shape->numerics, LIMIT_FIELDS, LIMIT_NUMERIC);
+        return err_set(e, SHOAL_E_CONFIG, "features: %u fields and %u numbers are over the limits of %u and %u",
+                       shape->fields, shape->numerics, LIMIT_FIELDS, LIMIT_NUMERIC);
     if (kind == MODEL_LR || kind == MODEL_PROBE)
         return 0;
     if (job->table[0].dim == 0 || job->table[0].dim + 1 > LIMIT_WIDTH)
-        return err_set(e, SHOAL_E_CONFIG, "tables[0].dim is %u; a model with vectors needs 1 to %u", job->table[0].dim, LIMIT_WIDTH - 1);
+        return err_set(e, SHOAL_E_CONFIG, "tables[0].dim is %u; a model with vectors needs 1 to %u", job->table[0].dim,
+                       LIMIT_WIDTH - 1);
     if (kind == MODEL_FM)
         return 0;
     if (job->model.hidden_count == 0 || job->model.hidden_count > 16)
-        return err_set(e, SHOAL_E_CONFIG, "model.hidden names %u layers; a model with a network needs 1 to 16, as in [400, 400]",
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model.hidden names %u layers; a model with a network needs 1 to 16, as in [400, 400]",
                        job->model.hidden_count);
     double in = (double)shape->fields * job->table[0].dim + shape->numerics, floats = 0;
     for (uint32_t i = 0; i < job->model.hidden_count; i++) {
@@ -173,7 +176,8 @@ static int plan_check(const struct job *job, const struct model_shape *shape, st
         in = job->model.hidden[i];
     }
     if (floats > (double)BLOCK_TABLE_FLOATS_MAX)
-        return err_set(e, SHOAL_E_CONFIG, "model.hidden makes %.0f weights, over the limit of %zu; make the layers narrower", floats,
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model.hidden makes %.0f weights, over the limit of %zu; make the layers narrower", floats,
                        BLOCK_TABLE_FLOATS_MAX);
     if (shape->fields == 0 && shape->numerics == 0)
         return err_set(e, SHOAL_E_CONFIG, "features: there are neither fields nor numbers to learn from");

@@ -1,8 +1,9 @@
 /* pool.h: rows of the sparse table -> input, and gradients -> rows.
  *
- * The vectors of a field's values are summed (or averaged, where the field says so) into the field's place in the input; a field
- * without values is zeros. First-order weights are pooled alike and go to the logit, with the model's bias. The numerics follow the vectors.
- * On the way back the gradients of a row are merged in the order of the examples. */
+ * The vectors of a field's values are summed (or averaged, where the field says so) into the field's place in the
+ * input; a field without values is zeros. First-order weights are pooled alike and go to the logit, with the model's
+ * bias. The numerics follow the vectors. On the way back the gradients of a row are merged in the order of the
+ * examples. */
 #ifndef DENSE_POOL_H
 #define DENSE_POOL_H
 

@@ -148,13 +148,24 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     int rc = cut_open(g, cut, &source, e);
     if (rc != 0)
         return rc;
+    const struct cut_facts *f = &source.facts;
+    struct record_restore r = {.cut = cut, .run = run, .tables = f->tables, .lanes = f->lanes, .mode = f->mode};
+    if (f->run == 0)
+        rc = err_set(e, SHOAL_E_NOT_FOUND, "no run was open when cut %" PRIu64 " was made: there is nothing to go on from", cut);
+    if (rc == 0)
+        rc = cut_tables(g, &source, e);
     cut_source_close(&source);
-    struct record_restore r = {.cut = cut, .run = run};
+    if (rc != 0)
+        return rc;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        r.existing |= (uint64_t)(g->table[i].table != NULL) << i;
     rc = record_control(g, RECORD_RESTORE, &r, sizeof r, e);
     if (rc != 0)
         return rc;
     struct err failure = {0};
-    rc = engine_restore_apply(g, cut, run, g->sequence, false, &failure);
+    rc = g->journal == NULL ? 0 : cut_ref_add(g, cut, g->sequence);
+    if (rc == 0)
+        rc = engine_restore_apply(g, &r, g->sequence, false, &failure);
     if (rc != 0) {
         err_set(e, rc, "%s", failure.text);
         engine_fail(g, &failure); /* journalled but not applied: only a restart makes them agree */

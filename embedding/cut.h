@@ -9,10 +9,12 @@ struct cut_source {
     struct store *store;     /* owned when `opened` */
     bool opened;
     struct journal *journal; /* owned; NULL: the rows are all */
-    uint64_t sequence;
+    struct cut_facts facts;
 };
 /* NOT_FOUND, CORRUPT (file named). */
 int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err *e);
+/* Makes those tables of the cut that are not here. */
+int cut_tables(struct engine *g, const struct cut_source *s, struct err *e);
 void cut_source_close(struct cut_source *s);
 /* Flushing has paused: a cut that waited for it goes on. */
 void cut_continue(struct engine *g);

@@ -2,18 +2,12 @@
 #ifndef EMBEDDING_CUT_MANIFEST_H
 #define EMBEDDING_CUT_MANIFEST_H
 
-#include "proto/base/err.h"
-
-#include <stddef.h>
-#include <stdint.h>
+#include "embedding/engine_state.h"
 
 struct cut_file {
     const char *name; /* in folder journal */
     uint64_t bytes;   /* of its front, which is what counts */
     uint64_t checksum;
-};
-struct cut_facts {
-    uint64_t cut, sequence, rows, bytes;
 };
 
 /* Writes dir/manifest: facts, segments, and every file found in dir/rows with its size; synced. Sets facts->bytes. Any thread. */

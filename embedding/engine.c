@@ -238,8 +238,8 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
 
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e)
 {
-    struct run *run;
-    struct engine_table *t;
+    struct run *run = NULL;
+    struct engine_table *t = NULL;
     *plan = (struct push_plan){0};
     int rc = check_push(g, r, &run, &t, e);
     if (rc != 0)

@@ -27,8 +27,15 @@ struct cut_ref { /* a cut that an untrimmed RESTORE record names */
     bool drop; /* asked for while it was needed */
 };
 
-struct mem_cut { /* a cut of an engine without a folder */
+/* What a cut is of. The run is the newest one open; 0: none, and the cut cannot be restored. */
+struct cut_facts {
     uint64_t cut, sequence, rows, bytes;
+    uint64_t run, tables;
+    uint32_t lanes, mode;
+};
+
+struct mem_cut { /* a cut of an engine without a folder */
+    struct cut_facts facts;
     struct store *store; /* owned */
 };
 
@@ -73,8 +80,8 @@ struct engine {
     struct flush_state flush;
 
     bool holding;
-    uint64_t hold_cut, hold_sequence, hold_rows;
-    struct cut_work *going;  /* owned by the list of works once started */
+    struct cut_facts held;
+    struct cut_work *going; /* waits for a batch under way; owned by the list of works once started */
     bool cut_busy;           /* from GO until it is done: no flush, no trim */
     struct cut_ref ref[ENGINE_CUT_REFS];
     uint32_t ref_count;
@@ -95,7 +102,8 @@ void engine_sync_start(struct engine *g);
 
 /* recover.c */
 int engine_recover(struct engine *g, struct err *e);
-/* Puts the tables back to cut `cut` as of record `sequence` and opens `run`; `past`: the record is already in the control state. */
-int engine_restore_apply(struct engine *g, uint64_t cut, uint64_t run, uint64_t sequence, bool past, struct err *e);
+/* Applies a RESTORE record: tablets older than `sequence` are put back to the cut, its run is opened with the cut's marks, every other one
+ * dropped. past: the record is already in the control state. */
+int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence, bool past, struct err *e);
 
 #endif

@@ -53,7 +53,11 @@ struct record_fence {
 _Static_assert(sizeof(struct record_fence) == 32, "record_fence is a disk format");
 struct record_restore {
     uint64_t cut, run;
+    uint64_t existing; /* bit t: table t was there: its tablets were put back */
+    uint64_t tables;   /* of the run, as the rest */
+    uint32_t lanes, mode;
 };
+_Static_assert(sizeof(struct record_restore) == 40, "record_restore is a disk format");
 
 /* A payload in at most two pieces (keys and gradients, or one control payload). */
 struct record_payload {

@@ -1,7 +1,8 @@
 /* table.h: one table's rows on one shard: tablets, each a small hash table of keys and row numbers over slab pages.
  *
  * A row as table_row and table_visit show it (little-endian, 8-byte aligned, table_row_bytes long): key u64 | weights f32 (width) | state
- * f32 (schema_state_floats). In memory the key lies in the index (tablet.h), which saves a cache line a pull. Pulls never write. A push creates absent rows from their initial value, a function of (seed, key).
+ * f32 (schema_state_floats). In memory the key lies in the index (tablet.h), which saves a cache line a pull. Pulls never
+ * write. A push creates absent rows from their initial value, a function of (seed, key).
  * Thread: the shard's; nothing here locks. Memory: pages come from the shard's arena (2 MiB aligned chunks, MADV_HUGEPAGE).
  *
  * Undo (bsp): a worker that died between its pushes to two shards has its batch computed again from the rows before that clock. So
@@ -37,7 +38,7 @@ void table_pull_before(const struct table *t, const uint64_t *keys, size_t count
 
 struct push_args {
     float lr_scale;
-    uint64_t undo_clock;     /* bsp: keep undo for this clock (a larger one than the tablet's drops the old undo); 0: none */
+    uint64_t undo_clock;     /* bsp: keep undo for this clock (another one than the tablet's drops the old undo); 0: none */
     const uint8_t *take;     /* NULL: every tablet takes it; else take[tablet] (2^tablet_bits) says which */
 };
 /* Applies gradients (count, width) to rows of keys (count), in order. Deterministic: a function of rows, schema and arguments, bit

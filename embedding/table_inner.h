@@ -34,14 +34,14 @@ float *table_insert(struct table *t, uint32_t tablet, uint64_t key);
 #define WALK_INDEX 32u
 
 /* Asks for the lines of a row's first `bytes`; of a very long one for some: the processor sees the rest coming. `aligned`: rows begin at a
- * line's beginning. Asking twice for a line is not free: it waits for the first. */
+ * line's beginning. Else the last byte may lie in one more. */
 ISA_INLINE void walk_prefetch(const void *row, const uint32_t bytes, const bool aligned)
 {
     const char *p = row;
     const uint32_t most = bytes < 1024 ? bytes : 1024;
     for (uint32_t at = 0; at < most; at += 64)
         __builtin_prefetch(p + at);
-    if (!aligned && (((uintptr_t)p + most - 1) / 64 != ((uintptr_t)p + (most - 1) / 64 * 64) / 64))
+    if (!aligned)
         __builtin_prefetch(p + most - 1);
 }
 

@@ -47,7 +47,8 @@ void admin_table_create(struct shard *s, peer_t from, struct msg *m)
         rc = take_map(s, &e); /* the map may have known its tablets already */
     if (refused(s, from, WIRE_TYPE_TABLE_CREATE, id, rc, &e))
         return;
-    shard_reply(s, WIRE_TYPE_TABLE_CREATE, id)->u.TABLE_CREATE_reply.rows = table_rows(engine_table(s->engine, schema.table));
+    shard_reply(s, WIRE_TYPE_TABLE_CREATE, id)->u.TABLE_CREATE_reply.rows =
+        table_rows(engine_table(s->engine, schema.table));
     shard_send_reply(s, from);
 }
 
@@ -84,7 +85,8 @@ void admin_fence(struct shard *s, peer_t from, struct msg *m)
     uint64_t id = s->in.id, mark = 0;
     struct err e = {0};
     msg_free(m);
-    if (refused(s, from, WIRE_TYPE_FENCE, id, engine_fence(s->engine, r.run, r.lane, r.generation, r.live, &mark, &e), &e))
+    if (refused(s, from, WIRE_TYPE_FENCE, id, engine_fence(s->engine, r.run, r.lane, r.generation, r.live, &mark, &e),
+                &e))
         return;
     bsp_fenced(s, r.run, r.lane, r.generation);
     shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply.mark = mark;
@@ -98,7 +100,8 @@ void admin_map_set(struct shard *s, peer_t from, struct msg *m)
     struct err e = {0};
     int rc = 0;
     if (r.map_epoch == 0 || r.tablet_count > LIMIT_TABLES * LIMIT_TABLETS)
-        rc = err_set(&e, SHOAL_E_MALFORMED, "map of epoch %llu with %u tablets", (unsigned long long)r.map_epoch, r.tablet_count);
+        rc = err_set(&e, SHOAL_E_MALFORMED, "map of epoch %llu with %u tablets", (unsigned long long)r.map_epoch,
+                     r.tablet_count);
     if (!rc && lead_set_map(&s->lead, r.map_epoch, m->frame[1].data, r.tablet_count))
         rc = err_set(&e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", r.tablet_count);
     msg_free(m);

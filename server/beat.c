@@ -75,7 +75,8 @@ void beat_on_reply(struct shard *s, peer_t from)
     if (from != b->coordinator)
         return;
     if (s->in.status) {
-        log_warn("shard %s: the coordinator refuses it: %s", s->name, s->in.error[0] ? s->in.error : err_text(s->in.status));
+        log_warn("shard %s: the coordinator refuses it: %s", s->name,
+                 s->in.error[0] ? s->in.error : err_text(s->in.status));
         return;
     }
     const struct wire_SHARD_BEAT_reply *r = &s->in.u.SHARD_BEAT_reply;
@@ -88,7 +89,8 @@ void beat_on_reply(struct shard *s, peer_t from)
     bool changed;
     int rc = lead_apply(&s->lead, s->engine, &changed);
     if (rc)
-        log_error("shard %s: cannot take the map of epoch %llu: %s", s->name, (unsigned long long)s->lead.epoch, err_text(rc));
+        log_error("shard %s: cannot take the map of epoch %llu: %s", s->name, (unsigned long long)s->lead.epoch,
+                  err_text(rc));
     else if (changed)
         bsp_lead_changed(s);
 }

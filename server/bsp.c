@@ -1,9 +1,9 @@
 /* bsp.c: holding and releasing pushes of a clock.
  *
- * 1. Everything that engine_admit_push could refuse, but for a full disk or journal, is refused before a push is held: a clock is
- *    released whole, in lane order.
- * 2. When the disk or the journal does stop a release, the rest of the clock's parts are refused with it, so that what was
- *    applied is a prefix in lane order and the others follow it when they are sent again.
+ * 1. Everything that engine_admit_push could refuse, but for a full disk or journal, is refused before a push is
+ *    held: a clock is released whole, in lane order.
+ * 2. When the disk or the journal does stop a release, the rest of the clock's parts are refused with it, so that
+ *    what was applied is a prefix in lane order and the others follow it when they are sent again.
  * 3. Parts of one lane are disjoint and of one batch. */
 #include "server/bsp.h"
 
@@ -42,13 +42,16 @@ static int check(const struct push_record *r, const struct table_schema *schema,
         uint64_t mixed = key_mix(r->keys[i]);
         uint32_t tablet = mixed_tablet(mixed, schema->tablet_bits);
         if ((i > 0 && mixed <= before) || tablet - r->tablet_first >= r->tablet_count)
-            return err_set(e, SHOAL_E_MALFORMED, "push of lane %u batch %llu: key %u is out of order or outside the covered tablets",
-                           r->lane, (unsigned long long)r->to, i);
+            return err_set(e, SHOAL_E_MALFORMED,
+                           "push of lane %u batch %llu: key %u is out of order or outside the covered tablets", r->lane,
+                           (unsigned long long)r->to, i);
         before = mixed;
     }
     if (!table_gradients_ok(r->gradients, (size_t)r->key_count * schema->width))
-        return err_set(e, SHOAL_E_NOT_FINITE, "push of lane %u batch %llu, table %s: a gradient is not finite or beyond 1e15; "
-                       "lower the learning rate or look at the batch's rows", r->lane, (unsigned long long)r->to, schema->name);
+        return err_set(e, SHOAL_E_NOT_FINITE,
+                       "push of lane %u batch %llu, table %s: a gradient is not finite or beyond 1e15; "
+                       "lower the learning rate or look at the batch's rows",
+                       r->lane, (unsigned long long)r->to, schema->name);
     if (!(r->lr_scale >= 0 && r->lr_scale <= LIMIT_GRADIENT) || r->from >= r->to)
         return err_set(e, SHOAL_E_MALFORMED, "push of lane %u: lr_scale or (from, to] out of range", r->lane);
     return 0;
@@ -90,7 +93,8 @@ static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
     h->held++;
 }
 
-/* The clock that can be released, or 0: the smallest batch held, when every lane has the whole of a batch or is past that clock. */
+/* The clock that can be released, or 0: the smallest batch held, when every lane has the whole of a batch or is past
+ * that clock. */
 static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
 {
     uint64_t clock = UINT64_MAX;

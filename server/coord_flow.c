@@ -70,6 +70,24 @@ bool coord_flow_enter(struct coord *c, uint32_t phase)
     return coord_flow_put(c);
 }
 
+static void run_dropped(void *context, const struct coord_call *call, int status, const char *text)
+{
+    (void)context;
+    if (status != 0)
+        log_warn("run %llu was not dropped: %s", (unsigned long long)call->owner, text);
+}
+
+/* Marks and cuts of the job go; nobody waits for that. */
+static void job_tidy(struct coord *c)
+{
+    struct wire w = {.type = WIRE_TYPE_RUN_DROP};
+
+    w.u.RUN_DROP.run = c->job.at.run;
+    (void)coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, c->job.at.run, NULL, run_dropped);
+    if (c->job.at.best_cut != 0)
+        coord_cut_drop(c, c->job.at.best_cut);
+}
+
 void coord_flow_fail(struct coord *c, int status, const char *format, ...)
 {
     va_list arguments;
@@ -82,6 +100,8 @@ void coord_flow_fail(struct coord *c, int status, const char *format, ...)
     va_end(arguments);
     coord_call_cancel_all(&c->calls);
     coord_cut_cancel(c);
+    if (c->job.at.phase >= PHASE_SETUP)
+        job_tidy(c);
     coord_setup_forget(c);
     log_error("job %s failed in %s: %s", c->job.spec.name, phase_name[c->job.at.phase], c->job.at.text);
     (void)coord_flow_enter(c, PHASE_FAILED);
@@ -182,7 +202,6 @@ int coord_flow_submit(struct coord *c, peer_t from, const char *yaml, size_t byt
     if (status != 0)
         return status;
     c->job.submitter = from;
-    coord_call_cancel_all(&c->calls);
     coord_member_forget_figures(&c->members);
     *run = c->job.at.number;
     return coord_flow_enter(c, PHASE_WAITING) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -344,24 +363,6 @@ static bool step_digest(struct coord *c)
     if (c->job.digested < c->job.at.tables)
         return false;
     return coord_flow_enter(c, PHASE_FINISH);
-}
-
-static void run_dropped(void *context, const struct coord_call *call, int status, const char *text)
-{
-    (void)context;
-    if (status != 0)
-        log_warn("run %llu was not dropped: %s", (unsigned long long)call->owner, text);
-}
-
-/* Marks and cuts of the job go; nobody waits for that. */
-static void job_tidy(struct coord *c)
-{
-    struct wire w = {.type = WIRE_TYPE_RUN_DROP};
-
-    w.u.RUN_DROP.run = c->job.at.run;
-    (void)coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, c->job.at.run, NULL, run_dropped);
-    if (c->job.at.best_cut != 0)
-        coord_cut_drop(c, c->job.at.best_cut);
 }
 
 static bool step_finish(struct coord *c)

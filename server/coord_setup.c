@@ -88,7 +88,9 @@ static void step_next(struct coord *c, uint32_t shard)
 {
     struct coord_shard *s = &c->members.shard[shard];
 
-    if (s->step == c->job.at.tables + 2) {
+    uint32_t steps = c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2); /* RESTORE opens the new run by itself */
+
+    if (s->step == steps) {
         s->set_up = true;
         log_info("shard %u (%s) has map, tables and run", shard, s->server);
         coord_call_shard_ready(&c->calls, shard);

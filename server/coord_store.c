@@ -170,3 +170,14 @@ struct coord_store *coord_store_memory(void)
     m->base.ops = &memory_ops;
     return &m->base;
 }
+
+int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visit, void *context)
+{
+    const struct memory_store *m = (const struct memory_store *)s;
+    int status = 0;
+
+    SHOAL_ASSERT(s->ops == &memory_ops);
+    for (size_t i = 0; status == 0 && i < m->count; i++)
+        status = visit(context, m->entry[i].key, m->entry[i].value, m->entry[i].bytes);
+    return status;
+}

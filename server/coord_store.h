@@ -1,6 +1,6 @@
 /* coord_store.h: what the coordinator must not forget: a few small values by key, on disk before it answers.
  *
- * Two fillings: RocksDB (coord_store_open, over embedding/store.h) and memory (simulator, tests; it outlives the core that wrote it, so a
+ * Two fillings: a synced log file (coord_store_open) and memory (simulator, tests; it outlives the core that wrote it, so a
  * test can start a second coordinator on it). Keys are text of at most 63 bytes; who owns a key owns the layout of its value and checks it
  * when it is read back. Thread: the coordinator's loop; a put blocks for one sync of the disk (a few ms), which is why only grants,
  * task appends and changes of phase are put. */
@@ -37,6 +37,10 @@ int coord_store_remove(struct coord_store *s, const char *key, struct err *e);
 void coord_store_close(struct coord_store *s); /* NULL is fine */
 
 struct coord_store *coord_store_memory(void); /* NULL when out of memory */
+/* Every pair of a store made by coord_store_memory, in order of key; a non-zero answer ends the visit and is returned. */
+typedef int (*coord_store_visit)(void *context, const char *key, const void *value, size_t bytes);
+int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visit, void *context);
+/* One file, DIR/state.log; locked, so that two coordinators cannot share it (UNAVAILABLE). */
 /* Creates dir when it is missing. CANTCREATE, IO, CORRUPT. */
 int coord_store_open(const char *dir, struct coord_store **out, struct err *e);
 

@@ -24,7 +24,8 @@ static void finish(struct shard *s)
 
 static void refuse(struct shard *s, int status, const char *text)
 {
-    shard_refuse(s, s->digests.ask[0].peer, WIRE_TYPE_DIGEST, s->digests.ask[0].id, status, "shard %s: %s", s->name, text);
+    shard_refuse(s, s->digests.ask[0].peer, WIRE_TYPE_DIGEST, s->digests.ask[0].id, status, "shard %s: %s", s->name,
+                 text);
     finish(s);
 }
 
@@ -102,12 +103,13 @@ void digest_on_message(struct shard *s, peer_t from, struct msg *m)
     if (!lead_ready(&s->lead) || !engine_table(s->engine, ask.table)) {
         bool early = !lead_ready(&s->lead);
         shard_refuse(s, from, WIRE_TYPE_DIGEST, ask.id, early ? SHOAL_E_AGAIN : SHOAL_E_NO_TABLE,
-                     early ? "shard %s has no map yet for table %u; ask again" : "shard %s has no table %u", s->name, ask.table);
+                     early ? "shard %s has no map yet for table %u; ask again" : "shard %s has no table %u", s->name,
+                     ask.table);
         return;
     }
     if (d->count == DIGEST_ASKERS) {
-        shard_refuse(s, from, WIRE_TYPE_DIGEST, ask.id, SHOAL_E_BUSY, "shard %s: %u digests are at hand; ask again later", s->name,
-                     d->count);
+        shard_refuse(s, from, WIRE_TYPE_DIGEST, ask.id, SHOAL_E_BUSY,
+                     "shard %s: %u digests are at hand; ask again later", s->name, d->count);
         return;
     }
     d->ask[d->count++] = ask;

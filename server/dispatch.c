@@ -7,26 +7,26 @@
 #include "server/push.h"
 #include "server/shard.h"
 
-#define SETTLE true  /* pushes admitted so far are applied first */
+#define SETTLE true /* pushes admitted so far are applied first */
 #define AS_IT_IS false
 
 /* X(TYPE, settle first, handler): the types that a shard answers; all others are somebody else's. */
-#define DISPATCH_MAP(X)                                \
-    X(HELLO, AS_IT_IS, admin_hello)                    \
-    X(PULL, AS_IT_IS, pull_on_message)                 \
-    X(PUSH, AS_IT_IS, push_on_message)                 \
-    X(TABLE_CREATE, SETTLE, admin_table_create)        \
-    X(RUN_OPEN, SETTLE, admin_run_open)                \
-    X(RUN_DROP, SETTLE, admin_run_drop)                \
-    X(FENCE, SETTLE, admin_fence)                      \
-    X(MAP_SET, SETTLE, admin_map_set)                  \
-    X(HOLD, SETTLE, hold_on_hold)                      \
-    X(GO, SETTLE, hold_on_go)                          \
-    X(RESTORE, SETTLE, hold_on_restore)                \
-    X(CUT_DROP, SETTLE, hold_on_cut_drop)              \
-    X(DIGEST, SETTLE, digest_on_message)               \
-    X(INSPECT, SETTLE, inspect_on_message)             \
-    X(SHARD_STATUS, SETTLE, inspect_on_status)         \
+#define DISPATCH_MAP(X)                                                                                                \
+    X(HELLO, AS_IT_IS, admin_hello)                                                                                    \
+    X(PULL, AS_IT_IS, pull_on_message)                                                                                 \
+    X(PUSH, AS_IT_IS, push_on_message)                                                                                 \
+    X(TABLE_CREATE, SETTLE, admin_table_create)                                                                        \
+    X(RUN_OPEN, SETTLE, admin_run_open)                                                                                \
+    X(RUN_DROP, SETTLE, admin_run_drop)                                                                                \
+    X(FENCE, SETTLE, admin_fence)                                                                                      \
+    X(MAP_SET, SETTLE, admin_map_set)                                                                                  \
+    X(HOLD, SETTLE, hold_on_hold)                                                                                      \
+    X(GO, SETTLE, hold_on_go)                                                                                          \
+    X(RESTORE, SETTLE, hold_on_restore)                                                                                \
+    X(CUT_DROP, SETTLE, hold_on_cut_drop)                                                                              \
+    X(DIGEST, SETTLE, digest_on_message)                                                                               \
+    X(INSPECT, SETTLE, inspect_on_message)                                                                             \
+    X(SHARD_STATUS, SETTLE, inspect_on_status)                                                                         \
     X(STOP, SETTLE, admin_stop)
 
 struct handler {
@@ -37,8 +37,8 @@ struct handler {
 static struct handler handler_of(enum wire_type type)
 {
     switch (type) {
-#define X(name, first, function) \
-    case WIRE_TYPE_##name:       \
+#define X(name, first, function)                                                                                       \
+    case WIRE_TYPE_##name:                                                                                             \
         return (struct handler){function, first};
         DISPATCH_MAP(X)
 #undef X
@@ -51,9 +51,9 @@ static struct handler handler_of(enum wire_type type)
 static bool count(struct dispatch_counts *c, enum wire_type type)
 {
     switch (type) {
-#define X(name, number, request_frames, reply_frames) \
-    case WIRE_TYPE_##name:                            \
-        c->name++;                                    \
+#define X(name, number, request_frames, reply_frames)                                                                  \
+    case WIRE_TYPE_##name:                                                                                             \
+        c->name++;                                                                                                     \
         return true;
         WIRE_MAP(X)
 #undef X
@@ -86,7 +86,8 @@ void dispatch_message(struct shard *s, peer_t from, struct msg *m)
     }
     struct handler h = handler_of(w->type);
     if (!h.run) {
-        shard_refuse(s, from, w->type, w->id, SHOAL_E_USAGE, "%s is not for a shard; ask the coordinator", wire_type_name(w->type));
+        shard_refuse(s, from, w->type, w->id, SHOAL_E_USAGE, "%s is not for a shard; ask the coordinator",
+                     wire_type_name(w->type));
         msg_free(m);
     } else if (h.settle && shard_settle(s)) {
         msg_free(m);
@@ -95,7 +96,8 @@ void dispatch_message(struct shard *s, peer_t from, struct msg *m)
     }
 }
 
-void dispatch_visit(const struct dispatch_counts *c, void (*visit)(void *context, const char *name, uint64_t number), void *context)
+void dispatch_visit(const struct dispatch_counts *c, void (*visit)(void *context, const char *name, uint64_t number),
+                    void *context)
 {
 #define X(name, number, request_frames, reply_frames) visit(context, #name, c->name);
     WIRE_MAP(X)

@@ -82,11 +82,12 @@ static void answer_go(struct shard *s, peer_t to, uint64_t id)
 {
     const struct hold *h = &s->hold;
     if (h->last_status) {
-        shard_refuse(s, to, WIRE_TYPE_GO, id, h->last_status, "shard %s could not write its part of cut %llu: %s", s->name,
-                     (unsigned long long)h->last, err_text(h->last_status));
+        shard_refuse(s, to, WIRE_TYPE_GO, id, h->last_status, "shard %s could not write its part of cut %llu: %s",
+                     s->name, (unsigned long long)h->last, err_text(h->last_status));
         return;
     }
-    shard_reply(s, WIRE_TYPE_GO, id)->u.GO_reply = (struct wire_GO_reply){h->last_sequence, h->last_rows, h->last_bytes};
+    shard_reply(s, WIRE_TYPE_GO, id)->u.GO_reply =
+        (struct wire_GO_reply){h->last_sequence, h->last_rows, h->last_bytes};
     shard_send_reply(s, to);
 }
 
@@ -132,8 +133,8 @@ void hold_on_go(struct shard *s, peer_t from, struct msg *m)
     if (rc) {
         h->going = 0;
         engine_release(s->engine, cut);
-        shard_refuse(s, from, WIRE_TYPE_GO, id, rc, "shard %s cannot write cut %llu: %s", s->name, (unsigned long long)cut,
-                     err_text(rc));
+        shard_refuse(s, from, WIRE_TYPE_GO, id, rc, "shard %s cannot write cut %llu: %s", s->name,
+                     (unsigned long long)cut, err_text(rc));
     }
     let_go(s);
 }
@@ -177,8 +178,8 @@ void hold_on_cut_drop(struct shard *s, peer_t from, struct msg *m)
     msg_free(m);
     int rc = s->hold.going == cut ? SHOAL_E_BUSY : engine_cut_drop(s->engine, cut);
     if (rc && rc != SHOAL_E_NOT_FOUND) { /* dropped already: a resend */
-        shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc, "shard %s cannot drop cut %llu: %s", s->name, (unsigned long long)cut,
-                     err_text(rc));
+        shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc, "shard %s cannot drop cut %llu: %s", s->name,
+                     (unsigned long long)cut, err_text(rc));
         return;
     }
     if (s->hold.last == cut)

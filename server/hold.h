@@ -1,11 +1,12 @@
 /* hold.h: the shard's part in a cut: HOLD, GO, RESTORE, CUT_DROP.
  *
- *     OPEN --HOLD: hold_begin--> HELD --GO: hold_go--> OPEN, the part being written --done: hold_done_cb--> reply
- *                                HELD --10 s: hold_timeout_cb--> OPEN, nothing written
+ *     OPEN --hold_on_hold--> HELD --hold_on_go--> OPEN, the part being written --hold_done_cb--> reply
+ *                            HELD --hold_timeout_cb (10 s)--> OPEN, nothing written
  *
- * While HELD pushes queue, neither admitted nor answered; pulls go on. At GO they go on at once: what the cut holds was noted at HOLD.
- * HOLD and GO may be sent again: the same HOLD answers the same sequence, the same GO answers when the part is complete, or at once
- * when it is. A HOLD of another cut ends the one at hand: its coordinator has given it up. Thread: the shard's. */
+ * While HELD pushes queue, neither admitted nor answered; pulls go on. At GO they go on at once: what the cut holds was
+ * noted at HOLD. HOLD and GO may be sent again: the same HOLD answers the same sequence, the same GO answers when the
+ * part is complete, or at once when it is. A HOLD of another cut ends the one at hand: its coordinator has given it up.
+ * Thread: the shard's. */
 #ifndef SERVER_HOLD_H
 #define SERVER_HOLD_H
 
@@ -21,12 +22,12 @@ struct hold {
     struct env_timer timer;
     struct request_list queue;
 
-    uint64_t going;    /* the cut being written; 0: none */
+    uint64_t going; /* the cut being written; 0: none */
     uint64_t going_sequence;
-    peer_t asker;      /* who is told when it is done, and under which id */
+    peer_t asker; /* who is told when it is done, and under which id */
     uint64_t asker_id;
 
-    uint64_t last;     /* the cut written last, for a GO that comes again */
+    uint64_t last; /* the cut written last, for a GO that comes again */
     int last_status;
     uint64_t last_sequence, last_rows, last_bytes;
 };

@@ -14,11 +14,12 @@ static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m
         return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", w->table, s->name);
     const struct table_schema *schema = table_schema_of(t);
     if ((uint64_t)w->key_count * schema->width * sizeof(float) > LIMIT_FRAME_BYTES)
-        return err_set(e, SHOAL_E_TOO_BIG, "pull of %u rows of table %s passes a frame of %u bytes; ask for fewer", w->key_count,
-                       schema->name, LIMIT_FRAME_BYTES);
+        return err_set(e, SHOAL_E_TOO_BIG, "pull of %u rows of table %s passes a frame of %u bytes; ask for fewer",
+                       w->key_count, schema->name, LIMIT_FRAME_BYTES);
     if (!lead_keys(&s->lead, schema, m->frame[1].data, w->key_count))
-        return err_set(e, SHOAL_E_NOT_LEADER, "shard %u does not lead all tablets of this pull of table %s; map epoch %llu",
-                       s->lead.self, schema->name, (unsigned long long)s->lead.epoch);
+        return err_set(e, SHOAL_E_NOT_LEADER,
+                       "shard %u does not lead all tablets of this pull of table %s; map epoch %llu", s->lead.self,
+                       schema->name, (unsigned long long)s->lead.epoch);
     return 0;
 }
 
@@ -29,8 +30,8 @@ void pull_on_message(struct shard *s, peer_t from, struct msg *m)
     int rc = check(s, &w->u.PULL, m, &e);
     struct request *q = NULL;
     if (!rc && !(q = request_take(&s->pool, from, w, m, env_now_ns(s->env))))
-        rc = err_set(&e, SHOAL_E_BUSY, "shard %s: %u requests of %llu bytes are waiting; send again later", s->name, s->pool.used,
-                     (unsigned long long)s->pool.bytes);
+        rc = err_set(&e, SHOAL_E_BUSY, "shard %s: %u requests of %llu bytes are waiting; send again later", s->name,
+                     s->pool.used, (unsigned long long)s->pool.bytes);
     if (rc) {
         shard_refuse(s, from, WIRE_TYPE_PULL, w->id, rc, "%s", e.text);
         msg_free(m);
@@ -96,7 +97,8 @@ static void try_bsp(struct shard *s, struct request *q)
     if (low < need)
         put_to_wait(s, q, need);
     else if (high > q->pull.clock)
-        shard_refuse_request(s, q, SHOAL_E_GAP, "a later clock is applied here, so the rows before this batch are gone");
+        shard_refuse_request(s, q, SHOAL_E_GAP,
+                             "a later clock is applied here, so the rows before this batch are gone");
     else
         answer(s, q, low, q->pull.clock);
 }

@@ -1,8 +1,10 @@
 /* push.c: pushes.
  *
- * 1. A push is answered only after engine_commit has returned 0 for it and, under fsync, engine_acknowledged has reached it.
+ * 1. A push is answered only after engine_commit has returned 0 for it and, under fsync, engine_acknowledged has
+ * reached it.
  * 2. Pushes are applied in the order of admission, which is journal order.
- * 3. A skipped push and a GAP wait for the newest sequence admitted before them: what they report may not be synced yet.
+ * 3. A skipped push and a GAP wait for the newest sequence admitted before them: what they report may not be synced
+ * yet.
  * 4. The message's bytes live until the push is applied, not until it is answered. */
 #include "server/push.h"
 
@@ -20,14 +22,17 @@ static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m
     const struct table_schema *schema = table_schema_of(t);
     size_t expected = (size_t)w->key_count * schema->width * sizeof(float);
     if (m->frame[2].bytes != expected)
-        return err_set(e, SHOAL_E_MALFORMED, "push of lane %u batch %llu: %zu bytes of gradients for %u keys of table %s, %zu expected",
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "push of lane %u batch %llu: %zu bytes of gradients for %u keys of table %s, %zu expected",
                        w->lane, (unsigned long long)w->to, m->frame[2].bytes, w->key_count, schema->name, expected);
     if (!lead_covers(&s->lead, schema, w->tablet_first, w->tablet_count))
-        return err_set(e, SHOAL_E_NOT_LEADER, "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %llu",
-                       s->lead.self, w->tablet_first, w->tablet_count, schema->name, (unsigned long long)s->lead.epoch);
+        return err_set(e, SHOAL_E_NOT_LEADER,
+                       "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %llu", s->lead.self,
+                       w->tablet_first, w->tablet_count, schema->name, (unsigned long long)s->lead.epoch);
     if (s->over_memory)
-        return err_set(e, SHOAL_E_NO_SPACE, "shard %s: rows fill the memory budget of %llu bytes; raise `memory` or add servers",
-                       s->name, (unsigned long long)s->options.memory_max);
+        return err_set(e, SHOAL_E_NO_SPACE,
+                       "shard %s: rows fill the memory budget of %llu bytes; raise `memory` or add servers", s->name,
+                       (unsigned long long)s->options.memory_max);
     return 0;
 }
 
@@ -38,8 +43,8 @@ void push_on_message(struct shard *s, peer_t from, struct msg *m)
     int rc = check(s, &w->u.PUSH, m, &e);
     struct request *q = NULL;
     if (!rc && !(q = request_take(&s->pool, from, w, m, env_now_ns(s->env))))
-        rc = err_set(&e, SHOAL_E_BUSY, "shard %s: %u requests of %llu bytes are waiting; send again later", s->name, s->pool.used,
-                     (unsigned long long)s->pool.bytes);
+        rc = err_set(&e, SHOAL_E_BUSY, "shard %s: %u requests of %llu bytes are waiting; send again later", s->name,
+                     s->pool.used, (unsigned long long)s->pool.bytes);
     if (rc) {
         shard_refuse(s, from, WIRE_TYPE_PUSH, w->id, rc, "%s", e.text);
         msg_free(m);
@@ -100,9 +105,9 @@ static void answer(struct shard *s, struct request *q)
     w->u.PUSH_reply = (struct wire_PUSH_reply){plan->applied, plan->skipped, plan->mark};
     if (q->push.status) {
         w->status = q->push.status;
-        snprintf(w->error, sizeof w->error, "lane %u batch %llu follows %llu, but the mark here is %llu; send on from there",
-                 q->push.r.lane, (unsigned long long)q->push.r.to, (unsigned long long)q->push.r.from,
-                 (unsigned long long)plan->mark);
+        snprintf(w->error, sizeof w->error,
+                 "lane %u batch %llu follows %llu, but the mark here is %llu; send on from there", q->push.r.lane,
+                 (unsigned long long)q->push.r.to, (unsigned long long)q->push.r.from, (unsigned long long)plan->mark);
         s->counts.refused++;
     }
     shard_send_reply(s, q->peer);
@@ -137,7 +142,8 @@ int push_settle(struct shard *s)
         rc = apply(s, q);
         if (rc) {
             struct err e;
-            err_set(&e, rc, "shard %s: a journalled push could not be applied (%s); recovery will repeat it", s->name, err_text(rc));
+            err_set(&e, rc, "shard %s: a journalled push could not be applied (%s); recovery will repeat it", s->name,
+                    err_text(rc));
             shard_fatal(s, &e);
             return rc;
         }

@@ -1,8 +1,10 @@
 /* push.h: gradients to rows: admission, the group of a drain, replies.
  *
- * A push goes  checked -> (held by a cut) -> (held by bsp) -> admitted to the group -> committed -> applied -> synced -> answered.
- * Refusals other than GAP are answered at once: they promise nothing. A GAP names a mark, and "skipped" says that a push is kept, so
- * both wait in the group like an applied push: under fsync neither may be told before what it rests on is synced. */
+ *     checked -> (held by a cut) -> (held by bsp) -> admitted to the group -> committed -> applied -> synced -> answered
+ *
+ * Refusals other than GAP are answered at once: they promise nothing. A GAP names a mark, and "skipped" says that a
+ * push is kept, so both wait in the group like an applied push: under fsync neither may be told before what it rests on
+ * is synced. */
 #ifndef SERVER_PUSH_H
 #define SERVER_PUSH_H
 

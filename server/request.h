@@ -1,8 +1,9 @@
 /* request.h: pulls and pushes on their way through a shard, taken from one bounded pool.
  *
- * A request owns its message until it is given back: keys and gradients are read, journalled and applied from the very bytes that
- * came in. The pool has LIMIT_WAITING requests and a cap on their bytes; past either a newcomer is refused with BUSY, so a shard's
- * memory for waiting work has a bound whatever the peers do. A request is on one list at a time. Thread: the shard's. */
+ * A request owns its message until it is given back: keys and gradients are read, journalled and applied from the very
+ * bytes that came in. The pool has LIMIT_WAITING requests and a cap on their bytes; past either a newcomer is refused
+ * with BUSY, so a shard's memory for waiting work has a bound whatever the peers do. A request is on one list at a
+ * time. Thread: the shard's. */
 #ifndef SERVER_REQUEST_H
 #define SERVER_REQUEST_H
 

@@ -26,12 +26,13 @@ static const struct config_key spec[] = {
     {NULL, CONFIG_ANY, 0, 0, NULL},
 };
 
-static int take_string(const struct config *c, const char *name, const char *key, const char *fallback, char *out, size_t capacity,
-                       struct err *e)
+static int take_string(const struct config *c, const char *name, const char *key, const char *fallback, char *out,
+                       size_t capacity, struct err *e)
 {
     const char *s = config_string(c, key, fallback);
     if (strlen(s) >= capacity)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name, config_line(c, key), key, capacity - 1);
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name, config_line(c, key), key,
+                       capacity - 1);
     for (const char *p = s; *p; p++)
         if ((unsigned char)*p < 32)
             return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s holds a control character", name, config_line(c, key), key);
@@ -43,14 +44,17 @@ static int take_string(const struct config *c, const char *name, const char *key
 static int refuse_absent(const struct config *c, const char *name, struct err *e)
 {
     if (config_size(c, "journal.keep", 0) != 0)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: journal.keep: this release keeps no journal archive; set it to 0", name,
-                       config_line(c, "journal.keep"));
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: journal.keep: this release keeps no journal archive; set it to 0",
+                       name, config_line(c, "journal.keep"));
     if (config_int(c, "journal.sync_ms", 0) != 0)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: journal.sync_ms: a group is synced as soon as the disk is free; set it to 0", name,
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s:%d: journal.sync_ms: a group is synced as soon as the disk is free; set it to 0", name,
                        config_line(c, "journal.sync_ms"));
     if (config_string(c, "keys", "")[0])
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
-                       "insecure_plaintext: true on a network that you trust", name, config_line(c, "keys"));
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
+                       "insecure_plaintext: true on a network that you trust",
+                       name, config_line(c, "keys"));
     return 0;
 }
 
@@ -58,16 +62,19 @@ static int take(const struct config *c, const char *name, struct server_config *
 {
     int rc;
     *out = (struct server_config){0};
-    if ((rc = refuse_absent(c, name, e)) || (rc = take_string(c, name, "name", "", out->name, sizeof out->name - 14, e)) ||
+    if ((rc = refuse_absent(c, name, e)) ||
+        (rc = take_string(c, name, "name", "", out->name, sizeof out->name - 14, e)) ||
         (rc = take_string(c, name, "listen", "tcp://127.0.0.1:7070", out->listen, sizeof out->listen - 8, e)) ||
         (rc = take_string(c, name, "advertise", "", out->advertise, sizeof out->advertise - 16, e)) ||
         (rc = take_string(c, name, "data_dir", "shoal-data", out->data_dir, sizeof out->data_dir - 64, e)) ||
-        (rc = take_string(c, name, "coordinator", "tcp://127.0.0.1:7000", out->coordinator, sizeof out->coordinator, e)))
+        (rc =
+             take_string(c, name, "coordinator", "tcp://127.0.0.1:7000", out->coordinator, sizeof out->coordinator, e)))
         return rc;
     if (!out->data_dir[0] || !out->listen[0])
         return err_set(e, SHOAL_E_CONFIG, "%s: data_dir and listen must not be empty", name);
     if (strchr(out->name, '/') || strchr(out->name, '\n'))
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: name: '/' is not allowed in a server's name", name, config_line(c, "name"));
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: name: '/' is not allowed in a server's name", name,
+                       config_line(c, "name"));
     out->shards = (uint32_t)config_int(c, "shards", 1);
     out->memory = config_size(c, "memory", 0);
     out->disk = config_size(c, "disk", 0);
@@ -81,8 +88,8 @@ static int take(const struct config *c, const char *name, struct server_config *
     return server_config_endpoint(out, out->shards - 1, endpoint, e);
 }
 
-int server_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, struct server_config *out,
-                        struct err *e)
+int server_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+                        struct server_config *out, struct err *e)
 {
     struct config *c;
     int rc = config_parse(text, bytes, name, set, spec, &c, e);
@@ -123,8 +130,8 @@ int server_config_endpoint(const struct server_config *c, uint32_t shard, char o
     if (strcmp(colon, ":*") != 0 && (end == colon + 1 || *end || port > 65535))
         return err_set(e, SHOAL_E_CONFIG, "listen: %s has no port number at its end", c->listen);
     if (port + (port ? shard : 0) > 65535)
-        return err_set(e, SHOAL_E_CONFIG, "listen: shard %u of %s would need port %lu; start at a lower port", shard, c->listen,
-                       port + shard);
+        return err_set(e, SHOAL_E_CONFIG, "listen: shard %u of %s would need port %lu; start at a lower port", shard,
+                       c->listen, port + shard);
     snprintf(out, 256, "%.*s:%lu", (int)(colon - c->listen), c->listen, port ? port + shard : 0);
     return 0;
 }

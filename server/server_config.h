@@ -1,5 +1,5 @@
-/* server_config.h: server.yaml as a plain value. Everything is checked: an unknown key, a wrong type or a value out of range is refused with
- * file, line and the nearest known key (SHOAL_E_CONFIG).
+/* server_config.h: server.yaml as a plain value. Everything is checked: an unknown key, a wrong type or a value out of
+ * range is refused with file, line and the nearest known key (SHOAL_E_CONFIG).
  *
  *     name: s1                      # by default drawn once and kept in data_dir/name
  *     listen: tcp://127.0.0.1:7070  # shard i listens on port + i (port 0: any), or PATH-i for ipc://PATH
@@ -41,8 +41,8 @@ struct server_config {
 
 /* path NULL: defaults and `set` ("dotted.key=value") alone. */
 int server_config_load(const char *path, const struct string_list *set, struct server_config *out, struct err *e);
-int server_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, struct server_config *out,
-                        struct err *e);
+int server_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+                        struct server_config *out, struct err *e);
 /* The endpoint of shard i. SHOAL_E_CONFIG when the port would pass 65535. */
 int server_config_endpoint(const struct server_config *c, uint32_t shard, char out[256], struct err *e);
 /* What peers are told: `bound` with the host replaced by `advertise`. */

@@ -11,13 +11,15 @@
 
 #include <stdint.h>
 
-/* Makes the folder where it is missing, locks it, reads or draws the name (asked: the name from the configuration, may be empty; another
- * name than the one kept is refused) and makes the shards' folders. A folder with more shards than `shards` is refused: their
- * rows would be missing. *lock_fd stays open while the server runs. CANTCREATE, CONFIG or IO. */
-int server_dir_open(const char *dir, const char *asked, uint32_t shards, char name[LIMIT_NAME], int *lock_fd, struct err *e);
+/* Makes the folder where it is missing, locks it, reads or draws the name (asked: the name from the configuration, may
+ * be empty; another name than the one kept is refused) and makes the shards' folders. A folder with more shards than
+ * `shards` is refused: their rows would be missing. *lock_fd stays open while the server runs. CANTCREATE, CONFIG or
+ * IO. */
+int server_dir_open(const char *dir, const char *asked, uint32_t shards, char name[LIMIT_NAME], int *lock_fd,
+                    struct err *e);
 void server_dir_shard(const char *dir, uint32_t shard, char out[LIMIT_PATH]);
-/* The free bytes of the file system below which pushes are refused, so that data_dir stays under `budget` while nobody else writes there. 0: the
- * engine's own watermark is the higher one. */
+/* The free bytes of the file system below which pushes are refused, so that data_dir stays under `budget` while nobody
+ * else writes there. 0: the engine's own watermark is the higher one. */
 uint64_t server_dir_watermark(const char *dir, uint64_t budget);
 
 #endif

@@ -1,11 +1,11 @@
 /* server_main.c: shoal-server: the daemon around the shards.
  *
- * Threads: each shard has its own, with its own loop (net), engine and core; it opens, runs and closes them there. The main thread
- * starts them, waits until all have recovered, says READY=1, and then waits for SIGTERM or SIGINT, which all other threads block. ZeroMQ
- * has its I/O threads, libuv its pool for the engine's slow work.
+ * Threads: each shard has its own, with its own loop (net), engine and core; it opens, runs and closes them there. The
+ * main thread starts them, waits until all have recovered, says READY=1, and then waits for SIGTERM or SIGINT, which
+ * all other threads block. ZeroMQ has its I/O threads, libuv its pool for the engine's slow work.
  *
- * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A broken disk is not: the
- * process leaves at once with status 74 and recovery does the rest. */
+ * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A broken disk is not:
+ * the process leaves at once with status 74 and recovery does the rest. */
 #include "proto/base/config.h"
 #include "proto/base/log.h"
 #include "proto/net/net.h"
@@ -26,13 +26,13 @@
 
 struct server;
 
-struct member { /* one shard and its thread */
+struct member {            /* one shard and its thread */
     struct server *server; /* borrowed */
     uint32_t index;
     pthread_t thread;
-    struct net *net;       /* of the thread; net_interrupt from main */
+    struct net *net; /* of the thread; net_interrupt from main */
     bool opened;
-    int status;            /* 0 or SHOAL_E_* */
+    int status; /* 0 or SHOAL_E_* */
     struct err error;
 };
 
@@ -86,7 +86,8 @@ static int open_member(struct member *m, struct shard **shard)
     struct server *sv = m->server;
     const struct server_config *c = &sv->config;
     char dir[LIMIT_PATH], endpoint[256], bound[256], advertised[256];
-    struct net_options no = {.io_threads = c->net.io_threads, .drop_sends = c->net.drop, .insecure_plaintext = c->insecure_plaintext};
+    struct net_options no = {
+        .io_threads = c->net.io_threads, .drop_sends = c->net.drop, .insecure_plaintext = c->insecure_plaintext};
     int rc = net_new(&no, &m->net, &m->error);
     if (rc)
         return rc;
@@ -135,7 +136,8 @@ static void *member_thread(void *argument)
             kill(getpid(), SIGTERM); /* STOP came by message: the whole server goes */
     }
     if (shard && shard_close(shard, rc == 0) && !rc)
-        log_error("shard %s/%u: a tablet could not be written at the end; the next start replays the journal", sv->name, m->index);
+        log_error("shard %s/%u: a tablet could not be written at the end; the next start replays the journal", sv->name,
+                  m->index);
     return NULL;
 }
 

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MEMORY_TICKS 64u /* ticks between two looks at the memory budget: the engine's figures are not free */
+
 /* ---- the loop's three calls ---- */
 
 static void shard_on_message(void *core, peer_t from, struct msg *m)
@@ -30,14 +32,15 @@ static void shard_tick(void *core)
         return;
     pull_tick(s);
     engine_flush_step(s->engine);
-    if (s->options.memory_max) {
+    if (s->options.memory_max && s->ticks++ % MEMORY_TICKS == 0) {
         struct engine_stats stats;
         engine_stats_get(s->engine, &stats);
         s->over_memory = stats.memory_bytes > s->options.memory_max;
     }
 }
 
-/* Its waiting pulls would be answered to nobody. Its held pushes stay: they are the lane's, until a newer generation fences them. */
+/* Its waiting pulls would be answered to nobody. Its held pushes stay: they are the lane's, until a newer generation
+ * fences them. */
 static void shard_on_peer_gone(void *core, peer_t peer)
 {
     struct shard *s = core;

@@ -1,13 +1,16 @@
 /* shard.h: the core of a shard: one thread, one engine, one set of peers.
  *
  * The order of the loop is the durability rule:
- *     on_message:  decode; a push is admitted (marks move, the record queues); a pull is noted; all else is settled first, then done
- *     on_drained:  commit the journal once -> apply -> reply to pushes -> answer pulls whose clock is reached -> write images
- * So no reply leaves before its record is committed, a pull that came with a push sees that push, and journal order is apply order.
- * In fsync durability a reply waits on until the engine has synced its sequence (on_synced).
+ *     on_message:  decode; a push is admitted (marks move, the record queues); a pull is noted;
+ *                  before anything else the pushes so far are settled
+ *     on_drained:  commit the journal once -> apply -> reply to pushes -> answer pulls now due -> write images
  *
- * The core reads no clock, socket, thread or file: it knows struct env and struct engine alone, so a whole cluster runs in the
- * simulator. Everything here runs on the env's thread. Every handler may be called twice for one request: resends are normal. */
+ * So no reply leaves before its record is committed, a pull that came with a push sees that push, and journal order is
+ * apply order. In fsync durability a reply waits on until the engine has synced its sequence (on_synced).
+ *
+ * The core reads no clock, socket, thread or file: it knows struct env and struct engine alone, so a whole cluster runs
+ * in the simulator. Everything here runs on the env's thread. Every handler may be called twice for one request:
+ * resends are normal. */
 #ifndef SERVER_SHARD_H
 #define SERVER_SHARD_H
 
@@ -24,15 +27,16 @@
 #include "server/request.h"
 
 struct shard_options {
-    const char *server;      /* the server's name */
-    uint32_t shard_index;    /* of shard_count in this server */
+    const char *server;   /* the server's name */
+    uint32_t shard_index; /* of shard_count in this server */
     uint32_t shard_count;
-    const char *coordinator; /* endpoint; NULL: none, whoever connects sends the map */
+    const char *coordinator;      /* endpoint; NULL: none, whoever connects sends the map */
     struct engine_options engine; /* dir, durability, sizes; callbacks are the shard's own */
-    uint64_t memory_max;     /* bytes of rows on this shard; past it pushes are refused; 0: no bound */
-    uint64_t waiting_max;    /* bytes of requests waiting; 0: 1 GiB */
+    uint64_t memory_max;          /* bytes of rows on this shard; past it pushes are refused; 0: no bound */
+    uint64_t waiting_max;         /* bytes of requests waiting; 0: 1 GiB */
     void (*process)(void *context, uint64_t *rss, uint64_t *rss_peak); /* NULL: beats say 0 */
-    void (*on_fatal)(void *context, const struct err *e);              /* the disk is broken: log and leave; NULL: the env is stopped */
+    void (*on_fatal)(void *context,
+                     const struct err *e); /* the disk is broken: log and leave; NULL: the env is stopped */
     void *context;
 };
 
@@ -62,6 +66,7 @@ struct shard {
     struct shard_counts counts;
     struct dispatch_counts dispatched;
     struct err fatal; /* code 0 while all is well */
+    uint64_t ticks;
     bool over_memory;
     struct wire in, out; /* scratch: the request at hand, the reply at hand */
 };
@@ -76,8 +81,8 @@ int shard_start(struct shard *s, const char *endpoint, struct err *e);
 int shard_close(struct shard *s, bool flush_all);
 
 /* ---- for the shard's own modules ---- */
-/* Commits, applies and answers the pushes admitted so far. Called before anything that must not fall between admission and
- * application: a cut, a restore, a digest. 0, or the fatal error's code. */
+/* Commits, applies and answers the pushes admitted so far. Called before anything that must not fall between admission
+ * and application: a cut, a restore, a digest. 0, or the fatal error's code. */
 int shard_settle(struct shard *s);
 /* A reply in s->out with type and id filled in and status 0; the caller fills the union, then shard_send_reply. */
 struct wire *shard_reply(struct shard *s, enum wire_type type, uint64_t id);

@@ -61,14 +61,16 @@ static void trainer_wake(struct trainer *t)
 /* Gives up everything; afterwards joins again, or leaves with this status. The first reason stands. */
 static void trainer_clear(struct trainer *t, bool again, int status, const char *text)
 {
-    if (t->state >= LEAVING || (t->state == CLEARING && !t->again))
+    if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
-    t->state = CLEARING;
+    if (t->state != LEAVING)
+        t->state = CLEARING;
     t->again = again;
     t->end.code = status;
     snprintf(t->end.text, sizeof t->end.text, "%s", text);
     client_cancel(t->client, &t->join);
     client_cancel(t->client, &t->declare);
+    client_cancel(t->client, &t->beat); /* of the old number: its answer would be taken for one to the new */
     env_timer_stop(t->env, &t->beat_timer);
     env_timer_stop(t->env, &t->wait_timer);
     for (uint32_t i = 0; i < t->seat_count; i++)
@@ -186,7 +188,6 @@ static void trainer_join(struct trainer *t)
 {
     t->state = JOINING;
     t->again = false;
-    t->end.code = 0;
     client_start(t->client, &t->join);
 }
 
@@ -445,6 +446,9 @@ static struct msg *leave_build(struct request *r)
     return wire_encode(&w);
 }
 
+static void trainer_join(struct trainer *t);
+
+/* At once, whatever is under way. */
 static void trainer_stop(struct trainer *t)
 {
     t->state = DONE;
@@ -455,20 +459,33 @@ static void trainer_stop(struct trainer *t)
     env_stop(t->env);
 }
 
+/* Farewell is said, or nobody listens. */
+static void trainer_left(struct trainer *t)
+{
+    client_cancel(t->client, &t->leave);
+    client_cancel(t->client, &t->beat);
+    env_timer_stop(t->env, &t->leave_timer);
+    if (t->again)
+        trainer_join(t);
+    else
+        trainer_stop(t);
+}
+
 static enum request_verdict leave_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
     (void)w;
     (void)m;
-    trainer_stop(OWNER_OF(r, leave));
+    trainer_left(OWNER_OF(r, leave));
     return REQUEST_DONE;
 }
 
 static void leave_fire(struct env_timer *timer)
 {
-    trainer_stop(OWNER_OF(timer, leave_timer));
+    trainer_left(OWNER_OF(timer, leave_timer));
 }
 
-/* The last beat, so that no example is missing in the report; then the farewell, for which the coordinator has two seconds. */
+/* The last beat, so that no example is missing in the report; then the farewell, for which the coordinator has two seconds. Before joining again
+ * too: should it still know this worker, its lanes are free at once and not when the lease ends. */
 static void trainer_farewell(struct trainer *t)
 {
     if (t->host.worker == 0 || client_heard_ns(t->client) == 0) { /* never joined: nobody to say it to */
@@ -509,11 +526,7 @@ static void trainer_tick(struct trainer *t)
         seats_tick(t);
         break;
     case CLEARING:
-        if (!trainer_settled(t))
-            break;
-        if (t->again)
-            trainer_join(t);
-        else
+        if (trainer_settled(t))
             trainer_farewell(t);
         break;
     case LEAVING:

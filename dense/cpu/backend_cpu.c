@@ -1,4 +1,5 @@
-/* backend_cpu.c: the CPU module: matrix products by OpenBLAS, element-wise kernels by this folder. The one door to BLAS. */
+/* backend_cpu.c: the CPU module: matrix products by OpenBLAS, element-wise kernels by this folder. The one door to
+ * BLAS. */
 #include "dense/cpu/kernels.h"
 
 #include <cblas.h>
@@ -10,8 +11,8 @@ static const char *cpu_kernel(void)
     return openblas_get_corename();
 }
 
-static void cpu_gemm(bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a, uint32_t lda,
-                     const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc)
+static void cpu_gemm(bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
+                     uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc)
 {
     cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, (int)m,
                 (int)n, (int)k, 1.0f, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);

@@ -1,4 +1,5 @@
-/* body_act.h: bias, activation and dropout in one pass over the activations; and the way back with the bias gradient. */
+/* body_act.h: bias, activation and dropout in one pass over the activations; and the way back with the bias gradient.
+ */
 #ifndef DENSE_CPU_BODY_ACT_H
 #define DENSE_CPU_BODY_ACT_H
 
@@ -7,8 +8,8 @@
 
 static const vu lane_numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* All ones where values first_value .. first_value + 15 are kept. The mixing is lowbias32 (C. Wellons) with the second half of the
- * key between its rounds, so that the masks of two keys are unrelated and not one another's shift. */
+/* All ones where values first_value .. first_value + 15 are kept. The mixing is lowbias32 (C. Wellons) with the second
+ * half of the key between its rounds, so that the masks of two keys are unrelated and not one another's shift. */
 KERNEL_INLINE vi dropout_kept(const struct dropout_mask *mask, uint32_t first_value)
 {
     vu x = (lane_numbers + first_value) + mask->key[0];
@@ -42,8 +43,8 @@ KERNEL_INLINE vf act_slope(enum activation act, vf a)
     return a * (1.0f - a);
 }
 
-KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct dropout_mask *mask, uint32_t first, uint32_t count,
-                                    uint32_t width, const float *bias, float *y)
+KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct dropout_mask *mask, uint32_t first,
+                                    uint32_t count, uint32_t width, const float *bias, float *y)
 {
     for (uint32_t i = 0; i < count; i++, y += width)
         for (uint32_t j = 0; j < width; j += VECTOR) {
@@ -58,8 +59,8 @@ KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct
         }
 }
 
-KERNEL_INLINE void act_backward_rows(enum activation act, bool drop, const struct dropout_mask *mask, uint32_t first, uint32_t count,
-                                     uint32_t width, const float *y, float *dy, float *bias_gradient)
+KERNEL_INLINE void act_backward_rows(enum activation act, bool drop, const struct dropout_mask *mask, uint32_t first,
+                                     uint32_t count, uint32_t width, const float *y, float *dy, float *bias_gradient)
 {
     float unscale = drop ? 1.0f / mask->scale : 1.0f;
     for (uint32_t i = 0; i < count; i++, y += width, dy += width)
@@ -82,8 +83,8 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop, const struc
 }
 
 /* The switches stand outside of the loops: each case is a loop of its own. */
-static void body_act_forward(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count, uint32_t width,
-                             const float *bias, float *y)
+static void body_act_forward(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count,
+                             uint32_t width, const float *bias, float *y)
 {
     bool drop = mask->threshold > 0;
     if (act == ACT_RELU && !drop)
@@ -96,8 +97,8 @@ static void body_act_forward(enum activation act, const struct dropout_mask *mas
         act_forward_rows(ACT_SIGMOID, drop, mask, first, count, width, bias, y);
 }
 
-static void body_act_backward(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count, uint32_t width,
-                              const float *y, float *dy, float *bias_gradient)
+static void body_act_backward(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count,
+                              uint32_t width, const float *y, float *dy, float *bias_gradient)
 {
     bool drop = mask->threshold > 0;
     if (act == ACT_RELU && !drop)

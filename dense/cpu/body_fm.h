@@ -4,7 +4,8 @@
 
 #include "dense/cpu/vector.h"
 
-static void body_fm_forward(uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, float *sums, float *logit)
+static void body_fm_forward(uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, float *sums,
+                            float *logit)
 {
     for (uint32_t i = 0; i < count; i++, x += ldx, sums += dim) {
         vf pairs = {0};
@@ -24,8 +25,8 @@ static void body_fm_forward(uint32_t count, uint32_t fields, uint32_t dim, const
     }
 }
 
-static void body_fm_backward(uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, const float *sums,
-                             const float *dlogit, bool add, float *dx)
+static void body_fm_backward(uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
+                             const float *sums, const float *dlogit, bool add, float *dx)
 {
     for (uint32_t i = 0; i < count; i++, x += ldx, sums += dim) {
         for (uint32_t d = 0; d < dim; d += VECTOR) {

@@ -4,7 +4,8 @@
 
 #include "dense/cpu/vector.h"
 
-static void body_head_forward(uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w, float *logit)
+static void body_head_forward(uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
+                              float *logit)
 {
     for (uint32_t i = 0; i < count; i++, x += ldx) {
         vf sum = {0};
@@ -16,8 +17,8 @@ static void body_head_forward(uint32_t count, uint32_t width, const float *x, ui
     }
 }
 
-static void body_head_backward(uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w, const float *dlogit,
-                               float *dw, float *dx)
+static void body_head_backward(uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
+                               const float *dlogit, float *dw, float *dx)
 {
     for (uint32_t i = 0; i < count; i++, x += ldx) {
         for (uint32_t j = 0; j < width; j += VECTOR) {

@@ -15,7 +15,8 @@ KERNEL_INLINE void norm_add(double *sum, vf v, uint32_t n)
         sum[i] += (double)part[i];
 }
 
-static void body_norm_sums(uint32_t count, uint32_t width, const float *x, const float *pivot, double *sum, double *square)
+static void body_norm_sums(uint32_t count, uint32_t width, const float *x, const float *pivot, double *sum,
+                           double *square)
 {
     for (uint32_t begin = 0; begin < count; begin += NORM_BLOCK) {
         uint32_t rows = count - begin < NORM_BLOCK ? count - begin : NORM_BLOCK;
@@ -34,8 +35,8 @@ static void body_norm_sums(uint32_t count, uint32_t width, const float *x, const
     }
 }
 
-static void body_norm_apply(uint32_t count, uint32_t width, const float *x, const float *mean, const float *scale, const float *shift,
-                            float *y)
+static void body_norm_apply(uint32_t count, uint32_t width, const float *x, const float *mean, const float *scale,
+                            const float *shift, float *y)
 {
     for (uint32_t i = 0; i < count; i++, x += width, y += width)
         for (uint32_t j = 0; j < width; j += VECTOR) {
@@ -45,8 +46,8 @@ static void body_norm_apply(uint32_t count, uint32_t width, const float *x, cons
         }
 }
 
-static void body_norm_back_sums(uint32_t count, uint32_t width, const float *x, const float *dy, const float *mean, double *sum,
-                                double *product)
+static void body_norm_back_sums(uint32_t count, uint32_t width, const float *x, const float *dy, const float *mean,
+                                double *sum, double *product)
 {
     for (uint32_t begin = 0; begin < count; begin += NORM_BLOCK) {
         uint32_t rows = count - begin < NORM_BLOCK ? count - begin : NORM_BLOCK;

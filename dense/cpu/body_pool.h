@@ -5,10 +5,12 @@
 #include "dense/backend.h"
 #include "dense/cpu/vector.h"
 
-/* Rows lie in the order of their keys' hash, so each value is a miss of the first caches: they are asked for this many values ahead. */
+/* Rows lie in the order of their keys' hash, so each value is a miss of the first caches: they are asked for this many
+ * values ahead. */
 #define POOL_AHEAD 24u
 
-KERNEL_INLINE void pool_prefetch(const struct pool_args *a, uint32_t value, uint32_t value_end, const float *rows, bool write)
+KERNEL_INLINE void pool_prefetch(const struct pool_args *a, uint32_t value, uint32_t value_end, const float *rows,
+                                 bool write)
 {
     if (value + POOL_AHEAD >= value_end)
         return;
@@ -53,7 +55,8 @@ KERNEL_INLINE void pool_add(const float *from, float factor, bool add, float *to
 }
 
 /* Several values of a field, or none. */
-KERNEL_INLINE float pool_many(const struct pool_args *a, uint32_t field, uint32_t begin, uint32_t end, float *to, uint32_t dim)
+KERNEL_INLINE float pool_many(const struct pool_args *a, uint32_t field, uint32_t begin, uint32_t end, float *to,
+                              uint32_t dim)
 {
     float first_order = 0.0f, share = pool_share(a, field, end - begin);
     for (uint32_t value = begin; value < end; value++) {
@@ -92,8 +95,8 @@ KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, float 
     }
 }
 
-KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx, const float *dlogit, float *row_gradients,
-                                      uint32_t dim)
+KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx, const float *dlogit,
+                                      float *row_gradients, uint32_t dim)
 {
     uint32_t slot = a->first * a->fields;
     uint32_t value_end = pool_begin(a, slot + a->count * a->fields);

@@ -14,8 +14,8 @@
 static const double variance_share[3] = {0.62, 0.18, 0.20};
 
 static const uint32_t field_values[SYNTH_FIELDS] = {
-    1400, 550,     1000000, 600000, 300, 24,     12000, 630,    400000, 90000, 5600,   800000, 1000000,
-    60,   15000,   500000,  400000, 200000, 2100, 700000, 600000, 1000000, 300000, 500000, 250000, 140000,
+    1400, 550,    1000000, 600000, 300,    24,   120000, 630,    400000,  90000,  5600,   800000, 1000000,
+    60,   300000, 500000,  400000, 200000, 2100, 700000, 600000, 1000000, 300000, 500000, 250000, 140000,
 };
 
 /* Fields whose hidden factors are multiplied: small by small and small by large, so that an FM or a network can find them. */

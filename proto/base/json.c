@@ -19,8 +19,8 @@ static struct json *out_of(json_t *t)
     return (struct json *)t;
 }
 
-/* jansson refuses a string that is not UTF-8. A name of a file or a peer may be anything, and a report with a '?' is better
- * than none, so the bytes above 127 are replaced when the string as a whole is refused. */
+/* jansson refuses a string that is not UTF-8. A name of a file or a peer may be anything, and a report with a '?' is
+ * better than none, so the bytes above 127 are replaced when the string as a whole is refused. */
 static json_t *string_value(const char *s)
 {
     json_t *t = json_string(s ? s : "");

@@ -1,10 +1,11 @@
 /* json.h: JSON values to build, dump and parse: reports, status pages and one-row answers. The one door to jansson.
  *
- * Ownership: json_set and json_append give the child to the parent; json_get and json_array_at lend what the parent keeps.
- * json_free releases a value that has no parent. Every function takes NULL for a value: setters answer SHOAL_E_NOMEM (and free
- * the child), getters their fallback; so a tree may be built without a check at each step, and json_text of NULL is NULL.
- * Names that jansson itself exports (json_object, json_string, ...) are avoided: they would clash at link time.
- * Keys and strings are UTF-8; bytes that are not become '?'. Thread: a value is used by one thread at a time. */
+ * Ownership: json_set and json_append give the child to the parent; json_get and json_array_at lend what the parent
+ * keeps. json_free releases a value that has no parent. Every function takes NULL for a value: setters answer
+ * SHOAL_E_NOMEM (and free the child), getters their fallback; so a tree may be built without a check at each step, and
+ * json_text of NULL is NULL. Names that jansson itself exports (json_object, json_string, ...) are avoided: they would
+ * clash at link time. Keys and strings are UTF-8; bytes that are not become '?'. Thread: a value is used by one thread
+ * at a time. */
 #ifndef PROTO_BASE_JSON_H
 #define PROTO_BASE_JSON_H
 
@@ -41,11 +42,12 @@ int json_parse(const char *text, size_t bytes, struct json **out, struct err *e)
 void json_free(struct json *j);
 
 /* ---- reading ---- */
-/* Member by dotted path ("test.auc"); an element of an array by number ("epochs.0.valid.auc"). NULL when there is none. */
+/* Member by dotted path ("test.auc"); an element of an array by number ("epochs.0.valid.auc"). NULL when there is none.
+ */
 struct json *json_get(const struct json *object, const char *path);
 size_t json_count(const struct json *array); /* elements of an array, 0 of anything else */
 struct json *json_array_at(const struct json *array, size_t index);
-bool json_absent(const struct json *j); /* absent or null */
+bool json_absent(const struct json *j);                       /* absent or null */
 double json_as_number(const struct json *j, double fallback); /* integer, real, or true/false as 1/0 */
 int64_t json_as_int(const struct json *j, int64_t fallback);
 bool json_as_bool(const struct json *j, bool fallback);

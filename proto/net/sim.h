@@ -1,6 +1,9 @@
 /* sim.h: the simulated filling of env.h: many nodes in one process, a virtual clock, an in-memory network, all from one seed. Same seed, same
  * run, event for event. A node is an env with a handler and addresses ("sim://name"); the network drops, duplicates, delays
- * and reorders; a node can be killed (its timers, work and messages go; peers see silence) and a new one may listen at its address. */
+ * and reorders; a node can be killed (its timers, work and messages go; peers see silence) and a new one may listen at its address: old connections to
+ * the address reach it under a new peer_t. A message is lost when nobody listens at the moment of the send, or when whoever did is dead when it
+ * arrives. env_disconnect of a connection out is told to the other end by on_peer_gone. As with the real net a connection holds a bounded number of
+ * messages; beyond it env_send answers BUSY. on_drained follows the messages of one node at one instant. After sim_kill or env_stop the env's calls do nothing. */
 #ifndef PROTO_NET_SIM_H
 #define PROTO_NET_SIM_H
 

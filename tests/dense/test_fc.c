@@ -31,7 +31,8 @@ static void fixture_make(struct fixture *f, uint32_t out)
 }
 
 /* y = x w', dx = dy w (its leading columns), dw += dy' x. */
-static void expect(const struct fixture *f, const float *dy, uint32_t out, double *y, double *dx, double *dw, uint32_t wanted)
+static void expect(const struct fixture *f, const float *dy, uint32_t out, double *y, double *dx, double *dw,
+                   uint32_t wanted)
 {
     const float *x = f->d.data[f->layer.x];
     for (size_t i = 0; i < (size_t)out * IN; i++)

@@ -1,4 +1,5 @@
-/* test_model.c: whole models: gradients against finite differences, determinism, prediction, the probe, a golden loss curve. */
+/* test_model.c: whole models: gradients against finite differences, determinism, prediction, the probe, a golden loss
+ * curve. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_reference.h"
 
@@ -20,7 +21,8 @@ static double *doubles(const float *x, size_t count)
 /* The largest difference of the gradients from central differences of the double model, and that of the loss itself. */
 static double worst_gradient(struct dense_case *c)
 {
-    size_t row_floats = (size_t)c->in.row_count * model_row_width(c->model), dense_floats = model_dense_floats(c->model);
+    size_t row_floats = (size_t)c->in.row_count * model_row_width(c->model),
+           dense_floats = model_dense_floats(c->model);
     double *rows = doubles(c->rows, row_floats), *dense = doubles(c->dense, dense_floats), worst = 0, h = 1e-6;
 
     ck_assert_int_eq(model_train(c->model, c->run, &c->in, SEED, LANE, BATCH, &c->out), 0);
@@ -112,7 +114,8 @@ START_TEST(same_step_gives_the_same_bits)
     struct dense_case a, b;
     norm_case(&a, 1100);
     norm_case(&b, 1100);
-    ck_assert_int_eq(model_train(b.model, b.run, &b.in, SEED, LANE, BATCH + 1, &b.out), 0); /* leaves other values in the scratch */
+    ck_assert_int_eq(model_train(b.model, b.run, &b.in, SEED, LANE, BATCH + 1, &b.out),
+                     0); /* leaves other values in the scratch */
     ck_assert_int_eq(model_train(a.model, a.run, &a.in, SEED, LANE, BATCH, &a.out), 0);
     ck_assert_double_ne(a.out.loss_sum, b.out.loss_sum);
     ck_assert_int_eq(model_train(b.model, b.run, &b.in, SEED, LANE, BATCH, &b.out), 0);
@@ -209,7 +212,8 @@ START_TEST(probe_counts_each_example_of_a_key_once)
 }
 END_TEST
 
-/* 20 steps of SGD, batch norm and dropout. Another kernel type rounds otherwise, so the curve is compared to 5 digits. */
+/* 20 steps of SGD, batch norm and dropout. Another kernel type rounds otherwise, so the curve is compared to 5 digits.
+ */
 START_TEST(loss_curve_is_the_golden_one)
 {
     struct dense_case c;

@@ -84,7 +84,8 @@ START_TEST(norm_gives_mean_0_and_deviation_1)
     fixture_make(&f, _i ? 300.0f : 0.0f); /* also far from 0, where plain sums of squares would lose the variance */
     forward(&f);
     for (uint32_t i = 0; i < N * WIDTH; i++)
-        ck_assert_double_eq_tol((double)f.d.data[f.layer.y][i], norms_value(&f.n, i / WIDTH, i % WIDTH), _i ? 2e-4 : 2e-6);
+        ck_assert_double_eq_tol((double)f.d.data[f.layer.y][i], norms_value(&f.n, i / WIDTH, i % WIDTH),
+                                _i ? 2e-4 : 2e-6);
     dense_pass_free(&f.d);
 }
 END_TEST
@@ -117,7 +118,8 @@ START_TEST(norm_gradient_goes_through_the_statistics)
         ck_assert_double_eq_tol((double)f.d.data[f.layer.dy][i], dense_check_slope(norms_sum, &f.n, &f.n.x[i]), 2e-6);
     for (uint32_t j = 0; j < WIDTH; j++) {
         ck_assert_double_eq_tol((double)f.dense_gradients[j], dense_check_slope(norms_sum, &f.n, &f.n.gamma[j]), 1e-5);
-        ck_assert_double_eq_tol((double)f.dense_gradients[WIDTH + j], dense_check_slope(norms_sum, &f.n, &f.n.beta[j]), 1e-5);
+        ck_assert_double_eq_tol((double)f.dense_gradients[WIDTH + j], dense_check_slope(norms_sum, &f.n, &f.n.beta[j]),
+                                1e-5);
     }
     dense_pass_free(&f.d);
 }

@@ -64,7 +64,11 @@ void dense_pass_free(struct dense_pass *d)
 void dense_case_job(struct dense_case *c, enum model_kind kind)
 {
     memset(c, 0, sizeof *c);
-    c->table = (struct job_table){.name = "emb", .dim = 3, .init = {INIT_UNIFORM, 0.01f}, .seed = 7, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.05f}};
+    c->table = (struct job_table){.name = "emb",
+                                  .dim = 3,
+                                  .init = {INIT_UNIFORM, 0.01f},
+                                  .seed = 7,
+                                  .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.05f}};
     c->job.table = &c->table;
     c->job.table_count = 1;
     c->job.model.kind = kind;
@@ -100,7 +104,8 @@ void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_coun
 {
     struct err e;
     struct rng r = rng_of(11, examples, row_count);
-    if (plan_build(&c->job, &c->shape, &c->plan, &e) != 0 || model_new(&c->job, &c->shape, dense_backend(), &c->model, &e) != 0 ||
+    if (plan_build(&c->job, &c->shape, &c->plan, &e) != 0 ||
+        model_new(&c->job, &c->shape, dense_backend(), &c->model, &e) != 0 ||
         model_run_new(c->model, examples, &c->run, &e) != 0) {
         fprintf(stderr, "%s\n", e.text);
         exit(1);
@@ -123,7 +128,8 @@ void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_coun
     dense_fill(&r, c->dense, dense);
     for (uint32_t t = 0; t < c->plan.stats.tensor_count; t++) /* means in (-1, 1), variances in (0.5, 1.5) */
         for (size_t i = 0; i < c->plan.stats.tensor[t].count; i++)
-            c->stats[c->plan.stats.tensor[t].first + i] = rng_float(&r) * (t % 2 ? 1.0f : 2.0f) + (t % 2 ? 0.5f : -1.0f);
+            c->stats[c->plan.stats.tensor[t].first + i] =
+                rng_float(&r) * (t % 2 ? 1.0f : 2.0f) + (t % 2 ? 0.5f : -1.0f);
     c->in.label = c->label;
     c->in.numeric = c->numeric;
     c->in.rows = c->rows;
@@ -137,8 +143,17 @@ void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_coun
 
 void dense_case_free(struct dense_case *c)
 {
-    void *owned[] = {c->label, c->numeric, c->rows, c->dense, c->stats, c->index, c->offset, c->out.row_gradients,
-                     c->out.dense_gradients, c->out.stats_gradients, c->out.scores};
+    void *owned[] = {c->label,
+                     c->numeric,
+                     c->rows,
+                     c->dense,
+                     c->stats,
+                     c->index,
+                     c->offset,
+                     c->out.row_gradients,
+                     c->out.dense_gradients,
+                     c->out.stats_gradients,
+                     c->out.scores};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
         free(owned[i]);
     model_run_free(c->run);

@@ -82,8 +82,8 @@ static void pairs(const struct dense_case *c, uint32_t dim, const double *x, uin
 }
 
 /* Column j of y (examples, out) is normalised. */
-static void norm_column(const struct dense_case *c, bool train, double *y, uint32_t out, uint32_t j, double gamma, double beta,
-                        double mean, double variance)
+static void norm_column(const struct dense_case *c, bool train, double *y, uint32_t out, uint32_t j, double gamma,
+                        double beta, double mean, double variance)
 {
     uint32_t n = c->in.examples;
     if (train && n > 1) {
@@ -97,14 +97,15 @@ static void norm_column(const struct dense_case *c, bool train, double *y, uint3
         y[i * out + j] = (y[i * out + j] - mean) / sqrt(variance + 1e-5) * gamma + beta;
 }
 
-double dense_reference_loss(const struct dense_case *c, const double *rows, const double *dense, bool train, uint64_t seed, uint32_t lane,
-                            uint64_t batch, double *scores)
+double dense_reference_loss(const struct dense_case *c, const double *rows, const double *dense, bool train,
+                            uint64_t seed, uint32_t lane, uint64_t batch, double *scores)
 {
     enum model_kind kind = c->job.model.kind;
     bool network = kind == MODEL_WIDE_DEEP || kind == MODEL_DEEPFM, norm = c->job.model.norm == NORM_BATCH;
     uint32_t n = c->in.examples, numerics = c->shape.numerics, dim = kind == MODEL_LR ? 0 : c->table.dim;
     uint32_t in = c->shape.fields * dim + numerics;
-    double *x = calloc((size_t)n * 512, sizeof *x), *y = calloc((size_t)n * 512, sizeof *y), *logit = calloc(n, sizeof *logit);
+    double *x = calloc((size_t)n * 512, sizeof *x), *y = calloc((size_t)n * 512, sizeof *y),
+           *logit = calloc(n, sizeof *logit);
     const float *stats = c->stats;
     double loss = 0, penalty = 0;
 
@@ -122,7 +123,8 @@ double dense_reference_loss(const struct dense_case *c, const double *rows, cons
     for (uint32_t l = 0; network && l < c->job.model.hidden_count; l++) {
         uint32_t out = c->job.model.hidden[l];
         const double *w = take(&dense, (size_t)in * out), *a = take(&dense, out), *b = norm ? take(&dense, out) : NULL;
-        struct dropout_mask mask = dropout_of(train ? c->job.model.dropout : 0, seed, lane, batch, act_number(&c->plan, l));
+        struct dropout_mask mask =
+            dropout_of(train ? c->job.model.dropout : 0, seed, lane, batch, act_number(&c->plan, l));
         penalty += square_sum(w, (size_t)in * out);
         for (uint32_t i = 0; i < n; i++)
             for (uint32_t j = 0; j < out; j++) {
@@ -135,7 +137,9 @@ double dense_reference_loss(const struct dense_case *c, const double *rows, cons
             norm_column(c, train, y, out, j, a[j], b[j], (double)stats[j], (double)stats[BLOCK_FLOATS + j]);
         stats += 2 * BLOCK_FLOATS;
         for (uint32_t v = 0; v < n * out; v++)
-            x[v] = dense_reference_kept(&mask, v) ? dense_reference_act(c->job.model.activation, y[v]) * (double)mask.scale : 0;
+            x[v] = dense_reference_kept(&mask, v)
+                       ? dense_reference_act(c->job.model.activation, y[v]) * (double)mask.scale
+                       : 0;
         in = out;
     }
     if (network) {
@@ -154,5 +158,6 @@ double dense_reference_loss(const struct dense_case *c, const double *rows, cons
     free(x);
     free(y);
     free(logit);
-    return loss + c->job.model.l2 / 2 * square_sum(rows, (size_t)c->in.row_count * (dim + 1)) + c->job.model.l2_dense / 2 * penalty;
+    return loss + c->job.model.l2 / 2 * square_sum(rows, (size_t)c->in.row_count * (dim + 1)) +
+           c->job.model.l2_dense / 2 * penalty;
 }

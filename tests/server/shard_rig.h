@@ -1,11 +1,14 @@
-/* shard_rig.h: one shard in the simulator with a client that plays coordinator and workers at once. Included by tests/server/test_*.c.
+/* shard_rig.h: one shard in the simulator with a client that plays coordinator and workers at once. Included by
+ * tests/server/test_*.c.
  *
- * Ids count up from 1; rig_reply(id) is what came back for it, and rig_status its status (1 while nothing has come). Table 0 has width 2,
- * initial value 0 and SGD with rate 1 by default, so that a row is minus the sum of its gradients. */
+ * Ids count up from 1; rig_reply(id) is what came back for it, and rig_status its status (1 while nothing has come).
+ * Table 0 has width 2, initial value 0 and SGD with rate 1 by default, so that a row is minus the sum of its gradients.
+ */
 #ifndef TESTS_SERVER_SHARD_RIG_H
 #define TESTS_SERVER_SHARD_RIG_H
 
 #include "proto/base/hash.h"
+#include "proto/base/log.h"
 #include "proto/net/sim.h"
 #include "server/shard.h"
 
@@ -33,7 +36,9 @@ struct rig {
     peer_t to; /* from the client to the shard */
     uint64_t next_id;
     struct rig_answer *answer;
-    bool mute_beats;
+    const char *dir; /* NULL: the engine keeps all in memory */
+    enum durability durability;
+    uint64_t work_ns; /* of the engine's slow work; 0: 1 ms */
 };
 
 static void rig_on_message(void *core, peer_t from, struct msg *m)
@@ -46,8 +51,7 @@ static void rig_on_message(void *core, peer_t from, struct msg *m)
         wire_reply_to(&w, 0, &out);
         out.u.SHARD_BEAT_reply.shard = 0;
         out.u.SHARD_BEAT_reply.lease_ms = 9000;
-        if (!r->mute_beats)
-            env_send(sim_node_env(r->client), from, wire_encode(&out));
+        env_send(sim_node_env(r->client), from, wire_encode(&out));
         msg_free(m);
         return;
     }
@@ -79,8 +83,8 @@ __attribute__((unused)) static struct wire rig_wire(struct rig *r, enum wire_typ
 }
 
 /* Sends with up to two raw frames; returns the id. */
-__attribute__((unused)) static uint64_t rig_send(struct rig *r, const struct wire *w, int frames, const void *a, size_t a_bytes,
-                                                 const void *b, size_t b_bytes)
+__attribute__((unused)) static uint64_t rig_send(struct rig *r, const struct wire *w, int frames, const void *a,
+                                                 size_t a_bytes, const void *b, size_t b_bytes)
 {
     struct msg *m = wire_encode(w);
     ck_assert_ptr_nonnull(m);
@@ -114,10 +118,12 @@ __attribute__((unused)) static float rig_value(const struct rig *r, uint64_t id)
     return *(const float *)r->answer[id].m->frame[1].data;
 }
 
-__attribute__((unused)) static uint64_t rig_pull(struct rig *r, uint32_t lane, uint64_t batch, uint32_t bound, uint64_t key)
+__attribute__((unused)) static uint64_t rig_pull(struct rig *r, uint32_t lane, uint64_t batch, uint32_t bound,
+                                                 uint64_t key)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_PULL);
-    w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .lane = lane, .batch = batch, .bound = bound, .key_count = 1, .map_epoch = 1};
+    w.u.PULL = (struct wire_PULL){
+        .run = RIG_RUN, .lane = lane, .batch = batch, .bound = bound, .key_count = 1, .map_epoch = 1};
     return rig_send(r, &w, 1, &key, sizeof key, NULL, 0);
 }
 
@@ -203,18 +209,16 @@ __attribute__((unused)) static uint64_t rig_key(uint32_t tablet, uint32_t n)
     return key_unmix(((uint64_t)tablet << (64 - RIG_BITS)) + n + 1);
 }
 
-/* A shard that listens and beats, with nothing in it. */
-__attribute__((unused)) static void rig_start(struct rig *r, uint64_t seed)
+/* A shard that listens and beats, with nothing in it but what its dir holds. */
+__attribute__((unused)) static void rig_shard(struct rig *r)
 {
-    *r = (struct rig){.next_id = 1};
-    r->answer = calloc(RIG_IDS, sizeof *r->answer);
-    r->sim = sim_new(&(struct sim_options){.seed = seed, .delay_min_ns = MS / 10, .delay_max_ns = MS / 2, .work_min_ns = MS,
-                                           .work_max_ns = 2 * MS});
-    r->client = sim_node_new(r->sim, "client", &rig_handler, r);
-    sim_listen(r->client, "sim://client");
     r->shard_node = sim_node_new(r->sim, "shard", NULL, NULL);
     struct shard_options o = {.server = "s", .shard_count = 1, .coordinator = "sim://client"};
     struct err e = {0};
+    o.engine.dir = r->dir;
+    o.engine.durability = r->durability;
+    o.engine.segment_bytes = 1u << 20;
+    o.engine.disk_watermark = 1;
     ck_assert_msg(shard_open(&o, sim_node_env(r->shard_node), &r->shard, &e) == 0, "%s", e.text);
     sim_node_set_handler(r->shard_node, &shard_handler, r->shard);
     sim_listen(r->shard_node, "sim://shard");
@@ -223,10 +227,36 @@ __attribute__((unused)) static void rig_start(struct rig *r, uint64_t seed)
     rig_run(r, 5);
 }
 
+__attribute__((unused)) static void rig_start(struct rig *r, uint64_t seed)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    r->next_id = 1;
+    r->answer = calloc(RIG_IDS, sizeof *r->answer);
+    uint64_t work_ns = r->work_ns ? r->work_ns : MS;
+    r->sim = sim_new(&(struct sim_options){
+        .seed = seed, .delay_min_ns = MS / 10, .delay_max_ns = MS / 2, .work_min_ns = work_ns, .work_max_ns = work_ns});
+    r->client = sim_node_new(r->sim, "client", &rig_handler, r);
+    sim_listen(r->client, "sim://client");
+    rig_shard(r);
+}
+
+/* kill -9 (or a clean stop) and a new process on the same folder; the map is sent again, as the coordinator does. */
+__attribute__((unused)) static void rig_restart(struct rig *r, bool clean)
+{
+    if (!clean)
+        sim_kill(r->shard_node);
+    shard_close(r->shard, clean);
+    if (clean)
+        sim_kill(r->shard_node);
+    rig_shard(r);
+    rig_map(r, 1, 1000);
+    rig_run(r, 5);
+}
+
 /* With two tables, the map, and a run of `lanes` live lanes of generation 1. */
 __attribute__((unused)) static void rig_new(struct rig *r, uint32_t mode, uint32_t lanes, enum optimizer_kind kind)
 {
-    rig_start(r, 1);
+    rig_start(r, 1); /* r: zeros, or dir, durability and work_ns */
     uint64_t id = rig_table(r, 0, kind);
     rig_table(r, 1, kind);
     rig_run(r, 5);

@@ -22,14 +22,14 @@ static void push_both(struct rig *r, uint32_t lane, uint64_t to, uint64_t key, f
 
 START_TEST(ssp_pull_waits_for_the_slowest_lane)
 {
-    struct rig r;
+    struct rig r = {0};
     rig_new(&r, WIRE_SSP, 2, OPT_SGD);
     uint64_t key = rig_key(3, 0);
     for (uint64_t b = 1; b <= 3; b++)
         push_both(&r, 0, b, key, 1);
     rig_run(&r, 5);
-    uint64_t near = rig_pull(&r, 0, 2, 1, key);  /* needs clock 0 of lane 1 */
-    uint64_t far = rig_pull(&r, 0, 4, 1, key);   /* needs clock 2 */
+    uint64_t near = rig_pull(&r, 0, 2, 1, key); /* needs clock 0 of lane 1 */
+    uint64_t far = rig_pull(&r, 0, 4, 1, key);  /* needs clock 2 */
     uint64_t free = rig_pull(&r, 0, 4, WIRE_BOUND_ASYNC, key);
     rig_run(&r, 50);
     ck_assert_int_eq(rig_status(&r, near), 0);
@@ -50,7 +50,7 @@ END_TEST
 
 START_TEST(one_table_behind_holds_the_clock)
 {
-    struct rig r;
+    struct rig r = {0};
     rig_new(&r, WIRE_SSP, 1, OPT_SGD);
     uint64_t key = rig_key(3, 0);
     rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key, .gradient = 1});
@@ -66,7 +66,7 @@ END_TEST
 
 START_TEST(lane_that_leaves_lets_the_others_go)
 {
-    struct rig r;
+    struct rig r = {0};
     rig_new(&r, WIRE_SSP, 2, OPT_SGD);
     uint64_t key = rig_key(3, 0);
     push_both(&r, 0, 1, key, 1);
@@ -82,7 +82,7 @@ END_TEST
 
 START_TEST(lane_that_comes_back_holds_nobody_up)
 {
-    struct rig r;
+    struct rig r = {0};
     rig_new(&r, WIRE_SSP, 2, OPT_SGD);
     uint64_t key = rig_key(3, 0);
     rig_fence(&r, 1, 2, false);
@@ -103,11 +103,12 @@ END_TEST
 
 START_TEST(pull_sent_again_replaces_the_older_one)
 {
-    struct rig r;
+    struct rig r = {0};
     rig_new(&r, WIRE_SSP, 2, OPT_SGD);
     uint64_t key = rig_key(3, 0);
     push_both(&r, 0, 1, key, 1);
-    uint64_t first = rig_pull(&r, 0, 2, 0, key), again = rig_pull(&r, 0, 2, 0, key), other = rig_pull(&r, 0, 2, 0, rig_key(4, 0));
+    uint64_t first = rig_pull(&r, 0, 2, 0, key), again = rig_pull(&r, 0, 2, 0, key),
+             other = rig_pull(&r, 0, 2, 0, rig_key(4, 0));
     rig_run(&r, 5);
     ck_assert_uint_eq(r.shard->clock.waiting, 2);
     push_both(&r, 1, 1, key, 1);
@@ -121,7 +122,7 @@ END_TEST
 
 START_TEST(run_dropped_refuses_its_waiting_pulls)
 {
-    struct rig r;
+    struct rig r = {0};
     rig_new(&r, WIRE_SSP, 2, OPT_SGD);
     uint64_t pull = rig_pull(&r, 0, 5, 0, rig_key(3, 0));
     rig_run(&r, 5);
@@ -138,7 +139,7 @@ END_TEST
 
 START_TEST(async_run_never_waits)
 {
-    struct rig r;
+    struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 2, OPT_SGD);
     uint64_t pull = rig_pull(&r, 0, 50, 0, rig_key(3, 0));
     rig_run(&r, 5);
@@ -151,14 +152,10 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        need_never_falls_below_zero,
-        ssp_pull_waits_for_the_slowest_lane,
-        one_table_behind_holds_the_clock,
-        lane_that_leaves_lets_the_others_go,
-        lane_that_comes_back_holds_nobody_up,
-        pull_sent_again_replaces_the_older_one,
-        run_dropped_refuses_its_waiting_pulls,
-        async_run_never_waits,
+        need_never_falls_below_zero,           ssp_pull_waits_for_the_slowest_lane,
+        one_table_behind_holds_the_clock,      lane_that_leaves_lets_the_others_go,
+        lane_that_comes_back_holds_nobody_up,  pull_sent_again_replaces_the_older_one,
+        run_dropped_refuses_its_waiting_pulls, async_run_never_waits,
     };
     return rig_main("clock", tests, sizeof tests / sizeof tests[0]);
 }

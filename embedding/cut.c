@@ -1,0 +1,500 @@
+/* cut.c: hold, go, release, drop; and a cut opened for restoring.
+ *
+ *  1. A cut is cuts/CUT: complete or not there. It is made as cuts/CUT.tmp, synced, and named by one rename.
+ *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no stored tablet is beyond the noted sequence.
+ *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all written here), or where there is no journal, a cut
+ *     copies all tablets instead of linking the journal.
+ *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of the record: till then a file `dropped`
+ *     in it remembers that it was asked for.
+ *
+ *      hold ----> holding --go--> cut_busy (waits for the batch under way, then on an I/O thread) --> done
+ *                    \--release--> (nothing)
+ */
+#include "embedding/cut.h"
+
+#include "embedding/cut_manifest.h"
+#include "embedding/flush.h"
+#include "embedding/stored.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COPY_BATCH_BYTES (32u << 20)
+
+typedef void (*go_done)(void *context, int status, uint64_t rows, uint64_t bytes);
+
+struct cut_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct cut_facts facts;
+    struct journal_link *link; /* owned; NULL for a copy */
+    size_t links;
+    struct store *copy; /* owned; NULL when the journal is linked */
+    char dir[LIMIT_PATH], tmp[LIMIT_PATH], parent[LIMIT_PATH];
+    go_done done;
+    void *context;
+    int status;
+    struct err err;
+};
+
+static void cut_path(const struct engine *g, uint64_t cut, const char *tail, char *out)
+{
+    snprintf(out, LIMIT_PATH, "%s/cuts/%" PRIu64 "%s", g->dir, cut, tail);
+}
+
+static struct mem_cut *mem_find(struct engine *g, uint64_t cut)
+{
+    for (uint32_t i = 0; i < g->mem_cut_count; i++)
+        if (g->mem_cut[i].facts.cut == cut)
+            return &g->mem_cut[i];
+    return NULL;
+}
+
+/* ---- hold ---- */
+
+int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
+{
+    if (g->broken)
+        return SHOAL_E_IO;
+    if (g->cut_busy || (g->holding && g->held.cut != cut))
+        return SHOAL_E_BUSY;
+    if (g->pending > 0)
+        return SHOAL_E_AGAIN;
+    g->holding = true;
+    g->held = (struct cut_facts){.cut = cut, .sequence = g->sequence};
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            g->held.rows += table_rows(g->table[i].table);
+    for (uint32_t i = 0; i < g->runs.count; i++) {
+        const struct run *run = g->runs.run[i];
+        if (run->id > g->held.run) {
+            g->held.run = run->id;
+            g->held.tables = run->tables;
+            g->held.lanes = run->lanes;
+            g->held.mode = run->mode;
+        }
+    }
+    *sequence = g->sequence;
+    return 0;
+}
+
+int engine_release(struct engine *g, uint64_t cut)
+{
+    if (!g->holding || g->held.cut != cut)
+        return SHOAL_E_NOT_FOUND;
+    g->holding = false;
+    flush_trim(g);
+    return 0;
+}
+
+/* ---- go: the I/O thread's part ---- */
+
+static int link_segment(const struct cut_work *c, const struct journal_link *l, struct cut_file *out, struct err *e)
+{
+    char path[LIMIT_PATH];
+    int n = snprintf(path, sizeof path, "%s/journal/%s", c->tmp, l->name);
+    if (n < 0 || (size_t)n >= sizeof path || link(l->path, path) != 0)
+        return err_set(e, SHOAL_E_IO, "cannot link %s into %s: %s", l->path, c->tmp, strerror(errno));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int rc = fd >= 0 && fdatasync(fd) == 0 ? 0 : SHOAL_E_IO;
+    if (fd >= 0)
+        close(fd);
+    *out = (struct cut_file){.name = l->name, .bytes = l->bytes};
+    if (rc == 0)
+        rc = cut_file_checksum(path, l->bytes, &out->checksum);
+    return rc == 0 ? 0 : err_set(e, rc, "cannot sync and read %s: %s", path, strerror(errno));
+}
+
+struct copying {
+    struct store *to;
+    size_t bytes;
+};
+
+static int copy_pair(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+{
+    struct copying *c = context;
+    struct store_item item = {.key_bytes = key_bytes, .value = value, .value_bytes = value_bytes};
+    memcpy(item.key, key, key_bytes < sizeof item.key ? key_bytes : sizeof item.key);
+    int rc = store_write(c->to, &item, 1, e);
+    c->bytes += value_bytes;
+    if (rc == 0 && c->bytes >= COPY_BATCH_BYTES) {
+        c->bytes = 0;
+        rc = store_flush(c->to, e);
+    }
+    return rc;
+}
+
+static int copy_rows(struct cut_work *c, const char *path)
+{
+    struct copying to = {0};
+    int rc = store_rocks_open(path, &to.to, &c->err);
+    if (rc == 0)
+        rc = store_scan(c->copy, copy_pair, &to, &c->err);
+    if (rc == 0)
+        rc = store_flush(to.to, &c->err);
+    store_close(to.to);
+    return rc;
+}
+
+static int make_parts(struct cut_work *c, struct cut_file *file)
+{
+    char path[LIMIT_PATH];
+    int n = snprintf(path, sizeof path, "%s/journal", c->tmp);
+    if ((mkdir(c->parent, 0700) != 0 && errno != EEXIST) || cut_remove_tree(c->tmp) != 0 || mkdir(c->tmp, 0700) != 0 || n < 0 ||
+        (size_t)n >= sizeof path || mkdir(path, 0700) != 0)
+        return err_set(&c->err, SHOAL_E_CANTCREATE, "cannot create %s: %s", c->tmp, strerror(errno));
+    int rc = 0;
+    for (size_t i = 0; i < c->links && rc == 0; i++)
+        rc = link_segment(c, &c->link[i], &file[i], &c->err);
+    if (rc == 0 && cut_sync_dir(path) != 0)
+        rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
+    snprintf(path, sizeof path, "%.*s/rows", LIMIT_PATH - 6, c->tmp);
+    if (rc == 0)
+        rc = c->copy != NULL ? copy_rows(c, path) : store_checkpoint(c->g->store, path, &c->err);
+    return rc == 0 && cut_sync_dir(path) != 0 ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno)) : rc;
+}
+
+static void cut_run(struct work *w)
+{
+    struct cut_work *c = (struct cut_work *)w;
+    if (c->g->dir == NULL)
+        return; /* the copy is the cut */
+    struct cut_file *file = calloc(c->links + 1, sizeof *file);
+    if (file == NULL) {
+        c->status = err_set(&c->err, SHOAL_E_NOMEM, "no memory to make cut %" PRIu64, c->facts.cut);
+        return;
+    }
+    c->status = make_parts(c, file);
+    if (c->status == 0)
+        c->status = cut_manifest_write(c->tmp, &c->facts, file, c->links, &c->err);
+    if (c->status == 0 && (cut_sync_dir(c->tmp) != 0 || rename(c->tmp, c->dir) != 0 || cut_sync_dir(c->parent) != 0))
+        c->status = err_set(&c->err, SHOAL_E_IO, "cannot name %s: %s", c->dir, strerror(errno));
+    if (c->status != 0)
+        cut_remove_tree(c->tmp);
+    free(file);
+}
+
+static void cut_done(struct work *w)
+{
+    struct cut_work *c = (struct cut_work *)w;
+    struct engine *g = c->g;
+    g->cut_busy = false;
+    if (!w->cancelled && c->status == 0 && g->dir == NULL) {
+        g->mem_cut[g->mem_cut_count++] = (struct mem_cut){.facts = c->facts, .store = c->copy};
+        c->copy = NULL;
+    }
+    store_close(c->copy);
+    free(c->link);
+    if (w->cancelled)
+        return;
+    if (c->status != 0)
+        log_warn("cut %" PRIu64 " failed: %s", c->facts.cut, c->err.text);
+    c->done(c->context, c->status, c->facts.rows, c->facts.bytes);
+    flush_trim(g);
+    engine_flush_step(g);
+}
+
+/* ---- go: the shard's part ---- */
+
+static int copy_tablet(const struct engine *g, const struct engine_table *t, uint32_t tablet, struct cut_work *c)
+{
+    struct store_item item;
+    size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
+    void *value = malloc(bytes);
+    if (value == NULL)
+        return SHOAL_E_NOMEM;
+    stored_tablet_key(table_schema_of(t->table)->table, tablet, &item);
+    stored_tablet_write(t->table, &g->runs, tablet, c->facts.sequence, value);
+    item.value = value;
+    item.value_bytes = bytes;
+    c->facts.bytes += bytes;
+    int rc = store_write(c->copy, &item, 1, NULL);
+    free(value);
+    return rc;
+}
+
+/* All tablets as they are now, in memory. */
+static int copy_all(const struct engine *g, struct cut_work *c)
+{
+    struct table *list[LIMIT_TABLES];
+    int rc = store_mem_open(&c->copy);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        list[i] = g->table[i].table;
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
+        for (uint32_t k = 0; list[i] != NULL && k < g->table[i].scope.tablets && rc == 0; k++)
+            rc = copy_tablet(g, &g->table[i], k, c);
+    void *control = NULL;
+    struct store_item item;
+    if (rc == 0)
+        rc = stored_control_write(list, &g->runs, c->facts.sequence, &control, &item.value_bytes);
+    if (rc == 0) {
+        stored_control_key(&item);
+        item.value = control;
+        rc = store_write(c->copy, &item, 1, NULL);
+    }
+    free(control);
+    return rc;
+}
+
+/* A GO sent again for a cut that is complete is answered as the first was. */
+static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
+{
+    struct mem_cut *m = mem_find(g, cut);
+    if (m != NULL)
+        *facts = m->facts;
+    if (m != NULL || g->dir == NULL)
+        return m != NULL;
+    char dir[LIMIT_PATH];
+    struct stat st;
+    cut_path(g, cut, "", dir);
+    return stat(dir, &st) == 0 && cut_manifest_check(dir, facts, NULL) == 0;
+}
+
+int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int status, uint64_t rows, uint64_t bytes), void *context)
+{
+    struct cut_facts facts;
+    if (g->broken)
+        return SHOAL_E_IO;
+    if (!g->cut_busy && exists(g, cut, &facts)) {
+        if (g->holding && g->held.cut == cut)
+            engine_release(g, cut);
+        done(context, 0, facts.rows, facts.bytes);
+        return 0;
+    }
+    if (g->cut_busy || (g->dir == NULL && g->mem_cut_count == ENGINE_MEM_CUTS))
+        return SHOAL_E_BUSY;
+    if (!g->holding || g->held.cut != cut || g->held.sequence != g->sequence)
+        return SHOAL_E_NOT_FOUND;
+    struct cut_work *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return SHOAL_E_NOMEM;
+    c->g = g;
+    c->facts = g->held;
+    c->done = done;
+    c->context = context;
+    int rc = g->journal == NULL || g->ref_count > 0 ? copy_all(g, c) : journal_link(g->journal, &c->link, &c->links, &c->err);
+    if (rc != 0) {
+        store_close(c->copy);
+        free(c);
+        return rc;
+    }
+    if (g->dir != NULL) {
+        snprintf(c->parent, sizeof c->parent, "%s/cuts", g->dir);
+        cut_path(g, cut, "", c->dir);
+        cut_path(g, cut, ".tmp", c->tmp);
+    }
+    c->work.run = cut_run;
+    c->work.done = cut_done;
+    g->holding = false;
+    g->cut_busy = true;
+    g->going = c;
+    cut_continue(g);
+    return 0;
+}
+
+void cut_continue(struct engine *g)
+{
+    if (g->going == NULL || g->flush.busy)
+        return;
+    struct cut_work *c = g->going;
+    g->going = NULL;
+    work_start(&g->works, g->env, &c->work);
+}
+
+/* ---- opening a cut ---- */
+
+int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err *e)
+{
+    *out = (struct cut_source){0};
+    if (g->dir == NULL) {
+        struct mem_cut *m = mem_find(g, cut);
+        if (m == NULL)
+            return err_set(e, SHOAL_E_NOT_FOUND, "there is no cut %" PRIu64 " here", cut);
+        out->store = m->store;
+        out->facts = m->facts;
+        return 0;
+    }
+    char dir[LIMIT_PATH], path[LIMIT_PATH];
+    struct stat st;
+    cut_path(g, cut, "", dir);
+    if (stat(dir, &st) != 0)
+        return err_set(e, SHOAL_E_NOT_FOUND, "there is no cut %s", dir);
+    int rc = cut_manifest_check(dir, &out->facts, e);
+    if (rc == 0 && out->facts.cut != cut)
+        rc = err_set(e, SHOAL_E_CORRUPT, "%s holds cut %" PRIu64, dir, out->facts.cut);
+    cut_path(g, cut, "/rows", path);
+    if (rc == 0)
+        rc = store_rocks_open_copy(path, &out->store, e);
+    out->opened = rc == 0;
+    cut_path(g, cut, "/journal", path);
+    if (rc == 0)
+        rc = journal_open_copy(path, &out->journal, e);
+    if (rc != 0)
+        cut_source_close(out);
+    return rc;
+}
+
+void cut_source_close(struct cut_source *s)
+{
+    if (s->opened)
+        store_close(s->store);
+    journal_close(s->journal);
+    *s = (struct cut_source){0};
+}
+
+static int create_table(void *context, const struct table_schema *s, struct err *e)
+{
+    return engine_table_create(context, s, e);
+}
+
+struct control_scan {
+    struct engine *g;
+    bool found;
+};
+
+static int take_control(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+{
+    struct control_scan *c = context;
+    uint64_t sequence;
+    if (!stored_is_control(key, key_bytes))
+        return SHOAL_E_END; /* it is the first key */
+    c->found = true;
+    return stored_control_read(value, value_bytes, NULL, &sequence, create_table, c->g, e);
+}
+
+int cut_tables(struct engine *g, const struct cut_source *s, struct err *e)
+{
+    struct control_scan c = {.g = g};
+    int rc = store_scan(s->store, take_control, &c, e);
+    return rc == SHOAL_E_END ? 0 : rc;
+}
+
+/* ---- dropping ---- */
+
+struct drop_work {
+    struct work work; /* first */
+    char path[LIMIT_PATH];
+};
+
+static void drop_run(struct work *w)
+{
+    if (cut_remove_tree(((struct drop_work *)w)->path) != 0)
+        log_warn("cannot remove %s; it is removed at the next start", ((struct drop_work *)w)->path);
+}
+
+static void drop_done(struct work *w)
+{
+    (void)w;
+}
+
+/* The name goes at once, the files on an I/O thread. */
+static int drop_now(struct engine *g, uint64_t cut)
+{
+    char path[LIMIT_PATH];
+    struct drop_work *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return SHOAL_E_NOMEM;
+    cut_path(g, cut, "", path);
+    cut_path(g, cut, ".tmp", w->path);
+    if (rename(path, w->path) != 0) {
+        free(w);
+        return errno == ENOENT ? 0 : SHOAL_E_IO;
+    }
+    w->work.run = drop_run;
+    w->work.done = drop_done;
+    work_start(&g->works, g->env, &w->work);
+    return 0;
+}
+
+int engine_cut_drop(struct engine *g, uint64_t cut)
+{
+    struct mem_cut *m = mem_find(g, cut);
+    if (m != NULL) {
+        store_close(m->store);
+        *m = g->mem_cut[--g->mem_cut_count];
+    }
+    if (g->dir == NULL)
+        return 0;
+    for (uint32_t i = 0; i < g->ref_count; i++)
+        if (g->ref[i].cut == cut) {
+            char path[LIMIT_PATH];
+            cut_path(g, cut, "/dropped", path);
+            int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+            if (fd >= 0)
+                close(fd);
+            g->ref[i].drop = true;
+            return fd >= 0 || errno == ENOENT ? 0 : SHOAL_E_IO;
+        }
+    return drop_now(g, cut);
+}
+
+int cut_ref_add(struct engine *g, uint64_t cut, uint64_t sequence)
+{
+    if (g->ref_count == ENGINE_CUT_REFS)
+        return SHOAL_E_BUSY;
+    char path[LIMIT_PATH];
+    struct stat st;
+    cut_path(g, cut, "/dropped", path);
+    g->ref[g->ref_count++] = (struct cut_ref){.cut = cut, .sequence = sequence, .drop = stat(path, &st) == 0};
+    return 0;
+}
+
+void cut_refs_trim(struct engine *g, uint64_t trimmed)
+{
+    for (uint32_t i = 0; i < g->ref_count;) {
+        struct cut_ref gone = g->ref[i];
+        if (gone.sequence > trimmed) {
+            i++;
+            continue;
+        }
+        g->ref[i] = g->ref[--g->ref_count];
+        bool other = false;
+        for (uint32_t k = 0; k < g->ref_count; k++)
+            if (g->ref[k].cut == gone.cut) {
+                g->ref[k].drop |= gone.drop;
+                other = true;
+            }
+        if (gone.drop && !other && drop_now(g, gone.cut) != 0)
+            log_warn("cut %" PRIu64 " cannot be removed; drop it again", gone.cut);
+    }
+}
+
+/* What an unfinished cut or an unfinished drop left. */
+void cut_clean(struct engine *g)
+{
+    char path[LIMIT_PATH];
+    snprintf(path, sizeof path, "%s/cuts", g->dir);
+    DIR *d = opendir(path);
+    if (d == NULL)
+        return;
+    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
+        uint64_t cut;
+        char tail[8] = "", inner[LIMIT_PATH];
+        if (sscanf(entry->d_name, "%" SCNu64 "%7s", &cut, tail) == 2 && strcmp(tail, ".tmp") == 0) {
+            cut_path(g, cut, ".tmp", inner);
+            if (cut_remove_tree(inner) != 0)
+                log_warn("cannot remove %s", inner);
+        }
+    }
+    closedir(d);
+}
+
+void cut_free(struct engine *g)
+{
+    for (uint32_t i = 0; i < g->mem_cut_count; i++)
+        store_close(g->mem_cut[i].store);
+    if (g->going != NULL) {
+        store_close(g->going->copy);
+        free(g->going->link);
+        free(g->going);
+    }
+}

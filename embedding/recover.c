@@ -1,0 +1,355 @@
+/* recover.c: rows and marks from the store, then the records above them; and the same again for a cut that is restored.
+ *
+ *  1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): what is stored is not repeated.
+ *  2. Marks decide as they did live: a tablet's marks after record s are a function of its stored marks and its records up to s.
+ *  3. The control state is never older than a stored tablet, but may be younger: runs it no longer knows, yet old records name, are
+ *     ghosts until their drop is replayed.
+ *  4. A RESTORE record acts on the tablets that are older than it and on no other.
+ */
+#include "embedding/cut.h"
+#include "embedding/engine_state.h"
+#include "embedding/stored.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct replay {
+    struct engine *g;
+    struct runs *runs;
+    uint64_t *base[LIMIT_TABLES]; /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
+    uint64_t until;               /* a stored tablet beyond this does not belong to the cut */
+    uint64_t control;             /* sequence of the control state */
+    bool of_cut;
+    bool own[LIMIT_TABLES];       /* base[] is ours to free */
+};
+
+/* ---- what is stored ---- */
+
+static int base_add(struct replay *r, uint32_t table)
+{
+    struct engine_table *t = engine_slot(r->g, table);
+    if (!r->of_cut) {
+        r->base[table] = t->durable;
+        return 0;
+    }
+    if (r->base[table] != NULL)
+        return 0;
+    r->base[table] = calloc(t->scope.tablets, sizeof *r->base[table]);
+    r->own[table] = true;
+    return r->base[table] == NULL ? SHOAL_E_NOMEM : 0;
+}
+
+static int take_schema(void *context, const struct table_schema *s, struct err *e)
+{
+    struct replay *r = context;
+    struct engine_table *t = engine_slot(r->g, s->table);
+    int rc = 0;
+    if (t == NULL)
+        rc = engine_table_add(r->g, s, e);
+    else if (!schema_equal(table_schema_of(t->table), s))
+        rc = err_set(e, SHOAL_E_SCHEMA, "table %s is stored with another schema than it has here", s->name);
+    return rc == 0 ? base_add(r, s->table) : rc;
+}
+
+static int take_stored(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+{
+    struct replay *r = context;
+    uint32_t table, tablet;
+    if (stored_is_control(key, key_bytes))
+        return stored_control_read(value, value_bytes, r->runs, &r->control, take_schema, r, e);
+    if (!stored_is_tablet(key, key_bytes, &table, &tablet))
+        return err_set(e, SHOAL_E_CORRUPT, "the row store holds a key that is not Shoal's (%zu bytes)", key_bytes);
+    struct engine_table *t = engine_slot(r->g, table);
+    if (t == NULL || tablet >= t->scope.tablets || r->base[table] == NULL)
+        return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %u is stored, but no such table is", tablet, table);
+    if (r->base[table][tablet] == UINT64_MAX)
+        return 0;
+    uint64_t flushed;
+    int rc = stored_tablet_head(value, value_bytes, table_schema_of(t->table), tablet, &flushed, e);
+    if (rc == 0 && (flushed > r->until || flushed > r->control))
+        rc = err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %s is stored as of record %" PRIu64 ", beyond %" PRIu64, tablet,
+                     table_schema_of(t->table)->name, flushed, r->until < r->control ? r->until : r->control);
+    if (rc == 0)
+        rc = stored_tablet_read(value, value_bytes, t->table, r->runs, tablet, e);
+    r->base[table][tablet] = flushed;
+    return rc;
+}
+
+/* ---- records ---- */
+
+static int replay_push(struct replay *r, const struct record_header *h, const void *payload, struct err *e)
+{
+    struct engine *g = r->g;
+    struct engine_table *t = engine_slot(g, h->table);
+    struct push_record p;
+    if (t == NULL || record_to_push(h, payload, table_schema_of(t->table)->width, &p) != 0 || p.key_count > LIMIT_KEYS ||
+        p.tablet_first >= t->scope.tablets || p.tablet_count > t->scope.tablets - p.tablet_first)
+        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push that fits no table", h->sequence);
+    const uint64_t *base = r->base[h->table];
+    uint32_t news = 0, taken = 0;
+    for (uint32_t i = p.tablet_first; i < p.tablet_first + p.tablet_count; i++)
+        news += h->sequence > base[i];
+    if (news == 0)
+        return 0;
+    struct run *run = runs_find(r->runs, p.run);
+    if (run == NULL || p.lane >= run->lanes || marks_reserve(run->marks, p.lane, p.table, t->scope.tablets) != 0)
+        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push of run %" PRIu64 " lane %u, which was not open", h->sequence, p.run,
+                       p.lane);
+    uint8_t *take = calloc(t->scope.tablets, 1);
+    if (take == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to replay record %" PRIu64, h->sequence);
+    for (uint32_t i = p.tablet_first; i < p.tablet_first + p.tablet_count; i++) {
+        enum push_verdict v = push_rule(marks_get(run->marks, p.lane, p.table, i), p.from, p.to);
+        if (h->sequence > base[i] && v == PUSH_GAP) {
+            free(take);
+            return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 ": tablet %u of table %s lacks batches before it; records are missing",
+                           h->sequence, i, table_schema_of(t->table)->name);
+        }
+        take[i] = h->sequence > base[i] && v == PUSH_TAKE;
+        taken += take[i];
+    }
+    bool all = taken == t->scope.tablets;
+    struct push_args args = {.lr_scale = p.lr_scale, .undo_clock = h->flags & RECORD_FLAG_BSP ? p.to : 0, .take = all ? NULL : take};
+    marks_move(run->marks, p.lane, p.table, p.tablet_first, p.tablet_count, p.to, take, &t->scope);
+    if (!r->of_cut)
+        engine_touch(t, p.tablet_first, p.tablet_count, take, h->sequence);
+    int rc = taken == 0 ? 0 : table_push(t->table, p.keys, p.gradients, p.key_count, &args);
+    free(take);
+    return rc == 0 ? 0 : err_set(e, rc, "no memory to replay record %" PRIu64, h->sequence);
+}
+
+static int replay_run_open(struct replay *r, const struct record_header *h, const struct record_run_open *o, struct err *e)
+{
+    struct run *run = runs_find(r->runs, o->run);
+    if (run == NULL) {
+        if (o->lanes == 0 || o->lanes > LIMIT_LANES || o->mode > RUN_BSP)
+            return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " opens a run with %u lanes", h->sequence, o->lanes);
+        int rc = runs_add(r->runs, o->run, o->tables, o->lanes, o->mode, &run);
+        if (rc != 0)
+            return err_set(e, rc, "no memory to open run %" PRIu64, o->run);
+        run->ghost = h->sequence <= r->control;
+    }
+    if (run->ghost && run->seen < h->sequence)
+        run->seen = h->sequence;
+    return 0;
+}
+
+/* The restored run is opened, every run from before it is dropped; a ghost seen later than the record has been opened later. */
+static int open_restored(struct runs *runs, const struct record_restore *record, uint64_t sequence, bool past, struct run **out)
+{
+    struct run *run = runs_find(runs, record->run);
+    if (record->lanes == 0 || record->lanes > LIMIT_LANES || record->mode > RUN_BSP || (run != NULL && run->lanes != record->lanes))
+        return SHOAL_E_CORRUPT;
+    if (run == NULL) {
+        if (runs_add(runs, record->run, record->tables, record->lanes, record->mode, &run) != 0)
+            return SHOAL_E_NOMEM;
+        run->ghost = past;
+    }
+    if (run->ghost && run->seen < sequence)
+        run->seen = sequence;
+    for (uint32_t i = runs->count; i-- > 0;) {
+        struct run *other = runs->run[i];
+        if (other != run && (!past || (other->ghost && other->seen < sequence)))
+            runs_drop(runs, other);
+    }
+    *out = run;
+    return 0;
+}
+
+/* A cut never leans on another one (cut.c, 3): its tablets are all of later than a restore among its records. */
+static int replay_restore_in_cut(struct replay *r, const struct record_restore *record, uint64_t sequence, bool past, struct err *e)
+{
+    struct run *run;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        for (uint32_t k = 0; r->base[i] != NULL && (record->existing >> i & 1) && k < r->g->table[i].scope.tablets; k++)
+            if (r->base[i][k] < sequence)
+                return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %u is older than the restore in record %" PRIu64, k, i, sequence);
+    int rc = open_restored(r->runs, record, sequence, past, &run);
+    return rc == 0 ? 0 : err_set(e, rc, "record %" PRIu64 " cannot be replayed: %s", sequence, err_text(rc));
+}
+
+static int replay_control(struct replay *r, const struct record_header *h, const void *payload, struct err *e)
+{
+    bool past = h->sequence <= r->control;
+    union {
+        struct record_run_open open;
+        struct record_run_drop drop;
+        struct record_fence fence;
+        struct record_restore restore;
+        struct table_schema schema;
+    } u;
+    static const size_t bytes[] = {[RECORD_RUN_OPEN] = sizeof u.open, [RECORD_RUN_DROP] = sizeof u.drop, [RECORD_FENCE] = sizeof u.fence,
+                                   [RECORD_RESTORE] = sizeof u.restore};
+    if (!r->of_cut && !past)
+        r->g->control_changed = h->sequence;
+    if (h->kind == RECORD_TABLE) {
+        int rc = record_schema_read(payload, h->payload_bytes, &u.schema, e);
+        return rc == 0 ? take_schema(r, &u.schema, e) : rc;
+    }
+    if (h->payload_bytes != bytes[h->kind])
+        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " of kind %u has %u bytes", h->sequence, h->kind, h->payload_bytes);
+    memcpy(&u, payload, h->payload_bytes);
+    struct run *run;
+    switch (h->kind) {
+    case RECORD_RUN_OPEN:
+        return replay_run_open(r, h, &u.open, e);
+    case RECORD_RUN_DROP:
+        run = runs_find(r->runs, u.drop.run);
+        if (run != NULL)
+            runs_drop(r->runs, run);
+        return 0;
+    case RECORD_FENCE:
+        run = runs_find(r->runs, u.fence.run);
+        if (run != NULL && !past && u.fence.lane < run->lanes)
+            run_fence(run, u.fence.lane, u.fence.generation, u.fence.live != 0, u.fence.offset);
+        return 0;
+    default:
+        if (!r->of_cut && cut_ref_add(r->g, u.restore.cut, h->sequence) != 0)
+            return err_set(e, SHOAL_E_CORRUPT, "more than %u restores stand in the journal", ENGINE_CUT_REFS);
+        if (!r->of_cut)
+            return engine_restore_apply(r->g, &u.restore, h->sequence, past, e);
+        return replay_restore_in_cut(r, &u.restore, h->sequence, past, e);
+    }
+}
+
+static int replay_record(void *context, const struct record_header *h, const void *payload, struct err *e)
+{
+    struct replay *r = context;
+    if (!r->of_cut)
+        r->g->replayed++;
+    return h->kind == RECORD_PUSH ? replay_push(r, h, payload, e) : replay_control(r, h, payload, e);
+}
+
+static void drop_ghosts(struct runs *runs)
+{
+    for (uint32_t i = runs->count; i-- > 0;)
+        if (runs->run[i]->ghost)
+            runs_drop(runs, runs->run[i]);
+}
+
+/* ---- recovery ---- */
+
+int engine_recover(struct engine *g, struct err *e)
+{
+    struct replay r = {.g = g, .runs = &g->runs, .until = UINT64_MAX};
+    uint64_t first, last;
+    uint64_t began = env_now_ns(g->env);
+    int rc = store_scan(g->store, take_stored, &r, e);
+    if (rc == 0)
+        g->control_changed = g->control_durable = g->control_written = r.control;
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
+        for (uint32_t k = 0; g->table[i].table != NULL && k < g->table[i].scope.tablets; k++)
+            g->table[i].changed[k] = g->table[i].written[k] = g->table[i].durable[k];
+    if (rc == 0)
+        rc = journal_replay(g->journal, UINT64_MAX, replay_record, &r, &first, &last, e);
+    if (rc != 0)
+        return err_wrap(e, rc, "recovering %s", g->dir);
+    if (first > r.control + 1)
+        return err_set(e, SHOAL_E_CORRUPT, "%s: the journal begins at record %" PRIu64 ", rows are stored up to %" PRIu64
+                       "; segments are missing", g->dir, first, r.control);
+    if (last < r.control && last > 0)
+        log_warn("%s: rows are stored up to record %" PRIu64 ", the journal ends at %" PRIu64, g->dir, r.control, last);
+    drop_ghosts(&g->runs);
+    engine_refresh_marks(g);
+    g->sequence = g->committed = last > r.control ? last : r.control;
+    rc = journal_start(g->journal, g->sequence + 1, e);
+    g->recovered_ns = env_now_ns(g->env) - began;
+    return rc;
+}
+
+/* ---- restoring a cut ---- */
+
+/* Empties every tablet that the record puts back and marks the others as none of our business. Answers how many in *count. */
+static int clear_older(struct replay *r, const struct record_restore *record, uint64_t sequence, uint32_t *count)
+{
+    *count = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        struct engine_table *t = engine_slot(r->g, i);
+        if (t == NULL)
+            continue;
+        if (base_add(r, i) != 0)
+            return SHOAL_E_NOMEM;
+        for (uint32_t k = 0; k < t->scope.tablets; k++) {
+            bool older = (record->existing >> i & 1) && (r->g->journal == NULL || t->durable[k] < sequence);
+            if (older)
+                table_clear(t->table, k);
+            else
+                r->base[i][k] = UINT64_MAX;
+            *count += older;
+        }
+    }
+    return 0;
+}
+
+/* Rows of the cut into the tablets concerned, its runs and marks into r->runs. */
+static int load_cut(struct replay *r, const struct record_restore *record, struct err *e)
+{
+    struct cut_source source;
+    int rc = cut_open(r->g, record->cut, &source, e);
+    if (rc != 0)
+        return rc;
+    uint64_t first, last = 0;
+    r->until = source.facts.sequence;
+    rc = store_scan(source.store, take_stored, r, e);
+    if (rc == 0 && source.journal != NULL) {
+        rc = journal_replay(source.journal, r->until, replay_record, r, &first, &last, e);
+        if (rc == 0 && last < r->until && r->control < r->until)
+            rc = err_set(e, SHOAL_E_CORRUPT, "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last, r->until);
+    }
+    const struct run *from = runs_find(r->runs, source.facts.run);
+    if (rc == 0 && (from == NULL || from->lanes != record->lanes))
+        rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records", source.facts.run);
+    if (rc == 0)
+        for (uint32_t i = r->runs->count; i-- > 0;) /* what is left is the run whose marks count */
+            if (r->runs->run[i] != from)
+                runs_drop(r->runs, r->runs->run[i]);
+    cut_source_close(&source);
+    return rc == 0 ? 0 : err_wrap(e, rc, "cut %" PRIu64, record->cut);
+}
+
+static int take_marks(struct replay *r, struct run *run, uint64_t sequence)
+{
+    const struct run *from = r->runs->run[0];
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        struct engine_table *t = engine_slot(r->g, i);
+        for (uint32_t k = 0; t != NULL && k < t->scope.tablets; k++) {
+            if (r->base[i][k] == UINT64_MAX)
+                continue;
+            for (uint32_t lane = 0; lane < from->lanes; lane++)
+                if (marks_set(run->marks, lane, i, t->scope.tablets, k, marks_get(from->marks, lane, i, k)) != 0)
+                    return SHOAL_E_NOMEM;
+            engine_touch(t, k, 1, NULL, sequence);
+        }
+    }
+    return 0;
+}
+
+int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence, bool past, struct err *e)
+{
+    struct runs then = {0};
+    struct replay r = {.g = g, .runs = &then, .of_cut = true};
+    struct run *run = NULL;
+    uint32_t older = 0;
+    int rc = clear_older(&r, record, sequence, &older);
+    if (rc != 0)
+        err_set(e, rc, "no memory to restore cut %" PRIu64, record->cut);
+    if (rc == 0 && older > 0)
+        rc = load_cut(&r, record, e);
+    if (rc == 0) {
+        rc = open_restored(&g->runs, record, sequence, past, &run);
+        if (rc == 0 && older > 0)
+            rc = take_marks(&r, run, sequence);
+        if (rc != 0)
+            err_set(e, rc, "the marks of cut %" PRIu64 " cannot be taken over: %s", record->cut, err_text(rc));
+    }
+    if (rc == 0)
+        engine_refresh_marks(g);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (r.own[i])
+            free(r.base[i]);
+    runs_free(&then);
+    return rc;
+}

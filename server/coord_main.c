@@ -1,0 +1,138 @@
+/* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has its I/O thread. A kill at any time is fine: the
+ * store has what was promised, and the next start goes on. */
+#include "proto/base/config.h"
+#include "proto/base/log.h"
+#include "proto/net/net.h"
+#include "proto/net/notify.h"
+#include "server/coord.h"
+#include "server/coord_config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char help[] =
+    "usage: shoal-coordinator [--config FILE] [--set KEY=VALUE]...\n"
+    "Knows servers and workers, deals tablets, lanes and tasks, keeps the best epoch, writes the report.\n"
+    "  --config FILE     coordinator.yaml; without it defaults and --set alone\n"
+    "  --set KEY=VALUE   overrides a key of the file: --set shards=4\n"
+    "  --help, --version\n"
+    "Keys: listen, data_dir, shards (of all servers together), lease, resend, report, keys, net.drop, insecure_plaintext.\n";
+
+/* Whole or not at all: a reader never sees half a report. */
+static int report_write(void *context, const char *text, struct err *e)
+{
+    const struct coord_config *config = context;
+    char path[LIMIT_PATH + 8];
+
+    if (config->report[0] == 0)
+        return 0;
+    (void)snprintf(path, sizeof path, "%s.new", config->report);
+    FILE *f = fopen(path, "we");
+    if (f == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "report %s: %s", path, strerror(errno));
+    bool good = fputs(text, f) >= 0 && fputc('\n', f) != EOF && fflush(f) == 0 && fsync(fileno(f)) == 0;
+    int saved = errno;
+    if (fclose(f) != 0 && good) {
+        good = false;
+        saved = errno;
+    }
+    if (good && rename(path, config->report) != 0) {
+        good = false;
+        saved = errno;
+    }
+    return good ? 0 : err_set(e, SHOAL_E_IO, "report %s: %s", config->report, strerror(saved));
+}
+
+static void on_signal(void *context, int signo)
+{
+    struct net *net = context;
+
+    log_info("stops on signal %d; its state stays in data_dir", signo);
+    notify_stopping();
+    net_interrupt(net);
+}
+
+static int serve(struct coord_config *config, struct err *e)
+{
+    struct net_options no = {.drop_sends = config->drop, .insecure_plaintext = config->insecure_plaintext};
+    struct coord_options co = {.shards = config->shards, .lease_ms = config->lease_ms, .resend_ms = config->resend_ms,
+                               .version = SHOAL_VERSION, .write_report = report_write, .context = config};
+    struct coord_store *store = NULL;
+    struct coord *coord = NULL;
+    struct net *net = NULL;
+    char bound[256];
+
+    signal(SIGPIPE, SIG_IGN);
+    int status = coord_store_open(config->data_dir, &store, e);
+    if (status == 0)
+        status = net_new(&no, &net, e);
+    if (status == 0)
+        status = coord_new(&co, net_env(net), store, &coord, e);
+    if (status == 0) {
+        net_set_handler(net, &coord_handler, coord);
+        status = net_signals(net, on_signal, net);
+    }
+    if (status == 0)
+        status = net_listen(net, config->listen, bound, e);
+    if (status == 0) {
+        log_info("listens at %s for %u shards, state in %s", bound, config->shards, config->data_dir);
+        notify_watchdog_start(net_env(net));
+        notify_ready("serving");
+        net_run(net);
+        if (coord_fatal(coord) != 0)
+            status = err_set(e, coord_fatal(coord), "the store in %s failed", config->data_dir);
+    }
+    coord_free(coord);
+    if (net != NULL)
+        net_free(net);
+    coord_store_close(store);
+    return status;
+}
+
+static int finish(int status, const struct err *e)
+{
+    if (status != 0)
+        log_error("%s", e->text);
+    return status != 0 ? err_exit_status(status) : 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"set", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {NULL, 0, NULL, 0}};
+    static struct coord_config config;
+    const char *path = NULL;
+    struct string_list set = {0};
+    struct err e = {0};
+    int c, status = 0;
+
+    log_init("shoal-coordinator");
+    while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (c == 'h' || c == 'v') {
+            fputs(c == 'h' ? help : "shoal-coordinator " SHOAL_VERSION "\n", stdout);
+            return 0;
+        }
+        if (c == 'c')
+            path = optarg;
+        else if (c != 's')
+            return err_exit_status(SHOAL_E_USAGE);
+        else if ((status = string_list_add(&set, optarg)) != 0)
+            return err_exit_status(status);
+    }
+    if (optind < argc)
+        return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]), &e);
+    status = coord_config_load(path, &set, &config, &e);
+    string_list_free(&set);
+    if (status == 0)
+        status = serve(&config, &e);
+    return finish(status, &e);
+}

@@ -1,0 +1,351 @@
+/* coord_work.c: requests of workers, but for LANE_NEXT (coord_grant.c). */
+#include "server/coord_work.h"
+#include "proto/base/log.h"
+#include "server/coord_core.h"
+#include "server/coord_epoch.h"
+#include "server/coord_flow.h"
+#include "server/coord_grant.h"
+#include "server/coord_setup.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void reply_plain(struct coord *c, peer_t to, const struct wire *request)
+{
+    struct wire w;
+
+    wire_reply_to(request, 0, &w);
+    coord_send(c, to, wire_encode(&w));
+}
+
+static void reply_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes, size_t count)
+{
+    struct msg *m = wire_encode(w);
+    void *at = m == NULL ? NULL : msg_add(m, count);
+
+    if (at == NULL) {
+        msg_free(m);
+        return;
+    }
+    if (count > 0)
+        memcpy(at, bytes, count);
+    coord_send(c, to, m);
+}
+
+/* The worker that asks, its lease renewed; else it is told that it is not known. */
+static struct coord_worker *worker_of(struct coord *c, peer_t from, const struct wire *request, uint64_t number)
+{
+    struct coord_worker *w = coord_member_worker(&c->members, number);
+
+    if (w == NULL) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_UNAVAILABLE, "worker %" PRIu64 " is not known here: its lease ran out, join again", number));
+        return NULL;
+    }
+    w->beat_ns = env_now_ns(c->env);
+    w->peer = from;
+    return w;
+}
+
+/* ---- coming, staying, leaving ------------------------------------------------------------------------------ */
+
+/* Bitwise equal results need one kernel type on all workers. */
+static bool kernel_fits(struct coord *c, const struct wire_WORKER_JOIN *q)
+{
+    if (c->job.spec.train.mode != WIRE_BSP)
+        return true;
+    if (c->members.workers == 0 && c->job.at.phase <= PHASE_INDEX)
+        c->job.kernel[0] = 0;
+    if (c->job.kernel[0] == 0)
+        memcpy(c->job.kernel, q->kernel, sizeof c->job.kernel);
+    return strcmp(c->job.kernel, q->kernel) == 0;
+}
+
+void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
+{
+    const struct wire_WORKER_JOIN *q = &request->u.WORKER_JOIN;
+    struct coord_job *j = &c->job;
+    struct err e = {0};
+    struct wire w;
+    uint64_t number;
+
+    if (!coord_flow_running(c) || j->at.phase == PHASE_FINISH) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no job to work on yet"));
+        return;
+    }
+    if (!kernel_fits(c, q)) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_CONFIG,
+                                         "worker %s computes with BLAS kernels %s, the others with %s: bsp needs the same on all (OPENBLAS_CORETYPE)",
+                                         q->name, q->kernel, j->kernel));
+        return;
+    }
+    int status = coord_member_join(&c->members, c->store, q, from, env_now_ns(c->env), &number, &e);
+    if (status != 0) {
+        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+        return;
+    }
+    log_info("worker %" PRIu64 ": %s, process %u, %s %s", number, q->name, q->pid, q->backend, q->kernel);
+    memcpy(j->backend, q->backend, sizeof j->backend);
+    if (c->members.workers > j->workers_most)
+        j->workers_most = c->members.workers;
+    wire_reply_to(request, 0, &w);
+    w.u.WORKER_JOIN_reply = (struct wire_WORKER_JOIN_reply){.worker = number, .run = j->at.run, .lanes = j->tasks.lanes,
+                                                            .lease_ms = (uint32_t)(coord_lease_ns(c) / 1000000), .tables = j->at.tables,
+                                                            .shards = c->members.shards, .map_epoch = j->at.map_epoch};
+    reply_frame(c, from, &w, j->yaml, j->yaml_bytes);
+}
+
+static bool figures_ok(const struct wire_WORKER_BEAT *q)
+{
+    return isfinite(q->read_s) && isfinite(q->pull_s) && isfinite(q->compute_s) && isfinite(q->push_s) && isfinite(q->wait_s);
+}
+
+void coord_work_beat(struct coord *c, peer_t from, const struct wire *request)
+{
+    struct coord_worker *worker = worker_of(c, from, request, request->u.WORKER_BEAT.worker);
+    struct wire w;
+
+    if (worker == NULL)
+        return;
+    if (!figures_ok(&request->u.WORKER_BEAT)) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_MALFORMED, "a beat's times are finite numbers"));
+        return;
+    }
+    worker->figures = request->u.WORKER_BEAT;
+    wire_reply_to(request, 0, &w);
+    w.u.WORKER_BEAT_reply.state = coord_flow_state(c);
+    w.u.WORKER_BEAT_reply.lanes_held = coord_lane_held(&c->job.tasks, worker->number);
+    coord_send(c, from, wire_encode(&w));
+}
+
+static void worker_gone(struct coord *c, uint64_t number)
+{
+    coord_member_worker_gone(&c->members, number);
+    coord_grant_worker_gone(c, number);
+}
+
+void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
+{
+    const struct wire_WORKER_LEAVE *q = &request->u.WORKER_LEAVE;
+    const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
+
+    if (worker != NULL) {
+        log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name, q->fatal ? ": " : "", q->fatal ? q->fail_text : "");
+        if (q->fatal)
+            coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s", worker->name, q->fail_text);
+        worker_gone(c, q->worker);
+    }
+    reply_plain(c, from, request);
+}
+
+void coord_work_expire(struct coord *c)
+{
+    uint64_t number;
+
+    while ((number = coord_member_expired(&c->members, env_now_ns(c->env), coord_lease_ns(c))) != 0) {
+        log_warn("worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number, coord_member_worker(&c->members, number)->name,
+                 coord_lease_ns(c) / 1000000);
+        if (coord_flow_running(c))
+            c->job.at.worker_deaths++;
+        worker_gone(c, number);
+    }
+}
+
+/* ---- what the input and the tables are --------------------------------------------------------------------- */
+
+void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
+{
+    const struct wire_INDEX_DONE *q = &request->u.INDEX_DONE;
+    const struct coord_worker *worker = worker_of(c, from, request, q->worker);
+    static const char *const name[] = {"train", "valid", "test"};
+
+    if (worker == NULL)
+        return;
+    if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split));
+        return;
+    }
+    struct coord_split *split = &c->job.at.split[q->split];
+    if (q->fail_status != 0) {
+        coord_flow_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "data.%s: %s", name[q->split], q->fail_text);
+    } else if (split->known != 0 && (split->rows != q->rows || split->digest != q->digest)) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_DATA,
+                                         "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64 "), the others %" PRIu64
+                                         " (%016" PRIx64 "): all workers must see the same files",
+                                         name[q->split], worker->name, q->rows, q->digest, split->rows, split->digest));
+        return;
+    } else if (split->known == 0) {
+        *split = (struct coord_split){.rows = q->rows, .digest = q->digest, .used = 1, .known = 1};
+        log_info("data.%s: %" PRIu64 " rows", name[q->split], q->rows);
+    }
+    reply_plain(c, from, request);
+}
+
+_Static_assert(offsetof(struct wire_TABLE_DECLARE, field_init_count) == offsetof(struct wire_TABLE_CREATE, field_init_count),
+               "a declaration begins as a creation");
+
+void coord_work_declare(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+{
+    struct coord_job *j = &c->job;
+    struct wire_TABLE_CREATE create;
+    struct err e = {0};
+
+    if (!coord_flow_running(c)) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no job to declare tables for"));
+        return;
+    }
+    memcpy(&create, &request->u.TABLE_DECLARE, offsetof(struct wire_TABLE_CREATE, field_init_count) + sizeof create.field_init_count);
+    struct table_schema *schema = malloc(sizeof *schema);
+    if (schema == NULL)
+        return; /* it is sent again */
+    uint32_t total = request->u.TABLE_DECLARE.declared_total;
+    int status = wire_schema_from(&create, &m->frame[1], schema, &e);
+    if (status == 0 && (total == 0 || total > LIMIT_TABLES || schema->table >= total))
+        status = err_set(&e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables", schema->table, total, LIMIT_TABLES);
+    if (status == 0 && j->declared_total != 0 && j->declared_total != total)
+        status = err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u", total, j->declared_total);
+    if (status == 0 && j->declared[schema->table] && !schema_equal(schema, &j->table[schema->table]))
+        status = err_set(&e, SHOAL_E_SCHEMA, "table %s differs from what another worker declared: run the same release on the same data",
+                         schema->name);
+    if (status == 0 && !j->declared[schema->table]) {
+        j->table[schema->table] = *schema;
+        j->declared[schema->table] = true;
+        j->declared_total = total;
+    }
+    free(schema);
+    if (status != 0)
+        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+    else
+        reply_plain(c, from, request);
+}
+
+void coord_work_table_get(struct coord *c, peer_t from, const struct wire *request)
+{
+    uint32_t table = request->u.TABLE_GET.table;
+    struct wire_TABLE_CREATE create;
+    struct wire w;
+
+    if (c->job.shard_of == NULL || table >= c->job.at.tables) {
+        if (c->job.shard_of == NULL && coord_flow_running(c))
+            coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "the tables are not known yet"));
+        else
+            coord_send(c, from, wire_refusal(request, SHOAL_E_NO_TABLE, "there is no table %u", table));
+        return;
+    }
+    const struct table_schema *s = &c->job.table[table];
+    wire_reply_to(request, 0, &w);
+    wire_schema_to(s, &create);
+    _Static_assert(sizeof create == sizeof w.u.TABLE_GET_reply, "both are the same list");
+    memcpy(&w.u.TABLE_GET_reply, &create, sizeof create);
+    reply_frame(c, from, &w, s->field_init, s->field_init_count * sizeof s->field_init[0]);
+}
+
+void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request)
+{
+    const struct coord_members *members = &c->members;
+    struct wire w;
+
+    if (c->job.shard_of == NULL) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no map yet"));
+        return;
+    }
+    wire_reply_to(request, 0, &w);
+    w.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = c->job.at.map_epoch, .tablet_count = c->job.tablets, .shards = members->shards};
+    struct msg *m = wire_encode(&w);
+    void *map = m == NULL ? NULL : msg_add(m, c->job.tablets * sizeof(uint16_t));
+    size_t bytes = 0;
+    for (uint32_t s = 0; s < members->shards; s++)
+        bytes += strlen(members->shard[s].endpoint) + 1;
+    char *lines = map == NULL ? NULL : msg_add(m, bytes);
+    if (lines == NULL) {
+        msg_free(m);
+        return;
+    }
+    memcpy(map, c->job.shard_of, c->job.tablets * sizeof(uint16_t));
+    for (uint32_t s = 0; s < members->shards; s++) {
+        size_t length = strlen(members->shard[s].endpoint);
+        memcpy(lines, members->shard[s].endpoint, length);
+        lines[length] = '\n';
+        lines += length + 1;
+    }
+    coord_send(c, from, m);
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------- */
+
+static void staleness_add(struct coord *c, const uint64_t *histogram)
+{
+    for (uint32_t i = 0; i < COORD_HISTOGRAM; i++)
+        c->job.at.staleness[i] += histogram[i];
+}
+
+/* A task with many malformed lines ends the job before the epoch is over. */
+static void bad_lines_look(struct coord *c)
+{
+    uint64_t bad = 0, lines = 0;
+
+    for (uint32_t i = 0; i < c->job.tasks.tasks; i++) {
+        const struct coord_task *task = &c->job.tasks.task[i];
+        bad += task->bad_lines;
+        lines += task->reported ? task->examples + task->bad_lines : 0;
+    }
+    if (lines >= 1000)
+        (void)coord_epoch_bad_lines(c, bad, lines, "train");
+}
+
+static void bad_where_note(struct coord *c, const char *where)
+{
+    if (c->job.bad_where[0] == 0 && where[0] != 0)
+        (void)snprintf(c->job.bad_where, sizeof c->job.bad_where, "%s", where);
+}
+
+void coord_work_task(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+{
+    const struct wire_TASK_DONE *q = &request->u.TASK_DONE;
+    struct coord_tasks *t = &c->job.tasks;
+
+    if (worker_of(c, from, request, q->worker) == NULL)
+        return;
+    const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
+    uint32_t index = coord_task_index(t, q->task);
+    if (lane == NULL || lane->worker != q->worker || lane->generation != q->generation || index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours", q->lane, q->generation));
+        return;
+    }
+    if (!isfinite(q->loss_sum) || q->examples > t->task[index].rows || q->bad_lines > t->task[index].rows) {
+        coord_send(c, from, wire_refusal(request, SHOAL_E_MALFORMED, "task %" PRIu64 " cannot have %" PRIu64 " examples, %" PRIu64 " bad lines and loss %g",
+                                         q->task, q->examples, q->bad_lines, q->loss_sum));
+        return;
+    }
+    t->lane[q->lane].used = true;
+    if (coord_task_report(t, index, q->examples, q->bad_lines, q->loss_sum)) {
+        staleness_add(c, m->frame[1].data);
+        bad_where_note(c, q->bad_where);
+        if (!coord_grant_task_put(c, index))
+            return;
+        if (q->bad_lines > 0)
+            bad_lines_look(c);
+    }
+    reply_plain(c, from, request);
+}
+
+void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+{
+    const struct wire_EVAL_DONE *q = &request->u.EVAL_DONE;
+    struct err e = {0};
+
+    if (worker_of(c, from, request, q->worker) == NULL)
+        return;
+    int status = 0;
+    if (c->job.at.phase == PHASE_EVAL || c->job.at.phase == PHASE_TEST)
+        status = coord_eval_done(&c->job.eval, q->task, q->examples, q->bad_lines, m->frame[1].data, m->frame[2].data, &e);
+    if (status == SHOAL_E_DATA)
+        coord_flow_fail(c, status, "%s", e.text);
+    if (status != 0)
+        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+    else
+        reply_plain(c, from, request);
+}

@@ -1,0 +1,171 @@
+/* test_model_schema.c: the tables of each model, and the jobs that are refused. */
+#include "tests/lib/dense_case.h"
+#include "tests/lib/dense_check.h"
+
+#include <string.h>
+
+static struct table_schema schema[MODEL_TABLES_MAX];
+static uint32_t count;
+
+static int schemas(const struct dense_case *c, struct err *e)
+{
+    return model_schemas(&c->job, &c->shape, schema, &count, e);
+}
+
+START_TEST(schema_has_as_many_tables_as_the_model_needs)
+{
+    static const struct {
+        enum model_kind kind;
+        enum norm_kind norm;
+        uint32_t tables, width;
+    } expected[] = {{MODEL_PROBE, NORM_BATCH, 1, 1},  {MODEL_LR, NORM_BATCH, 2, 1},
+                    {MODEL_FM, NORM_NONE, 2, 4},      {MODEL_DEEPFM, NORM_NONE, 2, 4},
+                    {MODEL_DEEPFM, NORM_BATCH, 3, 4}, {MODEL_WIDE_DEEP, NORM_BATCH, 3, 4}};
+    struct dense_case c;
+    dense_case_job(&c, expected[_i].kind);
+    c.job.model.norm = expected[_i].norm;
+    ck_assert_int_eq(schemas(&c, NULL), 0);
+    ck_assert_uint_eq(count, expected[_i].tables);
+    ck_assert_uint_eq(schema[0].width, expected[_i].width);
+    ck_assert_uint_eq(schema[0].zero_first, 1);
+    ck_assert_str_eq(schema[0].name, "emb");
+    for (uint32_t t = 0, first = 0; t < count; t++) {
+        ck_assert_int_eq(schema_check(&schema[t], NULL), 0);
+        ck_assert_uint_eq(schema[t].table, t);
+        ck_assert_uint_eq(schema[t].dense, t > 0);
+        ck_assert_uint_eq(schema[t].tablet_first, first);
+        first += 1u << schema[t].tablet_bits;
+    }
+}
+END_TEST
+
+START_TEST(schema_takes_settings_from_the_job)
+{
+    struct dense_case c;
+    dense_case_job(&c, MODEL_DEEPFM);
+    c.job.model.norm = NORM_BATCH;
+    c.table.tablets = 64;
+    ck_assert_int_eq(schemas(&c, NULL), 0);
+    ck_assert_uint_eq(schema[0].tablet_bits, 6);
+    ck_assert_uint_eq(schema[0].seed, 7);
+    ck_assert_int_eq(schema[0].optimizer.kind, OPT_ADAGRAD);
+    ck_assert_int_eq(schema[0].init.kind, INIT_UNIFORM);
+    ck_assert_str_eq(schema[1].name, "dense");
+    ck_assert_uint_eq(schema[1].seed, 2026);
+    ck_assert_uint_eq(schema[1].width, BLOCK_FLOATS);
+    ck_assert_float_eq(schema[1].optimizer.lr, 0.01f);
+    ck_assert_str_eq(schema[2].name, "dense_stats");
+    ck_assert_uint_eq(schema[2].optimizer.fixed_lr, 1);
+    ck_assert_float_eq(schema[2].optimizer.lr, 1.0f);
+    /* bias and numerics 0, first matrix (5, 11) uniform, gamma 1; running mean 0, running variance 1 */
+    ck_assert_uint_eq(schema[1].field_init[0].field, 2);
+    ck_assert_double_eq_tol((double)schema[1].field_init[0].scale, sqrt(6.0 / 16), 1e-7);
+    ck_assert_uint_eq(schema[1].field_init[1].field, 3);
+    ck_assert_uint_eq(schema[1].field_init[1].kind, INIT_CONSTANT);
+    ck_assert_uint_eq(schema[2].field_init_count, 2);
+    ck_assert_uint_eq(schema[2].field_init[0].field, 1);
+}
+END_TEST
+
+START_TEST(schema_of_the_probe_counts_by_sgd)
+{
+    struct dense_case c;
+    dense_case_job(&c, MODEL_PROBE);
+    ck_assert_int_eq(schemas(&c, NULL), 0);
+    ck_assert_int_eq(schema[0].optimizer.kind, OPT_SGD);
+    ck_assert_float_eq(schema[0].optimizer.lr, 1.0f);
+    ck_assert_uint_eq(schema[0].optimizer.fixed_lr, 1);
+    ck_assert_int_eq(schema[0].init.kind, INIT_ZERO);
+}
+END_TEST
+
+/* Bit for bit: two programs compare schemas with memcmp or by their journal. */
+START_TEST(schema_is_a_function_of_its_arguments)
+{
+    struct dense_case c;
+    static struct table_schema again[MODEL_TABLES_MAX];
+    dense_case_job(&c, MODEL_DEEPFM);
+    memset(schema, 0xaa, sizeof schema);
+    ck_assert_int_eq(schemas(&c, NULL), 0);
+    memset(again, 0x55, sizeof again);
+    ck_assert_int_eq(model_schemas(&c.job, &c.shape, again, &count, NULL), 0);
+    ck_assert_mem_eq(schema, again, sizeof again);
+}
+END_TEST
+
+static void break_tables(struct dense_case *c)
+{
+    c->job.table_count = 2;
+}
+static void break_tablets(struct dense_case *c)
+{
+    c->table.tablets = 100;
+}
+static void break_dim(struct dense_case *c)
+{
+    c->table.dim = 0;
+}
+static void break_hidden(struct dense_case *c)
+{
+    c->job.model.hidden_count = 0;
+}
+static void break_size(struct dense_case *c)
+{
+    c->job.model.hidden[0] = c->job.model.hidden[1] = 1u << 20;
+}
+
+START_TEST(schema_refuses_jobs_that_no_model_can_run)
+{
+    static const struct {
+        void (*damage)(struct dense_case *c);
+        const char *named;
+    } bad[] = {{break_tables, "tables"},
+               {break_tablets, "tables[0].tablets"},
+               {break_dim, "tables[0].dim"},
+               {break_hidden, "model.hidden"},
+               {break_size, "model.hidden"}};
+    struct dense_case c;
+    struct err e = {0};
+    struct model *m;
+    dense_case_job(&c, MODEL_DEEPFM);
+    bad[_i].damage(&c);
+    ck_assert_int_eq(schemas(&c, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, bad[_i].named));
+    if (bad[_i].damage != break_tablets) {
+        ck_assert_int_eq(model_new(&c.job, &c.shape, dense_backend(), &m, &e), SHOAL_E_CONFIG);
+        ck_assert_ptr_null(m);
+    }
+}
+END_TEST
+
+START_TEST(model_blocks_cover_both_dense_tables)
+{
+    struct dense_case c;
+    const uint64_t *keys;
+    const uint32_t *block;
+    size_t n;
+    dense_case_job(&c, MODEL_DEEPFM);
+    c.job.model.norm = NORM_BATCH;
+    dense_case_batch(&c, 4, 9, false);
+    model_blocks(c.model, MODEL_DENSE_TABLE, &keys, &block, &n);
+    ck_assert_uint_eq(n * BLOCK_FLOATS, model_dense_floats(c.model));
+    ck_assert_uint_eq(n, 9); /* bias, numerics, twice (matrix, gamma, beta), head */
+    model_blocks(c.model, MODEL_STATS_TABLE, &keys, &block, &n);
+    ck_assert_uint_eq(n, 4);
+    dense_case_free(&c);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("model_schema");
+    TCase *t = tcase_create("model_schema");
+    tcase_add_loop_test(t, schema_has_as_many_tables_as_the_model_needs, 0, 6);
+    tcase_add_test(t, schema_takes_settings_from_the_job);
+    tcase_add_test(t, schema_of_the_probe_counts_by_sgd);
+    tcase_add_test(t, schema_is_a_function_of_its_arguments);
+    tcase_add_loop_test(t, schema_refuses_jobs_that_no_model_can_run, 0, 5);
+    tcase_add_test(t, model_blocks_cover_both_dense_tables);
+    suite_add_tcase(s, t);
+    return dense_check_run(s);
+}

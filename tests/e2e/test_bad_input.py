@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""test_bad_input: wrong data, files, configuration and bytes end in the right exit status and a sentence that says what to do."""
+from lib import *
+
+
+def refused(space, job, status, *words, extra=()):
+    run = Run(job, space / f"run-{random.randrange(10**9)}", 1, 1, extra)
+    got = run.wait(120)
+    text = run.output()
+    assert got == status, f"exit status {got}, expected {status}:\n{text[-2000:]}"
+    for word in words:
+        assert word in text, f"{word!r} is not in:\n{text[-2000:]}"
+    return text
+
+
+def malformed_lines_are_counted(space):
+    train = synth(space / "train.tsv", 5000, 1)
+    lines = train.read_text().split("\n")
+    lines[100] = "x" + lines[100]
+    lines[200] = "only\tthree\tcolumns"
+    train.write_text("\n".join(lines))
+    report = run_job(job_file(space / "job.yaml", train, **{"data.max_bad": 0.01}), space / "run")
+    assert report["bad_lines"] == 2, report["bad_lines"]
+    assert report["examples"] == 4998, report["examples"]
+
+
+def too_many_malformed_lines_end_with_65(space):
+    train = synth(space / "train.tsv", 3000, 1)
+    lines = train.read_text().split("\n")
+    for i in range(0, 3000, 10):
+        lines[i] = "broken"
+    train.write_text("\n".join(lines))
+    refused(space, job_file(space / "job.yaml", train, **{"data.max_bad": 0.01}), 65, "train.tsv:", "max_bad")
+
+
+def missing_file_ends_with_66(space):
+    refused(space, job_file(space / "job.yaml", space / "nowhere.tsv"), 66, "nowhere.tsv")
+
+
+def missing_job_file_ends_with_66(space):
+    refused(space, space / "nojob.yaml", 66, "nojob.yaml")
+
+
+def bad_configuration_ends_with_78_and_names_the_line(space):
+    train = synth(space / "train.tsv", 100, 1)
+    job = job_file(space / "job.yaml", train)
+    job.write_text(job.read_text() + "trian.batch: 3\n")
+    lines = len(job.read_text().split("\n")) - 1
+    refused(space, job, 78, f"job.yaml:{lines}:", "trian.batch", "train.batch")
+    refused(space, job_file(space / "b.yaml", train, **{"train.batch": 0}), 78, "train.batch")
+
+
+def wrong_usage_ends_with_64(space):
+    for words in (["frobnicate"], ["local"], ["local", "a", "b"], ["local", "--nope"], ["local", "x.yaml", "--servers", "0"]):
+        got = subprocess.run([SHOAL, *words], capture_output=True, text=True, check=False)
+        assert got.returncode == 64, (words, got.returncode, got.stderr)
+        assert got.stderr.strip(), words
+
+
+def help_and_version_of_every_program(space):
+    for words in ([SHOAL], [SHOAL, "local"], [SHOAL, "status"], [SHOAL, "digest"], [SHOAL, "inspect"], [SHOAL, "synth"], [SHOAL, "bench"],
+                  [BIN / "shoal-server"], [BIN / "shoal-coordinator"], [BIN / "shoal-worker"]):
+        got = subprocess.run([*words, "--help"], capture_output=True, text=True, check=False)
+        assert got.returncode == 0 and "usage" in got.stdout.lower(), (words, got)
+    for program in (SHOAL, BIN / "shoal-server", BIN / "shoal-coordinator", BIN / "shoal-worker"):
+        got = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+        assert got.returncode == 0 and any(c.isdigit() for c in got.stdout), (program, got)
+
+
+def port_in_use_is_said(space):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        got = subprocess.run([BIN / "shoal-server", "--set", f"listen=tcp://127.0.0.1:{port}", "--set", f"data_dir={space / 'data'}"],
+                             capture_output=True, text=True, timeout=60, check=False)
+        assert got.returncode == 69, got
+        assert str(port) in got.stderr and "in use" in got.stderr, got.stderr
+
+
+def open_address_needs_a_word(space):
+    got = subprocess.run([BIN / "shoal-server", "--set", "listen=tcp://0.0.0.0:7070", "--set", f"data_dir={space / 'data'}"],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert got.returncode in (77, 78), got
+    assert "insecure_plaintext" in got.stderr, got.stderr
+
+
+def unreachable_coordinator_is_said(space):
+    train = synth(space / "train.tsv", 100, 1)
+    job = job_file(space / "job.yaml", train)
+    port = free_port()
+    got = subprocess.run([BIN / "shoal-worker", "train", "--config", str(job), "--coordinator", f"tcp://127.0.0.1:{port}", "--wait", "2"],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert got.returncode == 69, got
+    assert str(port) in got.stderr, got.stderr
+
+
+def full_disk_is_refused_by_name(space):
+    """A small file system is full: the server says NO_SPACE or ends with a sentence; nothing hangs."""
+    if os.geteuid() != 0:
+        raise Skip("needs root to mount a small file system")
+    mount = space / "small"
+    mount.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(mount)], check=False, capture_output=True).returncode != 0:
+        raise Skip("cannot mount a tmpfs here")
+    try:
+        train = synth(space / "train.tsv", 20000, 1)
+        run = Run(job_file(space / "job.yaml", train, **{"train.epochs": 100}), mount / "run", 1, 1)
+        run_log = None
+        end = time.monotonic() + 60
+        said = False
+        while time.monotonic() < end and run.running() and not said:
+            time.sleep(0.5)
+            run_log = run.output() + "".join(p.read_text(errors="replace") for p in (mount / "run" / "log").glob("*.log"))
+            said = "space" in run_log.lower()
+        run.process.terminate()
+        run.wait(120)
+        assert said, f"nobody said that space is short:\n{run_log[-3000:]}"
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=False)
+
+
+def garbage_to_every_port_harms_nobody(space):
+    train = synth(space / "train.tsv", 6000, 1)
+    over = {"train.consistency": "bsp", "train.epochs": 30}
+    expected = digests(run_job(job_file(space / "calm.yaml", train, **over), space / "calm", 2, 2))
+    run = Run(job_file(space / "job.yaml", train, **over), space / "run", 2, 2)
+    ports, rng, sent = set(), random.Random(4), 0
+    while run.running() and sent < 400:
+        if len(ports) < 3:
+            for file in (space / "run").glob("*.yaml"):
+                for word in file.read_text().split('"'):
+                    if word.startswith("tcp://127.0.0.1:"):
+                        ports.add(int(word.rsplit(":", 1)[1]))
+            time.sleep(0.02)
+            continue
+        try:
+            with socket.create_connection(("127.0.0.1", rng.choice(sorted(ports))), timeout=1) as s:
+                kind = rng.randrange(4)
+                if kind == 0:
+                    s.sendall(rng.randbytes(rng.randrange(1, 5000)))
+                elif kind == 1:
+                    s.sendall(b"\xff\0\0\0\0\0\0\0\x01\x7f\x03\x00NULL" + bytes(48) + rng.randbytes(500))
+                elif kind == 2:
+                    s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                sent += 1
+        except OSError:
+            time.sleep(0.05)
+    assert run.wait(300) == 0, run.output()[-3000:]
+    assert sent >= 100, f"only {sent} pieces of garbage could be sent"
+    report = run.report()
+    assert digests(report) == expected
+    assert report["restarts"] == 0, "somebody died of garbage"
+
+
+if __name__ == "__main__":
+    main([malformed_lines_are_counted, too_many_malformed_lines_end_with_65, missing_file_ends_with_66, missing_job_file_ends_with_66,
+          bad_configuration_ends_with_78_and_names_the_line, wrong_usage_ends_with_64, help_and_version_of_every_program,
+          port_in_use_is_said, open_address_needs_a_word, unreachable_coordinator_is_said, full_disk_is_refused_by_name,
+          garbage_to_every_port_harms_nobody])

@@ -1,0 +1,542 @@
+/* worker_fake.c: the simplest coordinator and shards that the worker can talk to. */
+#include "tests/lib/worker_fake.h"
+#include "proto/base/hash.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 1 << 13 };
+
+static struct wire in, out; /* large: not on the stack */
+
+/* ---- rows and marks --------------------------------------------------------------------------------------- */
+
+static struct fake_row *row_find(const struct fake *f, uint32_t table, uint64_t key)
+{
+    uint32_t at = (uint32_t)key_mix(key) % ROWS;
+
+    while (f->row[table][at].used && f->row[table][at].key != key)
+        at = (at + 1) % ROWS;
+    return &f->row[table][at];
+}
+
+const struct fake_row *fake_row(const struct fake *f, uint32_t table, uint64_t key)
+{
+    const struct fake_row *row = row_find(f, table, key);
+    return row->used ? row : NULL;
+}
+
+uint32_t fake_row_count(const struct fake *f, uint32_t table)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < ROWS; i++)
+        count += f->row[table][i].used;
+    return count;
+}
+
+static uint32_t tablets(const struct fake *f)
+{
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < f->tables; t++)
+        count += 1u << f->schema[t].tablet_bits;
+    return count;
+}
+
+static uint32_t shard_of(const struct fake *f, uint32_t table, uint32_t tablet)
+{
+    uint32_t count = 1u << f->schema[table].tablet_bits;
+    uint32_t stretch = f->scattered ? tablet / 2 : tablet * f->shards / count;
+    return (stretch + f->map_turn) % f->shards;
+}
+
+static bool all_declared(const struct fake *f)
+{
+    for (uint32_t t = 0; t < f->tables; t++)
+        if (!f->declared[t])
+            return false;
+    return f->tables > 0;
+}
+
+uint64_t fake_mark(const struct fake *f, uint32_t lane)
+{
+    uint64_t lowest = UINT64_MAX;
+    for (uint32_t t = 0; t < tablets(f); t++)
+        if (f->mark[t][lane] < lowest)
+            lowest = f->mark[t][lane];
+    return lowest;
+}
+
+void fake_turn_map(struct fake *f)
+{
+    f->map_turn++;
+    f->map_epoch++;
+}
+
+void fake_expire(struct fake *f, uint32_t lane)
+{
+    f->lane[lane].generation++;
+    f->lane[lane].holder = 0;
+    for (uint32_t s = 0; s < f->shards; s++)
+        f->fence[s][lane] = f->lane[lane].generation;
+    f->lane[lane].mark = fake_mark(f, lane);
+}
+
+/* ---- shard ------------------------------------------------------------------------------------------------ */
+
+static bool refused(struct fake_node *n, peer_t from)
+{
+    struct fake *f = n->fake;
+
+    f->seen[in.type]++;
+    if (f->refuse_count[in.type] == 0)
+        return false;
+    f->refuse_count[in.type]--;
+    env_send(sim_node_env(n->node), from, wire_refusal(&in, f->refuse_status[in.type], "told to refuse"));
+    return true;
+}
+
+static void shard_pull(struct fake_node *n, peer_t from, const struct msg *m)
+{
+    struct fake *f = n->fake;
+    const struct table_schema *schema = &f->schema[in.u.PULL.table];
+    const uint64_t *keys = m->frame[1].data;
+    uint32_t count = in.u.PULL.key_count;
+
+    ck_assert_uint_lt(in.u.PULL.table, f->tables);
+    ck_assert_uint_gt(count, 0);
+    for (uint32_t i = 0; i < count; i++)
+        if (shard_of(f, in.u.PULL.table, mixed_tablet(key_mix(keys[i]), schema->tablet_bits)) != n->shard) {
+            env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_NOT_LEADER, "not here"));
+            return;
+        }
+    wire_reply_to(&in, 0, &out);
+    out.u.PULL_reply = (struct wire_PULL_reply){.key_count = count, .width = schema->width, .clock = in.u.PULL.batch, .low = 0};
+    if (in.u.PULL.batch > 0)
+        out.u.PULL_reply.low = in.u.PULL.batch - 1;
+    struct msg *reply = wire_encode(&out);
+    float *rows = msg_add(reply, (size_t)count * schema->width * sizeof(float));
+    for (uint32_t i = 0; i < count; i++) {
+        const struct fake_row *row = row_find(f, in.u.PULL.table, keys[i]);
+        for (uint32_t j = 0; j < schema->width; j++)
+            rows[i * schema->width + j] = row->used ? row->value[j] : 0.0f;
+    }
+    f->pulls++;
+    env_send(sim_node_env(n->node), from, reply);
+}
+
+static int push_check(struct fake_node *n, uint64_t *lowest)
+{
+    struct fake *f = n->fake;
+    const struct wire_PUSH *p = &in.u.PUSH;
+    const struct table_schema *schema = &f->schema[p->table];
+
+    ck_assert_uint_lt(p->table, f->tables);
+    ck_assert_uint_lt(p->lane, FAKE_LANES);
+    ck_assert_uint_le(p->tablet_first + p->tablet_count, 1u << schema->tablet_bits);
+    ck_assert_uint_gt(p->tablet_count, 0);
+    if (p->run != FAKE_RUN)
+        return SHOAL_E_OLD_RUN;
+    if (p->generation != f->fence[n->shard][p->lane])
+        return SHOAL_E_FENCED;
+    *lowest = UINT64_MAX;
+    for (uint32_t t = p->tablet_first; t < p->tablet_first + p->tablet_count; t++) {
+        if (shard_of(f, p->table, t) != n->shard)
+            return SHOAL_E_NOT_LEADER;
+        uint64_t mark = f->mark[schema->tablet_first + t][p->lane];
+        if (mark < *lowest)
+            *lowest = mark;
+    }
+    return *lowest < p->from ? SHOAL_E_GAP : 0;
+}
+
+static void push_apply(struct fake *f, const struct msg *m, uint32_t *applied, uint32_t *skipped)
+{
+    const struct wire_PUSH *p = &in.u.PUSH;
+    const struct table_schema *schema = &f->schema[p->table];
+    const uint64_t *keys = m->frame[1].data;
+    const float *gradients = m->frame[2].data;
+
+    for (uint32_t i = 0; i < p->key_count; i++) {
+        uint32_t tablet = mixed_tablet(key_mix(keys[i]), schema->tablet_bits);
+        ck_assert_uint_ge(tablet, p->tablet_first);
+        ck_assert_uint_lt(tablet, p->tablet_first + p->tablet_count);
+        ck_assert(i == 0 || key_mix(keys[i - 1]) < key_mix(keys[i]));
+        if (f->mark[schema->tablet_first + tablet][p->lane] >= p->to)
+            continue;
+        struct fake_row *row = row_find(f, p->table, keys[i]);
+        row->used = true;
+        row->key = keys[i];
+        for (uint32_t j = 0; j < schema->width; j++)
+            row->value[j] -= p->lr_scale * gradients[i * schema->width + j];
+    }
+    for (uint32_t t = p->tablet_first; t < p->tablet_first + p->tablet_count; t++) {
+        uint64_t *mark = &f->mark[schema->tablet_first + t][p->lane];
+        *applied += *mark < p->to;
+        *skipped += *mark >= p->to;
+        if (*mark < p->to)
+            *mark = p->to;
+    }
+}
+
+static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
+{
+    struct fake *f = n->fake;
+    uint32_t applied = 0, skipped = 0;
+    uint64_t lowest = 0;
+
+    int status = push_check(n, &lowest);
+    if (status == 0)
+        push_apply(f, m, &applied, &skipped);
+    f->applied += applied;
+    f->skipped += skipped;
+    f->gaps += status == SHOAL_E_GAP;
+    wire_reply_to(&in, status, &out);
+    out.u.PUSH_reply = (struct wire_PUSH_reply){.applied = applied, .skipped = skipped, .mark = lowest};
+    env_send(sim_node_env(n->node), from, wire_encode(&out));
+}
+
+/* ---- coordinator ------------------------------------------------------------------------------------------ */
+
+static void coordinator_join(struct fake_node *n, peer_t from)
+{
+    struct fake *f = n->fake;
+
+    if (f->no_job) {
+        env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_AGAIN, "no job"));
+        return;
+    }
+    wire_reply_to(&in, 0, &out);
+    out.u.WORKER_JOIN_reply = (struct wire_WORKER_JOIN_reply){.worker = ++f->workers,
+                                                              .run = FAKE_RUN,
+                                                              .lanes = f->lanes,
+                                                              .lease_ms = f->lease_ms,
+                                                              .tables = f->tables,
+                                                              .shards = f->shards};
+    if (f->forgets)
+        f->known = f->workers;
+    f->forgets = false;
+    struct msg *m = wire_encode(&out);
+    memcpy(msg_add(m, strlen(f->job_text)), f->job_text, strlen(f->job_text));
+    env_send(sim_node_env(n->node), from, m);
+}
+
+static void coordinator_declare(struct fake_node *n, peer_t from, const struct msg *m)
+{
+    struct fake *f = n->fake;
+    struct wire_TABLE_CREATE create;
+    static struct table_schema schema;
+    struct err e = {0};
+
+    memcpy(&create, &in.u.TABLE_DECLARE, sizeof create);
+    int status = wire_schema_from(&create, &m->frame[1], &schema, &e);
+    ck_assert_msg(status == 0, "%s", e.text);
+    ck_assert_uint_lt(schema.table, FAKE_TABLES);
+    if (f->declared[schema.table] && !schema_equal(&schema, &f->schema[schema.table])) {
+        env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_SCHEMA, "another schema"));
+        return;
+    }
+    f->schema[schema.table] = schema;
+    f->declared[schema.table] = true;
+    f->tables = in.u.TABLE_DECLARE.declared_total;
+    wire_reply_to(&in, 0, &out);
+    env_send(sim_node_env(n->node), from, wire_encode(&out));
+}
+
+static void coordinator_map(struct fake_node *n, peer_t from)
+{
+    struct fake *f = n->fake;
+    char lines[256] = "";
+
+    if (!all_declared(f)) {
+        env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_AGAIN, "no map yet"));
+        return;
+    }
+    wire_reply_to(&in, 0, &out);
+    out.u.MAP_GET_reply =
+        (struct wire_MAP_GET_reply){.map_epoch = f->map_epoch, .tablet_count = tablets(f), .shards = f->shards};
+    struct msg *m = wire_encode(&out);
+    uint16_t *shard = msg_add(m, tablets(f) * sizeof *shard);
+    for (uint32_t t = 0; t < f->tables; t++)
+        for (uint32_t i = 0; i < 1u << f->schema[t].tablet_bits; i++)
+            shard[f->schema[t].tablet_first + i] = (uint16_t)shard_of(f, t, i);
+    for (uint32_t s = 0; s < f->shards; s++)
+        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "sim://shard-%u\n", s);
+    memcpy(msg_add(m, strlen(lines)), lines, strlen(lines));
+    env_send(sim_node_env(n->node), from, m);
+}
+
+/* The next task of a lane; false when the epoch has none left. */
+static bool lane_deal(struct fake *f, uint32_t number)
+{
+    struct fake_lane *l = &f->lane[number];
+    uint64_t left = f->rows[WIRE_TRAIN] - f->next_row, want = (uint64_t)f->task_batches * f->batch;
+
+    if (l->has_task)
+        return true;
+    if (left == 0)
+        return false;
+    uint64_t rows = left < want ? left : want;
+    l->task = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_TASK,
+                                            .lane = number,
+                                            .task = f->tasks_open++,
+                                            .epoch = 1,
+                                            .split = WIRE_TRAIN,
+                                            .position = f->next_row,
+                                            .rows = rows,
+                                            .first_batch = l->next_batch + 1,
+                                            .batch_count = (uint32_t)((rows + f->batch - 1) / f->batch),
+                                            .lr_scale = 1.0f,
+                                            .run = FAKE_RUN};
+    l->next_batch += l->task.batch_count;
+    f->next_row += rows;
+    return l->has_task = true;
+}
+
+static void next_eval(struct fake *f, struct wire_LANE_NEXT_reply *reply)
+{
+    bool open = false;
+
+    for (uint64_t i = 0; i * 64 < f->rows[WIRE_VALID]; i++) {
+        open = open || !f->eval_done[i];
+        if (f->eval_given[i])
+            continue;
+        f->eval_given[i] = true;
+        *reply = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_EVAL, .task = i, .split = WIRE_VALID, .position = i * 64, .run = FAKE_RUN};
+        reply->rows = f->rows[WIRE_VALID] - i * 64 < 64 ? f->rows[WIRE_VALID] - i * 64 : 64;
+        return;
+    }
+    if (!open) {
+        reply->kind = WIRE_NEXT_END;
+        f->ended = true;
+    }
+}
+
+static bool training(const struct fake *f)
+{
+    bool open = f->next_row < f->rows[WIRE_TRAIN];
+    for (uint32_t l = 0; l < f->lanes; l++)
+        open = open || f->lane[l].has_task;
+    return open;
+}
+
+static void next_without_lane(struct fake *f, struct wire_LANE_NEXT_reply *reply)
+{
+    for (uint32_t s = 0; s < (f->valid_rows_wanted ? 2u : 1u); s++)
+        if (!f->indexed[s]) {
+            reply->kind = WIRE_NEXT_INDEX;
+            reply->split = s;
+            return;
+        }
+    if (!all_declared(f))
+        return;
+    if (!training(f)) {
+        next_eval(f, reply);
+        return;
+    }
+    for (uint32_t l = 0; l < f->lanes; l++)
+        if (f->lane[l].holder == 0 && lane_deal(f, l)) {
+            f->lane[l].holder = in.u.LANE_NEXT.worker;
+            *reply = f->lane[l].task;
+            reply->generation = f->lane[l].generation;
+            reply->mark = f->lane[l].mark;
+            return;
+        }
+}
+
+static void coordinator_next(struct fake_node *n, peer_t from)
+{
+    struct fake *f = n->fake;
+    const struct wire_LANE_NEXT *q = &in.u.LANE_NEXT;
+    struct fake_lane *l = q->lane < f->lanes ? &f->lane[q->lane] : NULL;
+
+    wire_reply_to(&in, 0, &out);
+    struct wire_LANE_NEXT_reply *reply = &out.u.LANE_NEXT_reply;
+    *reply = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_WAIT, .retry_ms = 50, .run = FAKE_RUN};
+    if (q->worker < f->known) {
+        env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
+        return;
+    }
+    for (uint32_t i = 0; i < f->lanes && l == NULL; i++) /* a grant whose answer was lost */
+        if (f->lane[i].holder == q->worker && q->lane == UINT32_MAX && q->batch == 0) {
+            *reply = f->lane[i].task;
+            reply->generation = f->lane[i].generation;
+            reply->mark = f->lane[i].mark;
+            env_send(sim_node_env(n->node), from, wire_encode(&out));
+            return;
+        }
+    if (l == NULL) {
+        next_without_lane(f, reply);
+    } else if (l->holder != q->worker || l->generation != q->generation) {
+        reply->kind = WIRE_NEXT_LEAVE;
+    } else {
+        l->mark = q->batch;
+        if (l->has_task && q->batch + 1 == l->task.first_batch + l->task.batch_count)
+            l->has_task = false;
+        if (lane_deal(f, q->lane)) {
+            *reply = l->task;
+            reply->generation = l->generation;
+            reply->mark = l->mark;
+        } else {
+            l->holder = 0;
+            l->generation++;
+            for (uint32_t s = 0; s < f->shards; s++)
+                f->fence[s][q->lane] = l->generation;
+            reply->kind = WIRE_NEXT_LEAVE;
+        }
+    }
+    env_send(sim_node_env(n->node), from, wire_encode(&out));
+}
+
+static void coordinator_done(struct fake_node *n, peer_t from, const struct msg *m)
+{
+    struct fake *f = n->fake;
+    static bool counted[4096]; /* of this fake's tasks; cleared by fake_open through tasks_done */
+
+    if (f->tasks_done == 0)
+        memset(counted, 0, sizeof counted);
+    if (in.type == WIRE_TYPE_TASK_DONE && !counted[in.u.TASK_DONE.task]) {
+        counted[in.u.TASK_DONE.task] = true;
+        f->tasks_done++;
+        f->examples += in.u.TASK_DONE.examples;
+        f->bad_lines += in.u.TASK_DONE.bad_lines;
+        f->loss_sum += in.u.TASK_DONE.loss_sum;
+        for (uint32_t i = 0; i < 64; i++)
+            f->staleness[i] += ((const uint64_t *)m->frame[1].data)[i];
+    }
+    if (in.type == WIRE_TYPE_EVAL_DONE && !f->eval_done[in.u.EVAL_DONE.task]) {
+        f->eval_done[in.u.EVAL_DONE.task] = true;
+        f->eval_examples += in.u.EVAL_DONE.examples;
+        for (uint32_t i = 0; i < in.u.EVAL_DONE.examples; i++)
+            f->eval_score_sum += ((const float *)m->frame[1].data)[i];
+    }
+    if (in.type == WIRE_TYPE_INDEX_DONE) {
+        f->indexed[in.u.INDEX_DONE.split] = in.u.INDEX_DONE.fail_status == 0;
+        f->rows[in.u.INDEX_DONE.split] = in.u.INDEX_DONE.rows;
+        f->digest[in.u.INDEX_DONE.split] = in.u.INDEX_DONE.digest;
+    }
+    wire_reply_to(&in, 0, &out);
+    env_send(sim_node_env(n->node), from, wire_encode(&out));
+}
+
+static void coordinator_beat(struct fake_node *n, peer_t from)
+{
+    struct fake *f = n->fake;
+
+    f->beat = in.u.WORKER_BEAT;
+    if (in.u.WORKER_BEAT.worker < f->known || f->forgets) {
+        env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
+        return;
+    }
+    wire_reply_to(&in, 0, &out);
+    env_send(sim_node_env(n->node), from, wire_encode(&out));
+}
+
+static void coordinator_leave(struct fake_node *n, peer_t from)
+{
+    struct fake *f = n->fake;
+
+    f->left++;
+    f->left_fatal += in.u.WORKER_LEAVE.fatal;
+    if (in.u.WORKER_LEAVE.fatal) {
+        f->fail_status = in.u.WORKER_LEAVE.fail_status;
+        snprintf(f->fail_text, sizeof f->fail_text, "%s", in.u.WORKER_LEAVE.fail_text);
+    }
+    for (uint32_t l = 0; l < f->lanes; l++)
+        if (f->lane[l].holder == in.u.WORKER_LEAVE.worker)
+            fake_expire(f, l);
+    wire_reply_to(&in, 0, &out);
+    env_send(sim_node_env(n->node), from, wire_encode(&out));
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------ */
+
+static void fake_on_message(void *core, peer_t from, struct msg *m)
+{
+    struct fake_node *n = core;
+    struct err e = {0};
+
+    int status = wire_decode(m, &in, &e);
+    ck_assert_msg(status == 0 && !in.reply, "%s", e.text);
+    if (!refused(n, from))
+        switch (in.type) {
+        case WIRE_TYPE_HELLO:
+            wire_reply_to(&in, 0, &out);
+            env_send(sim_node_env(n->node), from, wire_encode(&out));
+            break;
+        case WIRE_TYPE_PULL:
+            shard_pull(n, from, m);
+            break;
+        case WIRE_TYPE_PUSH:
+            shard_push(n, from, m);
+            break;
+        case WIRE_TYPE_WORKER_JOIN:
+            coordinator_join(n, from);
+            break;
+        case WIRE_TYPE_TABLE_DECLARE:
+            coordinator_declare(n, from, m);
+            break;
+        case WIRE_TYPE_MAP_GET:
+            coordinator_map(n, from);
+            break;
+        case WIRE_TYPE_LANE_NEXT:
+            coordinator_next(n, from);
+            break;
+        case WIRE_TYPE_WORKER_BEAT:
+            coordinator_beat(n, from);
+            break;
+        case WIRE_TYPE_WORKER_LEAVE:
+            coordinator_leave(n, from);
+            break;
+        default:
+            coordinator_done(n, from, m);
+        }
+    msg_free(m);
+}
+
+static void fake_on_drained(void *core)
+{
+    (void)core;
+}
+
+static const struct env_handler fake_handler = {.on_message = fake_on_message, .on_drained = fake_on_drained};
+
+void fake_open(struct fake *f, const struct sim_options *sim, const char *job_text, uint32_t shards, uint32_t lanes)
+{
+    char name[64], endpoint[64];
+
+    ck_assert_uint_le(shards, FAKE_SHARDS);
+    ck_assert_uint_le(lanes, FAKE_LANES);
+    memset(f, 0, sizeof *f);
+    f->job_text = job_text;
+    f->shards = shards;
+    f->lanes = lanes;
+    f->batch = 16;
+    f->task_batches = 4;
+    f->lease_ms = 3000;
+    f->map_epoch = 1;
+    f->sim = sim_new(sim);
+    f->mark = calloc(FAKE_TABLES * LIMIT_TABLETS, sizeof *f->mark);
+    for (uint32_t t = 0; t < FAKE_TABLES; t++)
+        f->row[t] = calloc(ROWS, sizeof *f->row[t]);
+    for (uint32_t l = 0; l < lanes; l++)
+        fake_expire(f, l); /* generation 1 everywhere */
+    for (uint32_t l = 0; l < lanes; l++)
+        f->lane[l].mark = 0;
+    for (uint32_t i = 0; i <= FAKE_SHARDS; i++) {
+        snprintf(name, sizeof name, i == FAKE_SHARDS ? "coordinator" : "shard-%u", i);
+        snprintf(endpoint, sizeof endpoint, "sim://%s", name);
+        f->node[i] = (struct fake_node){.fake = f, .shard = i};
+        f->node[i].node = sim_node_new(f->sim, name, &fake_handler, &f->node[i]);
+        sim_listen(f->node[i].node, endpoint);
+    }
+}
+
+void fake_close(struct fake *f)
+{
+    sim_free(f->sim);
+    for (uint32_t t = 0; t < FAKE_TABLES; t++)
+        free(f->row[t]);
+    free(f->mark);
+}

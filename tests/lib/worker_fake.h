@@ -1,0 +1,99 @@
+/* worker_fake.h: a coordinator and shards as simple as can be, in the simulator, for tests of the worker's connected half.
+ *
+ * The fake coordinator deals one epoch of the train split in tasks, then one evaluation of the valid split (when fake.valid_rows), then END. The fake
+ * shards keep rows and marks in memory and follow the push rule of DESIGN 3 to the letter; rows change by -lr_scale * gradient. Both can be told
+ * to refuse, to forget and to fence. One struct, shared by all nodes: it can look everywhere. */
+#ifndef TESTS_LIB_WORKER_FAKE_H
+#define TESTS_LIB_WORKER_FAKE_H
+
+#include "proto/base/schema.h"
+#include "proto/net/sim.h"
+#include "proto/wire/wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FAKE_SHARDS 4u
+#define FAKE_TABLES 3u
+#define FAKE_LANES 8u
+#define FAKE_COORDINATOR "sim://coordinator"
+#define FAKE_RUN 77u
+
+struct fake_row {
+    uint64_t key;
+    bool used;
+    float value[512];
+};
+
+struct fake_lane {
+    uint64_t holder, generation, mark;
+    bool has_task;
+    struct wire_LANE_NEXT_reply task;
+    uint64_t next_batch;
+};
+
+struct fake;
+
+struct fake_node {
+    struct fake *fake;
+    struct sim_node *node;
+    uint32_t shard; /* FAKE_SHARDS: the coordinator */
+};
+
+struct fake {
+    struct sim *sim;
+    struct fake_node node[FAKE_SHARDS + 1];
+    const char *job_text;
+    uint32_t shards, lanes, batch, task_batches, lease_ms;
+    bool no_job;           /* WORKER_JOIN answers AGAIN */
+    bool scattered;        /* tablets go round the shards in pairs, else in stretches */
+    bool forgets;          /* the coordinator knows no worker till it joins again (once) */
+    uint32_t valid_rows_wanted; /* 1: evaluate the valid split at the end */
+    int32_t refuse_status[64];  /* by wire type: status of refusals ... */
+    uint32_t refuse_count[64];  /* ... and how many are left */
+    uint32_t seen[64];          /* requests by wire type */
+    /* Tables. */
+    struct table_schema schema[FAKE_TABLES];
+    bool declared[FAKE_TABLES];
+    uint32_t tables;
+    struct fake_row *row[FAKE_TABLES]; /* owned: hash tables of FAKE_ROWS rows, over all shards */
+    uint64_t (*mark)[FAKE_LANES];      /* owned: by global tablet */
+    uint64_t fence[FAKE_SHARDS][FAKE_LANES]; /* generation */
+    uint64_t map_epoch;
+    uint32_t map_turn; /* shifts the map */
+    /* The job. */
+    uint64_t workers;            /* numbers given */
+    uint64_t known;              /* lowest worker number that is known */
+    bool indexed[3];
+    uint64_t rows[3], digest[3], next_row;
+    struct fake_lane lane[FAKE_LANES];
+    uint32_t tasks_open, tasks_done;
+    uint64_t examples, bad_lines;
+    double loss_sum;
+    uint64_t staleness[64];
+    bool eval_given[64], eval_done[64];
+    uint32_t eval_examples;
+    float eval_score_sum;
+    bool ended;                  /* END was answered */
+    uint32_t left, left_fatal;   /* WORKER_LEAVE */
+    int32_t fail_status;
+    char fail_text[ERR_TEXT_MAX];
+    struct wire_WORKER_BEAT beat; /* the last one */
+    uint64_t applied, skipped, gaps;
+    uint64_t pulls, keys_pulled_max, keys_pushed_max;
+};
+
+/* Nodes "sim://coordinator" and "sim://shard-N" in a new simulator. */
+void fake_open(struct fake *f, const struct sim_options *sim, const char *job_text, uint32_t shards, uint32_t lanes);
+void fake_close(struct fake *f);
+/* The lane's holder is gone: a higher generation on every shard, free for the next who asks, from the lowest mark. */
+void fake_expire(struct fake *f, uint32_t lane);
+/* Another map: every stretch moves to the next shard. */
+void fake_turn_map(struct fake *f);
+/* A row, or NULL: no such row. */
+const struct fake_row *fake_row(const struct fake *f, uint32_t table, uint64_t key);
+uint32_t fake_row_count(const struct fake *f, uint32_t table);
+/* Lowest mark of a lane over all tablets of all tables. */
+uint64_t fake_mark(const struct fake *f, uint32_t lane);
+
+#endif

@@ -1,0 +1,35 @@
+/* worker_reader.h: one line through features and a reader, for the tests of the formats. */
+#ifndef TESTS_LIB_WORKER_READER_H
+#define TESTS_LIB_WORKER_READER_H
+
+#include "worker/feature.h"
+#include "worker/reader.h"
+
+#include <string.h>
+
+struct read_line {
+    struct cell cell[CELLS_MAX];
+    char text[65536];
+    char reason[REASON_BYTES];
+    float label;
+    float numeric[LIMIT_NUMERIC];
+    uint64_t key[65536];
+    uint32_t count[LIMIT_FIELDS];
+    struct example example;
+};
+
+/* 0 or SHOAL_E_DATA, with the cause in r->reason. The text is copied: readers may change it. */
+static inline int read_line_bytes(struct read_line *r, reader read, const struct features *f, const char *text, size_t bytes)
+{
+    memcpy(r->text, text, bytes);
+    r->reason[0] = '\0';
+    r->example = (struct example){.label = &r->label, .numeric = r->numeric, .key = r->key, .count = r->count};
+    int error = read(f, r->text, bytes, r->cell, r->reason);
+    return error == 0 ? features_example(f, r->cell, &r->example, r->reason) : error;
+}
+static inline int read_line_text(struct read_line *r, reader read, const struct features *f, const char *text)
+{
+    return read_line_bytes(r, read, f, text, strlen(text));
+}
+
+#endif

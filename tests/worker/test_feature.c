@@ -1,0 +1,283 @@
+/* test_feature.c: columns become fields and numbers as the job says. */
+#include "proto/base/config.h"
+#include "proto/base/hash.h"
+#include "tests/lib/worker_files.h"
+#include "tests/lib/worker_reader.h"
+
+#include <check.h>
+#include <math.h>
+
+static struct job job;
+static struct features f;
+static struct read_line r;
+static struct err e;
+
+static void setup(void)
+{
+    worker_job(&job, DATA_CSV, NULL);
+    f = (struct features){0};
+    e = (struct err){0};
+}
+
+static void teardown(void)
+{
+    features_free(&f);
+    job_free(&job);
+}
+
+static int make(const char *head)
+{
+    features_free(&f);
+    return features_make(&job, "a.csv", head, strlen(head), &f, &e);
+}
+
+static void check_made(const char *head, uint32_t fields, uint32_t numerics)
+{
+    ck_assert_msg(make(head) == 0, "%s", e.text);
+    ck_assert_uint_eq(f.shape.fields, fields);
+    ck_assert_uint_eq(f.shape.numerics, numerics);
+}
+
+static void check_refused(const char *head, int code, const char *text)
+{
+    ck_assert_int_eq(make(head), code);
+    ck_assert_msg(strstr(e.text, text) != NULL, "\"%s\" does not say \"%s\"", e.text, text);
+}
+
+static void check_key(uint32_t i, uint32_t field, const char *value)
+{
+    ck_assert_uint_eq(r.key[i], key_of_value(field, value, strlen(value)));
+}
+
+START_TEST(feature_all_but_the_label_are_categories_by_default)
+{
+    check_made("user,label,item", 2, 0);
+    ck_assert_uint_eq(f.label, 0); /* data.label is 0 by default */
+    strcpy(job.data.label, "label");
+    check_made("user,label,item", 2, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "7,1,9"), 0);
+    ck_assert(r.label == 1.0f);
+    check_key(0, 0, "7");
+    check_key(1, 1, "9");
+    strcpy(job.data.label, "2");
+    check_made("user,label,item", 2, 0);
+    ck_assert_uint_eq(f.label, 2);
+}
+END_TEST
+
+START_TEST(feature_columns_have_types)
+{
+    worker_job_column(&job, "click", COLUMN_LABEL);
+    worker_job_column(&job, "genre", COLUMN_MULTI);
+    worker_job_column(&job, "age", COLUMN_NUMBER);
+    worker_job_column(&job, "user", COLUMN_CATEGORY);
+    worker_job_column(&job, "id", COLUMN_SKIP);
+    job.data.column[1].pooling = POOL_MEAN;
+    check_made("id,user,age,genre,click,other", 2, 1);
+    ck_assert_uint_eq(f.shape.pooling[0], POOL_SUM);
+    ck_assert_uint_eq(f.shape.pooling[1], POOL_MEAN);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "x,u1,-2.5e1,Action||Drama|,1,y"), 0);
+    ck_assert(r.numeric[0] == -25.0f);
+    ck_assert_uint_eq(r.example.keys, 3);
+    ck_assert_uint_eq(r.count[0], 1);
+    ck_assert_uint_eq(r.count[1], 2);
+    check_key(0, 0, "u1");
+    check_key(1, 1, "Action");
+    check_key(2, 1, "Drama");
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "x,u1,3,,0,y"), 0);
+    ck_assert_uint_eq(r.count[1], 0);
+    ck_assert_uint_eq(r.example.keys, 1);
+}
+END_TEST
+
+START_TEST(feature_list_restricts_and_orders)
+{
+    job.features.fields_auto = false;
+    string_list_add(&job.features.fields, "item");
+    string_list_add(&job.features.fields, "1");
+    check_made("label,user,item,city", 2, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u,i,c"), 0);
+    check_key(0, 0, "i");
+    check_key(1, 1, "u");
+}
+END_TEST
+
+START_TEST(feature_without_header_columns_are_named_by_place)
+{
+    job.data.header = false;
+    strcpy(job.data.label, "1");
+    check_made("a,1,b", 2, 0);
+    worker_job_column(&job, "user", COLUMN_CATEGORY);
+    worker_job_column(&job, "click", COLUMN_LABEL);
+    worker_job_column(&job, "n", COLUMN_NUMBER);
+    check_made("a,1,5", 1, 1);
+    check_refused("a,1", SHOAL_E_CONFIG, "data.columns names 3");
+}
+END_TEST
+
+START_TEST(feature_wrong_names_are_refused_with_the_nearest)
+{
+    worker_job_column(&job, "usr", COLUMN_CATEGORY);
+    check_refused("label,user,item", SHOAL_E_CONFIG, "did you mean \"user\"?");
+    ck_assert_ptr_nonnull(strstr(e.text, "a.csv:1"));
+    ck_assert_ptr_nonnull(strstr(e.text, "data.columns"));
+    job.data.column_count = 0;
+    strcpy(job.data.label, "clik");
+    check_refused("user,click", SHOAL_E_CONFIG, "did you mean \"click\"?");
+    strcpy(job.data.label, "click");
+    job.features.fields_auto = false;
+    string_list_add(&job.features.fields, "item_id");
+    check_refused("click,item-id,user", SHOAL_E_CONFIG, "did you mean \"item-id\"?");
+}
+END_TEST
+
+START_TEST(feature_columns_that_contradict_are_refused)
+{
+    worker_job_column(&job, "label", COLUMN_CATEGORY);
+    worker_job_column(&job, "user", COLUMN_CATEGORY);
+    check_refused("label,user", SHOAL_E_CONFIG, "is the label");
+    job.data.column[0].type = COLUMN_LABEL;
+    job.data.column[1].type = COLUMN_LABEL;
+    check_refused("label,user", SHOAL_E_CONFIG, "two columns of type label");
+    job.data.column[1].type = COLUMN_SKIP;
+    check_refused("label,user", SHOAL_E_CONFIG, "no column is left");
+    worker_job_column(&job, "user", COLUMN_CATEGORY);
+    check_refused("label,user", SHOAL_E_CONFIG, "twice");
+    job.data.column_count = 0;
+    job.features.fields_auto = false;
+    string_list_add(&job.features.fields, "label");
+    check_refused("label,user", SHOAL_E_CONFIG, "the label");
+    string_list_free(&job.features.fields);
+    string_list_add(&job.features.fields, "user");
+    string_list_add(&job.features.fields, "user");
+    check_refused("label,user", SHOAL_E_CONFIG, "twice");
+}
+END_TEST
+
+START_TEST(feature_too_many_fields_are_refused)
+{
+    char head[4096] = "label";
+    for (int i = 0; i < 513; i++)
+        strcat(head, ",x");
+    check_refused(head, SHOAL_E_CONFIG, "more than 512 fields");
+}
+END_TEST
+
+START_TEST(feature_label_is_compared_with_label_above)
+{
+    job.data.label_above = 3;
+    check_made("rating,user", 1, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3,u"), 0);
+    ck_assert(r.label == 0.0f);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3.5,u"), 0);
+    ck_assert(r.label == 1.0f);
+}
+END_TEST
+
+START_TEST(feature_byte_order_mark_is_no_part_of_a_name)
+{
+    strcpy(job.data.label, "label");
+    check_made("\xef\xbb\xbflabel,user", 1, 0);
+}
+END_TEST
+
+START_TEST(feature_bind_finds_columns_of_another_header)
+{
+    strcpy(job.data.label, "label");
+    check_made("label,user,item", 2, 0);
+    ck_assert_int_eq(features_bind(&f, "b.csv", "item,extra,label,user", 21, &e), 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "i,x,1,u"), 0);
+    check_key(0, 0, "u");
+    check_key(1, 1, "i");
+    ck_assert_int_eq(features_bind(&f, "c.csv", "label,itm,user", 14, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"itm\"?"));
+}
+END_TEST
+
+START_TEST(feature_log1p_is_that_of_libm)
+{
+    for (double x = 0; x < 1e15; x = x * 1.37 + 0.001) {
+        ck_assert_float_eq_tol(feature_log1p(x), (float)log1p(x), (float)(1e-6 * log1p(x)) + 1e-12f);
+        ck_assert(feature_log1p(-x) == -feature_log1p(x));
+    }
+    ck_assert(feature_log1p(0) == 0.0f);
+    ck_assert_float_eq_tol(feature_log1p(1e-9), 1e-9f, 1e-15f);
+    ck_assert_float_eq_tol(feature_log1p(1e300), 690.77553f, 1e-3f);
+}
+END_TEST
+
+START_TEST(feature_bucket_is_floor_of_log2)
+{
+    static const struct {
+        double x;
+        const char *text;
+    } cases[] = {{0, "0"}, {1, "+0"}, {-1, "-0"}, {2, "+1"}, {3.99, "+1"}, {4, "+2"}, {-1025, "-10"}, {0.5, "+-1"}, {1e300, "+996"}};
+    char out[8];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t n = feature_bucket(cases[i].x, out);
+        ck_assert_uint_eq(n, strlen(cases[i].text));
+        ck_assert_int_eq(memcmp(out, cases[i].text, n), 0);
+    }
+}
+END_TEST
+
+static int number(const char *text, double *out)
+{
+    return feature_number(&(struct cell){text, (uint32_t)strlen(text)}, out);
+}
+
+START_TEST(feature_number_takes_decimals_and_nothing_else)
+{
+    static const char *bad[] = {"", " 1", "1 ", "nan", "inf", "-inf", "0x10", "1e999", "--1", "1.2.3", "1e", "-", "+", ".", "1,5", "1_0"};
+    double x;
+    ck_assert(number("-12", &x) && x == -12);
+    ck_assert(number("+12", &x) && x == 12);
+    ck_assert(number("1.25", &x) && x == 1.25);
+    ck_assert(number(".5", &x) && x == 0.5);
+    ck_assert(number("1e3", &x) && x == 1000);
+    ck_assert(number("123456789012345678901", &x) && x == 123456789012345678901.0);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!number(bad[i], &x), "\"%s\" was taken for a number", bad[i]);
+    ck_assert(!feature_number(&(struct cell){"1\0" "2", 3}, &x));
+}
+END_TEST
+
+START_TEST(feature_number_too_large_for_a_float_is_malformed)
+{
+    worker_job_column(&job, "n", COLUMN_NUMBER);
+    check_made("label,n", 0, 1);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,1e39"), SHOAL_E_DATA);
+    job.features.number = NUMBER_LOG1P;
+    check_made("label,n", 0, 1);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,1e39"), 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,"), 0);
+    ck_assert(r.numeric[0] == 0.0f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("feature");
+    TCase *t = tcase_create("feature");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, feature_all_but_the_label_are_categories_by_default);
+    tcase_add_test(t, feature_columns_have_types);
+    tcase_add_test(t, feature_list_restricts_and_orders);
+    tcase_add_test(t, feature_without_header_columns_are_named_by_place);
+    tcase_add_test(t, feature_wrong_names_are_refused_with_the_nearest);
+    tcase_add_test(t, feature_columns_that_contradict_are_refused);
+    tcase_add_test(t, feature_too_many_fields_are_refused);
+    tcase_add_test(t, feature_label_is_compared_with_label_above);
+    tcase_add_test(t, feature_byte_order_mark_is_no_part_of_a_name);
+    tcase_add_test(t, feature_bind_finds_columns_of_another_header);
+    tcase_add_test(t, feature_log1p_is_that_of_libm);
+    tcase_add_test(t, feature_bucket_is_floor_of_log2);
+    tcase_add_test(t, feature_number_takes_decimals_and_nothing_else);
+    tcase_add_test(t, feature_number_too_large_for_a_float_is_malformed);
+    suite_add_tcase(s, t);
+    SRunner *run = srunner_create(s);
+    srunner_run_all(run, CK_ENV);
+    int failed = srunner_ntests_failed(run);
+    srunner_free(run);
+    return failed != 0;
+}

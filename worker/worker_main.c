@@ -1,0 +1,306 @@
+/* worker_main.c: shoal-worker: the daemon around the trainer.
+ *
+ * Threads: the loop (trainer, connections) on this one; libuv's pool reads batches and computes, lanes + 2 threads; ZeroMQ has its own.
+ * SIGTERM and SIGINT give the lanes back and leave; a second one leaves at once. */
+#include "proto/base/config.h"
+#include "proto/base/job.h"
+#include "proto/base/log.h"
+#include "proto/net/net.h"
+#include "proto/net/notify.h"
+#include "proto/wire/wire.h"
+#include "worker/evaluator.h"
+#include "worker/trainer.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage_text[] =
+    "usage: shoal-worker train --coordinator ENDPOINT [options]\n"
+    "       shoal-worker eval --coordinator ENDPOINT --config JOB.yaml [--split train|valid|test] [options]\n"
+    "\n"
+    "train  joins the job of the coordinator and works on its lanes until the job is over.\n"
+    "eval   scores a split with the tables as the servers have them now and prints one JSON object.\n"
+    "\n"
+    "  --coordinator ENDPOINT  tcp://HOST:PORT of shoal-coordinator\n"
+    "  --config FILE           job file: train takes train.lanes and train.backend from it, the job itself comes from the coordinator\n"
+    "  --set KEY=VALUE         override a key of the job on this machine (dotted path, repeatable)\n"
+    "  --lanes N               lanes to work on at the same time (2)\n"
+    "  --name NAME             of this worker (HOST-PID)\n"
+    "  --backend KIND          auto, cpu or cuda\n"
+    "  --wait SECONDS          how long to wait for the coordinator's first answer (30)\n"
+    "  --split NAME            eval: train, valid or test (test)\n"
+    "  --insecure-plaintext    allow an endpoint that is not loopback\n"
+    "  --help, --version\n";
+
+struct arguments {
+    const char *verb, *coordinator, *config, *name;
+    struct string_list set;
+    uint32_t lanes, wait_s, split;
+    enum backend_kind backend;
+    bool backend_given, insecure;
+};
+
+/* ---- arguments -------------------------------------------------------------------------------------------- */
+
+static int number_take(const char *flag, const char *text, uint32_t most, uint32_t *out, struct err *e)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0' || value == 0 || value > most)
+        return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from 1 to %u", flag, text, most);
+    *out = (uint32_t)value;
+    return 0;
+}
+
+static int word_take(const char *flag, const char *text, const char *const *words, uint32_t *out, struct err *e)
+{
+    for (uint32_t i = 0; words[i] != NULL; i++)
+        if (strcmp(words[i], text) == 0) {
+            *out = i;
+            return 0;
+        }
+    return err_set(e, SHOAL_E_USAGE, "%s %s: expected %s, %s or %s", flag, text, words[0], words[1], words[2]);
+}
+
+static int option_take(struct arguments *a, int option, const char *value, struct err *e)
+{
+    static const char *const backends[] = {"auto", "cpu", "cuda", NULL}, *const splits[] = {"train", "valid", "test", NULL};
+    uint32_t word = 0;
+    int status = 0;
+
+    switch (option) {
+    case 'c':
+        a->config = value;
+        return 0;
+    case 's':
+        if (strchr(value, '=') == NULL)
+            return err_set(e, SHOAL_E_USAGE, "--set %s: expected KEY=VALUE", value);
+        return string_list_add(&a->set, value);
+    case 'k':
+        a->coordinator = value;
+        return 0;
+    case 'l':
+        return number_take("--lanes", value, LIMIT_LANES, &a->lanes, e);
+    case 'n':
+        if (strlen(value) >= LIMIT_NAME)
+            return err_set(e, SHOAL_E_USAGE, "--name %s: at most %u bytes", value, LIMIT_NAME - 1);
+        a->name = value;
+        return 0;
+    case 'b':
+        status = word_take("--backend", value, backends, &word, e);
+        a->backend = (enum backend_kind)word;
+        a->backend_given = true;
+        return status;
+    case 'w':
+        return number_take("--wait", value, 86400, &a->wait_s, e);
+    case 'p':
+        return word_take("--split", value, splits, &a->split, e);
+    case 'i':
+        a->insecure = true;
+        return 0;
+    default:
+        return err_set(e, SHOAL_E_USAGE, "unknown option; shoal-worker --help lists them");
+    }
+}
+
+static int arguments_take(int argc, char **argv, struct arguments *a, struct err *e)
+{
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                            {"set", required_argument, NULL, 's'},
+                                            {"coordinator", required_argument, NULL, 'k'},
+                                            {"lanes", required_argument, NULL, 'l'},
+                                            {"name", required_argument, NULL, 'n'},
+                                            {"backend", required_argument, NULL, 'b'},
+                                            {"wait", required_argument, NULL, 'w'},
+                                            {"split", required_argument, NULL, 'p'},
+                                            {"insecure-plaintext", no_argument, NULL, 'i'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'v'},
+                                            {NULL, 0, NULL, 0}};
+    int option;
+
+    *a = (struct arguments){.split = WIRE_TEST};
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        if (option == 'h' || option == 'v') {
+            printf("%s", option == 'h' ? usage_text : "shoal-worker " SHOAL_VERSION "\n");
+            exit(0);
+        }
+        int status = option_take(a, option, optarg, e);
+        if (status != 0)
+            return status;
+    }
+    if (optind + 1 != argc)
+        return err_set(e, SHOAL_E_USAGE, "say what to do: train or eval; shoal-worker --help tells more");
+    a->verb = argv[optind];
+    if (strcmp(a->verb, "train") != 0 && strcmp(a->verb, "eval") != 0)
+        return err_set(e, SHOAL_E_USAGE, "%s: a worker can train or eval", a->verb);
+    if (a->coordinator == NULL)
+        return err_set(e, SHOAL_E_USAGE, "--coordinator is missing: tcp://HOST:PORT of shoal-coordinator");
+    if (strcmp(a->verb, "eval") == 0 && a->config == NULL)
+        return err_set(e, SHOAL_E_USAGE, "--config is missing: the job file says what the input and the model are");
+    return 0;
+}
+
+/* Lanes and backend: from the command line, else from the job file, else the defaults. */
+static int settings_take(struct arguments *a, struct job *job, bool *have_job, struct err *e)
+{
+    *have_job = false;
+    if (a->config != NULL) {
+        int status = job_load(a->config, &a->set, job, e);
+        if (status != 0)
+            return status;
+        *have_job = true;
+        if (!a->backend_given)
+            a->backend = job->train.backend;
+        if (a->lanes == 0)
+            a->lanes = job->train.lanes;
+    }
+    if (a->lanes == 0)
+        a->lanes = 2;
+    return 0;
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------- */
+
+struct daemon {
+    struct net *net;
+    struct trainer *trainer;     /* train */
+    struct evaluator *evaluator; /* eval */
+    struct env_timer status;
+};
+
+static void daemon_signal(void *context, int signo)
+{
+    struct daemon *d = context;
+
+    log_info("%s: leaving", strsignal(signo));
+    notify_stopping();
+    if (d->trainer != NULL)
+        trainer_leave(d->trainer);
+    else
+        net_interrupt(d->net);
+}
+
+static void status_fire(struct env_timer *timer)
+{
+    struct daemon *d = (struct daemon *)(void *)((char *)timer - offsetof(struct daemon, status));
+    char text[128];
+
+    trainer_describe(d->trainer, text, sizeof text);
+    notify_status("%s", text);
+    env_timer_start(net_env(d->net), timer, 2000000000ull);
+}
+
+static int train(const struct arguments *a, struct daemon *d, struct backend *backend, struct err *e)
+{
+    char host[LIMIT_NAME / 2] = "worker", name[LIMIT_NAME];
+
+    (void)gethostname(host, sizeof host - 1);
+    host[sizeof host - 1] = '\0';
+    snprintf(name, sizeof name, "%s-%d", host, (int)getpid());
+    struct trainer_options options = {.coordinator = a->coordinator,
+                                      .name = a->name != NULL ? a->name : name,
+                                      .pid = (uint32_t)getpid(),
+                                      .lanes_max = a->lanes,
+                                      .set = &a->set,
+                                      .backend = backend,
+                                      .wait_ms = a->wait_s * 1000};
+    int status = trainer_new(net_env(d->net), &options, &d->trainer, e);
+    if (status != 0)
+        return status;
+    net_set_handler(d->net, trainer_handler(), d->trainer);
+    d->status.fire = status_fire;
+    status_fire(&d->status);
+    notify_ready("joining");
+    net_run(d->net);
+    status = trainer_status(d->trainer, e);
+    if (!trainer_settled(d->trainer)) { /* a thread still has memory of ours in its hands: nothing may be freed */
+        if (status != 0)
+            log_error("%s", e->text);
+        _exit(status == 0 ? 0 : err_exit_status(status));
+    }
+    env_timer_stop(net_env(d->net), &d->status);
+    trainer_free(d->trainer);
+    return status;
+}
+
+static int evaluate(const struct arguments *a, const struct job *job, struct daemon *d, struct backend *backend, struct err *e)
+{
+    struct evaluator_options options = {.coordinator = a->coordinator,
+                                        .job = job,
+                                        .split = a->split,
+                                        .lanes = a->lanes,
+                                        .backend = backend,
+                                        .wait_ms = a->wait_s * 1000};
+    struct metric metric;
+
+    int status = evaluator_new(net_env(d->net), &options, &d->evaluator, e);
+    if (status != 0)
+        return status;
+    net_set_handler(d->net, evaluator_handler(), d->evaluator);
+    net_run(d->net);
+    status = evaluator_result(d->evaluator, &metric, e);
+    if (!evaluator_settled(d->evaluator)) {
+        if (status != 0)
+            log_error("%s", e->text);
+        _exit(status == 0 ? 0 : err_exit_status(status));
+    }
+    evaluator_free(d->evaluator);
+    if (status == 0)
+        printf("{\"auc\": %.6f, \"logloss\": %.6f, \"calibration\": %.6f, \"examples\": %zu}\n", metric.auc, metric.logloss,
+               metric.calibration, metric.examples);
+    return status;
+}
+
+static int run(const struct arguments *a, const struct job *job, struct err *e)
+{
+    struct net_options options = {.insecure_plaintext = a->insecure};
+    struct daemon d = {0};
+    struct backend *backend = NULL;
+    char threads[16];
+
+    int status = backend_load(a->backend, &backend, e);
+    if (status != 0)
+        return status;
+    snprintf(threads, sizeof threads, "%u", (a->lanes > 1000 ? 1000 : a->lanes) + 2);
+    setenv("UV_THREADPOOL_SIZE", threads, 0);
+    status = net_new(&options, &d.net, e);
+    if (status == 0) {
+        status = net_signals(d.net, daemon_signal, &d);
+        if (status != 0)
+            err_set(e, status, "signals cannot be watched");
+    }
+    if (status == 0) {
+        notify_watchdog_start(net_env(d.net));
+        status = strcmp(a->verb, "train") == 0 ? train(a, &d, backend, e) : evaluate(a, job, &d, backend, e);
+        net_free(d.net);
+    }
+    backend_unload(backend);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments a;
+    struct err e = {0};
+    struct job job;
+    bool have_job = false;
+
+    log_init("shoal-worker");
+    opterr = 0;
+    int status = arguments_take(argc, argv, &a, &e);
+    if (status == 0)
+        status = settings_take(&a, &job, &have_job, &e);
+    if (status == 0)
+        status = run(&a, have_job ? &job : NULL, &e);
+    if (status != 0)
+        log_error("%s", e.text[0] != '\0' ? e.text : err_text(status));
+    if (have_job)
+        job_free(&job);
+    string_list_free(&a.set);
+    return status == 0 ? 0 : err_exit_status(status);
+}
