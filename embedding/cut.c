@@ -157,7 +157,7 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
         rc = link_segment(c, &c->link[i], &file[i], &c->err);
     if (rc == 0 && cut_sync_dir(path) != 0)
         rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
-    snprintf(path, sizeof path, "%.*s/rows", LIMIT_PATH - 6, c->tmp);
+    snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
     if (rc == 0)
         rc = c->copy != NULL ? copy_rows(c, path) : store_checkpoint(c->g->store, path, &c->err);
     return rc == 0 && cut_sync_dir(path) != 0 ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno)) : rc;
@@ -468,7 +468,14 @@ void cut_refs_trim(struct engine *g, uint64_t trimmed)
     }
 }
 
-/* What an unfinished cut or an unfinished drop left. */
+static bool referenced(const struct engine *g, uint64_t cut)
+{
+    for (uint32_t i = 0; i < g->ref_count; i++)
+        if (g->ref[i].cut == cut)
+            return true;
+    return false;
+}
+
 void cut_clean(struct engine *g)
 {
     char path[LIMIT_PATH];
@@ -479,11 +486,15 @@ void cut_clean(struct engine *g)
     for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
         uint64_t cut;
         char tail[8] = "", inner[LIMIT_PATH];
-        if (sscanf(entry->d_name, "%" SCNu64 "%7s", &cut, tail) == 2 && strcmp(tail, ".tmp") == 0) {
-            cut_path(g, cut, ".tmp", inner);
-            if (cut_remove_tree(inner) != 0)
-                log_warn("cannot remove %s", inner);
-        }
+        struct stat st;
+        if (sscanf(entry->d_name, "%" SCNu64 "%7s", &cut, tail) < 1)
+            continue;
+        bool unfinished = strcmp(tail, ".tmp") == 0;
+        cut_path(g, cut, "/dropped", inner);
+        bool dropped = tail[0] == '\0' && stat(inner, &st) == 0 && !referenced(g, cut);
+        cut_path(g, cut, unfinished ? ".tmp" : "", inner);
+        if ((unfinished || dropped) && cut_remove_tree(inner) != 0)
+            log_warn("cannot remove %s", inner);
     }
     closedir(d);
 }

@@ -21,7 +21,7 @@ void cut_continue(struct engine *g);
 /* Forgets references that the journal no longer has, and deletes cuts whose dropping waited for that. */
 void cut_refs_trim(struct engine *g, uint64_t trimmed);
 int cut_ref_add(struct engine *g, uint64_t cut, uint64_t sequence);
-/* At start: removes what an unfinished cut left. */
+/* After recovery: removes what an unfinished cut or drop left. */
 void cut_clean(struct engine *g);
 void cut_free(struct engine *g);
 

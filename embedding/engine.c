@@ -524,9 +524,9 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
         else
             rc = lock_dir(g, e);
         if (rc == 0)
-            cut_clean(g);
-        if (rc == 0)
             rc = options->durability == DURABLE_MEMORY ? open_memory(g, e) : open_durable(g, e);
+        if (rc == 0)
+            cut_clean(g);
     }
     if (rc != 0) {
         g->broken = true;

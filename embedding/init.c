@@ -49,6 +49,7 @@ static uint64_t draw_at(struct rng start, uint64_t index)
 void init_weights(const struct table_schema *s, uint64_t key, float *weights)
 {
     struct init_spec spec = spec_of(s, key);
+    SHOAL_ASSERT((unsigned)spec.kind <= INIT_CONSTANT); /* schema_check lets no other through */
     uint32_t zeros = s->zero_first < s->width ? s->zero_first : s->width;
     memset(weights, 0, zeros * sizeof *weights);
     struct rng r = rng_of(s->seed, key, 0);
@@ -67,8 +68,6 @@ void init_weights(const struct table_schema *s, uint64_t key, float *weights)
         case INIT_CONSTANT:
             weights[i] = spec.scale;
             break;
-        default:
-            SHOAL_ASSERT(!"schema_check lets no other kind through");
         }
     }
 }

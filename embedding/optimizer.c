@@ -5,6 +5,7 @@
 
 struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
 {
+    SHOAL_ASSERT((unsigned)s->optimizer.kind <= OPT_FTRL); /* schema_check lets no other through */
     switch (s->optimizer.kind) {
     case OPT_SGD:
         return (struct optimizer){opt_sgd_start, opt_sgd_update(isa, s->width)};
@@ -17,7 +18,6 @@ struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
     case OPT_FTRL:
         return (struct optimizer){opt_ftrl_start, opt_ftrl_update(isa, s->width)};
     }
-    SHOAL_ASSERT(!"schema_check lets no other optimizer through");
     return (struct optimizer){0};
 }
 

@@ -16,8 +16,7 @@ static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t c
 }
 
 /* The key's row, made if it is absent, with its lines asked for; NULL when memory is out. */
-ISA_INLINE float *row_ready(struct table *t, uint64_t key, uint64_t mixed, const uint32_t bytes,
-                            const bool aligned)
+ISA_INLINE float *row_ready(struct table *t, uint64_t key, uint64_t mixed, const uint32_t bytes, const bool aligned)
 {
     struct tablet *tablet = table_tablet(t, mixed);
     /* The home is found again: an insert since it was asked for may have moved the index. */
@@ -73,8 +72,9 @@ int table_push(struct table *t, const uint64_t *keys, const float *gradients, si
     return push_walk(t, keys, gradients, count, args, t->shape.row_bytes, t->shape.row_bytes % 64 == 0);
 }
 
-/* Compared as integers: without its sign a float grows with its bits, and infinities and NaNs lie above every finite one. So
- * limit - bits is negative, its top bit set, for the bad ones alone: three operations on whole vectors and no branch. */
+/* Compared as integers: without its sign a float grows with its bits, and infinities and NaNs lie above every finite
+ * one. So limit - bits is negative, its top bit set, for the bad ones alone: three operations on whole vectors and no
+ * branch. */
 bool table_gradients_ok(const float *gradients, size_t count)
 {
     typedef int32_t lanes __attribute__((vector_size(16)));

@@ -33,8 +33,8 @@ float *table_insert(struct table *t, uint32_t tablet, uint64_t key);
 #define WALK_ROW 32u
 #define WALK_INDEX 32u
 
-/* Asks for the lines of a row's first `bytes`; of a very long one for some: the processor sees the rest coming. `aligned`: rows begin at a
- * line's beginning. Else the last byte may lie in one more. */
+/* Asks for the lines of a row's first `bytes`; of a very long one for some: the processor sees the rest coming.
+ * `aligned`: rows begin at a line's beginning. Else the last byte may lie in one more. */
 ISA_INLINE void walk_prefetch(const void *row, const uint32_t bytes, const bool aligned)
 {
     const char *p = row;

@@ -79,8 +79,9 @@ ISA_INLINE float *row_at(const struct tablet_shape *s, uint32_t reference)
  * predictable. */
 ISA_INLINE uint32_t bucket_match(const struct bucket *b, uint64_t key)
 {
-    uint32_t match = (uint32_t)(b->key[0] == key) | (uint32_t)(b->key[1] == key) << 1 | (uint32_t)(b->key[2] == key) << 2 |
-                     (uint32_t)(b->key[3] == key) << 3 | (uint32_t)(b->key[4] == key) << 4;
+    uint32_t match = (uint32_t)(b->key[0] == key) | (uint32_t)(b->key[1] == key) << 1 |
+                     (uint32_t)(b->key[2] == key) << 2 | (uint32_t)(b->key[3] == key) << 3 |
+                     (uint32_t)(b->key[4] == key) << 4;
     return match & ((1u << b->count) - 1);
 }
 

@@ -1,8 +1,8 @@
 /* batch.c: lines -> examples -> unique keys, sorted by key_mix.
  *
  * 1. While lines come in, mixed[] holds the keys as they are, value by value.
- * 2. batch_end mixes them, finds the unique ones by an open-addressing table whose slots are emptied by raising the stamp, and sorts
- *    those by one counting pass over the top bits (mixed keys are spread evenly) and a small sort in each bucket.
+ * 2. batch_end mixes them, finds the unique ones by an open-addressing table of 8-byte slots, small enough for the second-level cache, and
+ *    sorts those by one counting pass over the top bits (mixed keys are spread evenly) and a small sort in each bucket.
  * 3. index[] goes from value -> place of first sight -> rank in the sorted order. */
 #include "worker/batch.h"
 
@@ -187,13 +187,12 @@ static int unique_alloc(struct batch *b, uint32_t slots)
     if (grow(&b->keys, &keys, slots, sizeof b->keys[0]) != 0 || grow(&s->found, &found, slots, sizeof s->found[0]) != 0 ||
         grow(&s->sorted, &sorted, slots, sizeof s->sorted[0]) != 0 || grow(&s->rank, &rank, slots, sizeof s->rank[0]) != 0)
         return SHOAL_E_NOMEM;
-    struct unique_slot *slot = calloc(slots, sizeof s->slot[0]);
+    uint64_t *slot = malloc(slots * sizeof s->slot[0]);
     if (slot == NULL)
         return SHOAL_E_NOMEM;
     free(s->slot);
     s->slot = slot;
     s->slots = slots;
-    s->stamp = 0;
     return 0;
 }
 
@@ -201,37 +200,36 @@ static int unique_grow(struct batch *b, struct err *e)
 {
     struct batch_space *s = b->space;
     uint32_t slots = s->slots > 0 ? s->slots : 1024;
-    while (slots < b->values + b->values / 2)
+    while (slots < b->values + b->values / 8)
         slots *= 2;
-    if (slots > s->slots && unique_alloc(b, slots) != 0)
-        return no_memory(e);
-    if (++s->stamp == 0) { /* once in 2^32 batches */
-        memset(s->slot, 0, sizeof s->slot[0] * s->slots);
-        s->stamp = 1;
-    }
-    return 0;
+    return slots > s->slots && unique_alloc(b, slots) != 0 ? no_memory(e) : 0;
 }
 
 static void unique_find(struct batch *b)
 {
     struct batch_space *s = b->space;
-    struct unique_slot *slot = s->slot;
-    uint64_t *mixed = s->mixed;
-    uint32_t mask = s->slots - 1, stamp = s->stamp, found = 0;
+    uint64_t *slot = s->slot, *mixed = s->mixed;
+    uint32_t mask = s->slots - 1, found = 0;
+    memset(slot, 0, sizeof slot[0] * s->slots);
     for (uint32_t i = 0; i < b->values; i++)
         mixed[i] = key_mix(mixed[i]);
     for (uint32_t i = 0; i < b->values; i++) {
         if (i + AHEAD < b->values)
             __builtin_prefetch(&slot[mixed[i + AHEAD] & mask], 1);
-        uint32_t at = (uint32_t)mixed[i] & mask;
-        while (slot[at].stamp == stamp && slot[at].mixed != mixed[i])
-            at = (at + 1) & mask;
-        if (slot[at].stamp != stamp) {
-            slot[at] = (struct unique_slot){mixed[i], stamp, found};
-            s->found[found] = (struct unique_key){mixed[i], found};
-            found++;
+        uint32_t at = (uint32_t)mixed[i] & mask, place;
+        for (;; at = (at + 1) & mask) {
+            uint64_t is = slot[at];
+            if (is == 0) {
+                place = found++;
+                slot[at] = (mixed[i] & 0xffffffff00000000ULL) | found;
+                s->found[place] = (struct unique_key){mixed[i], place};
+                break;
+            }
+            place = (uint32_t)is - 1;
+            if ((is ^ mixed[i]) >> 32 == 0 && s->found[place].mixed == mixed[i])
+                break;
         }
-        b->index[i] = slot[at].place;
+        b->index[i] = place;
     }
     b->key_count = found;
 }

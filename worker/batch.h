@@ -12,14 +12,9 @@
 #define BATCH_BUCKET_BITS 16u
 #define BATCH_VALUES_MAX (1u << 25) /* values of one batch: 65,536 examples of 512 */
 
-struct unique_slot {
-    uint64_t mixed; /* key_mix of the key */
-    uint32_t stamp; /* of the batch that filled it: an older one is empty */
-    uint32_t place; /* in order of first sight */
-};
 struct unique_key {
-    uint64_t mixed;
-    uint32_t place;
+    uint64_t mixed; /* key_mix of the key */
+    uint32_t place; /* in order of first sight */
 };
 
 struct batch_space {
@@ -32,9 +27,8 @@ struct batch_space {
     uint32_t *offset;               /* owned; batch.offset points here when it is not NULL */
     uint32_t counts[LIMIT_FIELDS];  /* values of each field, of the line at hand */
     bool single;                    /* every example so far has one value a field */
-    struct unique_slot *slot;       /* owned: (slots) */
+    uint64_t *slot;                 /* owned: (slots): high half of the mixed key, place + 1 below; 0: empty */
     uint32_t slots;                 /* a power of two; batch.keys, found, sorted and rank hold as many */
-    uint32_t stamp;
     struct unique_key *found, *sorted; /* owned: (unique keys) */
     uint32_t *rank;                    /* owned: (unique keys): place -> position in the sorted order */
     uint32_t *bucket;                  /* owned: (2^BATCH_BUCKET_BITS + 1) */

@@ -122,7 +122,8 @@ static int numeric_value(const struct features *f, const struct feature_use *use
     if (error != 0)
         return error;
     if (use->transform == NUMBER_LOG1P) {
-        *out = feature_log1p(x);
+        bool small = x >= 0 && x < FEATURE_LOG1P_TABLE && x == (double)(uint32_t)x;
+        *out = small ? f->log1p[(uint32_t)x] : feature_log1p(x);
         return 0;
     }
     if (x > FLT_MAX || x < -FLT_MAX)

@@ -11,6 +11,8 @@
 #include "dense/model.h"
 #include "worker/example.h"
 
+#define FEATURE_LOG1P_TABLE 1024u
+
 struct feature_use {
     uint16_t column;
     uint8_t type;      /* enum column_type: CATEGORY, MULTI or NUMBER */
@@ -29,6 +31,7 @@ struct features {
     struct model_shape shape;
     struct feature_use field[LIMIT_FIELDS];     /* (shape.fields) */
     struct feature_use numeric[LIMIT_NUMERIC];  /* (shape.numerics) */
+    float log1p[FEATURE_LOG1P_TABLE]; /* feature_log1p of 0, 1, 2..: most integers of a log are small */
     struct cell *name; /* owned: (columns) names, in `text` */
     char *text;        /* owned */
 };

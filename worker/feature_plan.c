@@ -330,6 +330,8 @@ int features_make(const struct job *job, const char *name, const char *head, siz
     *out = (struct features){.format = job->data.format, .label_above = job->data.label_above};
     out->delimiter = job->data.delimiter != '\0' ? job->data.delimiter : ',';
     out->header = job->data.format == DATA_CSV && job->data.header;
+    for (uint32_t i = 0; i < FEATURE_LOG1P_TABLE; i++)
+        out->log1p[i] = feature_log1p(i);
     int error = names_make(out, job, name, head, bytes, e);
     if (error == 0) {
         struct plan p = {.job = job, .file = name, .type = calloc(out->columns, 1)};

@@ -7,7 +7,6 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
-#include "proto/base/rng.h"
 
 #include <stddef.h>
 #include <stdlib.h>

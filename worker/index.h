@@ -7,6 +7,7 @@
 #define WORKER_INDEX_H
 
 #include "proto/base/hash.h"
+#include "proto/base/rng.h"
 #include "worker/lines.h"
 
 #define INDEX_CHUNKS_MAX (1u << 18)
@@ -30,7 +31,7 @@ struct index {
 /* A row's share of its chunk's checksum: of text, row number and too_long. */
 static inline uint64_t index_row_sum(uint64_t row, const struct line *line)
 {
-    return hash_bytes(line->text, line->bytes, row * 2 + line->too_long);
+    return rng_mix(hash_bytes(line->text, line->bytes, 0) + row * 2 + line->too_long);
 }
 static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
 {

@@ -60,7 +60,9 @@ bool child_ended(struct child *c)
         return false;
     c->pid = 0;
     c->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    c->quick_deaths = time_monotonic_ns() - c->started_ns < 2000000000u ? c->quick_deaths + 1 : 0;
+    /* SIGKILL comes from outside (an operator, a test, the OOM killer): it says nothing of the program. */
+    bool by_itself = c->exit_status != 128 + SIGKILL && time_monotonic_ns() - c->started_ns < 2000000000u;
+    c->quick_deaths = by_itself ? c->quick_deaths + 1 : 0;
     return true;
 }
 

@@ -182,7 +182,7 @@ free_bins:
 
 static void help(void)
 {
-    puts("shoal synth --out FILE [--rows N] [--seed S] [--valid-out FILE] [--valid-rows N]\n"
+    puts("usage: shoal synth --out FILE [--rows N] [--seed S] [--valid-out FILE] [--valid-rows N]\n"
          "\n"
          "Writes a made-up click log in the Criteo format (label, 13 integers, 26 categories, tabs), drawn from a known teacher,\n"
          "and FILE.teacher.json with the AUC and logloss of the teacher: the best that a model can reach on it.\n"

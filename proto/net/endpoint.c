@@ -1,4 +1,5 @@
-/* endpoint.c: reads an address to listen at; only a literal loopback address counts as one, never a name that looks like it. */
+/* endpoint.c: reads an address to listen at; only a literal loopback address counts as one, never a name that looks
+ * like it. */
 #include "proto/net/endpoint.h"
 
 #include <arpa/inet.h>
@@ -8,7 +9,8 @@
 
 static int malformed(const char *endpoint, const char *why, struct err *e)
 {
-    return err_set(e, SHOAL_E_CONFIG, "cannot listen at \"%.200s\": %s; give tcp://HOST:PORT or ipc://PATH", endpoint, why);
+    return err_set(e, SHOAL_E_CONFIG, "cannot listen at \"%.200s\": %s; give tcp://HOST:PORT or ipc://PATH", endpoint,
+                   why);
 }
 
 static bool port_valid(const char *port)
@@ -54,10 +56,11 @@ int endpoint_check(const char *endpoint, bool insecure, char bindable[256], stru
         snprintf(host, sizeof(host), "127.0.0.1");
     }
     if (!insecure && !host_is_loopback(host)) {
-        return err_set(e, SHOAL_E_DENIED,
-                       "refusing to listen at \"%s\": other machines would reach it without a key; listen at 127.0.0.1, or set "
-                       "insecure_plaintext: yes in a network that you trust",
-                       endpoint);
+        return err_set(
+            e, SHOAL_E_DENIED,
+            "refusing to listen at \"%s\": other machines would reach it without a key; listen at 127.0.0.1, or set "
+            "insecure_plaintext: yes in a network that you trust",
+            endpoint);
     }
     snprintf(bindable, 256, "tcp://%.200s%s", host, colon);
     return 0;

@@ -64,7 +64,8 @@ static void timer_give(struct later_timer *h)
 
 static void timer_cb(uv_timer_t *uv);
 
-/* libuv counts whole milliseconds from the time it noted last, so note it now, round up, and look again when it fires. */
+/* libuv counts whole milliseconds from the time it noted last, so note it now, round up, and look again when it fires.
+ */
 static void timer_arm(struct later_timer *h)
 {
     uint64_t now = uv_hrtime();

@@ -1,7 +1,8 @@
 /* net.c: one loop: sockets are drained, the core is called, queues are flushed, time goes on.
  *
- * 1. A socket is `touched` from the moment when its descriptor fired, or something was sent or received on it, until ZMQ_EVENTS or a receive
- *    has said that there is no input. Only then may the loop sleep on its descriptor: the edge may be gone already.
+ * 1. A socket is `touched` from the moment when its descriptor fired, or something was sent or received on it, until
+ * ZMQ_EVENTS or a receive has said that there is no input. Only then may the loop sleep on its descriptor: the edge may
+ * be gone already.
  * 2. prepare: if a touched socket has input, the idle handle runs, so that the loop does not sleep.
  *    check: drain at most drain_budget messages, call on_drained once if there was one, flush what waits for peers.
  * 3. After env_stop no message is delivered; the loop goes on for what waits to be sent, 1 s at most.
@@ -56,9 +57,9 @@ struct net {
     void (*on_signal)(void *context, int signo);
     void *signal_context;
 
-    struct peers *peers;                /* owned */
-    struct line *lines;                 /* owned: the open ones */
-    struct line *router;                /* one of them, or NULL */
+    struct peers *peers;                 /* owned */
+    struct line *lines;                  /* owned: the open ones */
+    struct line *router;                 /* one of them, or NULL */
     struct line *touched, **touched_end; /* a queue */
     peer_t gone[GONE_MAX];
     uint32_t gone_count;
@@ -424,7 +425,8 @@ static int loop_open(struct net *n, struct err *e)
 {
     int rc = uv_loop_init(&n->loop);
     if (rc != 0) {
-        return err_set(e, SHOAL_E_UNAVAILABLE, "no event loop: %s; raise the limit of open files (ulimit -n)", uv_strerror(rc));
+        return err_set(e, SHOAL_E_UNAVAILABLE, "no event loop: %s; raise the limit of open files (ulimit -n)",
+                       uv_strerror(rc));
     }
     rc = uv_async_init(&n->loop, &n->interrupt, interrupt_cb);
     SHOAL_ASSERT(rc == 0);
@@ -488,8 +490,8 @@ void net_free(struct net *n)
     while (n->lines != NULL) {
         line_close(n->lines);
     }
-    uv_handle_t *handles[] = {(uv_handle_t *)&n->interrupt, (uv_handle_t *)&n->prepare,    (uv_handle_t *)&n->check,
-                              (uv_handle_t *)&n->idle,      (uv_handle_t *)&n->retry,      (uv_handle_t *)&n->terminated,
+    uv_handle_t *handles[] = {(uv_handle_t *)&n->interrupt,  (uv_handle_t *)&n->prepare, (uv_handle_t *)&n->check,
+                              (uv_handle_t *)&n->idle,       (uv_handle_t *)&n->retry,   (uv_handle_t *)&n->terminated,
                               (uv_handle_t *)&n->interrupted};
     for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
         uv_close(handles[i], NULL);

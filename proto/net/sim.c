@@ -1,11 +1,13 @@
 /* sim.c: many nodes, one virtual clock, one heap of events, one seed.
  *
- * 1. Events run in order of (time, number); numbers are given out as events are made. Nothing else decides an order: no address, no hash
- *    table, no real clock.
- * 2. What the network does is drawn from one generator, in the order of the sends; each node has a generator of its own.
+ * 1. Events run in order of (time, number); numbers are given out as events are made. Nothing else decides an order: no
+ * address, no hash table, no real clock.
+ * 2. What the network does is drawn from one generator, in the order of the sends; each node has a generator of its
+ * own.
  * 3. Messages of a connection arrive in the order sent, unless `reorder`. A copy of a message is deep.
- * 4. A message is meant for the node that listens when it is sent: if that node is dead when it arrives, or nobody listens, it is lost. The next
- *    message of an old connection reaches whoever listens at the address by then, under a new name.
+ * 4. A message is meant for the node that listens when it is sent: if that node is dead when it arrives, or nobody
+ * listens, it is lost. The next message of an old connection reaches whoever listens at the address by then, under a
+ * new name.
  * 5. A dead or stopped node gets nothing more, and none of the core's memory is touched again. */
 #include "proto/net/sim.h"
 
@@ -20,10 +22,11 @@
 #include <string.h>
 
 #define ENDPOINT_BYTES 256
-#define BATCH 64 /* messages for one node at one instant, before on_drained */
-#define IN_FLIGHT (LIMIT_PEER_QUEUE + 16u) /* of a connection and direction: what queue and pipe of the real one hold */
+#define BATCH 64                           /* messages for one node at one instant, before on_drained */
+#define IN_FLIGHT (LIMIT_PEER_QUEUE + 16u) /* of a connection and direction: what queue and pipe of the real one hold  \
+                                            */
 
-struct channel { /* one direction of a connection */
+struct channel {      /* one direction of a connection */
     uint64_t last_ns; /* when its latest message arrives */
     uint32_t in_flight;
     uint64_t in_flight_bytes;
@@ -311,7 +314,8 @@ static void op_work(struct env *env, struct env_work *w)
     if (!running(n)) {
         return;
     }
-    struct event *e = heap_take(&s->heap, EVENT_WORK, n, s->now_ns + draw(&s->rng, s->options.work_min_ns, s->options.work_max_ns));
+    struct event *e =
+        heap_take(&s->heap, EVENT_WORK, n, s->now_ns + draw(&s->rng, s->options.work_min_ns, s->options.work_max_ns));
     e->work = w;
     heap_push(&s->heap, e);
 }

@@ -1,6 +1,7 @@
 /* sim_heap.h: the simulator's events, in order of (time, number). Inside of proto/net.
  *
- * Events are taken from the heap, filled in, pushed; popped or removed, and given back. Memory never runs out here: that is asserted. */
+ * Events are taken from the heap, filled in, pushed; popped or removed, and given back. Memory never runs out here:
+ * that is asserted. */
 #ifndef PROTO_NET_SIM_HEAP_H
 #define PROTO_NET_SIM_HEAP_H
 
@@ -30,7 +31,7 @@ struct event {
 struct event_heap {
     struct event **at; /* owned; at[0] is the next one */
     size_t count, capacity;
-    uint64_t numbers; /* given out so far */
+    uint64_t numbers;     /* given out so far */
     struct event *unused; /* owned */
 };
 

@@ -1,8 +1,8 @@
 /* sock.c: ZeroMQ sockets: options, messages in and out without copying their bulk. The one file that includes zmq.h.
  *
  * 1. A message goes out whole or not at all: only its first frame may answer EAGAIN (on a ROUTER the routing id).
- * 2. Frames of a received message are 8-byte aligned and pin no memory but their own: small ones, and those that ZeroMQ decoded
- *    inside a shared receive buffer, are copied into the pool.
+ * 2. Frames of a received message are 8-byte aligned and pin no memory but their own: small ones, and those that ZeroMQ
+ * decoded inside a shared receive buffer, are copied into the pool.
  * 3. A message of more than LIMIT_FRAMES frames is read to its end, one frame at a time, and nothing of it is kept. */
 #include "proto/net/sock.h"
 
@@ -19,10 +19,12 @@
 #include <unistd.h>
 #include <zmq.h>
 
-/* ZeroMQ reads into 8 KiB buffers and hands out smaller frames as parts of them, which pins the whole buffer; bigger ones get their own memory. */
+/* ZeroMQ reads into 8 KiB buffers and hands out smaller frames as parts of them, which pins the whole buffer; bigger
+ * ones get their own memory. */
 #define COPY_IN_BYTES 8192u
-/* Below this a copy costs less than the bookkeeping that a borrowed frame needs. ThreadSanitizer does not see how ZeroMQ hands a message from
- * thread to thread and would call every release on an I/O thread a race: there all is copied. */
+/* Below this a copy costs less than the bookkeeping that a borrowed frame needs. ThreadSanitizer does not see how
+ * ZeroMQ hands a message from thread to thread and would call every release on an I/O thread a race: there all is
+ * copied. */
 #ifdef __SANITIZE_THREAD__
 #define COPY_OUT_BYTES LIMIT_FRAME_BYTES
 #else
@@ -30,7 +32,8 @@
 #endif
 #define HOLDERS_KEPT 1024u
 #define SOCKETS_MAX 8192
-/* Messages that one pipe takes in each direction before our own queue fills. A pull reply may be 512 KiB: 16 of them are 8 MiB a peer. */
+/* Messages that one pipe takes in each direction before our own queue fills. A pull reply may be 512 KiB: 16 of them
+ * are 8 MiB a peer. */
 #define PIPE_MESSAGES 16
 
 struct sock {
@@ -45,8 +48,9 @@ static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *context;
 static unsigned context_holds;
 
-/* ZeroMQ takes the memory of each received frame from malloc. By itself glibc gives the end of a heap back to the kernel again and again, and
- * every 4 KiB that come back cost a page fault: 13 a reply of 512 KiB, under 1 with this. */
+/* ZeroMQ takes the memory of each received frame from malloc. By itself glibc gives the end of a heap back to the
+ * kernel again and again, and every 4 KiB that come back cost a page fault: 13 a reply of 512 KiB, under 1 with this.
+ */
 static void keep_heap(void)
 {
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -105,8 +109,8 @@ int sock_open(bool router, struct sock **out, struct err *e)
     s->router = router;
     s->zmq = zmq_socket(context, router ? ZMQ_ROUTER : ZMQ_DEALER);
     if (s->zmq == NULL) {
-        int rc = err_set(e, SHOAL_E_UNAVAILABLE, "ZeroMQ gives no socket: %s; raise the limit of open files (ulimit -n)",
-                         zmq_strerror(errno));
+        int rc = err_set(e, SHOAL_E_UNAVAILABLE,
+                         "ZeroMQ gives no socket: %s; raise the limit of open files (ulimit -n)", zmq_strerror(errno));
         free(s);
         return rc;
     }
@@ -145,7 +149,8 @@ void sock_close(struct sock *s)
     free(s);
 }
 
-/* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too: so see first whether someone answers. */
+/* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too: so see first whether
+ * someone answers. */
 static bool ipc_answers(const char *endpoint)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -168,14 +173,16 @@ static int bind_error(const char *endpoint, int error, struct err *e)
     switch (error) {
     case EADDRINUSE:
         return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "%s is in use by another process: stop that one, or choose another port (0 takes any)", endpoint);
+                       "%s is in use by another process: stop that one, or choose another port (0 takes any)",
+                       endpoint);
     case EACCES:
     case EPERM:
-        return err_set(e, SHOAL_E_DENIED, "%s: not allowed to listen there: choose a port above 1023 or a path of your own",
-                       endpoint);
+        return err_set(e, SHOAL_E_DENIED,
+                       "%s: not allowed to listen there: choose a port above 1023 or a path of your own", endpoint);
     case EADDRNOTAVAIL:
     case ENODEV:
-        return err_set(e, SHOAL_E_UNAVAILABLE, "%s: this machine has no such address: listen on one of its own", endpoint);
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s: this machine has no such address: listen on one of its own",
+                       endpoint);
     case EMFILE:
         return err_set(e, SHOAL_E_UNAVAILABLE, "%s: too many open files: raise the limit (ulimit -n)", endpoint);
     default:
@@ -229,7 +236,8 @@ bool sock_readable(struct sock *s)
 
 /* ---- receiving --------------------------------------------------------------------------------------------- */
 
-/* Keeps a received frame's zmq_msg_t while a message borrows its bytes. One list for the process: frames are freed on any thread. */
+/* Keeps a received frame's zmq_msg_t while a message borrows its bytes. One list for the process: frames are freed on
+ * any thread. */
 struct holder {
     zmq_msg_t z;
     struct holder *next;
@@ -358,8 +366,8 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
 
 /* ---- sending ----------------------------------------------------------------------------------------------- */
 
-/* Makes z of a frame; a lent frame's bytes go along and are released by ZeroMQ. Never fails: for want of memory z is empty, which the
- * receiver's decoder refuses as it refuses any frame of a wrong size. */
+/* Makes z of a frame; a lent frame's bytes go along and are released by ZeroMQ. Never fails: for want of memory z is
+ * empty, which the receiver's decoder refuses as it refuses any frame of a wrong size. */
 static void frame_give(zmq_msg_t *z, struct frame *f, bool lend)
 {
     if (lend && f->release != NULL && zmq_msg_init_data(z, f->data, f->bytes, f->release, f->hint) == 0) {
@@ -408,7 +416,8 @@ int sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
         if (i == 0 && !s->router) {
             error = failed;
         }
-        /* Later a frame only fails when the pipe died under the message; ZeroMQ then wants to be given the rest too, and drops it. */
+        /* Later a frame only fails when the pipe died under the message; ZeroMQ then wants to be given the rest too,
+         * and drops it. */
     }
     if (error != 0) {
         return error == EAGAIN ? SHOAL_E_AGAIN : SHOAL_E_UNAVAILABLE;

@@ -47,7 +47,8 @@ static void oracle(const struct table_schema *s, double *row, const double *g, d
         for (uint32_t i = 0; i < n; i++) {
             row[n + i] = (double)o->beta1 * row[n + i] + (1 - (double)o->beta1) * g[i];
             row[2 * n + i] = (double)o->beta2 * row[2 * n + i] + (1 - (double)o->beta2) * g[i] * g[i];
-            row[i] -= lr * (row[n + i] / (1 - row[3 * n])) / (sqrt(row[2 * n + i] / (1 - row[3 * n + 1])) + (double)o->eps);
+            row[i] -=
+                lr * (row[n + i] / (1 - row[3 * n])) / (sqrt(row[2 * n + i] / (1 - row[3 * n + 1])) + (double)o->eps);
         }
         break;
     case OPT_FTRL:
@@ -86,8 +87,8 @@ START_TEST(optimizer_follows_its_paper)
         oracle(&s, exact, exact_g, (double)scale);
     }
     for (uint32_t i = 0; i < floats; i++)
-        ck_assert_msg(fabs((double)row[i] - exact[i]) <= 2e-4 * (1 + fabs(exact[i])), "kind %d float %u: %g, exact %g", _i, i,
-                      (double)row[i], exact[i]);
+        ck_assert_msg(fabs((double)row[i] - exact[i]) <= 2e-4 * (1 + fabs(exact[i])), "kind %d float %u: %g, exact %g",
+                      _i, i, (double)row[i], exact[i]);
 }
 END_TEST
 
@@ -147,6 +148,25 @@ START_TEST(optimizer_gives_the_same_bits_at_every_level)
             ck_assert_mem_eq(row[0], row[level], floats * sizeof(float));
         }
     }
+}
+END_TEST
+
+/* Written down once, for every compiler: journals of one build are replayed by another. */
+START_TEST(optimizer_keeps_its_bits)
+{
+    static const uint64_t digests[KINDS] = {12403780450674625286ULL, 9461483754718911162ULL, 4122951858675561468ULL,
+                                            13037034036551183496ULL, 15007881191274462528ULL};
+    struct table_schema s = rows_schema(kinds[_i], 43, 0);
+    struct optimizer o = optimizer_of(&s, isa_best());
+    struct opt_step step;
+    float row[ROW_MAX], g[300];
+    optimizer_step(&s, 0.7f, &step);
+    row_start(&s, &o, row, 1);
+    for (uint64_t t = 0; t < 40; t++) {
+        hard_gradients(g, s.width, t);
+        o.update(row, g, &step);
+    }
+    ck_assert_uint_eq(hash_bytes(row, (s.width + schema_state_floats(&s)) * sizeof(float), 0), digests[_i]);
 }
 END_TEST
 
@@ -223,6 +243,7 @@ int main(void)
     tcase_add_loop_test(c, optimizer_follows_its_paper, 0, KINDS);
     tcase_add_loop_test(c, optimizer_oracle_sees_a_wrong_lr, 0, KINDS);
     tcase_add_loop_test(c, optimizer_gives_the_same_bits_at_every_level, 0, KINDS);
+    tcase_add_loop_test(c, optimizer_keeps_its_bits, 0, KINDS);
     tcase_add_test(c, optimizer_levels_are_really_different_code);
     tcase_add_test(c, optimizer_row_adagrad_sums_in_its_fixed_order);
     tcase_add_test(c, optimizer_fixed_lr_ignores_the_scale);

@@ -43,13 +43,15 @@ END_TEST
 START_TEST(push_and_pull_equal_a_plain_table)
 {
     static const uint32_t widths[] = {1, 8, 10, 16, 17, 32, 64, 300};
-    static const enum optimizer_kind kinds[] = {OPT_ADAGRAD, OPT_SGD, OPT_ADAM, OPT_ADAGRAD, OPT_ROW_ADAGRAD, OPT_FTRL, OPT_SGD, OPT_ADAM};
+    static const enum optimizer_kind kinds[] = {OPT_ADAGRAD,     OPT_SGD,  OPT_ADAM, OPT_ADAGRAD,
+                                                OPT_ROW_ADAGRAD, OPT_FTRL, OPT_SGD,  OPT_ADAM};
     enum { SPACE = 2000 };
     struct table_schema s = rows_schema(kinds[_i], widths[_i], _i % 5 * 2);
     struct rows r = rows_open(&s);
     uint32_t floats = s.width + schema_state_floats(&s), width = s.width;
     struct optimizer o = optimizer_of(&s, ISA_BASE);
-    float *plain = calloc(SPACE * (size_t)floats, sizeof *plain), *g = calloc(1000 * width, 4), *out = calloc(1000 * width, 4);
+    float *plain = calloc(SPACE * (size_t)floats, sizeof *plain), *g = calloc(1000 * width, 4),
+          *out = calloc(1000 * width, 4);
     bool there[SPACE] = {false};
     uint64_t keys[1000];
     static const size_t counts[] = {0, 1, 2, 31, 32, 33, 63, 64, 65, 1000};
@@ -223,7 +225,8 @@ END_TEST
 START_TEST(gradients_ok_finds_every_bad_one)
 {
     static float g[133];
-    const float bad[] = {INFINITY, -INFINITY, NAN, -NAN, 1.0000001e15f, -3e38f}, good[] = {1e15f, -1e15f, 0.0f, -0.0f, 1e-45f};
+    const float bad[] = {INFINITY, -INFINITY, NAN, -NAN, 1.0000001e15f, -3e38f},
+                good[] = {1e15f, -1e15f, 0.0f, -0.0f, 1e-45f};
     for (size_t at = 0; at < 133; at++) {
         rows_gradients(g, 133, 1);
         for (int i = 0; i < 5; i++) {

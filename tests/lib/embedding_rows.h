@@ -64,7 +64,8 @@ static inline void rows_gradients(float *g, size_t count, uint64_t seed)
         g[i] = rng_float(&r) * 2 - 1;
 }
 
-static inline void rows_push(struct rows *r, const uint64_t *keys, const float *gradients, size_t count, uint64_t undo_clock)
+static inline void rows_push(struct rows *r, const uint64_t *keys, const float *gradients, size_t count,
+                             uint64_t undo_clock)
 {
     struct push_args args = {1.0f, undo_clock, NULL};
     ck_assert_int_eq(table_push(r->table, keys, gradients, count, &args), 0);

@@ -504,7 +504,7 @@ static const struct env_handler fake_handler = {.on_message = fake_on_message, .
 
 void fake_open(struct fake *f, const struct sim_options *sim, const char *job_text, uint32_t shards, uint32_t lanes)
 {
-    char name[64], endpoint[64];
+    char name[32], endpoint[64];
 
     ck_assert_uint_le(shards, FAKE_SHARDS);
     ck_assert_uint_le(lanes, FAKE_LANES);

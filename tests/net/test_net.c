@@ -32,13 +32,12 @@ struct server {
     char bound[256];
     atomic_uint seen, drained, gone, misaligned, unsendable, late;
     atomic_bool quiet; /* it does not answer */
-    peer_t last; /* of the server's thread, or after it has ended */
+    peer_t last;       /* of the server's thread, or after it has ended */
 };
 
 static void server_message(void *core, peer_t from, struct msg *m)
 {
     struct server *s = core;
-    atomic_fetch_add(&s->seen, 1);
     for (uint32_t i = 0; i < m->frame_count; i++) {
         if (((uintptr_t)m->frame[i].data & 7u) != 0) {
             atomic_fetch_add(&s->misaligned, 1);
@@ -50,6 +49,7 @@ static void server_message(void *core, peer_t from, struct msg *m)
     } else if (env_send(net_env(s->net), from, m) != 0) {
         atomic_fetch_add(&s->unsendable, 1);
     }
+    atomic_fetch_add(&s->seen, 1); /* last: who waits for it finds the reply sent */
 }
 
 static void server_drained(void *core)
@@ -106,7 +106,7 @@ struct client {
     uint64_t allocations_warm;
     bool timed_out;
     struct env_timer guard, resend;
-    uint64_t resent_seen;
+    struct server *asked;
 };
 
 static void client_give_up(struct env_timer *t)
@@ -227,7 +227,8 @@ START_TEST(net_carries_messages_over_ipc)
     struct err e = {0};
     char bound[256];
     ck_assert_int_eq(net_new(&(struct net_options){0}, &other, &e), 0);
-    ck_assert_int_eq(net_listen(other, endpoint, bound, &e), SHOAL_E_UNAVAILABLE); /* does not steal a living server's path */
+    ck_assert_int_eq(net_listen(other, endpoint, bound, &e),
+                     SHOAL_E_UNAVAILABLE); /* does not steal a living server's path */
     client_exchange(&c, 100, 4, 70000);
     net_free(other);
     net_free(c.net);
@@ -276,6 +277,54 @@ START_TEST(net_never_sleeps_on_a_used_edge)
     client_open(&c, s.bound);
     for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
         client_exchange(&c, 4000, windows[i], i % 2 == 0 ? 0 : 900);
+    }
+    net_free(c.net);
+    server_stop(&s);
+}
+END_TEST
+
+static void stop_message(void *core, peer_t from, struct msg *m)
+{
+    struct client *c = core;
+    (void)from;
+    msg_free(m);
+    c->received++;
+    env_stop(c->env);
+}
+
+/* Inside one callback: a request, its reply comes in and with it the edge, then a send that uses the edge up and is not
+ * answered. */
+static void ask_sleep_send(struct env_timer *t)
+{
+    struct client *c = (struct client *)(void *)((char *)t - offsetof(struct client, resend));
+    struct server *s = c->asked;
+    unsigned before = atomic_load(&s->seen);
+    s->quiet = false;
+    client_send(c);
+    for (int i = 0; i < 2000 && atomic_load(&s->seen) == before; i++) {
+        usleep(1000);
+    }
+    s->quiet = true;
+    usleep(50000);
+    client_send(c);
+}
+
+START_TEST(net_send_does_not_swallow_the_edge_of_a_reply)
+{
+    static const struct env_handler handler = {stop_message, no_drained, NULL};
+    struct server s;
+    struct client c;
+    server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
+    client_open(&c, s.bound);
+    client_exchange(&c, 10, 1, 0);
+    net_set_handler(c.net, &handler, &c);
+    c.asked = &s;
+    c.resend.fire = ask_sleep_send;
+    for (int round = 0; round < 5; round++) {
+        c.received = 0;
+        env_timer_start(c.env, &c.resend, SECOND / 20); /* the loop sleeps on the descriptor before */
+        client_run(&c, 2 * SECOND);
+        ck_assert_msg(c.received == 1, "the reply lay there unread");
     }
     net_free(c.net);
     server_stop(&s);
@@ -401,7 +450,8 @@ START_TEST(net_unreachable_server_answers_busy_when_the_queue_is_full)
 }
 END_TEST
 
-/* A quiet server: closing a line with unread replies on it resets it, and takes along what the server has not read yet. */
+/* A quiet server: closing a line with unread replies on it resets it, and takes along what the server has not read yet.
+ */
 START_TEST(net_stop_sends_what_waits_first)
 {
     struct server s;
@@ -553,8 +603,8 @@ START_TEST(net_listens_on_loopback_alone_unless_told)
             char bound[256];
             ck_assert_int_eq(net_new(&(struct net_options){.insecure_plaintext = insecure}, &n, &e), 0);
             int rc = net_listen(n, cases[i].endpoint, bound, &e);
-            ck_assert_msg(rc == (insecure ? cases[i].insecure : cases[i].plain), "%s %d: %d %s", cases[i].endpoint, insecure, rc,
-                          e.text);
+            ck_assert_msg(rc == (insecure ? cases[i].insecure : cases[i].plain), "%s %d: %d %s", cases[i].endpoint,
+                          insecure, rc, e.text);
             ck_assert(rc != SHOAL_E_DENIED || strstr(e.text, "insecure_plaintext") != NULL);
             net_free(n);
         }
@@ -589,8 +639,8 @@ START_TEST(net_drop_sends_loses_its_share)
     }
     client_run(&c, SECOND / 2);
     ck_assert_uint_eq(s.seen, 4000);
-    ck_assert_uint_eq(s.unsendable, 0);         /* a lost reply looks sent */
-    ck_assert_uint_ge(c.received, 3000 - 150);  /* 5 sigma = 137 */
+    ck_assert_uint_eq(s.unsendable, 0);        /* a lost reply looks sent */
+    ck_assert_uint_ge(c.received, 3000 - 150); /* 5 sigma = 137 */
     ck_assert_uint_le(c.received, 3000 + 150);
     net_free(c.net);
     server_stop(&s);
@@ -841,6 +891,7 @@ int main(void)
     tcase_add_test(t, net_frames_of_every_size_are_aligned_and_whole);
     tcase_add_test(t, net_warm_path_allocates_nothing);
     tcase_add_test(t, net_never_sleeps_on_a_used_edge);
+    tcase_add_test(t, net_send_does_not_swallow_the_edge_of_a_reply);
     tcase_add_test(t, net_many_clients_share_a_server_and_a_context);
     tcase_add_test(t, net_full_peer_answers_busy_and_then_gets_all);
     tcase_add_test(t, net_unreachable_server_answers_busy_when_the_queue_is_full);

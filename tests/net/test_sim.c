@@ -130,7 +130,8 @@ START_TEST(sim_request_and_reply_take_their_time)
     ck_assert_uint_eq(client->from[0], peer);
     ck_assert_uint_eq(server->drained, 1);
     ck_assert(!sim_step(s));
-    ck_assert_int_eq(env_send(client->env, peer + 1, message(7, 0)), SHOAL_E_UNAVAILABLE); /* the server's name for it */
+    ck_assert_int_eq(env_send(client->env, peer + 1, message(7, 0)),
+                     SHOAL_E_UNAVAILABLE); /* the server's name for it */
     ck_assert_int_eq(env_send(client->env, 999, message(7, 0)), SHOAL_E_UNAVAILABLE);
     sim_free(s);
     free(server);
@@ -245,7 +246,8 @@ END_TEST
 
 START_TEST(sim_killed_node_gets_nothing)
 {
-    struct sim *s = sim_new(&(struct sim_options){.seed = 7, .delay_min_ns = 10 * MS, .delay_max_ns = 10 * MS, .work_max_ns = MS});
+    struct sim *s =
+        sim_new(&(struct sim_options){.seed = 7, .delay_min_ns = 10 * MS, .delay_max_ns = 10 * MS, .work_max_ns = MS});
     struct node *server = node_new(s, "server", "sim://server"), *client = node_new(s, "client", NULL);
     peer_t peer = connect_to(client, "sim://server");
     ck_assert_int_eq(env_send(client->env, peer, message(1, 0)), 0);

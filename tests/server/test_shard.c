@@ -194,6 +194,94 @@ START_TEST(hold_queues_pushes_until_its_time_is_up)
 }
 END_TEST
 
+static uint64_t cut_request(struct rig *r, enum wire_type type, uint64_t cut, uint64_t run)
+{
+    struct wire w = rig_wire(r, type);
+    if (type == WIRE_TYPE_HOLD)
+        w.u.HOLD.cut = cut;
+    else if (type == WIRE_TYPE_GO)
+        w.u.GO.cut = cut;
+    else if (type == WIRE_TYPE_CUT_DROP)
+        w.u.CUT_DROP.cut = cut;
+    else
+        w.u.RESTORE = (struct wire_RESTORE){cut, run};
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+static void cut_and_restore(const char *dir)
+{
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    struct rig_push_args p = {.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2};
+    rig_push(&r, p);
+    rig_run(&r, 5);
+    uint64_t hold = cut_request(&r, WIRE_TYPE_HOLD, 5, 0), hold_again = cut_request(&r, WIRE_TYPE_HOLD, 5, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, hold), 0);
+    ck_assert_uint_eq(rig_reply(&r, hold)->u.HOLD_reply.sequence, rig_reply(&r, hold_again)->u.HOLD_reply.sequence);
+    p.from = p.to++;
+    uint64_t queued = rig_push(&r, p);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, queued), RIG_WAITING);
+    cut_request(&r, WIRE_TYPE_GO, 5, 0);
+    rig_run(&r, 500);
+    uint64_t go = cut_request(&r, WIRE_TYPE_GO, 5, 0); /* as if the first answer had been lost */
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, queued), 0);
+    ck_assert_msg(rig_status(&r, go) == 0, "%s", rig_reply(&r, go)->error);
+    ck_assert_uint_eq(rig_reply(&r, go)->u.GO_reply.rows, 1);
+
+    uint64_t waits = rig_pull(&r, 0, 9, 0, p.key);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, waits), RIG_WAITING);
+    uint64_t restore = cut_request(&r, WIRE_TYPE_RESTORE, 5, RIG_RUN + 1);
+    uint64_t old = rig_push(&r, p), pull = rig_pull(&r, EVAL, 0, 0, p.key);
+    rig_run(&r, 50);
+    ck_assert_msg(rig_status(&r, restore) == 0, "%s", rig_reply(&r, restore)->error);
+    ck_assert_int_eq(rig_status(&r, waits), SHOAL_E_OLD_RUN);
+    ck_assert_int_eq(rig_status(&r, old), SHOAL_E_OLD_RUN);
+    ck_assert(rig_value(&r, pull) == -2);
+
+    /* The new run goes on from the cut's marks; the RESTORE that comes again must not undo that. */
+    ck_assert_int_eq(engine_mark(r.shard->engine, RIG_RUN + 1, 0, 0), 1);
+    struct wire w = rig_wire(&r, WIRE_TYPE_FENCE);
+    w.u.FENCE = (struct wire_FENCE){RIG_RUN + 1, 0, 50, true};
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    w = rig_wire(&r, WIRE_TYPE_PUSH);
+    w.u.PUSH = (struct wire_PUSH){
+        .run = RIG_RUN + 1, .generation = 50, .from = 1, .to = 2, .tablet_count = 16, .lr_scale = 1, .key_count = 1};
+    float gradient[2] = {5, 5};
+    uint64_t push = rig_send(&r, &w, 2, &p.key, 8, gradient, 8);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    uint64_t again = cut_request(&r, WIRE_TYPE_RESTORE, 5, RIG_RUN + 1);
+    pull = rig_pull(&r, EVAL, 0, 0, p.key);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, again), 0);
+    ck_assert(rig_value(&r, pull) == -7);
+    uint64_t drop = cut_request(&r, WIRE_TYPE_CUT_DROP, 5, 0), drop_again = cut_request(&r, WIRE_TYPE_CUT_DROP, 5, 0);
+    rig_run(&r, 50);
+    ck_assert_int_eq(rig_status(&r, drop), 0);
+    ck_assert_int_eq(rig_status(&r, drop_again), 0);
+    rig_free(&r);
+}
+
+START_TEST(cut_is_restored_once_in_memory)
+{
+    cut_and_restore(NULL);
+}
+END_TEST
+
+START_TEST(cut_is_restored_once_on_disk)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    cut_and_restore(dir);
+    remove_dir(dir);
+}
+END_TEST
+
 START_TEST(digest_tells_equal_content_from_other_content)
 {
     struct rig a = {0}, b = {0};
@@ -483,6 +571,8 @@ int main(void)
         tablets_not_led_are_refused,
         control_messages_may_come_twice,
         hold_queues_pushes_until_its_time_is_up,
+        cut_is_restored_once_in_memory,
+        cut_is_restored_once_on_disk,
         digest_tells_equal_content_from_other_content,
         inspect_and_status_are_json,
         hostile_messages_cost_nobody_else_anything,

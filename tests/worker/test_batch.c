@@ -226,6 +226,7 @@ int main(void)
 {
     Suite *s = suite_create("batch");
     TCase *t = tcase_create("batch");
+    tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, batch_keys_are_unique_and_sorted);
     tcase_add_test(t, batch_malformed_lines_are_counted_and_left_out);

@@ -320,6 +320,7 @@ int main(void)
 {
     Suite *s = suite_create("source");
     TCase *t = tcase_create("source");
+    tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, source_uses_plain_files_in_place);
     tcase_add_test(t, source_sorts_globs_and_keeps_the_list_order);

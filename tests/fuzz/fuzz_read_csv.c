@@ -1,0 +1,19 @@
+/* fuzz_read_csv.c: any bytes as a csv line with quotes, numbers and multi-valued cells, and as a header. */
+#include "tests/fuzz/fuzz_worker.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct features f;
+    static struct column column[] = {{.name = "click", .type = COLUMN_LABEL},
+                                     {.name = "user", .type = COLUMN_CATEGORY},
+                                     {.name = "tags", .type = COLUMN_MULTI, .separator = '|'},
+                                     {.name = "age", .type = COLUMN_NUMBER}};
+    struct job job = {.data = {.format = DATA_CSV, .header = true, .delimiter = ',', .label = "0", .column = column, .column_count = 4},
+                      .features = {.fields_auto = true}};
+    fuzz_features(&f, &job, "user,tags,age,click");
+    fuzz_line(read_csv_line, &f, data, size);
+    fuzz_head(&job, data, size);
+    job.data.column_count = 0;
+    fuzz_head(&job, data, size);
+    return 0;
+}

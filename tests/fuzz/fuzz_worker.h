@@ -1,0 +1,72 @@
+/* fuzz_worker.h: what the fuzz targets of the readers share: one line through reader and features, with what must hold afterwards. */
+#ifndef TESTS_FUZZ_FUZZ_WORKER_H
+#define TESTS_FUZZ_FUZZ_WORKER_H
+
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "worker/feature.h"
+#include "worker/reader.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The line is copied to a buffer of just its size, so that a sanitizer sees every byte read beyond it. */
+static inline void fuzz_line(reader read, const struct features *f, const uint8_t *data, size_t size)
+{
+    static struct cell cell[CELLS_MAX];
+    static float numeric[LIMIT_NUMERIC];
+    static uint32_t count[LIMIT_FIELDS];
+    char reason[REASON_BYTES] = "";
+    float label = -1;
+    if (size > LIMIT_LINE_BYTES)
+        return;
+    char *line = malloc(size + (size == 0));
+    uint64_t *key = malloc(sizeof *key * (f->shape.fields + size));
+    SHOAL_ASSERT(line != NULL && key != NULL);
+    memcpy(line, data, size);
+    struct example example = {.label = &label, .numeric = numeric, .key = key, .count = count};
+    int error = read(f, line, size, cell, reason);
+    if (error == 0)
+        error = features_example(f, cell, &example, reason);
+    if (error == 0) {
+        SHOAL_ASSERT(label == 0.0f || label == 1.0f);
+        uint32_t keys = 0;
+        for (uint32_t i = 0; i < f->shape.fields; i++)
+            for (uint32_t j = 0; j < count[i]; j++)
+                SHOAL_ASSERT(key_field(key[keys++]) == i);
+        SHOAL_ASSERT(keys == example.keys);
+        for (uint32_t i = 0; i < f->shape.numerics; i++)
+            SHOAL_ASSERT(isfinite(numeric[i]));
+    } else {
+        SHOAL_ASSERT(error == SHOAL_E_DATA && reason[0] != '\0' && strlen(reason) < REASON_BYTES);
+    }
+    free(line);
+    free(key);
+}
+
+static inline void fuzz_features(struct features *f, const struct job *job, const char *head)
+{
+    struct err e = {0};
+    if (f->columns == 0)
+        SHOAL_ASSERT(features_make(job, "fuzz", head, head != NULL ? strlen(head) : 0, f, &e) == 0);
+}
+
+/* Any bytes as the first line of a file: features or an error with a sentence. */
+static inline void fuzz_head(const struct job *job, const uint8_t *data, size_t size)
+{
+    struct features f;
+    struct err e = {0};
+    char *head = malloc(size + (size == 0));
+    SHOAL_ASSERT(head != NULL);
+    memcpy(head, data, size);
+    if (features_make(job, "fuzz", head, size, &f, &e) == 0)
+        features_free(&f);
+    else
+        SHOAL_ASSERT(e.code != 0 && e.text[0] != '\0');
+    free(head);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#endif

@@ -1,0 +1,46 @@
+/* embedding_env.c: work under the test's control. */
+#include "tests/lib/embedding_env.h"
+
+#include "proto/base/assert.h"
+#include "proto/base/time.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t now_ns(struct env *env)
+{
+    (void)env;
+    return time_monotonic_ns();
+}
+
+static void work(struct env *env, struct env_work *w)
+{
+    struct embedding_env *e = (struct embedding_env *)env;
+    SHOAL_ASSERT(e->count < EMBEDDING_ENV_WORK);
+    e->work[e->count++] = w;
+    e->started++;
+}
+
+void embedding_env_init(struct embedding_env *e)
+{
+    static const struct env_ops ops = {.now_ns = now_ns, .work = work};
+    memset(e, 0, sizeof *e);
+    e->env.ops = &ops;
+}
+
+bool embedding_env_step(struct embedding_env *e)
+{
+    if (e->count == 0)
+        return false;
+    struct env_work *w = e->work[0];
+    memmove(&e->work[0], &e->work[1], --e->count * sizeof e->work[0]);
+    w->run(w);
+    w->done(w);
+    return true;
+}
+
+void embedding_env_run(struct embedding_env *e)
+{
+    while (embedding_env_step(e)) {
+    }
+}

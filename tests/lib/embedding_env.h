@@ -1,0 +1,21 @@
+/* embedding_env.h: a tiny env for engine tests: work waits until the test lets it run, on this very thread. */
+#ifndef TESTS_LIB_EMBEDDING_ENV_H
+#define TESTS_LIB_EMBEDDING_ENV_H
+
+#include "proto/base/env.h"
+
+#define EMBEDDING_ENV_WORK 64
+
+struct embedding_env {
+    struct env env; /* first */
+    struct env_work *work[EMBEDDING_ENV_WORK];
+    unsigned count, started;
+    uint64_t now_ns;
+};
+
+void embedding_env_init(struct embedding_env *e);
+/* Runs the oldest work and its done; false when there is none. */
+bool embedding_env_step(struct embedding_env *e);
+void embedding_env_run(struct embedding_env *e);
+
+#endif

@@ -1,0 +1,179 @@
+/* embedding_shard.c: a shard's engine for tests. */
+#include "tests/lib/embedding_shard.h"
+
+#include "proto/base/hash.h"
+#include "proto/base/rng.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+const char *shard_dir(char *out)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(out, LIMIT_PATH, "%s/shoal-shard-XXXXXX", tmp != NULL ? tmp : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(out));
+    return out;
+}
+
+void shard_remove_dir(const char *dir)
+{
+    char command[LIMIT_PATH + 16];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static void on_synced(void *context)
+{
+    ((struct shard *)context)->synced++;
+}
+
+static void on_fatal(void *context, const struct err *e)
+{
+    struct shard *s = context;
+    s->fatal++;
+    s->fatal_err = *e;
+}
+
+int shard_try_open(struct shard *s, const char *dir, enum durability durability, struct err *e)
+{
+    memset(s, 0, sizeof *s);
+    embedding_env_init(&s->env);
+    s->options = (struct engine_options){.dir = dir,
+                                         .durability = durability,
+                                         .journal_max = 8u << 20,
+                                         .segment_bytes = 1u << 20,
+                                         .disk_watermark = 1,
+                                         .on_synced = on_synced,
+                                         .on_fatal = on_fatal,
+                                         .context = s};
+    return engine_open(&s->options, &s->env.env, &s->g, e);
+}
+
+void shard_open(struct shard *s, const char *dir, enum durability durability)
+{
+    struct err e = {0};
+    int rc = shard_try_open(s, dir, durability, &e);
+    ck_assert_msg(rc == 0, "open: %s", e.text);
+    shard_lead(s);
+}
+
+void shard_close(struct shard *s, bool flush_all)
+{
+    ck_assert_int_eq(engine_close(s->g, flush_all), 0);
+    embedding_env_run(&s->env);
+}
+
+void shard_lead(struct shard *s)
+{
+    static uint16_t shard_of[1024];
+    ck_assert_int_eq(engine_lead(s->g, shard_of, 1024, 0), 0);
+}
+
+struct table_schema shard_schema(uint32_t number)
+{
+    struct table_schema schema;
+    memset(&schema, 0, sizeof schema);
+    snprintf(schema.name, sizeof schema.name, "table-%u", number);
+    schema.table = number;
+    schema.width = SHARD_WIDTH;
+    schema.tablet_bits = SHARD_TABLET_BITS;
+    schema.tablet_first = number << SHARD_TABLET_BITS;
+    schema.seed = 7 + number;
+    schema.init = (struct init_spec){INIT_UNIFORM, 0.01f};
+    schema.optimizer = (struct optimizer_spec){.kind = OPT_ADAGRAD, .lr = 0.05f, .eps = 1e-8f, .initial = 0.1f};
+    return schema;
+}
+
+void shard_table(struct shard *s, uint32_t number)
+{
+    struct err e = {0};
+    struct table_schema schema = shard_schema(number);
+    ck_assert_msg(engine_table_create(s->g, &schema, &e) == 0, "%s", e.text);
+}
+
+static int by_mix(const void *a, const void *b)
+{
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return (x > y) - (x < y);
+}
+
+void shard_push_make(struct shard_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to)
+{
+    struct rng r = rng_of(table, lane, to);
+    for (uint32_t i = 0; i < SHARD_KEYS; i++)
+        p->keys[i] = key_make(1, rng_below(&r, 64) * SHARD_KEYS + i);
+    qsort(p->keys, SHARD_KEYS, sizeof p->keys[0], by_mix);
+    for (uint32_t i = 0; i < SHARD_KEYS * SHARD_WIDTH; i++)
+        p->gradients[i] = rng_float(&r) - 0.5f;
+    p->record = (struct push_record){.run = run,
+                                     .generation = generation,
+                                     .from = from,
+                                     .to = to,
+                                     .lane = lane,
+                                     .table = table,
+                                     .tablet_count = 1u << SHARD_TABLET_BITS,
+                                     .lr_scale = 1,
+                                     .key_count = SHARD_KEYS,
+                                     .keys = p->keys,
+                                     .gradients = p->gradients};
+}
+
+int shard_push(struct shard *s, const struct shard_push *p, struct push_plan *plan)
+{
+    struct err e = {0};
+    int rc = engine_admit_push(s->g, &p->record, plan, &e);
+    if (rc != 0)
+        return rc;
+    ck_assert_int_eq(engine_commit(s->g), 0);
+    ck_assert_int_eq(engine_apply_push(s->g, &p->record, plan), 0);
+    return 0;
+}
+
+void shard_train(struct shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to)
+{
+    static struct shard_push p;
+    for (uint64_t batch = from; batch < to; batch++) {
+        struct push_plan plan;
+        shard_push_make(&p, run, 0, lane, generation, batch, batch + 1);
+        int rc = shard_push(s, &p, &plan);
+        for (int tries = 0; rc == SHOAL_E_BUSY && tries < 100; tries++) {
+            embedding_env_run(&s->env);
+            rc = shard_push(s, &p, &plan);
+        }
+        ck_assert_msg(rc == 0, "batch %llu: %s", (unsigned long long)batch + 1, err_name(rc));
+        engine_flush_step(s->g);
+        embedding_env_run(&s->env);
+    }
+}
+
+uint64_t shard_digest(struct shard *s)
+{
+    uint64_t sum = 0;
+    for (uint32_t table = 0; table < LIMIT_TABLES; table++) {
+        struct table *t = engine_table(s->g, table);
+        for (uint32_t k = 0; t != NULL && k < 1u << SHARD_TABLET_BITS; k++) {
+            uint64_t digest;
+            ck_assert_int_eq(table_digest(t, k, &digest), 0);
+            sum = hash_bytes(&digest, sizeof digest, sum);
+        }
+    }
+    return sum;
+}
+
+void shard_in_child(void (*f)(void *context), void *context)
+{
+    int status;
+    fflush(NULL);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        f(context);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child failed");
+}

@@ -1,0 +1,576 @@
+/* server_fake.c: scripted shards, workers and a client. */
+#include "tests/lib/server_fake.h"
+#include "proto/base/hash.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define OF(type, member, pointer) ((struct type *)(void *)((char *)(pointer)-offsetof(struct type, member)))
+
+static void reply_send(struct env *env, peer_t to, struct wire *w, const void *frame, size_t bytes, bool has_frame)
+{
+    struct msg *m = wire_encode(w);
+
+    if (has_frame && w->status == 0) {
+        void *at = msg_add(m, bytes);
+        if (bytes > 0)
+            memcpy(at, frame, bytes);
+    }
+    (void)env_send(env, to, m);
+}
+
+/* ---- shard ------------------------------------------------------------------------------------------------- */
+
+static void shard_beat(struct env_timer *t)
+{
+    struct fake_shard *s = OF(fake_shard, beat, t);
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_SHARD_BEAT;
+    w.id = 1;
+    w.u.SHARD_BEAT = (struct wire_SHARD_BEAT){.shard_index = s->index, .shard_count = 1, .incarnation = s->incarnation, .ready = s->ready,
+                                              .rss_peak_bytes = 1000};
+    (void)snprintf(w.u.SHARD_BEAT.server, LIMIT_NAME, "%s", s->server);
+    (void)snprintf(w.u.SHARD_BEAT.endpoint, 256, "sim://%s", s->server);
+    (void)env_send(s->env, s->coordinator, wire_encode(&w));
+    env_timer_start(s->env, t, 100 * MS);
+}
+
+int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t batch)
+{
+    if (s->run.run != run)
+        return SHOAL_E_OLD_RUN;
+    if (generation < s->run.lane[lane].generation)
+        return SHOAL_E_FENCED;
+    if (batch <= s->run.lane[lane].mark)
+        return 1;
+    if (batch != s->run.lane[lane].mark + 1)
+        return SHOAL_E_GAP;
+    s->run.lane[lane].mark = batch;
+    s->applied++;
+    return 0;
+}
+
+static int shard_fence(struct fake_shard *s, const struct wire_FENCE *q, struct wire *out)
+{
+    if (s->run.run != q->run)
+        return SHOAL_E_OLD_RUN;
+    if (q->generation < s->run.lane[q->lane].generation)
+        return SHOAL_E_FENCED;
+    s->run.lane[q->lane].generation = q->generation;
+    s->run.lane[q->lane].live = q->live;
+    s->fences++;
+    out->u.FENCE_reply.mark = s->run.lane[q->lane].mark;
+    return 0;
+}
+
+static uint32_t shard_digest(const struct fake_shard *s, uint32_t table, uint64_t *value)
+{
+    uint32_t count = 0, first = table == 0 ? 0 : s->tablets[0];
+
+    for (uint32_t t = first; t < first + s->tablets[table]; t++)
+        if (s->shard_of[t] == s->number)
+            value[count++] = key_mix(t + 1);
+    return count;
+}
+
+static int shard_answer(struct fake_shard *s, const struct wire *q, const struct msg *m, struct wire *w)
+{
+    switch (q->type) {
+    case WIRE_TYPE_MAP_SET:
+        free(s->shard_of);
+        s->shard_of = malloc(m->frame[1].bytes);
+        memcpy(s->shard_of, m->frame[1].data, m->frame[1].bytes);
+        s->map_count = q->u.MAP_SET.tablet_count;
+        s->map_epoch = q->u.MAP_SET.map_epoch;
+        return 0;
+    case WIRE_TYPE_TABLE_CREATE:
+        s->tablets[q->u.TABLE_CREATE.table] = 1u << q->u.TABLE_CREATE.tablet_bits;
+        return s->map_count == 0 ? SHOAL_E_INTERNAL : 0; /* order: the map first */
+    case WIRE_TYPE_RUN_OPEN:
+        if (s->run.run != q->u.RUN_OPEN.run)
+            s->run = (struct fake_run){.run = q->u.RUN_OPEN.run};
+        return s->tablets[0] == 0 ? SHOAL_E_INTERNAL : 0;
+    case WIRE_TYPE_RUN_DROP:
+        return 0;
+    case WIRE_TYPE_FENCE:
+        return shard_fence(s, &q->u.FENCE, w);
+    case WIRE_TYPE_HOLD:
+        s->held = q->u.HOLD.cut;
+        return 0;
+    case WIRE_TYPE_GO:
+        if (s->refuse_go || s->held != q->u.GO.cut) {
+            s->refuse_go = false;
+            return s->cut == q->u.GO.cut ? 0 : SHOAL_E_NOT_FOUND;
+        }
+        s->cut = q->u.GO.cut;
+        s->cut_run = s->run;
+        s->held = 0;
+        return 0;
+    case WIRE_TYPE_RESTORE:
+        if (s->cut != q->u.RESTORE.cut)
+            return SHOAL_E_NOT_FOUND;
+        s->run = s->cut_run;
+        s->run.run = q->u.RESTORE.run;
+        s->restores++;
+        return 0;
+    case WIRE_TYPE_CUT_DROP:
+        s->dropped = q->u.CUT_DROP.cut;
+        return 0;
+    default:
+        return SHOAL_E_USAGE;
+    }
+}
+
+static void shard_message(void *core, peer_t from, struct msg *m)
+{
+    struct fake_shard *s = core;
+    struct wire q, w;
+    uint64_t value[1024];
+
+    if (wire_decode(m, &q, NULL) == 0) {
+        if (q.reply) {
+            if (q.type == WIRE_TYPE_SHARD_BEAT && q.status == 0)
+                s->number = q.u.SHARD_BEAT_reply.shard;
+        } else {
+            wire_reply_to(&q, 0, &w);
+            uint32_t count = 0;
+            if (q.type == WIRE_TYPE_DIGEST)
+                w.u.DIGEST_reply.tablet_count = count = shard_digest(s, q.u.DIGEST.table, value);
+            else
+                w.status = shard_answer(s, &q, m, &w);
+            if (q.type == WIRE_TYPE_DIGEST)
+                w.u.DIGEST_reply.rows = count;
+            reply_send(s->env, from, &w, value, 8ull * count, q.type == WIRE_TYPE_DIGEST);
+        }
+    }
+    msg_free(m);
+}
+
+static void nothing_drained(void *core)
+{
+    (void)core;
+}
+
+const struct env_handler fake_shard_handler = {shard_message, nothing_drained, NULL};
+
+void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index, uint64_t incarnation)
+{
+    (void)snprintf(s->server, sizeof s->server, "%s", server);
+    s->index = index;
+    s->incarnation = incarnation;
+    s->ready = true;
+    s->number = UINT32_MAX;
+    s->node = sim_node_new(sim, server, &fake_shard_handler, s);
+    s->env = sim_node_env(s->node);
+    (void)env_connect(s->env, "sim://coordinator", &s->coordinator);
+    s->beat.fire = shard_beat;
+    env_timer_start(s->env, &s->beat, MS);
+}
+
+/* ---- worker ------------------------------------------------------------------------------------------------ */
+
+static void seat_ask(struct fake_seat *seat);
+static void seat_report(struct fake_seat *seat);
+static void seat_work(struct fake_seat *seat);
+
+static void worker_send(struct fake_worker *w, struct wire *q, const void *frame, size_t bytes, const void *second)
+{
+    struct msg *m = wire_encode(q);
+
+    if (frame != NULL)
+        memcpy(msg_add(m, bytes), frame, bytes);
+    if (second != NULL)
+        memcpy(msg_add(m, bytes), second, bytes);
+    (void)env_send(w->env, w->coordinator, m);
+}
+
+static uint32_t worker_held(const struct fake_worker *w)
+{
+    uint32_t held = 0;
+
+    for (uint32_t i = 0; i < w->seats; i++)
+        held += w->seat[i].lane != UINT32_MAX;
+    return held;
+}
+
+static void seat_ask(struct fake_seat *seat)
+{
+    struct fake_worker *w = seat->worker;
+    struct wire q = {.type = WIRE_TYPE_LANE_NEXT};
+
+    seat->state = FAKE_ASKING;
+    seat->id = q.id = w->next_id++;
+    q.u.LANE_NEXT = (struct wire_LANE_NEXT){.worker = w->number, .lane = seat->lane, .generation = seat->generation, .batch = seat->batch};
+    if (seat->lane == UINT32_MAX)
+        q.u.LANE_NEXT.batch = worker_held(w);
+    worker_send(w, &q, NULL, 0, NULL);
+    env_timer_start(w->env, &seat->timer, w->resend_ns);
+}
+
+static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT_reply *task, float *score, float *label)
+{
+    for (uint64_t i = 0; i < task->rows; i++) {
+        uint64_t row = task->position + i;
+        bool right = (double)(key_mix(row + 1) % 1000) < 1000 * w->quality[task->epoch];
+        label[i] = (float)(row % 2);
+        score[i] = (label[i] == 1.0f) == right ? 0.75f : 0.25f;
+    }
+}
+
+static void seat_report(struct fake_seat *seat)
+{
+    struct fake_worker *w = seat->worker;
+    static float score[FAKE_ROWS], label[FAKE_ROWS];
+    static const uint64_t histogram[64] = {3, 1};
+    struct wire q;
+
+    memset(&q, 0, sizeof q);
+    seat->state = FAKE_REPORTING;
+    seat->id = q.id = w->next_id++;
+    if (seat->task.kind == WIRE_NEXT_INDEX) {
+        q.type = WIRE_TYPE_INDEX_DONE;
+        q.u.INDEX_DONE.worker = w->number;
+        q.u.INDEX_DONE.split = seat->task.split;
+        q.u.INDEX_DONE.rows = w->rows[seat->task.split];
+        q.u.INDEX_DONE.digest = w->digest;
+        q.u.INDEX_DONE.fail_status = w->fatal_status;
+        (void)snprintf(q.u.INDEX_DONE.fail_text, ERR_TEXT_MAX, "%s", w->fatal_status != 0 ? "no such file" : "");
+        worker_send(w, &q, NULL, 0, NULL);
+    } else if (seat->task.kind == WIRE_NEXT_EVAL) {
+        q.type = WIRE_TYPE_EVAL_DONE;
+        q.u.EVAL_DONE = (struct wire_EVAL_DONE){.worker = w->number, .task = seat->task.task, .examples = (uint32_t)seat->task.rows};
+        eval_scores(w, &seat->task, score, label);
+        worker_send(w, &q, score, seat->task.rows * 4, label);
+    } else {
+        q.type = WIRE_TYPE_TASK_DONE;
+        q.u.TASK_DONE = (struct wire_TASK_DONE){.worker = w->number, .lane = seat->lane, .generation = seat->generation,
+                                                .task = seat->task.task, .examples = seat->task.rows - w->bad_lines,
+                                                .bad_lines = w->bad_lines, .loss_sum = 0.5 * (double)seat->task.rows};
+        (void)snprintf(q.u.TASK_DONE.bad_where, 256, "%s", w->bad_lines > 0 ? "train.txt:7: no label" : "");
+        worker_send(w, &q, histogram, sizeof histogram, NULL);
+    }
+    env_timer_start(w->env, &seat->timer, w->resend_ns);
+}
+
+static void seat_leave(struct fake_seat *seat)
+{
+    seat->lane = UINT32_MAX;
+    seat->generation = seat->batch = 0;
+    seat->state = FAKE_RESTING;
+    env_timer_start(seat->worker->env, &seat->timer, MS);
+}
+
+/* One batch: to every shard; the first one keeps the books by row. */
+static int batch_push(struct fake_seat *seat)
+{
+    struct fake_worker *w = seat->worker;
+    const struct wire_LANE_NEXT_reply *task = &seat->task;
+
+    for (uint32_t s = 0; s < w->shards; s++) {
+        int got = fake_push(w->shard[s], task->run, seat->lane, seat->generation, seat->at);
+        if (got < 0)
+            return got;
+        uint64_t from = (seat->at - task->first_batch) * w->batch;
+        if (s > 0 || got != 0)
+            continue;
+        if (from >= task->rows)
+            w->shard[0]->ticks++;
+        for (uint64_t r = from; r < from + w->batch && r < task->rows; r++)
+            w->shard[0]->seen[task->epoch][task->position + r]++;
+    }
+    return 0;
+}
+
+static void seat_work(struct fake_seat *seat)
+{
+    struct fake_worker *w = seat->worker;
+
+    if (seat->task.kind == WIRE_NEXT_TASK && seat->at < seat->task.first_batch + seat->task.batch_count) {
+        int status = batch_push(seat);
+        if (status < 0) {
+            w->fenced++;
+            seat_leave(seat);
+            return;
+        }
+        w->batches++;
+        seat->batch = seat->at++;
+        env_timer_start(w->env, &seat->timer, w->step_ns);
+        if (w->dead_batch != 0 && w->batches >= w->dead_batch)
+            sim_kill(w->node);
+        return;
+    }
+    seat_report(seat);
+}
+
+static void seat_timer(struct env_timer *t)
+{
+    struct fake_seat *seat = OF(fake_seat, timer, t);
+
+    if (seat->worker->ended || !seat->worker->joined)
+        return;
+    switch (seat->state) {
+    case FAKE_ASKING:
+    case FAKE_RESTING:
+        seat_ask(seat);
+        break;
+    case FAKE_WORKING:
+        seat_work(seat);
+        break;
+    case FAKE_REPORTING:
+        seat_report(seat);
+        break;
+    }
+}
+
+static bool lane_elsewhere(const struct fake_seat *seat, uint32_t lane)
+{
+    for (uint32_t i = 0; i < seat->worker->seats; i++)
+        if (&seat->worker->seat[i] != seat && seat->worker->seat[i].lane == lane)
+            return true;
+    return false;
+}
+
+static void worker_end(struct fake_worker *w)
+{
+    struct wire q;
+
+    memset(&q, 0, sizeof q);
+    w->ended = true;
+    q.type = WIRE_TYPE_WORKER_LEAVE;
+    q.u.WORKER_LEAVE.worker = w->number;
+    worker_send(w, &q, NULL, 0, NULL);
+}
+
+static void seat_answered(struct fake_seat *seat, const struct wire *r)
+{
+    struct fake_worker *w = seat->worker;
+
+    seat->task = r->u.LANE_NEXT_reply;
+    switch (seat->task.kind) {
+    case WIRE_NEXT_WAIT:
+        seat->state = FAKE_RESTING;
+        env_timer_start(w->env, &seat->timer, seat->task.retry_ms * MS);
+        break;
+    case WIRE_NEXT_LEAVE:
+        w->leaves++;
+        seat_leave(seat);
+        break;
+    case WIRE_NEXT_END:
+        worker_end(w);
+        break;
+    case WIRE_NEXT_TASK:
+        if (lane_elsewhere(seat, seat->task.lane)) {
+            w->repeats++;
+            seat_leave(seat);
+            break;
+        }
+        seat->lane = seat->task.lane;
+        seat->generation = seat->task.generation;
+        seat->at = seat->task.mark + 1 > seat->task.first_batch ? seat->task.mark + 1 : seat->task.first_batch;
+        seat->batch = seat->at - 1;
+        w->tasks_seen++;
+        seat->state = FAKE_WORKING;
+        env_timer_start(w->env, &seat->timer, w->step_ns);
+        break;
+    default:
+        w->evals += seat->task.kind == WIRE_NEXT_EVAL;
+        w->indexes += seat->task.kind == WIRE_NEXT_INDEX;
+        seat->state = FAKE_WORKING;
+        env_timer_start(w->env, &seat->timer, w->step_ns);
+        break;
+    }
+}
+
+static void worker_declare(struct fake_worker *w)
+{
+    for (uint32_t t = 0; t < 2; t++) {
+        struct table_schema s = {.table = t, .dense = t, .width = 4, .tablet_bits = t == 0 ? 8 : 4, .tablet_first = t == 0 ? 0 : 256,
+                                 .optimizer = {.kind = OPT_SGD, .lr = 0.1f}};
+        struct wire_TABLE_CREATE create;
+        struct wire q;
+        memset(&q, 0, sizeof q);
+        (void)snprintf(s.name, sizeof s.name, "table%u", t);
+        wire_schema_to(&s, &create);
+        q.type = WIRE_TYPE_TABLE_DECLARE;
+        q.id = w->next_id++;
+        memcpy(&q.u.TABLE_DECLARE, &create, sizeof create);
+        q.u.TABLE_DECLARE.declared_total = 2;
+        struct msg *m = wire_encode(&q);
+        (void)msg_add(m, 0);
+        (void)env_send(w->env, w->coordinator, m);
+    }
+}
+
+static void worker_join(struct fake_worker *w)
+{
+    struct wire q;
+
+    memset(&q, 0, sizeof q);
+    q.type = WIRE_TYPE_WORKER_JOIN;
+    w->join_id = q.id = w->next_id++;
+    (void)snprintf(q.u.WORKER_JOIN.name, LIMIT_NAME, "%s", w->name);
+    (void)snprintf(q.u.WORKER_JOIN.kernel, 64, "k");
+    (void)snprintf(q.u.WORKER_JOIN.backend, 32, "cpu");
+    q.u.WORKER_JOIN.lanes_max = w->seats;
+    worker_send(w, &q, NULL, 0, NULL);
+}
+
+static void worker_beat(struct env_timer *t)
+{
+    struct fake_worker *w = OF(fake_worker, beat, t);
+    struct wire q;
+
+    if (w->ended)
+        return;
+    if (!w->joined) {
+        worker_join(w);
+    } else {
+        memset(&q, 0, sizeof q);
+        q.type = WIRE_TYPE_WORKER_BEAT;
+        q.id = w->next_id++;
+        q.u.WORKER_BEAT.worker = w->number;
+        q.u.WORKER_BEAT.batches = w->batches;
+        q.u.WORKER_BEAT.compute_s = 1;
+        worker_send(w, &q, NULL, 0, NULL);
+        if (w->tables_declared < 5) { /* again and again: some may be lost */
+            w->tables_declared++;
+            worker_declare(w);
+        }
+    }
+    env_timer_start(w->env, t, 200 * MS);
+}
+
+static void worker_joined(struct fake_worker *w, const struct wire *r)
+{
+    w->joined = true;
+    w->number = r->u.WORKER_JOIN_reply.worker;
+    w->run = r->u.WORKER_JOIN_reply.run;
+    for (uint32_t i = 0; i < w->seats; i++) {
+        w->seat[i] = (struct fake_seat){.worker = w, .lane = UINT32_MAX, .timer = {.fire = seat_timer}};
+        seat_ask(&w->seat[i]);
+    }
+    worker_declare(w);
+}
+
+static void worker_unknown(struct fake_worker *w)
+{
+    w->unknown++;
+    w->joined = false;
+    for (uint32_t i = 0; i < w->seats; i++)
+        env_timer_stop(w->env, &w->seat[i].timer);
+    worker_join(w);
+}
+
+static void worker_reply(struct fake_worker *w, const struct wire *r)
+{
+    if (r->type == WIRE_TYPE_WORKER_JOIN) {
+        if (r->id == w->join_id && r->status == 0 && !w->joined)
+            worker_joined(w, r);
+        return;
+    }
+    if (r->status == SHOAL_E_UNAVAILABLE && w->joined) {
+        worker_unknown(w);
+        return;
+    }
+    if (r->status != 0 && r->status != SHOAL_E_AGAIN)
+        w->refused = r->status;
+    for (uint32_t i = 0; i < w->seats; i++) {
+        struct fake_seat *seat = &w->seat[i];
+        if (!w->joined || seat->id != r->id || w->ended)
+            continue;
+        seat->id = 0;
+        if (r->type == WIRE_TYPE_LANE_NEXT && r->status == 0)
+            seat_answered(seat, r);
+        else if (r->status == SHOAL_E_FENCED)
+            seat_leave(seat);
+        else
+            seat_ask(seat);
+    }
+}
+
+static void worker_message(void *core, peer_t from, struct msg *m)
+{
+    struct wire r;
+
+    (void)from;
+    if (wire_decode(m, &r, NULL) == 0 && r.reply && !((struct fake_worker *)core)->ended)
+        worker_reply(core, &r);
+    msg_free(m);
+}
+
+const struct env_handler fake_worker_handler = {worker_message, nothing_drained, NULL};
+
+void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name, struct fake_shard **shards, uint32_t count)
+{
+    (void)snprintf(w->name, sizeof w->name, "%s", name);
+    w->shard = shards;
+    w->shards = count;
+    w->next_id = 100;
+    w->node = sim_node_new(sim, name, &fake_worker_handler, w);
+    w->env = sim_node_env(w->node);
+    (void)env_connect(w->env, "sim://coordinator", &w->coordinator);
+    w->beat.fire = worker_beat;
+    env_timer_start(w->env, &w->beat, MS);
+}
+
+/* ---- client ------------------------------------------------------------------------------------------------ */
+
+static void client_timer(struct env_timer *t)
+{
+    struct fake_client *c = OF(fake_client, timer, t);
+    struct wire q = {.type = c->run == 0 ? WIRE_TYPE_SUBMIT : WIRE_TYPE_REPORT, .id = c->next_id++};
+
+    if (c->submit_status == 0) {
+        if (c->run == 0)
+            q.u.SUBMIT.workers = c->workers;
+        else
+            q.u.REPORT.run = c->run;
+        struct msg *m = wire_encode(&q);
+        if (c->run == 0)
+            memcpy(msg_add(m, strlen(c->yaml)), c->yaml, strlen(c->yaml));
+        (void)env_send(c->env, c->coordinator, m);
+    }
+    env_timer_start(c->env, t, 200 * MS);
+}
+
+static void client_message(void *core, peer_t from, struct msg *m)
+{
+    struct fake_client *c = core;
+    struct wire r;
+
+    (void)from;
+    if (wire_decode(m, &r, NULL) == 0 && r.type == WIRE_TYPE_SUBMIT) {
+        c->submit_status = r.status;
+        if (r.status == 0)
+            c->run = r.u.SUBMIT_reply.run;
+        else
+            (void)snprintf(c->text, sizeof c->text, "%s", r.error);
+    } else if (r.type == WIRE_TYPE_REPORT && r.status == 0) {
+        c->state = r.u.REPORT_reply.state;
+        c->status = r.u.REPORT_reply.job_status;
+        (void)snprintf(c->text, sizeof c->text, "%s", r.u.REPORT_reply.job_text);
+        size_t bytes = m->frame[1].bytes < sizeof c->report - 1 ? m->frame[1].bytes : sizeof c->report - 1;
+        memcpy(c->report, m->frame[1].data, bytes);
+        c->report[bytes] = 0;
+    }
+    msg_free(m);
+}
+
+const struct env_handler fake_client_handler = {client_message, nothing_drained, NULL};
+
+void fake_client_start(struct fake_client *c, struct sim *sim, const char *yaml, uint32_t workers)
+{
+    c->yaml = yaml;
+    c->workers = workers;
+    c->next_id = 1;
+    c->node = sim_node_new(sim, "client", &fake_client_handler, c);
+    c->env = sim_node_env(c->node);
+    (void)env_connect(c->env, "sim://coordinator", &c->coordinator);
+    c->timer.fire = client_timer;
+    env_timer_start(c->env, &c->timer, MS);
+}

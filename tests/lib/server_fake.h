@@ -1,0 +1,110 @@
+/* server_fake.h: scripted shards and workers for tests of the coordinator, in the simulator. They speak the real messages with the coordinator;
+ * pushes go straight into the fake shards' memory, which keeps the books: what was applied, how often, under which fence.
+ *
+ * A fake shard has one mark a lane. A fake worker has some seats; a seat asks, works a virtual step_ns a batch, reports, asks again, and sends every
+ * request again under a new id after resend_ns. */
+#ifndef TESTS_LIB_SERVER_FAKE_H
+#define TESTS_LIB_SERVER_FAKE_H
+
+#include "proto/base/env.h"
+#include "proto/net/sim.h"
+#include "proto/wire/wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FAKE_LANES 8u
+#define FAKE_SEATS 4u
+#define FAKE_ROWS 4096u
+#define FAKE_EPOCHS 16u
+#define FAKE_SHARDS 4u
+
+struct fake_run {
+    uint64_t run;
+    struct {
+        uint64_t generation, mark;
+        bool live;
+    } lane[FAKE_LANES];
+};
+
+struct fake_shard {
+    struct env *env;
+    struct sim_node *node;
+    peer_t coordinator;
+    struct env_timer beat;
+    char server[LIMIT_NAME];
+    uint32_t index;
+    uint64_t incarnation;
+    bool ready;
+    uint32_t number; /* as told; UINT32_MAX before */
+    uint64_t map_epoch;
+    uint32_t tablets[2]; /* of tables 0 and 1, 0: not created */
+    uint16_t *shard_of;  /* owned */
+    uint32_t map_count;
+    struct fake_run run;        /* open now */
+    uint64_t held, cut, dropped; /* numbers */
+    struct fake_run cut_run;
+    uint32_t restores, fences, applied, ticks;
+    uint8_t seen[FAKE_EPOCHS][FAKE_ROWS]; /* how often a row was applied */
+    bool refuse_go;              /* once: answers GO with an error */
+};
+
+struct fake_seat {
+    struct fake_worker *worker;
+    struct env_timer timer; /* work or resend */
+    enum { FAKE_ASKING, FAKE_WORKING, FAKE_REPORTING, FAKE_RESTING } state;
+    uint64_t id; /* of the request waited for */
+    uint32_t lane;
+    uint64_t generation, batch, at; /* at: next batch of the task */
+    struct wire_LANE_NEXT_reply task;
+    uint64_t examples;
+    uint32_t tasks;
+};
+
+struct fake_worker {
+    struct env *env;
+    struct sim_node *node;
+    peer_t coordinator;
+    struct env_timer beat;
+    char name[LIMIT_NAME];
+    uint64_t number, run, join_id;
+    struct fake_shard **shard; /* borrowed */
+    uint32_t shards, seats, batch, tables_declared;
+    uint64_t rows[3]; /* by split */
+    uint64_t step_ns, resend_ns, next_id, bad_lines, digest;
+    double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly */
+    struct fake_seat seat[FAKE_SEATS];
+    bool joined, ended, tell_held;
+    int refused;           /* last refusal heard */
+    uint32_t leaves, evals, indexes, fenced, unknown, repeats;
+    int fatal_status;      /* INDEX is answered by this failure */
+    uint32_t tasks_seen;
+    uint32_t dead_batch;   /* tests: kill after this many batches; 0: never */
+    uint32_t batches;
+};
+
+extern const struct env_handler fake_shard_handler, fake_worker_handler;
+
+void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index, uint64_t incarnation);
+void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name, struct fake_shard **shards, uint32_t count);
+/* A lane's batch on one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP. */
+int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t batch);
+
+/* Someone who submits and asks. */
+struct fake_client {
+    struct env *env;
+    struct sim_node *node;
+    peer_t coordinator;
+    struct env_timer timer;
+    const char *yaml;
+    uint32_t workers, state;
+    uint64_t run, next_id;
+    int status;
+    char text[ERR_TEXT_MAX];
+    char report[16384];
+    int submit_status;
+};
+extern const struct env_handler fake_client_handler;
+void fake_client_start(struct fake_client *c, struct sim *sim, const char *yaml, uint32_t workers);
+
+#endif

@@ -1,0 +1,409 @@
+/* test_coord.c: whole jobs in the simulator: the real coordinator with fake shards, workers and a client. */
+#include "proto/base/json.h"
+#include "proto/base/log.h"
+#include "server/coord.h"
+#include "server/coord_core.h"
+#include "tests/lib/server_fake.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND 1000000000ull
+
+struct rig {
+    struct sim *sim;
+    struct sim_node *node;
+    struct coord_store *store;
+    struct coord *coord;
+    struct fake_shard *shard[FAKE_SHARDS];
+    struct fake_worker worker[3];
+    struct fake_client client;
+    uint32_t shards, workers;
+    char yaml[1024];
+};
+
+static struct rig r;
+
+static void coord_start(void)
+{
+    struct coord_options o = {.shards = r.shards, .lease_ms = 1000, .resend_ms = 200, .version = "test"};
+    struct err e = {0};
+
+    r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(r.node, &coord_handler, r.coord);
+    sim_listen(r.node, "sim://coordinator");
+}
+
+static void worker_add(uint32_t i)
+{
+    struct fake_worker *w = &r.worker[i];
+    char name[16];
+
+    w->rows[0] = 1005;
+    w->rows[1] = 300;
+    w->rows[2] = 200;
+    w->batch = 10;
+    w->seats = 2;
+    w->step_ns = 5000000;
+    w->resend_ns = SECOND / 2;
+    w->digest = 42;
+    for (uint32_t n = 0; n < FAKE_EPOCHS; n++)
+        if (w->quality[n] == 0)
+            w->quality[n] = 0.5 + 0.02 * n;
+    (void)snprintf(name, sizeof name, "worker-%u", i);
+    fake_worker_start(w, r.sim, name, r.shard, r.shards);
+}
+
+static void rig_start(const char *train, uint32_t shards, uint32_t workers, const struct sim_options *options)
+{
+    static const struct sim_options calm = {.seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+
+    (void)snprintf(r.yaml, sizeof r.yaml,
+                   "job: t\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}\n"
+                   "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10, task_batches: 4, %s}\n",
+                   train);
+    r.sim = sim_new(options == NULL ? &calm : options);
+    r.store = coord_store_memory();
+    r.shards = shards;
+    r.workers = workers;
+    coord_start();
+    for (uint32_t s = 0; s < shards; s++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "server-%u", s);
+        r.shard[s] = calloc(1, sizeof *r.shard[s]);
+        fake_shard_start(r.shard[s], r.sim, name, 0, 1);
+    }
+    for (uint32_t w = 0; w < workers; w++)
+        worker_add(w);
+    fake_client_start(&r.client, r.sim, r.yaml, workers);
+}
+
+static void rig_stop(void)
+{
+    coord_free(r.coord);
+    sim_free(r.sim);
+    coord_store_close(r.store);
+    for (uint32_t s = 0; s < r.shards; s++) {
+        free(r.shard[s]->shard_of);
+        free(r.shard[s]);
+    }
+    memset(&r, 0, sizeof r);
+}
+
+static bool job_over(void *context)
+{
+    (void)context;
+    return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE || r.client.state == WIRE_JOB_FAILED;
+}
+
+static void run_job(uint64_t seconds)
+{
+    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + seconds * SECOND, job_over, NULL), "job hangs in phase %u, epoch %u",
+                  r.coord->job.at.phase, r.coord->job.at.epoch);
+}
+
+/* Every row of every epoch exactly once: invariant 3 of coord_task.h, end to end. */
+static void all_rows_once(uint32_t epochs)
+{
+    for (uint32_t e = 1; e <= epochs; e++)
+        for (uint32_t row = 0; row < FAKE_ROWS; row++)
+            ck_assert_msg(r.shard[0]->seen[e][row] == (row < 1005), "epoch %u row %u applied %u times", e, row, r.shard[0]->seen[e][row]);
+}
+
+static void job_done(uint32_t epochs)
+{
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "state %u: %s", r.client.state, r.client.text);
+    ck_assert_int_eq(r.client.status, 0);
+    all_rows_once(epochs);
+}
+
+static double report_number(const char *path)
+{
+    struct json *j;
+
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    double x = json_as_number(json_get(j, path), -1);
+    json_free(j);
+    return x;
+}
+
+START_TEST(coord_job_runs_to_its_report)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    run_job(60);
+    job_done(3);
+    ck_assert_double_eq(report_number("examples"), 3 * 1005);
+    ck_assert_double_eq(report_number("epochs.2.train_logloss"), 0.5);
+    ck_assert_double_gt(report_number("test.auc"), 0.5);
+    ck_assert_double_eq(report_number("test.examples"), 200);
+    ck_assert_double_eq(report_number("tables.0.rows"), 256);
+    ck_assert_double_eq(report_number("batches.applied"), 3 * 101);
+    ck_assert_double_eq(report_number("staleness.max"), 1);
+    ck_assert(r.worker[0].ended && r.worker[1].ended);
+    ck_assert_uint_eq(r.coord->members.workers, 0);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_epoch_ends_only_when_all_lanes_are_done)
+{
+    rig_start("epochs: 2, consistency: async, lanes: 4", 1, 2, NULL);
+    r.worker[1].step_ns = 100 * r.worker[0].step_ns; /* one worker is very slow */
+    while (r.coord->job.at.phase != PHASE_DONE && sim_step(r.sim)) {
+        if (r.coord->job.at.phase != PHASE_EVAL || r.coord->job.at.epoch != 1)
+            continue;
+        for (uint32_t row = 0; row < 1005; row++)
+            ck_assert_uint_eq(r.shard[0]->seen[1][row], 1);
+        ck_assert_uint_eq(r.shard[0]->seen[2][0], 0);
+    }
+    run_job(60);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_dead_workers_lane_goes_to_another_with_a_higher_generation)
+{
+    uint64_t before[2] = {0, 0};
+
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
+    r.worker[0].dead_batch = 10;
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    uint32_t lane = r.worker[0].seat[0].lane;
+    ck_assert_uint_lt(lane, 2);
+    before[lane] = r.worker[0].seat[0].generation;
+    run_job(120);
+    job_done(2);
+    ck_assert_uint_gt(r.coord->job.tasks.lane[lane].generation, before[lane]);
+    ck_assert_double_eq(report_number("worker_deaths"), 1);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_frozen_worker_is_told_to_leave_and_writes_nothing)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 10)
+        ck_assert(sim_step(r.sim));
+    sim_pause(r.worker[0].node, sim_now_ns(r.sim) + 2 * SECOND); /* the lease is one */
+    run_job(120);
+    job_done(3); /* no row twice although it went on with its task when it woke up */
+    ck_assert_uint_gt(r.worker[0].fenced + r.worker[0].leaves + r.worker[0].unknown, 0);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_bsp_pads_lanes_to_equal_length)
+{
+    rig_start("epochs: 2, consistency: bsp, lanes: 3", 2, 2, NULL);
+    run_job(60);
+    job_done(2);
+    /* 101 batches over 3 lanes: 8 rounds of 12, then 5 left as 2 each: 34 a lane, one empty. */
+    for (uint32_t l = 0; l < 3; l++)
+        ck_assert_uint_eq(r.coord->job.tasks.lane[l].next_batch - 1, 2 * 34);
+    ck_assert_uint_eq(r.shard[0]->ticks, 2);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_bsp_survives_a_death_with_the_same_batches)
+{
+    rig_start("epochs: 2, consistency: bsp, lanes: 3", 1, 3, NULL);
+    r.worker[1].dead_batch = 17;
+    run_job(120);
+    job_done(2);
+    for (uint32_t l = 0; l < 3; l++)
+        ck_assert_uint_eq(r.coord->job.tasks.lane[l].next_batch - 1, 2 * 34);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_lost_doubled_and_reordered_messages_change_nothing)
+{
+    struct sim_options rough = {.seed = (uint64_t)_i + 1, .drop = 0.1, .duplicate = 0.1, .delay_min_ns = 100000,
+                                .delay_max_ns = 40000000, .reorder = true};
+
+    rig_start(_i % 2 == 0 ? "epochs: 3, consistency: ssp, lanes: 3" : "epochs: 3, consistency: bsp, lanes: 3", 2, 2, &rough);
+    if (_i % 3 == 0)
+        r.worker[0].dead_batch = 20;
+    run_job(900);
+    job_done(3);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_best_epoch_is_restored)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
+
+    memset(&r, 0, sizeof r);
+    for (uint32_t i = 0; i < 2; i++)
+        memcpy(r.worker[i].quality, quality, sizeof quality);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}", 2, 2, NULL);
+    run_job(120);
+    job_done(4); /* 2 is the best, 3 and 4 are misses */
+    ck_assert_double_eq(report_number("best_epoch"), 2);
+    ck_assert_double_gt(report_number("valid.auc"), 0.85);
+    for (uint32_t s = 0; s < 2; s++) {
+        ck_assert_uint_ge(r.shard[s]->restores, 1);
+        ck_assert_uint_eq(r.shard[s]->run.run, r.coord->job.at.run);
+        ck_assert_uint_ne(r.shard[s]->run.run, r.client.run);
+        ck_assert_uint_eq(r.shard[s]->dropped, r.coord->job.at.best_cut); /* the last one dropped, at the end */
+    }
+    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_refused_cut_is_made_again_under_a_new_number)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2, 2, NULL);
+    r.shard[1]->refuse_go = true;
+    run_job(120);
+    job_done(3);
+    ck_assert_uint_eq(r.shard[0]->cut, r.shard[1]->cut);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_restarted_shard_is_set_up_again)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    struct fake_shard *s = r.shard[1];
+    sim_kill(s->node);
+    s->map_count = 0; /* lost; rows, marks and generations are journalled */
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+    fake_shard_start(s, r.sim, "server-1", 0, 2);
+    run_job(120);
+    job_done(3);
+    ck_assert_uint_gt(s->map_count, 0);
+    ck_assert_uint_eq(s->number, 1);
+    ck_assert_double_eq(report_number("restarts"), 1);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_restarted_shard_ends_a_job_in_memory)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    sim_kill(r.client.node);
+    (void)snprintf(r.yaml + strlen(r.yaml), 64, "durability: memory\n");
+    memset(&r.client, 0, sizeof r.client);
+    fake_client_start(&r.client, r.sim, r.yaml, 2);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.shard[1]->node);
+    fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
+    run_job(60);
+    ck_assert_int_eq(r.client.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "server-1 died and durability is memory"));
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_restarted_coordinator_goes_on)
+{
+    rig_start(_i % 2 == 0 ? "epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 3}"
+                          : "epochs: 3, consistency: bsp, lanes: 2",
+              2, 2, NULL);
+    for (uint32_t kills = 1; kills <= 3; kills++) {
+        for (int steps = 0; steps < 400 + 211 * _i && !job_over(NULL); steps++)
+            ck_assert(sim_step(r.sim));
+        sim_kill(r.node);
+        coord_free(r.coord);
+        coord_start();
+    }
+    run_job(120);
+    job_done(3);
+    ck_assert_double_eq(report_number("examples"), 3 * 1005);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_too_many_bad_lines_end_the_job)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
+    r.worker[0].bad_lines = 2; /* of 40 in a task */
+    run_job(60);
+    ck_assert_int_eq(r.client.state, WIRE_JOB_FAILED);
+    ck_assert_int_eq(r.client.status, SHOAL_E_DATA);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "train.txt:7: no label"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "0.01"));
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_missing_input_ends_the_job)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
+    r.worker[0].fatal_status = SHOAL_E_NOINPUT;
+    run_job(60);
+    ck_assert_int_eq(r.client.status, SHOAL_E_NOINPUT);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "data.train: no such file"));
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_wrong_job_file_is_refused)
+{
+    rig_start("epochs: 3, consistency: mostly", 1, 1, NULL);
+    run_job(10);
+    ck_assert_int_eq(r.client.submit_status, SHOAL_E_CONFIG);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_next_job_may_follow)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 1, NULL);
+    run_job(60);
+    job_done(1);
+    uint64_t first = r.client.run;
+    memset(r.shard[0]->seen, 0, sizeof r.shard[0]->seen);
+    memset(&r.client, 0, sizeof r.client);
+    worker_add(1);
+    fake_client_start(&r.client, r.sim, r.yaml, 1);
+    run_job(60);
+    job_done(1);
+    ck_assert_uint_gt(r.client.run, first);
+    rig_stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("coord");
+    TCase *t = tcase_create("jobs");
+
+    log_init("test_coord");
+    log_set_level(getenv("SHOAL_LOG") == NULL ? LOG_LEVEL_ERROR : LOG_LEVEL_DEBUG);
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, coord_job_runs_to_its_report);
+    tcase_add_test(t, coord_epoch_ends_only_when_all_lanes_are_done);
+    tcase_add_test(t, coord_dead_workers_lane_goes_to_another_with_a_higher_generation);
+    tcase_add_test(t, coord_frozen_worker_is_told_to_leave_and_writes_nothing);
+    tcase_add_test(t, coord_bsp_pads_lanes_to_equal_length);
+    tcase_add_test(t, coord_bsp_survives_a_death_with_the_same_batches);
+    tcase_add_loop_test(t, coord_lost_doubled_and_reordered_messages_change_nothing, 0, 12);
+    tcase_add_test(t, coord_best_epoch_is_restored);
+    tcase_add_test(t, coord_refused_cut_is_made_again_under_a_new_number);
+    tcase_add_test(t, coord_restarted_shard_is_set_up_again);
+    tcase_add_test(t, coord_restarted_shard_ends_a_job_in_memory);
+    tcase_add_loop_test(t, coord_restarted_coordinator_goes_on, 0, 8);
+    tcase_add_test(t, coord_too_many_bad_lines_end_the_job);
+    tcase_add_test(t, coord_missing_input_ends_the_job);
+    tcase_add_test(t, coord_wrong_job_file_is_refused);
+    tcase_add_test(t, coord_next_job_may_follow);
+    suite_add_tcase(s, t);
+    SRunner *runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
