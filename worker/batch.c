@@ -1,8 +1,9 @@
 /* batch.c: lines -> examples -> unique keys, sorted by key_mix.
  *
  * 1. While lines come in, mixed[] holds the keys as they are, value by value.
- * 2. batch_end mixes them, finds the unique ones by an open-addressing table of 8-byte slots, small enough for the second-level cache, and
- *    sorts those by one counting pass over the top bits (mixed keys are spread evenly) and a small sort in each bucket.
+ * 2. batch_end mixes them, finds the unique ones by an open-addressing table of 8-byte slots, small enough for the
+ * second-level cache, and sorts those by one counting pass over the top bits (mixed keys are spread evenly) and a small
+ * sort in each bucket.
  * 3. index[] goes from value -> place of first sight -> rank in the sorted order. */
 #include "worker/batch.h"
 
@@ -129,8 +130,8 @@ static void bad_line(struct batch *b, const struct line *line, const char *name)
         return;
     /* The end of a path says more than its start; the reason has to fit whole. */
     size_t length = strlen(name), shown = length < 40 ? length : 40;
-    snprintf(b->bad_where, sizeof b->bad_where, "%s%s:%" PRIu64 ": %s", shown < length ? ".." : "", name + length - shown, line->number,
-             b->space->reason);
+    snprintf(b->bad_where, sizeof b->bad_where, "%s%s:%" PRIu64 ": %s", shown < length ? ".." : "",
+             name + length - shown, line->number, b->space->reason);
 }
 
 /* Offsets are positions in values: example by example, field by field. */
@@ -184,8 +185,10 @@ static int unique_alloc(struct batch *b, uint32_t slots)
 {
     struct batch_space *s = b->space;
     size_t keys = s->slots, found = s->slots, sorted = s->slots, rank = s->slots;
-    if (grow(&b->keys, &keys, slots, sizeof b->keys[0]) != 0 || grow(&s->found, &found, slots, sizeof s->found[0]) != 0 ||
-        grow(&s->sorted, &sorted, slots, sizeof s->sorted[0]) != 0 || grow(&s->rank, &rank, slots, sizeof s->rank[0]) != 0)
+    if (grow(&b->keys, &keys, slots, sizeof b->keys[0]) != 0 ||
+        grow(&s->found, &found, slots, sizeof s->found[0]) != 0 ||
+        grow(&s->sorted, &sorted, slots, sizeof s->sorted[0]) != 0 ||
+        grow(&s->rank, &rank, slots, sizeof s->rank[0]) != 0)
         return SHOAL_E_NOMEM;
     uint64_t *slot = malloc(slots * sizeof s->slot[0]);
     if (slot == NULL)

@@ -1,6 +1,7 @@
 /* batch.h: inside of struct batch (dataset.h): how lines become examples, and values unique keys.
  *
- * batch_begin, batch_add for each line, batch_end. Buffers grow to the largest batch seen and are kept: then nothing is allocated. */
+ * batch_begin, batch_add for each line, batch_end. Buffers grow to the largest batch seen and are kept: then nothing is
+ * allocated. */
 #ifndef WORKER_BATCH_H
 #define WORKER_BATCH_H
 
@@ -22,13 +23,13 @@ struct batch_space {
     struct cell cell[CELLS_MAX];
     char reason[REASON_BYTES];
     size_t label_capacity, numeric_capacity, offset_capacity, value_capacity; /* elements that the buffers hold */
-    uint32_t rows;                  /* that this batch may have */
-    uint64_t *mixed;                /* owned: (values) */
-    uint32_t *offset;               /* owned; batch.offset points here when it is not NULL */
-    uint32_t counts[LIMIT_FIELDS];  /* values of each field, of the line at hand */
-    bool single;                    /* every example so far has one value a field */
-    uint64_t *slot;                 /* owned: (slots): high half of the mixed key, place + 1 below; 0: empty */
-    uint32_t slots;                 /* a power of two; batch.keys, found, sorted and rank hold as many */
+    uint32_t rows;                                                            /* that this batch may have */
+    uint64_t *mixed;                                                          /* owned: (values) */
+    uint32_t *offset;                  /* owned; batch.offset points here when it is not NULL */
+    uint32_t counts[LIMIT_FIELDS];     /* values of each field, of the line at hand */
+    bool single;                       /* every example so far has one value a field */
+    uint64_t *slot;                    /* owned: (slots): high half of the mixed key, place + 1 below; 0: empty */
+    uint32_t slots;                    /* a power of two; batch.keys, found, sorted and rank hold as many */
     struct unique_key *found, *sorted; /* owned: (unique keys) */
     uint32_t *rank;                    /* owned: (unique keys): place -> position in the sorted order */
     uint32_t *bucket;                  /* owned: (2^BATCH_BUCKET_BITS + 1) */

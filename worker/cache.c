@@ -1,7 +1,8 @@
 /* cache.c: the folder that keeps decoded text and indexes.
  *
  * 1. A name without ".tmp-" in it is a whole file, synced before it got that name.
- * 2. A temporary is locked by its writer from creation to rename; one older than a minute whose lock is free belongs to nobody. */
+ * 2. A temporary is locked by its writer from creation to rename; one older than a minute whose lock is free belongs to
+ * nobody. */
 #include "worker/cache.h"
 
 #include <dirent.h>
@@ -30,7 +31,8 @@ int cache_init(struct cache *c, const char *configured, struct err *e)
         length = snprintf(c->folder, sizeof c->folder, "%s/shoal-cache-%u", base, (unsigned)geteuid());
     }
     if (length < 0 || (size_t)length >= sizeof c->folder)
-        return err_set(e, SHOAL_E_CONFIG, "data.cache: the path is longer than %u bytes; give a shorter one", LIMIT_PATH - 1);
+        return err_set(e, SHOAL_E_CONFIG, "data.cache: the path is longer than %u bytes; give a shorter one",
+                       LIMIT_PATH - 1);
     return 0;
 }
 
@@ -53,18 +55,21 @@ static int folder_make(const struct cache *c, struct err *e)
 {
     struct stat st;
     if (make_folders(c->folder) != 0 || lstat(c->folder, &st) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s: %s; set data.cache to a folder that can be written", c->folder,
-                       strerror(errno));
+        return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s: %s; set data.cache to a folder that can be written",
+                       c->folder, strerror(errno));
     if (S_ISLNK(st.st_mode) && stat(c->folder, &st) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s: %s; mend the link or set data.cache", c->folder, strerror(errno));
+        return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s: %s; mend the link or set data.cache", c->folder,
+                       strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s is not a folder; set data.cache to another path", c->folder);
+        return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s is not a folder; set data.cache to another path",
+                       c->folder);
     /* In /tmp anybody may have made it first, to feed us text of their own. */
     if (st.st_uid != geteuid() && geteuid() != 0)
-        return err_set(e, SHOAL_E_DENIED, "cache folder %s belongs to user %u; set data.cache to a folder of your own", c->folder,
-                       (unsigned)st.st_uid);
+        return err_set(e, SHOAL_E_DENIED, "cache folder %s belongs to user %u; set data.cache to a folder of your own",
+                       c->folder, (unsigned)st.st_uid);
     if ((st.st_mode & S_IWOTH) != 0)
-        return err_set(e, SHOAL_E_DENIED, "cache folder %s may be written by anybody; chmod go-w it or set data.cache", c->folder);
+        return err_set(e, SHOAL_E_DENIED, "cache folder %s may be written by anybody; chmod go-w it or set data.cache",
+                       c->folder);
     return 0;
 }
 
@@ -118,7 +123,8 @@ static int temporary_make(const struct cache *c, const char *name, char *path, s
     return fd;
 }
 
-int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix, struct cache_file *f, struct err *e)
+int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix, struct cache_file *f,
+                 struct err *e)
 {
     f->cache = c;
     f->group = group;
@@ -132,8 +138,8 @@ int cache_keep(struct cache_file *f, int *fd_out, struct err *e)
     char path[LIMIT_PATH + 64];
     snprintf(path, sizeof path, "%s/%s", f->cache->folder, f->name);
     if (fdatasync(f->fd) != 0 || rename(f->temporary, path) != 0) {
-        int code = err_set(e, errno == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "%s: %s; free some space or set data.cache", path,
-                           strerror(errno));
+        int code = err_set(e, errno == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+                           "%s: %s; free some space or set data.cache", path, strerror(errno));
         cache_drop(f);
         return code;
     }
@@ -176,7 +182,8 @@ int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, s
         if (n < 0) {
             int full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
             return err_set(e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
-                           "cache folder %s: %s; free some space or set data.cache to a larger disk", c->folder, strerror(errno));
+                           "cache folder %s: %s; free some space or set data.cache to a larger disk", c->folder,
+                           strerror(errno));
         }
         from += n;
         bytes -= (size_t)n;

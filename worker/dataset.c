@@ -1,7 +1,7 @@
 /* dataset.c: source, index and features of one split put together; batches read by position.
  *
- * 1. Rows of whole chunks come first in an epoch, in the order of order_chunk; the rows of a last, smaller chunk come last, so that every
- *    position before them is (chunk, row in chunk) by division alone.
+ * 1. Rows of whole chunks come first in an epoch, in the order of order_chunk; the rows of a last, smaller chunk come
+ * last, so that every position before them is (chunk, row in chunk) by division alone.
  * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of its rows.
  * 3. After dataset_open nothing in a dataset changes. */
 #include "worker/dataset.h"
@@ -42,8 +42,10 @@ static const struct string_list *list_of(const struct job *job, uint32_t split, 
     return split == WIRE_TRAIN ? &job->data.train : split == WIRE_VALID ? &job->data.valid : &job->data.test;
 }
 
-/* From the first line of the training input, so that every split has the same fields; a job without training input uses `other`. */
-static int features_open(const struct job *job, const struct cache *cache, uint32_t other, struct features *f, struct err *e)
+/* From the first line of the training input, so that every split has the same fields; a job without training input uses
+ * `other`. */
+static int features_open(const struct job *job, const struct cache *cache, uint32_t other, struct features *f,
+                         struct err *e)
 {
     const char *what;
     const struct string_list *list = list_of(job, job->data.train.count > 0 ? WIRE_TRAIN : other, &what);
@@ -83,7 +85,8 @@ static int header_of(const struct source *s, uint32_t i, struct lines *lines, st
     return lines_next(lines, line, e);
 }
 
-/* csv with a header: the columns are found again in this split's first header, and its other files must have that very header. */
+/* csv with a header: the columns are found again in this split's first header, and its other files must have that very
+ * header. */
 static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
 {
     const struct source *s = &d->source;
@@ -107,8 +110,10 @@ static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
             memcpy(first, line.text, bytes);
             error = features_bind(&d->features, first_name, first, bytes, e);
         } else if (error == 0 && (line.bytes != bytes || memcmp(first, line.text, bytes) != 0)) {
-            error = err_set(e, SHOAL_E_CONFIG, "%s:%" PRIu64 ": the header is not that of %s; give both the same columns in the same order",
-                            s->file[i].name, line.number, first_name);
+            error =
+                err_set(e, SHOAL_E_CONFIG,
+                        "%s:%" PRIu64 ": the header is not that of %s; give both the same columns in the same order",
+                        s->file[i].name, line.number, first_name);
         }
     }
     free(first);
@@ -146,7 +151,8 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     if (error == 0)
         error = index_open(&d->source, d->features.header, &d->cache, &d->index, e);
     if (error == 0 && d->index.rows == 0)
-        error = err_set(e, SHOAL_E_DATA, "%s: there is no row in it (first file: %s); look at the files", what, d->source.file[0].name);
+        error = err_set(e, SHOAL_E_DATA, "%s: there is no row in it (first file: %s); look at the files", what,
+                        d->source.file[0].name);
     if (error != 0) {
         dataset_close(d);
         return error;
@@ -180,10 +186,11 @@ uint64_t dataset_digest(const struct dataset *d)
 
 static int changed(const struct dataset *d, uint64_t at, struct err *e)
 {
-    return err_set(e, SHOAL_E_CHECKSUM,
-                   "%s: its rows are not those that were indexed; leave the input alone while a job runs, and start it again "
-                   "(if it happens again, remove the folder %s)",
-                   d->source.file[source_file_at(&d->source, at)].name, d->cache.folder);
+    return err_set(
+        e, SHOAL_E_CHECKSUM,
+        "%s: its rows are not those that were indexed; leave the input alone while a job runs, and start it again "
+        "(if it happens again, remove the folder %s)",
+        d->source.file[source_file_at(&d->source, at)].name, d->cache.folder);
 }
 
 static int read_span(const struct dataset *d, const struct span *span, struct batch *b, struct err *e)
@@ -219,12 +226,15 @@ static int read_span(const struct dataset *d, const struct span *span, struct ba
     return row == end ? 0 : changed(d, x->chunk[chunk].at, e);
 }
 
-int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position, uint32_t rows, struct batch *out, struct err *e)
+int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position, uint32_t rows,
+               struct batch *out, struct err *e)
 {
     const struct index *x = &d->index;
     SHOAL_ASSERT(rows <= LIMIT_BATCH);
     if (rows > x->rows || position > x->rows - rows)
-        return err_set(e, SHOAL_E_DATA, "a batch of %u rows at %" PRIu64 " goes beyond the %" PRIu64 " rows of the input (first file: %s)",
+        return err_set(e, SHOAL_E_DATA,
+                       "a batch of %u rows at %" PRIu64 " goes beyond the %" PRIu64
+                       " rows of the input (first file: %s)",
                        rows, position, x->rows, d->source.file[0].name);
     int error = batch_begin(out, &d->features, rows, e);
     uint64_t whole = x->rows / x->chunk_rows, left = rows;

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#define CELLS_MAX 4096u    /* columns of a line */
-#define REASON_BYTES 192u  /* why a line is malformed, as a sentence without file and line */
+#define CELLS_MAX 4096u   /* columns of a line */
+#define REASON_BYTES 192u /* why a line is malformed, as a sentence without file and line */
 
 /* The text of one column; not NUL-ended. */
 struct cell {

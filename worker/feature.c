@@ -46,8 +46,8 @@ bool feature_number(const struct cell *cell, double *out)
     return *end == '\0' && isfinite(*out);
 }
 
-/* ln(y), y >= 1: y = m 2^e with m in [sqrt(1/2), sqrt(2)), then ln m = 2 artanh(s), s = (m - 1) / (m + 1), |s| < 0.172: eight terms of
- * the series leave an error under 1e-13. */
+/* ln(y), y >= 1: y = m 2^e with m in [sqrt(1/2), sqrt(2)), then ln m = 2 artanh(s), s = (m - 1) / (m + 1), |s| < 0.172:
+ * eight terms of the series leave an error under 1e-13. */
 static double natural_log(double y)
 {
     uint64_t bits;
@@ -107,7 +107,8 @@ static int bad_cell(const char *what, uint32_t column, const struct cell *cell, 
 }
 
 /* An empty cell is no value of a number: 0 as an input, a bucket of its own as a field. */
-static int number_cell(const struct features *f, const struct feature_use *use, const struct cell *cell, double *out, char *reason)
+static int number_cell(const struct features *f, const struct feature_use *use, const struct cell *cell, double *out,
+                       char *reason)
 {
     bool whole_only = f->format == DATA_CRITEO;
     if (integer(cell, out) || (!whole_only && feature_number(cell, out)))
@@ -115,7 +116,8 @@ static int number_cell(const struct features *f, const struct feature_use *use, 
     return bad_cell(whole_only ? "no integer of at most 15 digits" : "no number", use->column, cell, reason);
 }
 
-static int numeric_value(const struct features *f, const struct feature_use *use, const struct cell *cell, float *out, char *reason)
+static int numeric_value(const struct features *f, const struct feature_use *use, const struct cell *cell, float *out,
+                         char *reason)
 {
     double x = 0;
     int error = cell->bytes == 0 ? 0 : number_cell(f, use, cell, &x, reason);

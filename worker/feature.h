@@ -1,10 +1,10 @@
 /* feature.h: how columns become fields and numbers, and cells -> example.
  *
- * Field numbers are positions of the sparse fields in the shape: in the order of `features.fields`, or of the columns when that is
- * auto. A number column is a numeric input, or, with the transform `bucket`, a field. Columns: criteo "label", "I1".."I13",
- * "C1".."C26"; libsvm "0" (the label), "1".. (the entries); csv the names of its header, of data.columns, or "0", "1"... A number
- * names a column by position where no column has that name.
- * Made once, then read-only: any thread. */
+ * Field numbers are positions of the sparse fields in the shape: in the order of `features.fields`, or of the columns
+ * when that is auto. A number column is a numeric input, or, with the transform `bucket`, a field. Columns: criteo
+ * "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label), "1".. (the entries); csv the names of its header, of
+ * data.columns, or "0", "1"... A number names a column by position where no column has that name. Made once, then
+ * read-only: any thread. */
 #ifndef WORKER_FEATURE_H
 #define WORKER_FEATURE_H
 
@@ -29,16 +29,17 @@ struct features {
     bool header;    /* csv: each file starts with one */
     bool multi;     /* some field may have other than one value */
     struct model_shape shape;
-    struct feature_use field[LIMIT_FIELDS];     /* (shape.fields) */
-    struct feature_use numeric[LIMIT_NUMERIC];  /* (shape.numerics) */
-    float log1p[FEATURE_LOG1P_TABLE]; /* feature_log1p of 0, 1, 2..: most integers of a log are small */
-    struct cell *name; /* owned: (columns) names, in `text` */
-    char *text;        /* owned */
+    struct feature_use field[LIMIT_FIELDS];    /* (shape.fields) */
+    struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */
+    float log1p[FEATURE_LOG1P_TABLE];          /* feature_log1p of 0, 1, 2..: most integers of a log are small */
+    struct cell *name;                         /* owned: (columns) names, in `text` */
+    char *text;                                /* owned */
 };
 
-/* head: the first line of the first file (not needed for criteo: NULL), which is `name`. CONFIG when the job's columns do not fit it,
- * DATA when it is no line of the format. */
-int features_make(const struct job *job, const char *name, const char *head, size_t bytes, struct features *out, struct err *e);
+/* head: the first line of the first file (not needed for criteo: NULL), which is `name`. CONFIG when the job's columns
+ * do not fit it, DATA when it is no line of the format. */
+int features_make(const struct job *job, const char *name, const char *head, size_t bytes, struct features *out,
+                  struct err *e);
 /* The same features for files whose header has other columns, or the same in another order (csv with a header). */
 int features_bind(struct features *f, const char *name, const char *head, size_t bytes, struct err *e);
 void features_free(struct features *f);
@@ -48,7 +49,8 @@ int features_example(const struct features *f, const struct cell *cell, struct e
 
 /* sign(x) log(1 + |x|), the same bits on every machine (no libm). */
 float feature_log1p(double x);
-/* The text that stands for the bucket of x: "0", or a sign and floor(log2 |x|). Returns its length; out has room for 8. */
+/* The text that stands for the bucket of x: "0", or a sign and floor(log2 |x|). Returns its length; out has room for 8.
+ */
 uint32_t feature_bucket(double x, char *out);
 /* A decimal number with optional fraction and exponent; nothing else around it. Whether it is one, and finite. */
 bool feature_number(const struct cell *cell, double *out);

@@ -16,8 +16,8 @@
 /* While planning: what each column is. */
 struct plan {
     const struct job *job;
-    const char *file; /* for messages */
-    uint8_t *type;    /* (columns) enum column_type */
+    const char *file;             /* for messages */
+    uint8_t *type;                /* (columns) enum column_type */
     const struct column **column; /* (columns) the job's, or NULL */
 };
 
@@ -70,7 +70,8 @@ static uint32_t distance(const char *a, size_t an, const char *b, size_t bn)
     return row[bn];
 }
 
-static int no_column(const char *file, const char *key, const char *name, const struct cell *names, uint32_t count, struct err *e)
+static int no_column(const char *file, const char *key, const char *name, const struct cell *names, uint32_t count,
+                     struct err *e)
 {
     uint32_t best = 0, least = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++) {
@@ -81,7 +82,8 @@ static int no_column(const char *file, const char *key, const char *name, const 
         }
     }
     int shown = names[best].bytes < 63 ? (int)names[best].bytes : 63;
-    return err_set(e, SHOAL_E_CONFIG, "%s:1: %s names column \"%s\", which is not among its %u columns; did you mean \"%.*s\"?", file, key,
+    return err_set(e, SHOAL_E_CONFIG,
+                   "%s:1: %s names column \"%s\", which is not among its %u columns; did you mean \"%.*s\"?", file, key,
                    name, count, shown, names[best].text);
 }
 
@@ -114,7 +116,8 @@ static int names_copy(struct features *f, const struct cell *cell, uint32_t colu
 }
 
 /* prefix + number for columns [first, end). */
-static size_t names_count(struct features *f, uint32_t first, uint32_t end, const char *prefix, uint32_t number, size_t at)
+static size_t names_count(struct features *f, uint32_t first, uint32_t end, const char *prefix, uint32_t number,
+                          size_t at)
 {
     for (uint32_t i = first; i < end; i++) {
         int n = sprintf(f->text + at, "%s%u", prefix, number + (i - first));
@@ -153,7 +156,8 @@ static void skip_mark(const char **head, size_t *bytes)
     }
 }
 
-static int head_cells(const struct features *f, const char *file, char *line, size_t bytes, struct cell *cell, uint32_t *count, struct err *e)
+static int head_cells(const struct features *f, const char *file, char *line, size_t bytes, struct cell *cell,
+                      uint32_t *count, struct err *e)
 {
     char reason[REASON_BYTES];
     int error = f->format == DATA_LIBSVM ? read_libsvm_split(line, bytes, cell, count, reason)
@@ -166,8 +170,8 @@ static int head_cells(const struct features *f, const char *file, char *line, si
 }
 
 /* Names by header, by the job's columns, or by number. `work` and `cell` are scratch. */
-static int names_of_head(struct features *f, const struct job *job, const char *file, char *work, size_t bytes, struct cell *cell,
-                         struct err *e)
+static int names_of_head(struct features *f, const struct job *job, const char *file, char *work, size_t bytes,
+                         struct cell *cell, struct err *e)
 {
     uint32_t count;
     int error = head_cells(f, file, work, bytes, cell, &count, e);
@@ -178,14 +182,16 @@ static int names_of_head(struct features *f, const struct job *job, const char *
     if (f->format == DATA_LIBSVM || job->data.column_count == 0)
         return names_numbers(f, count, e);
     if (job->data.column_count != count)
-        return err_set(e, SHOAL_E_CONFIG, "%s:1: %u columns, but data.columns names %zu; name each (type: skip for those not used)", file,
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s:1: %u columns, but data.columns names %zu; name each (type: skip for those not used)", file,
                        count, job->data.column_count);
     for (uint32_t i = 0; i < count; i++)
         cell[i] = (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
     return names_copy(f, cell, count, e);
 }
 
-static int names_make(struct features *f, const struct job *job, const char *file, const char *head, size_t bytes, struct err *e)
+static int names_make(struct features *f, const struct job *job, const char *file, const char *head, size_t bytes,
+                      struct err *e)
 {
     if (f->format == DATA_CRITEO)
         return names_criteo(f, e);
@@ -237,7 +243,9 @@ static int label_of_job(struct plan *p, struct features *f, struct err *e)
         if (found == NO_COLUMN)
             return no_column(p->file, "data.label", name, f->name, f->columns, e);
         if (p->type[found] != COLUMN_SKIP && p->column[found] != NULL)
-            return err_set(e, SHOAL_E_CONFIG, "column \"%s\" is the label (data.label: %s) and has another type in data.columns; give it type: label, or name the right one in data.label",
+            return err_set(e, SHOAL_E_CONFIG,
+                           "column \"%s\" is the label (data.label: %s) and has another type in data.columns; give it "
+                           "type: label, or name the right one in data.label",
                            p->column[found]->name, name);
     }
     p->type[found] = COLUMN_LABEL;
@@ -268,15 +276,18 @@ static int types_make(struct plan *p, struct features *f, struct err *e)
 static int use_column(struct plan *p, struct features *f, uint32_t column, struct err *e)
 {
     const struct column *c = p->column[column];
-    struct feature_use use = {.column = (uint16_t)column, .type = p->type[column], .transform = (uint8_t)p->job->features.number};
+    struct feature_use use = {
+        .column = (uint16_t)column, .type = p->type[column], .transform = (uint8_t)p->job->features.number};
     if (use.type == COLUMN_NUMBER && use.transform != NUMBER_BUCKET) {
         if (f->shape.numerics == LIMIT_NUMERIC)
-            return err_set(e, SHOAL_E_CONFIG, "%s: more than %u numeric columns; choose some in features.fields", p->file, LIMIT_NUMERIC);
+            return err_set(e, SHOAL_E_CONFIG, "%s: more than %u numeric columns; choose some in features.fields",
+                           p->file, LIMIT_NUMERIC);
         f->numeric[f->shape.numerics++] = use;
         return 0;
     }
     if (f->shape.fields == LIMIT_FIELDS)
-        return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields", p->file, LIMIT_FIELDS);
+        return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields", p->file,
+                       LIMIT_FIELDS);
     use.separator = c != NULL && c->separator != '\0' ? c->separator : '|';
     f->multi |= use.type == COLUMN_MULTI;
     f->shape.pooling[f->shape.fields] = (uint8_t)(c != NULL ? c->pooling : POOL_SUM);
@@ -292,11 +303,13 @@ static int use_listed(struct plan *p, struct features *f, struct err *e)
         if (column == NO_COLUMN)
             return no_column(p->file, "features.fields", list->item[i], f->name, f->columns, e);
         if (p->type[column] == COLUMN_LABEL || p->type[column] == COLUMN_SKIP)
-            return err_set(e, SHOAL_E_CONFIG, "features.fields names column \"%s\", which is %s; take it out or change data.columns",
+            return err_set(e, SHOAL_E_CONFIG,
+                           "features.fields names column \"%s\", which is %s; take it out or change data.columns",
                            list->item[i], p->type[column] == COLUMN_LABEL ? "the label" : "skipped");
         for (size_t j = 0; j < i; j++)
             if (find(f->name, f->columns, list->item[j]) == column)
-                return err_set(e, SHOAL_E_CONFIG, "features.fields names column \"%s\" twice; take one out", list->item[i]);
+                return err_set(e, SHOAL_E_CONFIG, "features.fields names column \"%s\" twice; take one out",
+                               list->item[i]);
         int error = use_column(p, f, column, e);
         if (error != 0)
             return error;
@@ -321,11 +334,13 @@ static int plan_make(struct plan *p, struct features *f, struct err *e)
     const struct job *job = p->job;
     error = job->features.fields_auto || job->features.fields.count == 0 ? use_all(p, f, e) : use_listed(p, f, e);
     if (error == 0 && f->shape.fields + f->shape.numerics == 0)
-        error = err_set(e, SHOAL_E_CONFIG, "%s: no column is left as a feature; look at data.columns and features.fields", p->file);
+        error = err_set(e, SHOAL_E_CONFIG,
+                        "%s: no column is left as a feature; look at data.columns and features.fields", p->file);
     return error;
 }
 
-int features_make(const struct job *job, const char *name, const char *head, size_t bytes, struct features *out, struct err *e)
+int features_make(const struct job *job, const char *name, const char *head, size_t bytes, struct features *out,
+                  struct err *e)
 {
     *out = (struct features){.format = job->data.format, .label_above = job->data.label_above};
     out->delimiter = job->data.delimiter != '\0' ? job->data.delimiter : ',';
@@ -336,8 +351,9 @@ int features_make(const struct job *job, const char *name, const char *head, siz
     if (error == 0) {
         struct plan p = {.job = job, .file = name, .type = calloc(out->columns, 1)};
         p.column = calloc(out->columns, sizeof p.column[0]);
-        error = p.type == NULL || p.column == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", name)
-                                                   : plan_make(&p, out, e);
+        error = p.type == NULL || p.column == NULL
+                    ? err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", name)
+                    : plan_make(&p, out, e);
         free(p.type);
         free(p.column);
     }
@@ -348,13 +364,15 @@ int features_make(const struct job *job, const char *name, const char *head, siz
 
 /* ---- other headers ---- */
 
-static int rebind(const struct cell *was, uint32_t columns, const struct features *now, const char *name, uint32_t *column, struct err *e)
+static int rebind(const struct cell *was, uint32_t columns, const struct features *now, const char *name,
+                  uint32_t *column, struct err *e)
 {
     SHOAL_ASSERT(*column < columns);
     char text[LIMIT_NAME * 4];
     int shown = was[*column].bytes < sizeof text ? (int)was[*column].bytes : (int)sizeof text - 1;
     for (uint32_t i = 0; i < now->columns; i++) {
-        if (now->name[i].bytes == was[*column].bytes && memcmp(now->name[i].text, was[*column].text, was[*column].bytes) == 0) {
+        if (now->name[i].bytes == was[*column].bytes &&
+            memcmp(now->name[i].text, was[*column].text, was[*column].bytes) == 0) {
             *column = i;
             return 0;
         }

@@ -1,6 +1,7 @@
 /* index.c: makes, keeps and finds indexes.
  *
- * 1. A kept index is `struct index_file`, then its chunks, all little-endian as the machine has them; each part has a checksum.
+ * 1. A kept index is `struct index_file`, then its chunks, all little-endian as the machine has them; each part has a
+ * checksum.
  * 2. Its name holds the hash of path, size and time of every file and of `header`: what does not match is not found.
  * 3. What is found is believed only if both checksums hold and the numbers fit together; else it is made again. */
 #include "worker/index.h"
@@ -135,13 +136,14 @@ static int load(int fd, const struct source *s, uint64_t identity, struct index 
     if (read_all(fd, &f, sizeof f) != 0 || memcmp(f.magic, INDEX_MAGIC, sizeof f.magic) != 0 ||
         f.sum != hash_bytes(&f, offsetof(struct index_file, sum), 0) || f.identity != identity || f.bytes != s->bytes)
         return SHOAL_E_CORRUPT;
-    if (f.chunks > INDEX_CHUNKS_MAX || f.chunk_rows == 0 || (f.chunk_rows & (f.chunk_rows - 1)) != 0 || f.rows > f.bytes ||
-        f.chunks != (f.rows + f.chunk_rows - 1) / f.chunk_rows)
+    if (f.chunks > INDEX_CHUNKS_MAX || f.chunk_rows == 0 || (f.chunk_rows & (f.chunk_rows - 1)) != 0 ||
+        f.rows > f.bytes || f.chunks != (f.rows + f.chunk_rows - 1) / f.chunk_rows)
         return SHOAL_E_CORRUPT;
     size_t bytes = sizeof x->chunk[0] * f.chunks;
     if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != sizeof f + bytes)
         return SHOAL_E_CORRUPT;
-    *x = (struct index){.rows = f.rows, .bytes = f.bytes, .chunk_rows = f.chunk_rows, .chunks = f.chunks, .chunk = malloc(bytes + 1)};
+    *x = (struct index){
+        .rows = f.rows, .bytes = f.bytes, .chunk_rows = f.chunk_rows, .chunks = f.chunks, .chunk = malloc(bytes + 1)};
     if (x->chunk == NULL)
         return SHOAL_E_NOMEM;
     if (read_all(fd, x->chunk, bytes) == 0 && hash_bytes(x->chunk, bytes, 0) == f.chunk_sum && chunks_check(x) == 0)
@@ -153,7 +155,8 @@ static int load(int fd, const struct source *s, uint64_t identity, struct index 
 static int keep(const struct index *x, const struct cache *cache, uint64_t group, uint64_t identity, struct err *e)
 {
     size_t bytes = sizeof x->chunk[0] * x->chunks;
-    struct index_file f = {.identity = identity, .rows = x->rows, .bytes = x->bytes, .chunk_rows = x->chunk_rows, .chunks = x->chunks};
+    struct index_file f = {
+        .identity = identity, .rows = x->rows, .bytes = x->bytes, .chunk_rows = x->chunk_rows, .chunks = x->chunks};
     memcpy(f.magic, INDEX_MAGIC, sizeof f.magic);
     f.chunk_sum = hash_bytes(x->chunk, bytes, 0);
     f.sum = hash_bytes(&f, offsetof(struct index_file, sum), 0);

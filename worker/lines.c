@@ -67,14 +67,17 @@ static int fill(struct lines *l, struct err *e)
     if (n < 0)
         return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", f->name, strerror(errno));
     if (n == 0)
-        return err_set(e, SHOAL_E_CHECKSUM, "%s: shorter than when it was indexed; leave the input alone while a job runs, and start it again",
-                       f->name);
+        return err_set(
+            e, SHOAL_E_CHECKSUM,
+            "%s: shorter than when it was indexed; leave the input alone while a job runs, and start it again",
+            f->name);
     l->tail += (size_t)n;
     l->at += (uint64_t)n;
     return 0;
 }
 
-/* Finds the end of the next line: bytes of text in *bytes, with the newline in *taken. Both 0 at the end of the range. */
+/* Finds the end of the next line: bytes of text in *bytes, with the newline in *taken. Both 0 at the end of the range.
+ */
 static int cut(struct lines *l, size_t *bytes, size_t *taken, struct err *e)
 {
     size_t looked = 0;
@@ -115,7 +118,8 @@ int lines_next(struct lines *l, struct line *out, struct err *e)
         uint64_t at = l->at - (l->tail - l->head);
         char *text = l->buffer + l->head;
         l->head += taken;
-        /* A piece without a newline, and not at the end of the file, is the start (or middle) of a line that is too long. */
+        /* A piece without a newline, and not at the end of the file, is the start (or middle) of a line that is too
+         * long. */
         l->rest_due = !whole && (l->head < l->tail || l->at < l->piece_end);
         if (rest)
             continue;

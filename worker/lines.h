@@ -1,8 +1,9 @@
-/* lines.h: the lines of a range of a source. The index and the batches both read through this, so they agree on what a row is.
+/* lines.h: the lines of a range of a source. The index and the batches both read through this, so they agree on what a
+ * row is.
  *
- * A row is a line that is not empty; "\r" before "\n" belongs to the line's end. With `header`, the first non-empty line of each file
- * is none. A line never goes over the end of a file. Of a line longer than LIMIT_LINE_BYTES only that much is handed out.
- * One thread at a time uses a struct lines; its text may be changed by the reader. */
+ * A row is a line that is not empty; "\r" before "\n" belongs to the line's end. With `header`, the first non-empty
+ * line of each file is none. A line never goes over the end of a file. Of a line longer than LIMIT_LINE_BYTES only that
+ * much is handed out. One thread at a time uses a struct lines; its text may be changed by the reader. */
 #ifndef WORKER_LINES_H
 #define WORKER_LINES_H
 

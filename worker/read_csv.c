@@ -10,7 +10,8 @@ static int fail(char *reason, const char *what, uint32_t column)
     return SHOAL_E_DATA;
 }
 
-/* *at is at the opening quote and is left behind the closing one; the text moves to the front as quotes are taken out. */
+/* *at is at the opening quote and is left behind the closing one; the text moves to the front as quotes are taken out.
+ */
 static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct cell *cell, char *reason)
 {
     size_t from = *at + 1, to = from, start = from;

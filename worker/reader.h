@@ -1,7 +1,8 @@
 /* reader.h: line -> cells. A reader cuts one line of its format into the cells that features.columns asks for.
  *
- * Pure: no state, any thread. The line may be changed in place (csv quotes). A line that does not fit is SHOAL_E_DATA with the cause in
- * `reason` (REASON_BYTES); nothing else can go wrong, whatever the bytes are. cell has room for CELLS_MAX. */
+ * Pure: no state, any thread. The line may be changed in place (csv quotes). A line that does not fit is SHOAL_E_DATA
+ * with the cause in `reason` (REASON_BYTES); nothing else can go wrong, whatever the bytes are. cell has room for
+ * CELLS_MAX. */
 #ifndef WORKER_READER_H
 #define WORKER_READER_H
 

@@ -121,7 +121,8 @@ static int decode_zstd(struct decoder *d, struct err *e)
             out = (ZSTD_outBuffer){d->out, BLOCK_BYTES, 0};
             wanted = ZSTD_decompressStream(z, &out, &in);
             if (ZSTD_isError(wanted))
-                error = err_set(e, SHOAL_E_DATA, "%s: damaged zstd data (%s); fetch the file again", d->name, ZSTD_getErrorName(wanted));
+                error = err_set(e, SHOAL_E_DATA, "%s: damaged zstd data (%s); fetch the file again", d->name,
+                                ZSTD_getErrorName(wanted));
             else
                 error = d->sink(d->to, d->out, out.pos, e);
         } while (error == 0 && (in.pos < in.size || (out.pos == BLOCK_BYTES && wanted != 0)));
@@ -145,7 +146,9 @@ static int decode(int fd, const char *name, decode_sink sink, void *to, struct e
     int error = fill(&d, e);
     if (error == 0) {
         enum packing packing = packing_of(d.in, d.in_bytes);
-        error = packing == PACKING_GZIP ? decode_gzip(&d, e) : packing == PACKING_ZSTD ? decode_zstd(&d, e) : decode_plain(&d, e);
+        error = packing == PACKING_GZIP   ? decode_gzip(&d, e)
+                : packing == PACKING_ZSTD ? decode_zstd(&d, e)
+                                          : decode_plain(&d, e);
     }
     free(d.in);
     return error;
@@ -226,7 +229,8 @@ static int stream_open(const char *name, const struct cache *cache, int *fd, uin
     while (i < stream_count && strcmp(streams[i].name, name) != 0)
         i++;
     if (i == STREAMS_MAX)
-        error = err_set(e, SHOAL_E_CONFIG, "%s: more than %u streams and commands; write them to files", name, STREAMS_MAX);
+        error =
+            err_set(e, SHOAL_E_CONFIG, "%s: more than %u streams and commands; write them to files", name, STREAMS_MAX);
     else if (i == stream_count && (error = stream_spool(name, cache, &streams[i], e)) == 0)
         stream_count++;
     if (error == 0) {
@@ -270,7 +274,8 @@ static int expand(const char *item, const char *what, struct string_list *names,
     if (glob(item, GLOB_NOSORT, NULL, &found) != 0 || found.gl_pathc == 0)
         error = err_set(e, SHOAL_E_NOINPUT, "%s: no file matches %s; check the pattern", what, item);
     else
-        qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0], compare_names); /* byte order, whatever the locale */
+        qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0],
+              compare_names); /* byte order, whatever the locale */
     for (size_t i = 0; i < found.gl_pathc && error == 0; i++)
         if (string_list_add(names, found.gl_pathv[i]) != 0)
             error = err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some", what);
@@ -281,7 +286,8 @@ static int expand(const char *item, const char *what, struct string_list *names,
 static int file_failed(const char *name, struct err *e)
 {
     if (errno == EMFILE || errno == ENFILE)
-        return err_set(e, SHOAL_E_IO, "%s: too many open files; raise the limit (ulimit -n, LimitNOFILE=) or join the input", name);
+        return err_set(e, SHOAL_E_IO,
+                       "%s: too many open files; raise the limit (ulimit -n, LimitNOFILE=) or join the input", name);
     int code = errno == EACCES ? SHOAL_E_DENIED : errno == ENOENT ? SHOAL_E_NOINPUT : SHOAL_E_IO;
     return err_set(e, code, "%s: %s; check the path and its rights", name, strerror(errno));
 }
@@ -357,7 +363,8 @@ static int expand_all(const struct string_list *list, const char *what, struct s
     return error;
 }
 
-int source_open(const struct string_list *list, const char *what, const struct cache *cache, struct source *out, struct err *e)
+int source_open(const struct string_list *list, const char *what, const struct cache *cache, struct source *out,
+                struct err *e)
 {
     struct string_list names = {0};
     *out = (struct source){0};
@@ -394,7 +401,8 @@ uint32_t source_file_at(const struct source *s, uint64_t at)
 {
     SHOAL_ASSERT(at < s->bytes);
     uint32_t low = 0, high = s->count - 1;
-    while (low < high) { /* the last file whose base is not above: empty files before it share that base and hold nothing */
+    while (low <
+           high) { /* the last file whose base is not above: empty files before it share that base and hold nothing */
         uint32_t middle = low + (high - low + 1) / 2;
         if (s->file[middle].base <= at)
             low = middle;
@@ -444,7 +452,8 @@ static int head_of_stream(const char *name, const struct cache *cache, struct he
     for (off_t at = 0; error == 0 && (n = pread(fd, block, sizeof block, at)) > 0; at += n)
         error = head_sink_add(sink, block, (size_t)n, e);
     if (n < 0)
-        error = err_set(e, SHOAL_E_IO, "%s: %s; check the disk of the cache folder %s", name, strerror(errno), cache->folder);
+        error = err_set(e, SHOAL_E_IO, "%s: %s; check the disk of the cache folder %s", name, strerror(errno),
+                        cache->folder);
     close(fd);
     return error;
 }
@@ -459,8 +468,8 @@ static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
     return error;
 }
 
-int source_head(const struct string_list *list, const char *what, const struct cache *cache, char **name, char **line, size_t *bytes,
-                struct err *e)
+int source_head(const struct string_list *list, const char *what, const struct cache *cache, char **name, char **line,
+                size_t *bytes, struct err *e)
 {
     struct string_list names = {0};
     struct head_sink sink = {.text = malloc(LIMIT_LINE_BYTES + 2)};
@@ -468,7 +477,8 @@ int source_head(const struct string_list *list, const char *what, const struct c
     int error = sink.text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
                                   : expand_all(list, what, &names, e);
     if (error == 0)
-        error = is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e) : head_of_file(names.item[0], &sink, e);
+        error = is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e)
+                                         : head_of_file(names.item[0], &sink, e);
     if (error == SHOAL_E_END)
         error = 0;
     if (error == 0 && !sink.whole && sink.bytes > 0 && sink.text[sink.bytes - 1] == '\r')

@@ -100,7 +100,10 @@ static void tally_result(const struct tally *tally, uint64_t rows, struct synth_
 
 static int write_failed(const char *path, struct err *e)
 {
-    return err_set(e, errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == ENOENT || errno == EACCES ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+    return err_set(e,
+                   errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == ENOENT || errno == EACCES
+                       ? SHOAL_E_CANTCREATE
+                       : SHOAL_E_IO,
                    "%s: %s; choose another --out or free some space", path, strerror(errno));
 }
 
@@ -145,16 +148,20 @@ static int sidecar_write(const char *log, const struct synth_teacher *t, const s
     FILE *file = fopen(temporary, "w");
     if (file == NULL)
         return write_failed(path, e);
-    int failed = fprintf(file, "{\"rows\": %" PRIu64 ", \"auc\": %.6f, \"logloss\": %.6f, \"label_rate\": %.6f, \"seed\": %" PRIu64 "}\n", r->rows,
-                         r->auc, r->logloss, r->label_rate, t->seed) < 0;
+    int failed = fprintf(file,
+                         "{\"rows\": %" PRIu64
+                         ", \"auc\": %.6f, \"logloss\": %.6f, \"label_rate\": %.6f, \"seed\": %" PRIu64 "}\n",
+                         r->rows, r->auc, r->logloss, r->label_rate, t->seed) < 0;
     return finish(file, failed, temporary, path, e);
 }
 
-int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path, struct synth_result *out, struct err *e)
+int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path, struct synth_result *out,
+                struct err *e)
 {
     char temporary[LIMIT_PATH + 32];
     if (strlen(path) >= LIMIT_PATH)
-        return err_set(e, SHOAL_E_USAGE, "the path of the log is longer than %u bytes; choose a shorter one", LIMIT_PATH - 1);
+        return err_set(e, SHOAL_E_USAGE, "the path of the log is longer than %u bytes; choose a shorter one",
+                       LIMIT_PATH - 1);
     snprintf(temporary, sizeof temporary, "%s.part", path);
     struct tally tally = {{calloc(BINS, sizeof(uint64_t)), calloc(BINS, sizeof(uint64_t))}, 0, 0};
     int error = 0;
@@ -184,7 +191,8 @@ static void help(void)
 {
     puts("usage: shoal synth --out FILE [--rows N] [--seed S] [--valid-out FILE] [--valid-rows N]\n"
          "\n"
-         "Writes a made-up click log in the Criteo format (label, 13 integers, 26 categories, tabs), drawn from a known teacher,\n"
+         "Writes a made-up click log in the Criteo format (label, 13 integers, 26 categories, tabs), drawn from a "
+         "known teacher,\n"
          "and FILE.teacher.json with the AUC and logloss of the teacher: the best that a model can reach on it.\n"
          "\n"
          "  --out FILE        the log to write\n"
@@ -199,7 +207,8 @@ static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t r
     struct synth_result r;
     int error = synth_write(t, part, (uint64_t)rows, path, &r, e);
     if (error == 0)
-        printf("%s: %" PRIu64 " rows, label rate %.4f, teacher AUC %.4f, logloss %.4f\n", path, r.rows, r.label_rate, r.auc, r.logloss);
+        printf("%s: %" PRIu64 " rows, label rate %.4f, teacher AUC %.4f, logloss %.4f\n", path, r.rows, r.label_rate,
+               r.auc, r.logloss);
     return error;
 }
 

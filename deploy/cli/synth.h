@@ -1,12 +1,13 @@
 /* synth.h: a made-up click log in the format of the Criteo challenge, drawn from a teacher that is known.
  *
- * A row has 13 integers (some empty) and 26 categories whose values follow Zipf's law (exponent 1.05) over 24 to a million values a
- * field. The teacher's logit is the sum of an effect of every value, products of hidden factors of a few pairs of fields, and effects of
- * the numbers; the label is drawn from it. So the AUC and logloss of the teacher's own probabilities are the best that any model can
- * reach on the file, but for luck. Most of the signal lies in values that come often, so that a model can learn it.
+ * A row has 13 integers (some empty) and 26 categories whose values follow Zipf's law (exponent 1.05) over 24 to a
+ * million values a field. The teacher's logit is the sum of an effect of every value, products of hidden factors of a
+ * few pairs of fields, and effects of the numbers; the label is drawn from it. So the AUC and logloss of the teacher's
+ * own probabilities are the best that any model can reach on the file, but for luck. Most of the signal lies in values
+ * that come often, so that a model can learn it.
  *
- * The bytes are a function of (seed, part, rows) alone: no libm on that way. Part 0 is for training, part 1 for validation: other
- * rows of the same teacher. */
+ * The bytes are a function of (seed, part, rows) alone: no libm on that way. Part 0 is for training, part 1 for
+ * validation: other rows of the same teacher. */
 #ifndef DEPLOY_CLI_SYNTH_H
 #define DEPLOY_CLI_SYNTH_H
 
@@ -38,9 +39,11 @@ struct synth_result {
     double auc, logloss; /* of the teacher on these rows */
 };
 
-/* The teacher of a seed. Costs some 10 ms: scales are set by a sample, so that every seed gives about the same label rate and AUC. */
+/* The teacher of a seed. Costs some 10 ms: scales are set by a sample, so that every seed gives about the same label
+ * rate and AUC. */
 void synth_teacher_make(uint64_t seed, struct synth_teacher *t);
 /* Writes PATH and PATH.teacher.json, each under a temporary name first. CANTCREATE, IO, NOMEM. */
-int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path, struct synth_result *out, struct err *e);
+int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path, struct synth_result *out,
+                struct err *e);
 
 #endif

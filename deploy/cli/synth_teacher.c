@@ -18,20 +18,21 @@ static const uint32_t field_values[SYNTH_FIELDS] = {
     60,   300000, 500000,  400000, 200000, 2100, 700000, 600000, 1000000, 300000, 500000, 250000, 140000,
 };
 
-/* Fields whose hidden factors are multiplied: small by small and small by large, so that an FM or a network can find them. */
+/* Fields whose hidden factors are multiplied: small by small and small by large, so that an FM or a network can find
+ * them. */
 static const uint8_t pair[SYNTH_PAIRS][2] = {{5, 13}, {0, 4}, {1, 7}, {10, 18}, {4, 9}, {13, 6}};
 
-/* A number is floor(scale (y^-3 - 1)) - shift, y uniform in (least, 1]; empty with some chance (of 256); its effect is a slope, or a
- * bend around a middle, in the logarithm of 1 + |x|. */
+/* A number is floor(scale (y^-3 - 1)) - shift, y uniform in (least, 1]; empty with some chance (of 256); its effect is
+ * a slope, or a bend around a middle, in the logarithm of 1 + |x|. */
 static const struct {
     double scale, least, shift;
     uint32_t empty;
     double slope, bend, middle;
 } number[SYNTH_NUMBERS] = {
-    {1.0, 0.10, 0, 115, 1.0, 0.0, 0},  {4.0, 0.06, 3, 0, -0.4, 0.0, 0},  {5.0, 0.05, 0, 55, 0.0, 0.6, 3},
-    {4.0, 0.25, 0, 55, 0.5, 0.0, 0},   {900.0, 0.04, 0, 7, 0.0, 0.8, 10}, {30.0, 0.08, 0, 55, -0.5, 0.0, 0},
-    {3.0, 0.07, 0, 10, 0.8, 0.0, 0},   {8.0, 0.20, 0, 0, 0.3, 0.0, 0},   {50.0, 0.08, 0, 10, 0.0, -0.5, 6},
-    {0.5, 0.40, 0, 115, 0.6, 0.0, 0},  {1.5, 0.15, 0, 10, 0.4, 0.0, 0},  {0.5, 0.20, 0, 190, -0.7, 0.0, 0},
+    {1.0, 0.10, 0, 115, 1.0, 0.0, 0}, {4.0, 0.06, 3, 0, -0.4, 0.0, 0},   {5.0, 0.05, 0, 55, 0.0, 0.6, 3},
+    {4.0, 0.25, 0, 55, 0.5, 0.0, 0},  {900.0, 0.04, 0, 7, 0.0, 0.8, 10}, {30.0, 0.08, 0, 55, -0.5, 0.0, 0},
+    {3.0, 0.07, 0, 10, 0.8, 0.0, 0},  {8.0, 0.20, 0, 0, 0.3, 0.0, 0},    {50.0, 0.08, 0, 10, 0.0, -0.5, 6},
+    {0.5, 0.40, 0, 115, 0.6, 0.0, 0}, {1.5, 0.15, 0, 10, 0.4, 0.0, 0},   {0.5, 0.20, 0, 190, -0.7, 0.0, 0},
     {5.0, 0.20, 0, 55, -0.6, 0.0, 0},
 };
 
@@ -49,7 +50,8 @@ static double root_20(double a)
 /* Close to normal, mean 0, deviation 1: four 16-bit pieces of a hash. */
 static double normal_of(uint64_t hash)
 {
-    double sum = (double)(hash & 0xffff) + (double)(hash >> 16 & 0xffff) + (double)(hash >> 32 & 0xffff) + (double)(hash >> 48);
+    double sum =
+        (double)(hash & 0xffff) + (double)(hash >> 16 & 0xffff) + (double)(hash >> 32 & 0xffff) + (double)(hash >> 48);
     return (sum - 131070.0) * (1.0 / 37837.0);
 }
 
@@ -105,7 +107,8 @@ static double hidden(const struct synth_teacher *t, const struct synth_row *row,
 }
 
 /* The three parts of the logit, without their scales. */
-static void draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row, struct synth_row *row, double effect[3])
+static void draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row, struct synth_row *row,
+                 double effect[3])
 {
     struct rng rng = rng_of(t->seed, part, number_of_row);
     effect[0] = effect[1] = effect[2] = 0;

@@ -49,7 +49,7 @@ static void *context;
 static unsigned context_holds;
 
 /* ZeroMQ takes the memory of each received frame from malloc. By itself glibc gives the end of a heap back to the
- * kernel again and again, and every 4 KiB that come back cost a page fault: 13 a reply of 512 KiB, under 1 with this.
+ * kernel again and again, and every 4 KiB that come back cost a page fault: up to 18 a reply of 512 KiB, about one with this.
  */
 static void keep_heap(void)
 {

@@ -1,4 +1,5 @@
-/* fuzz_worker.h: what the fuzz targets of the readers share: one line through reader and features, with what must hold afterwards. */
+/* fuzz_worker.h: what the fuzz targets of the readers share: one line through reader and features, with what must hold
+ * afterwards. */
 #ifndef TESTS_FUZZ_FUZZ_WORKER_H
 #define TESTS_FUZZ_FUZZ_WORKER_H
 

@@ -168,7 +168,7 @@ void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server,
     s->node = sim_node_new(sim, server, &fake_shard_handler, s);
     s->env = sim_node_env(s->node);
     (void)env_connect(s->env, "sim://coordinator", &s->coordinator);
-    s->beat.fire = shard_beat;
+    s->beat = (struct env_timer){.fire = shard_beat}; /* that of a killed node is gone with it */
     env_timer_start(s->env, &s->beat, MS);
 }
 

@@ -14,7 +14,8 @@ const char *worker_write(const char *name, const void *data, size_t bytes);
 const char *worker_text(const char *name, const char *text);
 /* Files of FOLDER/name whose names hold `part`. */
 int worker_count_files(const char *name, const char *part);
-/* A job as job_parse would leave it: format, header, shuffle, cache in FOLDER/cache, one train file. job_free releases it. */
+/* A job as job_parse would leave it: format, header, shuffle, cache in FOLDER/cache, one train file. job_free releases
+ * it. */
 void worker_job(struct job *j, enum data_format format, const char *train);
 void worker_job_column(struct job *j, const char *name, enum column_type type);
 

@@ -19,7 +19,8 @@ struct read_line {
 };
 
 /* 0 or SHOAL_E_DATA, with the cause in r->reason. The text is copied: readers may change it. */
-static inline int read_line_bytes(struct read_line *r, reader read, const struct features *f, const char *text, size_t bytes)
+static inline int read_line_bytes(struct read_line *r, reader read, const struct features *f, const char *text,
+                                  size_t bytes)
 {
     memcpy(r->text, text, bytes);
     r->reason[0] = '\0';

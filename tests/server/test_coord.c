@@ -173,9 +173,10 @@ START_TEST(coord_dead_workers_lane_goes_to_another_with_a_higher_generation)
     r.worker[0].dead_batch = 10;
     while (r.worker[0].batches < 10)
         ck_assert(sim_step(r.sim));
-    uint32_t lane = r.worker[0].seat[0].lane;
+    uint32_t seat = r.worker[0].seat[0].lane < 2 ? 0 : 1;
+    uint32_t lane = r.worker[0].seat[seat].lane;
     ck_assert_uint_lt(lane, 2);
-    before[lane] = r.worker[0].seat[0].generation;
+    before[lane] = r.worker[0].seat[seat].generation;
     run_job(120);
     job_done(2);
     ck_assert_uint_gt(r.coord->job.tasks.lane[lane].generation, before[lane]);

@@ -70,7 +70,8 @@ static uint64_t key_at(uint32_t example)
     return b.keys[b.index[example]];
 }
 
-/* Reads an epoch in batches and checks that each row came once; returns the number of rows that stood at their own place. */
+/* Reads an epoch in batches and checks that each row came once; returns the number of rows that stood at their own
+ * place. */
 static uint32_t check_epoch(uint32_t epoch, uint32_t rows, uint32_t batch)
 {
     struct pair {
@@ -130,7 +131,8 @@ END_TEST
 
 START_TEST(dataset_chunks_of_many_rows_are_visited_once_too)
 {
-    /* More than 2^18 rows: chunks of two, in three files, so that chunks lie over the end of a file; batches of odd sizes cut chunks. */
+    /* More than 2^18 rows: chunks of two, in three files, so that chunks lie over the end of a file; batches of odd
+     * sizes cut chunks. */
     write_rows("a1.csv", 0, 100001);
     write_rows("a2.csv", 100001, 100000);
     write_rows("a3.csv", 200001, 62200);

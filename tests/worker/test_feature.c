@@ -211,7 +211,8 @@ START_TEST(feature_bucket_is_floor_of_log2)
     static const struct {
         double x;
         const char *text;
-    } cases[] = {{0, "0"}, {1, "+0"}, {-1, "-0"}, {2, "+1"}, {3.99, "+1"}, {4, "+2"}, {-1025, "-10"}, {0.5, "+-1"}, {1e300, "+996"}};
+    } cases[] = {{0, "0"},  {1, "+0"},      {-1, "-0"},   {2, "+1"},      {3.99, "+1"},
+                 {4, "+2"}, {-1025, "-10"}, {0.5, "+-1"}, {1e300, "+996"}};
     char out[8];
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint32_t n = feature_bucket(cases[i].x, out);
@@ -228,7 +229,8 @@ static int number(const char *text, double *out)
 
 START_TEST(feature_number_takes_decimals_and_nothing_else)
 {
-    static const char *bad[] = {"", " 1", "1 ", "nan", "inf", "-inf", "0x10", "1e999", "--1", "1.2.3", "1e", "-", "+", ".", "1,5", "1_0"};
+    static const char *bad[] = {"",    " 1",    "1 ", "nan", "inf", "-inf", "0x10", "1e999",
+                                "--1", "1.2.3", "1e", "-",   "+",   ".",    "1,5",  "1_0"};
     double x;
     ck_assert(number("-12", &x) && x == -12);
     ck_assert(number("+12", &x) && x == 12);
@@ -238,7 +240,10 @@ START_TEST(feature_number_takes_decimals_and_nothing_else)
     ck_assert(number("123456789012345678901", &x) && x == 123456789012345678901.0);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         ck_assert_msg(!number(bad[i], &x), "\"%s\" was taken for a number", bad[i]);
-    ck_assert(!feature_number(&(struct cell){"1\0" "2", 3}, &x));
+    ck_assert(!feature_number(&(struct cell){"1\0"
+                                             "2",
+                                             3},
+                              &x));
 }
 END_TEST
 

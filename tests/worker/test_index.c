@@ -98,7 +98,8 @@ END_TEST
 static void damage_index(long offset)
 {
     char command[2048];
-    snprintf(command, sizeof command, "cd %s && printf '\\377' | dd of=$(ls *.index) bs=1 seek=%ld conv=notrunc 2>/dev/null", cache.folder,
+    snprintf(command, sizeof command,
+             "cd %s && printf '\\377' | dd of=$(ls *.index) bs=1 seek=%ld conv=notrunc 2>/dev/null", cache.folder,
              offset);
     ck_assert_int_eq(system(command), 0);
 }
@@ -212,7 +213,7 @@ START_TEST(lines_of_just_the_limit_are_whole)
     size_t limit = LIMIT_LINE_BYTES;
     char *text = malloc(2 * limit + 16);
     memset(text, 'x', 2 * limit + 16);
-    text[limit] = '\n';             /* a line of the limit */
+    text[limit] = '\n';                 /* a line of the limit */
     text[limit + 1 + limit + 1] = '\n'; /* and one of a byte more */
     string_list_add(&list, worker_write("a.txt", text, 2 * limit + 3));
     open_all(false);

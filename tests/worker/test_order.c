@@ -53,14 +53,16 @@ static unsigned equal_places(uint64_t seed_a, uint32_t epoch_a, uint64_t seed_b,
 START_TEST(order_differs_by_seed_and_epoch)
 {
     ck_assert_uint_eq(equal_places(1, 1, 1, 1), 10000);
-    ck_assert_uint_lt(equal_places(1, 1, 1, 2), 12); /* one is expected of two permutations that know nothing of each other */
+    ck_assert_uint_lt(equal_places(1, 1, 1, 2),
+                      12); /* one is expected of two permutations that know nothing of each other */
     ck_assert_uint_lt(equal_places(1, 1, 2, 1), 12);
 }
 END_TEST
 
 START_TEST(order_mixes)
 {
-    /* Mean distance of a place from its chunk is a third of the size; neighbours stay neighbours about twice in 10,000. */
+    /* Mean distance of a place from its chunk is a third of the size; neighbours stay neighbours about twice in 10,000.
+     */
     uint64_t distance = 0, neighbours = 0, before = order_chunk(5, 1, 10000, 0);
     for (uint64_t i = 1; i < 10000; i++) {
         uint64_t chunk = order_chunk(5, 1, 10000, i);

@@ -14,9 +14,11 @@ static struct read_line r;
 static struct err e;
 
 #define NUMBERS "1\t-2\t\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2"
-#define CATEGORIES                                                                                                                     \
-    "68fd1e64\t80e26c9b\tfb936136\t7b4723c4\t25c83c98\t7e0ccccf\tde7995b8\t1f89b562\ta73ee510\ta8cd5504\tb2cb9c98\t37c9c164\t"         \
-    "2824a5f6\t1adce6ef\t8ba8b39a\t891b62e7\te5ba7672\tf54016b9\t21ddcdc9\tb1252a9d\t07b5194c\t\t3a171ecb\tc5c50484\te8b83407\t9727dd16"
+#define CATEGORIES                                                                                                     \
+    "68fd1e64\t80e26c9b\tfb936136\t7b4723c4\t25c83c98\t7e0ccccf\tde7995b8\t1f89b562\ta73ee510\ta8cd5504\tb2cb9c98\t37" \
+    "c9c164\t"                                                                                                         \
+    "2824a5f6\t1adce6ef\t8ba8b39a\t891b62e7\te5ba7672\tf54016b9\t21ddcdc9\tb1252a9d\t07b5194c\t\t3a171ecb\tc5c50484\t" \
+    "e8b83407\t9727dd16"
 
 static void make(enum number_transform number)
 {
@@ -102,7 +104,8 @@ START_TEST(criteo_malformed_lines_are_refused_with_a_reason)
     check_bad("\t" NUMBERS "\t" CATEGORIES, "label");
     check_bad("1\t1.5" NUMBERS "\t" CATEGORIES, "no integer");
     check_bad("1\t-\t-2\t\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATEGORIES, "column 2 is \"-\"");
-    check_bad("1\t1234567890123456\t-2\t\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATEGORIES, "no integer of at most 15 digits");
+    check_bad("1\t1234567890123456\t-2\t\t0\t1382\t4\t15\t2\t181\t1\t2\t\t2\t" CATEGORIES,
+              "no integer of at most 15 digits");
 }
 END_TEST
 

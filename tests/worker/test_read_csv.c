@@ -36,7 +36,8 @@ START_TEST(csv_cells_stand_between_delimiters)
     ck_assert_str_eq(cells(',', ""), "");
     ck_assert_str_eq(cells(',', "a\tb"), "a\tb");
     ck_assert_str_eq(cells('\t', "a\tb,c\t"), "a|b,c|");
-    ck_assert_str_eq(cells(',', "0123456789abcde,0123456789abcdef,0123456789abcdef0,"), "0123456789abcde|0123456789abcdef|0123456789abcdef0|");
+    ck_assert_str_eq(cells(',', "0123456789abcde,0123456789abcdef,0123456789abcdef0,"),
+                     "0123456789abcde|0123456789abcdef|0123456789abcdef0|");
 }
 END_TEST
 
