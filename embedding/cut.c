@@ -59,6 +59,23 @@ static struct mem_cut *mem_find(struct engine *g, uint64_t cut)
     return NULL;
 }
 
+static void mem_drop(struct engine *g, uint64_t cut)
+{
+    struct mem_cut *m = mem_find(g, cut);
+    if (m == NULL)
+        return;
+    store_close(m->store);
+    *m = g->mem_cut[--g->mem_cut_count];
+}
+
+static bool referenced(const struct engine *g, uint64_t cut)
+{
+    for (uint32_t i = 0; i < g->ref_count; i++)
+        if (g->ref[i].cut == cut)
+            return true;
+    return false;
+}
+
 /* ---- hold ---- */
 
 int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
@@ -176,7 +193,7 @@ static void cut_run(struct work *w)
     c->status = make_parts(c, file);
     if (c->status == 0)
         c->status = cut_manifest_write(c->tmp, &c->facts, file, c->links, &c->err);
-    if (c->status == 0 && (cut_sync_dir(c->tmp) != 0 || rename(c->tmp, c->dir) != 0 || cut_sync_dir(c->parent) != 0))
+    if (c->status == 0 && (cut_sync_dir(c->tmp) != 0 || cut_remove_tree(c->dir) != 0 || rename(c->tmp, c->dir) != 0 || cut_sync_dir(c->parent) != 0))
         c->status = err_set(&c->err, SHOAL_E_IO, "cannot name %s: %s", c->dir, strerror(errno));
     if (c->status != 0)
         cut_remove_tree(c->tmp);
@@ -189,6 +206,7 @@ static void cut_done(struct work *w)
     struct engine *g = c->g;
     g->cut_busy = false;
     if (!w->cancelled && c->status == 0 && g->dir == NULL) {
+        mem_drop(g, c->facts.cut);
         g->mem_cut[g->mem_cut_count++] = (struct mem_cut){.facts = c->facts, .store = c->copy};
         c->copy = NULL;
     }
@@ -245,7 +263,8 @@ static int copy_all(const struct engine *g, struct cut_work *c)
     return rc;
 }
 
-/* A GO sent again for a cut that is complete is answered as the first was. */
+/* A GO sent again for a cut that is complete is answered as the first was. A cut of another instant under the same number is one that the coordinator
+ * gave up: it is replaced. */
 static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
 {
     struct mem_cut *m = mem_find(g, cut);
@@ -264,15 +283,16 @@ int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int st
     struct cut_facts facts;
     if (g->broken)
         return SHOAL_E_IO;
-    if (!g->cut_busy && exists(g, cut, &facts)) {
-        if (g->holding && g->held.cut == cut)
+    bool held = g->holding && g->held.cut == cut;
+    if (!g->cut_busy && exists(g, cut, &facts) && (!held || facts.sequence == g->held.sequence)) {
+        if (held)
             engine_release(g, cut);
         done(context, 0, facts.rows, facts.bytes);
         return 0;
     }
-    if (g->cut_busy || (g->dir == NULL && g->mem_cut_count == ENGINE_MEM_CUTS))
+    if (g->cut_busy || referenced(g, cut) || (g->dir == NULL && g->mem_cut_count == ENGINE_MEM_CUTS))
         return SHOAL_E_BUSY;
-    if (!g->holding || g->held.cut != cut || g->held.sequence != g->sequence)
+    if (!held || g->held.sequence != g->sequence)
         return SHOAL_E_NOT_FOUND;
     struct cut_work *c = calloc(1, sizeof *c);
     if (c == NULL)
@@ -417,11 +437,7 @@ static int drop_now(struct engine *g, uint64_t cut)
 
 int engine_cut_drop(struct engine *g, uint64_t cut)
 {
-    struct mem_cut *m = mem_find(g, cut);
-    if (m != NULL) {
-        store_close(m->store);
-        *m = g->mem_cut[--g->mem_cut_count];
-    }
+    mem_drop(g, cut);
     if (g->dir == NULL)
         return 0;
     for (uint32_t i = 0; i < g->ref_count; i++)
@@ -466,14 +482,6 @@ void cut_refs_trim(struct engine *g, uint64_t trimmed)
         if (gone.drop && !other && drop_now(g, gone.cut) != 0)
             log_warn("cut %" PRIu64 " cannot be removed; drop it again", gone.cut);
     }
-}
-
-static bool referenced(const struct engine *g, uint64_t cut)
-{
-    for (uint32_t i = 0; i < g->ref_count; i++)
-        if (g->ref[i].cut == cut)
-            return true;
-    return false;
 }
 
 void cut_clean(struct engine *g)

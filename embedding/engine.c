@@ -141,14 +141,14 @@ static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
 static bool space_left(struct engine *g)
 {
     uint64_t written = journal_written(g->journal);
-    bool look = g->no_space ? g->space_refused++ % SPACE_CHECK_REFUSALS == 0 : written - g->space_checked >= SPACE_CHECK_BYTES;
+    bool look = g->no_space ? g->space_refused++ % SPACE_CHECK_REFUSALS == 0 : written >= g->space_next;
     struct statvfs fs;
     if (look && statvfs(g->dir, &fs) == 0) {
         bool low = (uint64_t)fs.f_bavail * fs.f_frsize < watermark(g, &fs);
         if (low != g->no_space)
             log_warn("%s: free disk space is %s the watermark; pushes are %s", g->dir, low ? "below" : "above", low ? "refused" : "taken");
         g->no_space = low;
-        g->space_checked = written;
+        g->space_next = written + SPACE_CHECK_BYTES;
         g->space_refused = low ? 1 : 0;
     }
     return !g->no_space;

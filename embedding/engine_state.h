@@ -75,7 +75,7 @@ struct engine {
     bool broken;   /* the disk failed: nothing is acknowledged any more */
     bool syncing;  /* a journal sync is on its way */
     bool no_space;
-    uint64_t space_checked; /* journal_written at the last look */
+    uint64_t space_next; /* journal_written at which to look at the disk again */
     uint32_t space_refused;
     struct flush_state flush;
 

@@ -18,19 +18,28 @@
 
 /* ---- what the other files of the core use ------------------------------------------------------------------ */
 
+static bool stored(struct coord *c, int status, const struct err *e)
+{
+    if (status == 0)
+        return true;
+    log_error("store: %s; stopping, because nothing more can be promised", e->text);
+    c->fatal = status;
+    env_stop(c->env);
+    return false;
+}
+
 bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes)
 {
     struct err e = {0};
 
-    if (c->fatal != 0)
-        return false;
-    int status = coord_store_put(c->store, key, value, bytes, &e);
-    if (status == 0)
-        return true;
-    log_error("store: %s; stopping, because nothing more can be promised", e.text);
-    c->fatal = status;
-    env_stop(c->env);
-    return false;
+    return c->fatal == 0 && stored(c, coord_store_put(c->store, key, value, bytes, &e), &e);
+}
+
+bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes)
+{
+    struct err e = {0};
+
+    return c->fatal == 0 && stored(c, coord_store_note(c->store, key, value, bytes, &e), &e);
 }
 
 void coord_send(struct coord *c, peer_t to, struct msg *m)
@@ -86,7 +95,8 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
             c->job.at.restarts++;
         if (coord_flow_running(c) && c->job.at.phase >= PHASE_SETUP && c->job.spec.durability == DURABLE_MEMORY) {
             coord_flow_fail(c, SHOAL_E_UNAVAILABLE,
-                            "server %s died and durability is memory: its rows are lost; start the job again, or use durability: journal",
+                            "server %s died and durability is memory: its rows are lost; start the job again, or use "
+                            "durability: journal",
                             s->server);
             return;
         }
@@ -101,7 +111,8 @@ static void on_shard_beat(struct coord *c, peer_t from, const struct wire *reque
     uint32_t shard;
     struct wire w;
 
-    int status = coord_member_shard_beat(&c->members, c->store, &request->u.SHARD_BEAT, from, env_now_ns(c->env), &shard, &what, &e);
+    int status = coord_member_shard_beat(&c->members, c->store, &request->u.SHARD_BEAT, from, env_now_ns(c->env),
+                                         &shard, &what, &e);
     if (status != 0) {
         coord_send(c, from, wire_refusal(request, status, "%s", e.text));
         return;
@@ -111,7 +122,8 @@ static void on_shard_beat(struct coord *c, peer_t from, const struct wire *reque
     if (what != COORD_BEAT_SAME || !request->u.SHARD_BEAT.ready)
         shard_came_back(c, shard, what);
     wire_reply_to(request, 0, &w);
-    w.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){.shard = shard, .map_epoch = c->job.at.map_epoch, .lease_ms = c->options.lease_ms};
+    w.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){
+        .shard = shard, .map_epoch = c->job.at.map_epoch, .lease_ms = c->options.lease_ms};
     coord_send(c, from, wire_encode(&w));
 }
 
@@ -124,7 +136,9 @@ static void on_submit(struct coord *c, peer_t from, const struct wire *request, 
     uint64_t run;
 
     if (m->frame[1].bytes > LIMIT_CONFIG_BYTES) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u", m->frame[1].bytes, LIMIT_CONFIG_BYTES));
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u", m->frame[1].bytes,
+                                LIMIT_CONFIG_BYTES));
         return;
     }
     int status = coord_flow_submit(c, from, m->frame[1].data, m->frame[1].bytes, request->u.SUBMIT.workers, &run, &e);
@@ -170,8 +184,9 @@ static void on_report(struct coord *c, peer_t from, const struct wire *request)
     struct wire w;
 
     if (c->job.at.phase == PHASE_NONE || (request->u.REPORT.run != 0 && request->u.REPORT.run != c->job.at.number)) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_NOT_FOUND, "run %llu is not the last one here",
-                                         (unsigned long long)request->u.REPORT.run));
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_NOT_FOUND, "run %llu is not the last one here",
+                                (unsigned long long)request->u.REPORT.run));
         return;
     }
     wire_reply_to(request, 0, &w);
@@ -199,7 +214,8 @@ static void on_hello(struct coord *c, peer_t from, const struct wire *request)
     struct wire w;
 
     wire_reply_to(request, 0, &w);
-    w.u.HELLO_reply = (struct wire_HELLO_reply){.version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->job.at.map_epoch};
+    w.u.HELLO_reply =
+        (struct wire_HELLO_reply){.version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->job.at.map_epoch};
     coord_send(c, from, wire_encode(&w));
 }
 
@@ -257,7 +273,9 @@ static void on_request(struct coord *c, peer_t from, const struct wire *w, const
         on_stop(c, from, w);
         break;
     default:
-        coord_send(c, from, wire_refusal(w, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server", wire_type_name(w->type)));
+        coord_send(
+            c, from,
+            wire_refusal(w, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server", wire_type_name(w->type)));
         break;
     }
 }
@@ -302,7 +320,8 @@ static void on_tick(struct env_timer *t)
 
 /* ---- life -------------------------------------------------------------------------------------------------- */
 
-/* Numbers of runs begin at a random place: a coordinator that lost its store must not take up a run that servers still know. */
+/* Numbers of runs begin at a random place: a coordinator that lost its store must not take up a run that servers still
+ * know. */
 static int counters_load(struct coord *c, struct err *e)
 {
     int status = coord_store_get_fixed(c->store, "counters", &c->counters, sizeof c->counters, e);
@@ -314,7 +333,8 @@ static int counters_load(struct coord *c, struct err *e)
     return 0;
 }
 
-int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store, struct coord **out, struct err *e)
+int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store, struct coord **out,
+              struct err *e)
 {
     if (options->shards == 0 || options->shards > LIMIT_SHARDS)
         return err_set(e, SHOAL_E_CONFIG, "shards: %u, 1 to %u are possible", options->shards, LIMIT_SHARDS);

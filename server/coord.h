@@ -1,9 +1,10 @@
-/* coord.h: the coordinator's core: who is there, what is to be done next, and what has been promised. One job at a time; the next one may
- * be submitted when it is over.
+/* coord.h: the coordinator's core: who is there, what is to be done next, and what has been promised. One job at a
+ * time; the next one may be submitted when it is over.
  *
- * Free of clocks, sockets, threads and files but through env and coord_store, so that the simulator runs the very same code.
- * Thread: one loop. Everything it promises (numbers, generations, appended tasks, phases) is in the store before it is answered; a coordinator
- * started on the same store goes on where the last one stopped, with fresh fences on every lane. */
+ * Free of clocks, sockets, threads and files but through env and coord_store, so that the simulator runs the very same
+ * code. Thread: one loop. Everything it promises (numbers, generations, appended tasks, phases) is in the store before
+ * it is answered; a coordinator started on the same store goes on where the last one stopped, with fresh fences on
+ * every lane. */
 #ifndef SERVER_COORD_H
 #define SERVER_COORD_H
 
@@ -20,13 +21,15 @@ struct coord_options {
     uint32_t lease_ms;   /* of shards, and of workers where the job does not ask for less; 0: 10000 */
     uint32_t resend_ms;  /* requests to shards are sent again after this; 0: 500 */
     const char *version; /* borrowed; for the report; NULL: none */
-    /* Writes the finished report somewhere (a file); may be NULL. Called on the loop; a failure is logged and the job still done. */
+    /* Writes the finished report somewhere (a file); may be NULL. Called on the loop; a failure is logged and the job
+     * still done. */
     int (*write_report)(void *context, const char *text, struct err *e);
     void *context;
 };
 
 /* env and store are borrowed. IO, CORRUPT when the store does not answer or holds what this version does not know. */
-int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store, struct coord **out, struct err *e);
+int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store, struct coord **out,
+              struct err *e);
 void coord_free(struct coord *c); /* stops its timer; NULL is fine */
 /* With the coordinator as `core`. */
 extern const struct env_handler coord_handler;

@@ -1,8 +1,9 @@
 /* coord_call.h: a request to one shard or to all of them, sent again until every answer is there.
  *
- * A call goes over the connection of each shard's last beat. It ends once: with 0 when all asked shards have answered well, or with the first
- * answer that says more than "not now" (AGAIN, BUSY, OLD_RUN, NO_TABLE, UNAVAILABLE and NOT_LEADER are "not now": the shard is being set
- * up, or coming back). A shard that is away is waited for. Requests must be idempotent: they are sent more than once.
+ * A call goes over the connection of each shard's last beat. It ends once: with 0 when all asked shards have answered
+ * well, or with the first answer that says more than "not now" (AGAIN, BUSY, OLD_RUN, NO_TABLE, UNAVAILABLE and
+ * NOT_LEADER are "not now": the shard is being set up, or coming back). A shard that is away is waited for. Requests
+ * must be idempotent: they are sent more than once.
  *
  *   coord_call_start -> [sent] -coord_call_on_reply-> on_reply for each shard -> last one: on_done, call freed
  *                          ^------ coord_call_tick, every resend_ns; coord_call_shard_ready
@@ -30,9 +31,9 @@ struct coord_call {
     void *frame; /* owned: the raw frame sent along, or NULL for none */
     size_t frame_bytes;
     bool has_frame;
-    uint32_t target;  /* a shard, or COORD_NOBODY: all */
-    uint64_t owner;   /* the caller's: a lane, a table */
-    bool early;       /* is part of setting a shard up: does not wait for that */
+    uint32_t target; /* a shard, or COORD_NOBODY: all */
+    uint64_t owner;  /* the caller's: a lane, a table */
+    bool early;      /* is part of setting a shard up: does not wait for that */
     uint64_t sent_ns;
     uint32_t missing; /* answers */
     uint8_t answered[LIMIT_SHARDS / 8];
@@ -51,13 +52,14 @@ struct coord_calls {
     uint32_t count;
 };
 
-void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members, void *context, uint64_t resend_ns);
+void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members, void *context,
+                     uint64_t resend_ns);
 void coord_call_close(struct coord_calls *c);
-/* request: type and u filled in; frame (bytes) is copied, has_frame tells whether the type has one. Never calls back by itself. NULL when out
- * of memory or when COORD_CALLS_MAX are open. */
-struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *request, const void *frame, size_t frame_bytes,
-                                    bool has_frame, uint32_t target, bool early, uint64_t owner, coord_call_reply on_reply,
-                                    coord_call_done on_done);
+/* request: type and u filled in; frame (bytes) is copied, has_frame tells whether the type has one. Never calls back by
+ * itself. NULL when out of memory or when COORD_CALLS_MAX are open. */
+struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *request, const void *frame,
+                                    size_t frame_bytes, bool has_frame, uint32_t target, bool early, uint64_t owner,
+                                    coord_call_reply on_reply, coord_call_done on_done);
 /* Ends calls of a type without a callback; owner UINT64_MAX: all of the type. */
 void coord_call_cancel(struct coord_calls *c, enum wire_type type, uint64_t owner);
 void coord_call_cancel_all(struct coord_calls *c);

@@ -16,13 +16,14 @@ static const struct config_key spec[] = {
     {NULL, CONFIG_ANY, 0, 0, NULL},
 };
 
-static int take_string(const struct config *c, const char *name, const char *key, const char *fallback, char *out, size_t capacity,
-                       struct err *e)
+static int take_string(const struct config *c, const char *name, const char *key, const char *fallback, char *out,
+                       size_t capacity, struct err *e)
 {
     const char *s = config_string(c, key, fallback);
 
     if (strlen(s) >= capacity)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name, config_line(c, key), key, capacity - 1);
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name, config_line(c, key), key,
+                       capacity - 1);
     memcpy(out, s, strlen(s) + 1);
     return 0;
 }
@@ -32,7 +33,8 @@ static int take(const struct config *c, const char *name, struct coord_config *o
     memset(out, 0, sizeof *out);
     if (config_string(c, "keys", "")[0] != 0)
         return err_set(e, SHOAL_E_CONFIG,
-                       "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set insecure_plaintext: true on a "
+                       "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
+                       "insecure_plaintext: true on a "
                        "network that you trust",
                        name, config_line(c, "keys"));
     int status = take_string(c, name, "listen", "tcp://127.0.0.1:7000", out->listen, sizeof out->listen, e);
@@ -52,8 +54,8 @@ static int take(const struct config *c, const char *name, struct coord_config *o
     return 0;
 }
 
-int coord_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, struct coord_config *out,
-                       struct err *e)
+int coord_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+                       struct coord_config *out, struct err *e)
 {
     struct config *c;
     int status = config_parse(text, bytes, name, set, spec, &c, e);

@@ -1,5 +1,5 @@
-/* coord_config.h: coordinator.yaml as a plain value. Everything is checked: an unknown key, a wrong type or a value out of range is refused
- * with file, line and the nearest known key (SHOAL_E_CONFIG).
+/* coord_config.h: coordinator.yaml as a plain value. Everything is checked: an unknown key, a wrong type or a value out
+ * of range is refused with file, line and the nearest known key (SHOAL_E_CONFIG).
  *
  *     listen: tcp://127.0.0.1:7000
  *     data_dir: /var/lib/shoal/coordinator
@@ -26,7 +26,7 @@ struct coord_config {
 
 /* path NULL: defaults and `set` ("dotted.key=value") alone. */
 int coord_config_load(const char *path, const struct string_list *set, struct coord_config *out, struct err *e);
-int coord_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, struct coord_config *out,
-                       struct err *e);
+int coord_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+                       struct coord_config *out, struct err *e);
 
 #endif

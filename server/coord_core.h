@@ -122,12 +122,15 @@ struct coord {
     bool stopping;
 };
 
-/* Puts with the disk's failure handled in one place: false means that the core is stopping and nothing may be answered. */
+/* Puts with the disk's failure handled in one place: false means that the core is stopping and nothing may be answered.
+ */
 bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes);
+bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes); /* not synced */
 /* Sends a reply; m may be NULL (out of memory: the peer asks again). */
 void coord_send(struct coord *c, peer_t to, struct msg *m);
 uint64_t coord_lease_ns(const struct coord *c);
-uint32_t coord_live_workers(const struct coord *c); /* joined; while nobody has died at least as many as were asked for */
-uint32_t coord_retry_ms(const struct coord *c);     /* for WAIT: more with many workers, so that asking stays cheap */
+uint32_t
+coord_live_workers(const struct coord *c);      /* joined; while nobody has died at least as many as were asked for */
+uint32_t coord_retry_ms(const struct coord *c); /* for WAIT: more with many workers, so that asking stays cheap */
 
 #endif

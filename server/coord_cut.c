@@ -120,7 +120,8 @@ void coord_cut_drop(struct coord *c, uint64_t cut)
     (void)cut_call(c, &w, cut, dropped); /* what is left on a disk is dropped with the next one */
 }
 
-/* A shard that came back between HOLD and GO no longer holds: the others must not wait for it longer than their own HOLD lasts. */
+/* A shard that came back between HOLD and GO no longer holds: the others must not wait for it longer than their own
+ * HOLD lasts. */
 void coord_cut_tick(struct coord *c)
 {
     if (c->cut.state == CUT_HOLDING && env_now_ns(c->env) - c->cut.since_ns > HOLD_MAX_NS)

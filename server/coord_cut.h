@@ -1,10 +1,10 @@
-/* coord_cut.h: cuts: HOLD and GO on all shards, RESTORE, CUT_DROP. One at a time, at an epoch's end, when no lane is held.
+/* coord_cut.h: cuts: HOLD and GO on all shards, RESTORE, CUT_DROP. One at a time, at an epoch's end, when no lane is
+ * held.
  *
  *   coord_cut_make -> HOLDING -all held-> GOING -all complete-> idle, done(cut)
  *                        |                  |
- *                        +-- refused, or held for HOLD_MAX_NS (HOLD ends by itself after 10 s) -> again under a new number, ATTEMPTS times
- *   coord_cut_restore -> RESTORING -all restored-> idle, done(cut)
- * Invariants:
+ *                        +-- refused, or held for HOLD_MAX_NS (HOLD ends by itself after 10 s) -> again under a new
+ * number, ATTEMPTS times coord_cut_restore -> RESTORING -all restored-> idle, done(cut) Invariants:
  *  1. A cut's number is stored before a shard hears of it, and never drawn twice.
  *  2. A cut is complete when every shard has answered GO, or it is dropped and does not count. */
 #ifndef SERVER_COORD_CUT_H

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 
 #define GAIN_MIN 1e-6
-#define REPORT_WAIT_NS 3000000000ull /* after the last push: reports of tasks that were lost are not waited for longer */
+#define REPORT_WAIT_NS                                                                                                 \
+    3000000000ull /* after the last push: reports of tasks that were lost are not waited for longer */
 
 static bool epoch_ended(struct coord *c);
 
@@ -32,7 +33,8 @@ static bool epoch_put(struct coord *c)
 int coord_epoch_load(struct coord *c, struct err *e)
 {
     if (c->job.at.epoch < 1 || c->job.at.epoch > c->job.spec.train.epochs)
-        return err_set(e, SHOAL_E_CORRUPT, "the stored job is in epoch %u of %u", c->job.at.epoch, c->job.spec.train.epochs);
+        return err_set(e, SHOAL_E_CORRUPT, "the stored job is in epoch %u of %u", c->job.at.epoch,
+                       c->job.spec.train.epochs);
     for (uint32_t n = 1; n <= c->job.at.epoch; n++) {
         char key[COORD_KEY_MAX];
         struct coord_epoch stored;
@@ -82,10 +84,11 @@ bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const 
 
     if (lines == 0 || (double)bad <= limit * (double)lines)
         return false;
-    coord_flow_fail(c, SHOAL_E_DATA,
-                    "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share of %.4g; first one: %s", split,
-                    (unsigned long long)bad, (unsigned long long)lines, (double)bad / (double)lines, limit,
-                    c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
+    coord_flow_fail(
+        c, SHOAL_E_DATA,
+        "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share of %.4g; first one: %s", split,
+        (unsigned long long)bad, (unsigned long long)lines, (double)bad / (double)lines, limit,
+        c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
     return true;
 }
 
@@ -109,8 +112,8 @@ static bool step_train(struct coord *c)
         return false;
     j->at.train_ns += now - j->epoch_ns;
     j->at.train_rows += t->rows;
-    log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, epoch->loss_sum / (double)(epoch->examples == 0 ? 1 : epoch->examples),
-             epoch->seconds);
+    log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch,
+             epoch->loss_sum / (double)(epoch->examples == 0 ? 1 : epoch->examples), epoch->seconds);
     if (!coord_grant_lanes_put(c) || !epoch_put(c))
         return false;
     return j->at.split[WIRE_VALID].used != 0 ? coord_epoch_resume(c, PHASE_EVAL) : epoch_ended(c);

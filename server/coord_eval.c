@@ -12,9 +12,10 @@ int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint6
 
     memset(v, 0, sizeof *v);
     if (rows > COORD_EVAL_ROWS_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG,
-                       "an evaluation of %llu rows: the exact AUC is kept in memory for at most %llu, take a sample of the split",
-                       (unsigned long long)rows, COORD_EVAL_ROWS_MAX);
+        return err_set(
+            e, SHOAL_E_TOO_BIG,
+            "an evaluation of %llu rows: the exact AUC is kept in memory for at most %llu, take a sample of the split",
+            (unsigned long long)rows, COORD_EVAL_ROWS_MAX);
     if (rows == 0)
         return err_set(e, SHOAL_E_DATA, "the split to evaluate has no rows");
     uint64_t least = rows / (1u << 18) + 1; /* tiny batches on a large split: at most 2^18 tasks */
@@ -80,8 +81,8 @@ uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index)
     return v->number << 32 | index;
 }
 
-int coord_eval_done(struct coord_eval *v, uint64_t number, uint32_t examples, uint64_t bad_lines, const float *score, const float *label,
-                    struct err *e)
+int coord_eval_done(struct coord_eval *v, uint64_t number, uint32_t examples, uint64_t bad_lines, const float *score,
+                    const float *label, struct err *e)
 {
     uint32_t index = (uint32_t)number;
 
@@ -89,12 +90,15 @@ int coord_eval_done(struct coord_eval *v, uint64_t number, uint32_t examples, ui
         return 0;
     struct coord_eval_task *task = &v->task[index];
     if (examples + bad_lines > task->rows || bad_lines > task->rows)
-        return err_set(e, SHOAL_E_MALFORMED, "evaluation task of %llu rows came back with %u examples and %llu bad lines",
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "evaluation task of %llu rows came back with %u examples and %llu bad lines",
                        (unsigned long long)task->rows, examples, (unsigned long long)bad_lines);
     for (uint32_t i = 0; i < examples; i++)
         if (!(score[i] >= 0.0f && score[i] <= 1.0f) || !(label[i] == 0.0f || label[i] == 1.0f))
-            return err_set(e, SHOAL_E_DATA, "evaluation: example %u of the rows from %llu has score %g and label %g: the model has diverged",
-                           i, (unsigned long long)task->position, (double)score[i], (double)label[i]);
+            return err_set(
+                e, SHOAL_E_DATA,
+                "evaluation: example %u of the rows from %llu has score %g and label %g: the model has diverged", i,
+                (unsigned long long)task->position, (double)score[i], (double)label[i]);
     if (examples > 0) {
         task->score = malloc(2ull * examples * sizeof *task->score);
         if (task->score == NULL)

@@ -15,8 +15,8 @@
 
 #define LEAVE_WAIT_NS 1500000000ull /* workers' last figures are waited for this long */
 
-static const char *const phase_name[] = {"none",  "waiting", "index",   "tables", "setup",  "lanes",  "train", "eval",
-                                         "cut",   "restore", "test",    "digest", "finish", "done",   "failed"};
+static const char *const phase_name[] = {"none", "waiting", "index", "tables", "setup",  "lanes", "train", "eval",
+                                         "cut",  "restore", "test",  "digest", "finish", "done",  "failed"};
 
 bool coord_flow_running(const struct coord *c)
 {
@@ -138,7 +138,8 @@ static int job_build(struct coord_job *j, const char *yaml, size_t bytes, struct
     if (j->spec.train.epochs > COORD_EPOCHS_MAX)
         return err_set(e, SHOAL_E_CONFIG, "train.epochs: %u, at most %u", j->spec.train.epochs, COORD_EPOCHS_MAX);
     if (j->spec.train.early_stop.patience > 0 && j->spec.data.valid.count == 0)
-        return err_set(e, SHOAL_E_CONFIG, "train.early_stop needs data.valid: name the files to measure by, or set patience: 0");
+        return err_set(e, SHOAL_E_CONFIG,
+                       "train.early_stop needs data.valid: name the files to measure by, or set patience: 0");
     j->yaml = malloc(bytes + 1);
     j->table = calloc(LIMIT_TABLES, sizeof *j->table);
     j->epoch = calloc(j->spec.train.epochs, sizeof *j->epoch);
@@ -167,18 +168,20 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers, str
     return 0;
 }
 
-int coord_flow_submit(struct coord *c, peer_t from, const char *yaml, size_t bytes, uint32_t workers, uint64_t *run, struct err *e)
+int coord_flow_submit(struct coord *c, peer_t from, const char *yaml, size_t bytes, uint32_t workers, uint64_t *run,
+                      struct err *e)
 {
     struct coord_job *j;
 
-    if (c->job.parsed && c->job.submitter == from && c->job.yaml_bytes == bytes && memcmp(c->job.yaml, yaml, bytes) == 0 &&
+    if (c->job.parsed && c->job.submitter == from && c->job.yaml_bytes == bytes &&
+        memcmp(c->job.yaml, yaml, bytes) == 0 &&
         (coord_flow_running(c) || env_now_ns(c->env) - c->job.phase_ns < 2000000000ull)) {
         *run = c->job.at.number;
         return 0;
     }
     if (coord_flow_running(c))
-        return err_set(e, SHOAL_E_BUSY, "job %s (run %llu) is running: wait for its end or stop it first", c->job.spec.name,
-                       (unsigned long long)c->job.at.number);
+        return err_set(e, SHOAL_E_BUSY, "job %s (run %llu) is running: wait for its end or stop it first",
+                       c->job.spec.name, (unsigned long long)c->job.at.number);
     if (workers > LIMIT_WORKERS)
         return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", workers, LIMIT_WORKERS);
     if (c->job.at.phase == PHASE_DONE || c->job.at.phase == PHASE_FAILED)
@@ -287,7 +290,8 @@ int coord_flow_open(struct coord *c, struct err *e)
         return status;
     c->job.at.text[ERR_TEXT_MAX - 1] = 0;
     if (c->job.at.phase > PHASE_FAILED)
-        return err_set(e, SHOAL_E_CORRUPT, "the stored job is in phase %u, which this version does not know", c->job.at.phase);
+        return err_set(e, SHOAL_E_CORRUPT, "the stored job is in phase %u, which this version does not know",
+                       c->job.at.phase);
     if (coord_flow_running(c))
         return job_resume(c, e);
     return coord_report_load(c, e);
@@ -297,7 +301,8 @@ int coord_flow_open(struct coord *c, struct err *e)
 
 static bool step_waiting(struct coord *c)
 {
-    if (!coord_member_shards_ready(&c->members) || c->members.workers == 0 || c->members.workers < c->job.at.workers_wanted)
+    if (!coord_member_shards_ready(&c->members) || c->members.workers == 0 ||
+        c->members.workers < c->job.at.workers_wanted)
         return false;
     c->job.started_ns = env_now_ns(c->env);
     return coord_flow_enter(c, PHASE_INDEX);

@@ -1,6 +1,7 @@
 /* coord_grant.c: LANE_NEXT and the fences.
  *
- * 1. A raised generation is stored, then fenced on every shard, then told to a worker; a task is stored before it is told.
+ * 1. A raised generation is stored, then fenced on every shard, then told to a worker; a task is stored before it is
+ * told.
  * 2. In bsp every lane is always live; in async and ssp it is live while somebody holds it. */
 #include "server/coord_grant.h"
 #include "proto/base/assert.h"
@@ -11,7 +12,8 @@
 #include <stdio.h>
 
 #define ANSWER_LOST_NS 500000000ull /* a grant answered this long ago and never used was perhaps never heard */
-#define SHARE_WAIT_NS 2000000000ull /* after this a free lane goes to whoever asks: those it was kept for do not come */
+#define SHARE_WAIT_NS 2000000000ull /* after this a free lane goes to whoever asks: those it was kept for do not come  \
+                                     */
 
 static void lane_fence(struct coord *c, uint32_t lane, bool live);
 
@@ -25,14 +27,14 @@ bool coord_grant_lanes_put(struct coord *c)
     return coord_put(c, "lanes", record, t->lanes * sizeof record[0]);
 }
 
-bool coord_grant_task_put(struct coord *c, uint32_t index)
+bool coord_grant_task_put(struct coord *c, uint32_t index, bool promised)
 {
     struct coord_task_record record;
     char key[COORD_KEY_MAX];
 
     coord_task_to_record(&c->job.tasks, index, c->job.at.run, &record);
     (void)snprintf(key, sizeof key, "task/%u", index);
-    return coord_put(c, key, &record, sizeof record);
+    return promised ? coord_put(c, key, &record, sizeof record) : coord_note(c, key, &record, sizeof record);
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------- */
@@ -58,10 +60,17 @@ static void answer_task(struct coord *c, peer_t to, uint64_t id, uint32_t lane)
 {
     struct coord_lane *l = &c->job.tasks.lane[lane];
     const struct coord_task *task = &c->job.tasks.task[l->task];
-    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_TASK, .lane = lane, .generation = l->generation, .mark = l->mark,
-                                         .task = coord_task_number(&c->job.tasks, l->task), .epoch = c->job.tasks.epoch,
-                                         .split = WIRE_TRAIN, .position = task->position, .rows = task->rows,
-                                         .first_batch = task->first_batch, .batch_count = task->batch_count,
+    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_TASK,
+                                         .lane = lane,
+                                         .generation = l->generation,
+                                         .mark = l->mark,
+                                         .task = coord_task_number(&c->job.tasks, l->task),
+                                         .epoch = c->job.tasks.epoch,
+                                         .split = WIRE_TRAIN,
+                                         .position = task->position,
+                                         .rows = task->rows,
+                                         .first_batch = task->first_batch,
+                                         .batch_count = task->batch_count,
                                          .lr_scale = (float)c->job.at.lr_scale};
 
     l->answered_ns = env_now_ns(c->env);
@@ -85,7 +94,7 @@ static bool lane_task(struct coord *c, uint32_t lane)
     if (t->lane[lane].task != COORD_NO_TASK)
         return true;
     uint32_t index = coord_task_append(t, lane);
-    return index != COORD_NO_TASK && coord_grant_task_put(c, index);
+    return index != COORD_NO_TASK && coord_grant_task_put(c, index, true);
 }
 
 /* Every shard has the generation: the grant takes effect. What a dead worker left done everywhere is not done again. */
@@ -97,7 +106,8 @@ static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
     uint64_t start = l->task == COORD_NO_TASK ? l->next_batch : t->task[l->task].first_batch;
     if (mark + 1 < start) {
         coord_flow_fail(c, SHOAL_E_CORRUPT,
-                        "lane %u stands at batch %llu on the servers, but batch %llu was acknowledged: a server has lost pushes; start the job again",
+                        "lane %u stands at batch %llu on the servers, but batch %llu was acknowledged: a server has "
+                        "lost pushes; start the job again",
                         lane, (unsigned long long)mark, (unsigned long long)(start - 1));
         return;
     }
@@ -117,7 +127,8 @@ static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
         answer_task(c, peer, id, lane);
 }
 
-static void fence_mark(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply, const struct msg *m)
+static void fence_mark(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply,
+                       const struct msg *m)
 {
     struct coord *c = context;
     struct coord_lane *l = &c->job.tasks.lane[call->owner];
@@ -198,8 +209,8 @@ static void ask_note(struct coord *c, struct coord_lane *l, peer_t from, uint64_
     l->ask_ns = env_now_ns(c->env);
 }
 
-/* A grant of this worker that it seems not to have heard of: `held` is how many lanes it says it holds. Answered again, or the answer to come
- * is led to the newer question. */
+/* A grant of this worker that it seems not to have heard of: `held` is how many lanes it says it holds. Answered again,
+ * or the answer to come is led to the newer question. */
 static bool next_repeat(struct coord *c, peer_t from, const struct wire *request)
 {
     struct coord_tasks *t = &c->job.tasks;
@@ -216,7 +227,8 @@ static bool next_repeat(struct coord *c, peer_t from, const struct wire *request
             ask_note(c, l, from, request->id);
             return true;
         }
-        if (l->state == LANE_HELD && !l->used && request->u.LANE_NEXT.batch < held && now - l->answered_ns >= ANSWER_LOST_NS) {
+        if (l->state == LANE_HELD && !l->used && request->u.LANE_NEXT.batch < held &&
+            now - l->answered_ns >= ANSWER_LOST_NS) {
             answer_task(c, from, request->id, i);
             return true;
         }
@@ -275,8 +287,12 @@ static void next_eval(struct coord *c, peer_t from, const struct wire *request)
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
         return;
     }
-    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_EVAL, .task = coord_eval_task_number(v, index), .split = v->split,
-                                         .epoch = c->job.at.epoch, .position = v->task[index].position, .rows = v->task[index].rows};
+    struct wire_LANE_NEXT_reply reply = {.kind = WIRE_NEXT_EVAL,
+                                         .task = coord_eval_task_number(v, index),
+                                         .split = v->split,
+                                         .epoch = c->job.at.epoch,
+                                         .position = v->task[index].position,
+                                         .rows = v->task[index].rows};
     answer(c, from, request->id, &reply);
 }
 
@@ -339,8 +355,10 @@ void coord_grant_next(struct coord *c, peer_t from, const struct wire *request)
         if (q->lane != COORD_NO_LANE)
             answer_kind(c, from, request->id, WIRE_NEXT_LEAVE, q->lane);
         else
-            coord_send(c, from, wire_refusal(request, SHOAL_E_UNAVAILABLE, "worker %llu is not known here: its lease ran out, join again",
-                                             (unsigned long long)q->worker));
+            coord_send(c, from,
+                       wire_refusal(request, SHOAL_E_UNAVAILABLE,
+                                    "worker %llu is not known here: its lease ran out, join again",
+                                    (unsigned long long)q->worker));
         return;
     }
     w->beat_ns = env_now_ns(c->env);

@@ -1,5 +1,5 @@
-/* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has its I/O thread. A kill at any time is fine: the
- * store has what was promised, and the next start goes on. */
+/* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has its I/O thread. A
+ * kill at any time is fine: the store has what was promised, and the next start goes on. */
 #include "proto/base/config.h"
 #include "proto/base/log.h"
 #include "proto/net/net.h"
@@ -22,7 +22,8 @@ static const char help[] =
     "  --config FILE     coordinator.yaml; without it defaults and --set alone\n"
     "  --set KEY=VALUE   overrides a key of the file: --set shards=4\n"
     "  --help, --version\n"
-    "Keys: listen, data_dir, shards (of all servers together), lease, resend, report, keys, net.drop, insecure_plaintext.\n";
+    "Keys: listen, data_dir, shards (of all servers together), lease, resend, report, keys, net.drop, "
+    "insecure_plaintext.\n";
 
 /* Whole or not at all: a reader never sees half a report. */
 static int report_write(void *context, const char *text, struct err *e)
@@ -61,8 +62,12 @@ static void on_signal(void *context, int signo)
 static int serve(struct coord_config *config, struct err *e)
 {
     struct net_options no = {.drop_sends = config->drop, .insecure_plaintext = config->insecure_plaintext};
-    struct coord_options co = {.shards = config->shards, .lease_ms = config->lease_ms, .resend_ms = config->resend_ms,
-                               .version = SHOAL_VERSION, .write_report = report_write, .context = config};
+    struct coord_options co = {.shards = config->shards,
+                               .lease_ms = config->lease_ms,
+                               .resend_ms = config->resend_ms,
+                               .version = SHOAL_VERSION,
+                               .write_report = report_write,
+                               .context = config};
     struct coord_store *store = NULL;
     struct coord *coord = NULL;
     struct net *net = NULL;

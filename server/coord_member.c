@@ -58,7 +58,8 @@ static uint32_t shard_number(const struct coord_members *m, const char *server, 
     return COORD_NOBODY;
 }
 
-static int shard_give(struct coord_members *m, struct coord_store *store, const struct wire_SHARD_BEAT *beat, uint32_t *shard, struct err *e)
+static int shard_give(struct coord_members *m, struct coord_store *store, const struct wire_SHARD_BEAT *beat,
+                      uint32_t *shard, struct err *e)
 {
     for (uint32_t s = 0; s < m->shards; s++) {
         if (m->shard[s].server[0] != 0)
@@ -76,7 +77,8 @@ static int shard_give(struct coord_members *m, struct coord_store *store, const 
         return 0;
     }
     return err_set(e, SHOAL_E_BUSY,
-                   "server %s: all %u shard numbers belong to other servers; a server keeps its name in its data_dir, or raise `shards` of the "
+                   "server %s: all %u shard numbers belong to other servers; a server keeps its name in its data_dir, "
+                   "or raise `shards` of the "
                    "coordinator",
                    beat->server, m->shards);
 }
@@ -92,8 +94,8 @@ static void rss_note(struct coord_members *m)
         m->rss_peak_bytes = sum;
 }
 
-int coord_member_shard_beat(struct coord_members *m, struct coord_store *store, const struct wire_SHARD_BEAT *beat, peer_t peer,
-                            uint64_t now_ns, uint32_t *shard, enum coord_beat *what, struct err *e)
+int coord_member_shard_beat(struct coord_members *m, struct coord_store *store, const struct wire_SHARD_BEAT *beat,
+                            peer_t peer, uint64_t now_ns, uint32_t *shard, enum coord_beat *what, struct err *e)
 {
     if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
         return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u", LIMIT_SHARDS);
@@ -151,8 +153,8 @@ static int worker_add(struct coord_members *m, struct coord_worker **out)
     return 0;
 }
 
-int coord_member_join(struct coord_members *m, struct coord_store *store, const struct wire_WORKER_JOIN *join, peer_t peer, uint64_t now_ns,
-                      uint64_t *number, struct err *e)
+int coord_member_join(struct coord_members *m, struct coord_store *store, const struct wire_WORKER_JOIN *join,
+                      peer_t peer, uint64_t now_ns, uint64_t *number, struct err *e)
 {
     struct coord_worker *w;
 

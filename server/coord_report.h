@@ -1,4 +1,5 @@
-/* coord_report.h: the report of a finished job and the status of a running one, as JSON text. Keys as in the design, section 7; more may be there. */
+/* coord_report.h: the report of a finished job and the status of a running one, as JSON text. Keys as in the design,
+ * section 7; more may be there. */
 #ifndef SERVER_COORD_REPORT_H
 #define SERVER_COORD_REPORT_H
 

@@ -70,14 +70,15 @@ static bool step_start(struct coord *c, uint32_t shard)
         w.type = WIRE_TYPE_MAP_SET;
         w.u.MAP_SET.map_epoch = j->at.map_epoch;
         w.u.MAP_SET.tablet_count = j->tablets;
-        return coord_call_start(&c->calls, &w, j->shard_of, j->tablets * sizeof *j->shard_of, true, shard, true, shard, NULL, step_done) != NULL;
+        return coord_call_start(&c->calls, &w, j->shard_of, j->tablets * sizeof *j->shard_of, true, shard, true, shard,
+                                NULL, step_done) != NULL;
     }
     if (step <= j->at.tables) {
         const struct table_schema *s = &j->table[step - 1];
         w.type = WIRE_TYPE_TABLE_CREATE;
         wire_schema_to(s, &w.u.TABLE_CREATE);
-        return coord_call_start(&c->calls, &w, s->field_init, s->field_init_count * sizeof s->field_init[0], true, shard, true, shard,
-                                NULL, step_done) != NULL;
+        return coord_call_start(&c->calls, &w, s->field_init, s->field_init_count * sizeof s->field_init[0], true,
+                                shard, true, shard, NULL, step_done) != NULL;
     }
     w.type = WIRE_TYPE_RUN_OPEN;
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run, .lanes = j->tasks.lanes, .mode = j->spec.train.mode};
@@ -88,7 +89,8 @@ static void step_next(struct coord *c, uint32_t shard)
 {
     struct coord_shard *s = &c->members.shard[shard];
 
-    uint32_t steps = c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2); /* RESTORE opens the new run by itself */
+    uint32_t steps =
+        c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2); /* RESTORE opens the new run by itself */
 
     if (s->step == steps) {
         s->set_up = true;
@@ -151,7 +153,8 @@ void coord_setup_forget(struct coord *c)
 /* ---- digests ---------------------------------------------------------------------------------------------- */
 
 /* A shard answers for the tablets that it leads, in order of their numbers: the map says which these are. */
-static void digest_reply(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply, const struct msg *m)
+static void digest_reply(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply,
+                         const struct msg *m)
 {
     struct coord *c = context;
     struct coord_job *j = &c->job;
@@ -184,7 +187,8 @@ void coord_setup_digest(struct coord *c)
     memset(j->table_rows, 0, sizeof j->table_rows);
     for (uint32_t t = 0; t < j->at.tables; t++) {
         w.u.DIGEST.table = t;
-        if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, t, digest_reply, digest_done) == NULL) {
+        if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, t, digest_reply, digest_done) ==
+            NULL) {
             coord_flow_fail(c, SHOAL_E_NOMEM, "no memory to ask for digests");
             return;
         }

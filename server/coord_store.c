@@ -5,12 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-int coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes, struct err *e)
+static int value_put(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync, struct err *e)
 {
     SHOAL_ASSERT(strlen(key) < COORD_KEY_MAX);
     if (bytes > COORD_VALUE_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "state '%s' has %zu bytes, at most %u can be stored", key, bytes, COORD_VALUE_MAX);
-    return s->ops->put(s, key, value, bytes, e);
+        return err_set(e, SHOAL_E_TOO_BIG, "state '%s' has %zu bytes, at most %u can be stored", key, bytes,
+                       COORD_VALUE_MAX);
+    return s->ops->put(s, key, value, bytes, sync, e);
+}
+
+int coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes, struct err *e)
+{
+    return value_put(s, key, value, bytes, true, e);
+}
+
+int coord_store_note(struct coord_store *s, const char *key, const void *value, size_t bytes, struct err *e)
+{
+    return value_put(s, key, value, bytes, false, e);
 }
 
 int coord_store_get(struct coord_store *s, const char *key, void **value, size_t *bytes, struct err *e)
@@ -30,10 +41,11 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
     if (stored_bytes == bytes)
         memcpy(value, stored, bytes);
     else
-        status = err_set(e, SHOAL_E_CORRUPT,
-                         "stored state '%s' has %zu bytes, this version writes %zu: it is of another version or damaged; "
-                         "finish the job with the version that began it, or move the data_dir away",
-                         key, stored_bytes, bytes);
+        status =
+            err_set(e, SHOAL_E_CORRUPT,
+                    "stored state '%s' has %zu bytes, this version writes %zu: it is of another version or damaged; "
+                    "finish the job with the version that began it, or move the data_dir away",
+                    key, stored_bytes, bytes);
     free(stored);
     return status;
 }
@@ -92,8 +104,9 @@ static int memory_grow(struct memory_store *m)
     return 0;
 }
 
-static int memory_put(struct coord_store *s, const char *key, const void *value, size_t bytes, struct err *e)
+static int memory_put(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync, struct err *e)
 {
+    (void)sync;
     struct memory_store *m = (struct memory_store *)s;
     int found;
     size_t at = memory_find(m, key, &found);

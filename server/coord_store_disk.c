@@ -1,15 +1,15 @@
 /* coord_store_disk.c: the store on disk: one log of puts, replayed at start, rewritten when most of it is old.
  *
- * A few hundred kilobytes that are read at start only and written one small value at a time: one append and one fdatasync. (RocksDB with its
- * log off, as embedding/store.h gives it, would write a table file for every value.)
+ * A few hundred kilobytes that are read at start only and written one small value at a time: one append and one
+ * fdatasync. (RocksDB with its log off, as embedding/store.h gives it, would write a table file for every value.)
  * Invariants:
  *  1. A put is answered after its record is synced.
- *  2. Records are read in order up to the end, or up to a torn last one, which nobody was answered for and which is cut off. A damaged
- *     record before the end is CORRUPT: what follows it may have been promised.
+ *  2. Records are read in order up to the end, or up to a torn last one, which nobody was answered for and which is cut
+ * off. A damaged record before the end is CORRUPT: what follows it may have been promised.
  *  3. Rewriting makes a whole new file and renames it: there is always one good log. */
 #include "proto/base/hash.h"
-#include "proto/base/log.h"
 #include "proto/base/limits.h"
+#include "proto/base/log.h"
 #include "server/coord_store.h"
 
 #include <errno.h>
@@ -25,11 +25,11 @@
 
 #define RECORD_MAGIC 0x53434f52u /* "SCOR" */
 #define REMOVED UINT32_MAX
-#define REWRITE_BYTES (8u << 20)  /* the log is rewritten at this size, then at twice what it was */
+#define REWRITE_BYTES (8u << 20) /* the log is rewritten at this size, then at twice what it was */
 
-struct record { /* then key, then value */
+struct record {                                   /* then key, then value */
     uint32_t magic, key_bytes, value_bytes, zero; /* value_bytes REMOVED: the key is gone */
-    uint64_t checksum; /* XXH3 of key and value, seeded with the three numbers */
+    uint64_t checksum;                            /* XXH3 of key and value, seeded with the three numbers */
 };
 _Static_assert(sizeof(struct record) == 24, "record is a disk format");
 
@@ -48,7 +48,8 @@ static uint64_t record_checksum(const struct record *r, const void *body, size_t
 
 static int disk_error(const struct disk_store *d, const char *what, struct err *e)
 {
-    return err_set(e, errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO, "%s/state.log: %s: %s", d->dir, what, strerror(errno));
+    return err_set(e, errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO, "%s/state.log: %s: %s", d->dir, what,
+                   strerror(errno));
 }
 
 static int write_all(int fd, const void *data, size_t bytes)
@@ -70,7 +71,8 @@ static int write_all(int fd, const void *data, size_t bytes)
 /* One record in one write. */
 static int record_write(int fd, const char *key, const void *value, size_t bytes, bool removed, uint64_t *written)
 {
-    struct record r = {.magic = RECORD_MAGIC, .key_bytes = (uint32_t)strlen(key), .value_bytes = removed ? REMOVED : (uint32_t)bytes};
+    struct record r = {
+        .magic = RECORD_MAGIC, .key_bytes = (uint32_t)strlen(key), .value_bytes = removed ? REMOVED : (uint32_t)bytes};
     size_t all = sizeof r + r.key_bytes + bytes;
     unsigned char *buffer = malloc(all);
 
@@ -114,8 +116,8 @@ static int rewrite(struct disk_store *d, struct err *e)
     if (w.fd < 0)
         return disk_error(d, "rewrite", e);
     int dir = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0 || coord_store_memory_visit(d->memory, rewrite_one, &w) != 0 || fdatasync(w.fd) != 0 || rename(from, to) != 0 ||
-        fsync(dir) != 0) {
+    if (dir < 0 || coord_store_memory_visit(d->memory, rewrite_one, &w) != 0 || fdatasync(w.fd) != 0 ||
+        rename(from, to) != 0 || fsync(dir) != 0) {
         int status = disk_error(d, "rewrite", e);
         close(w.fd);
         if (dir >= 0)
@@ -133,20 +135,21 @@ static int rewrite(struct disk_store *d, struct err *e)
 
 /* ---- operations --------------------------------------------------------------------------------------------- */
 
-static int disk_append(struct disk_store *d, const char *key, const void *value, size_t bytes, bool removed, struct err *e)
+static int disk_append(struct disk_store *d, const char *key, const void *value, size_t bytes, bool removed, bool sync,
+                       struct err *e)
 {
     if (record_write(d->fd, key, value, bytes, removed, &d->bytes) != 0)
         return disk_error(d, "write", e);
-    if (fdatasync(d->fd) != 0)
+    if (sync && fdatasync(d->fd) != 0)
         return disk_error(d, "sync", e);
     return 0;
 }
 
-static int disk_put(struct coord_store *s, const char *key, const void *value, size_t bytes, struct err *e)
+static int disk_put(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync, struct err *e)
 {
     struct disk_store *d = (struct disk_store *)s;
 
-    int status = disk_append(d, key, value, bytes, false, e); /* invariant 1 */
+    int status = disk_append(d, key, value, bytes, false, sync, e); /* invariant 1 */
     if (status == 0)
         status = coord_store_put(d->memory, key, value, bytes, e);
     return status != 0 || d->bytes < d->rewrite_at ? status : rewrite(d, e);
@@ -161,7 +164,7 @@ static int disk_remove(struct coord_store *s, const char *key, struct err *e)
 {
     struct disk_store *d = (struct disk_store *)s;
 
-    int status = disk_append(d, key, NULL, 0, true, e);
+    int status = disk_append(d, key, NULL, 0, true, true, e);
     return status != 0 ? status : coord_store_remove(d->memory, key, e);
 }
 
@@ -182,7 +185,8 @@ static const struct coord_store_ops disk_ops = {disk_put, disk_get, disk_remove,
 /* ---- opening (2) -------------------------------------------------------------------------------------------- */
 
 /* The record at `at`: its length, 0 when it is torn, or CORRUPT. */
-static int record_take(struct disk_store *d, const unsigned char *log, uint64_t bytes, uint64_t at, uint64_t *length, struct err *e)
+static int record_take(struct disk_store *d, const unsigned char *log, uint64_t bytes, uint64_t at, uint64_t *length,
+                       struct err *e)
 {
     struct record r;
     char key[COORD_KEY_MAX];
@@ -201,7 +205,8 @@ static int record_take(struct disk_store *d, const unsigned char *log, uint64_t 
         if (sane && all == left)
             return 0; /* the last one, its bytes not all written */
         return err_set(e, SHOAL_E_CORRUPT,
-                       "%s/state.log: record at byte %llu is damaged and others follow it; restore the folder from a copy, or move it away and "
+                       "%s/state.log: record at byte %llu is damaged and others follow it; restore the folder from a "
+                       "copy, or move it away and "
                        "start the job again",
                        d->dir, (unsigned long long)at);
     }
@@ -239,7 +244,8 @@ static int replay(struct disk_store *d, struct err *e)
     }
     free(log);
     if (status == 0 && at < bytes)
-        log_warn("%s/state.log: a last record of %llu bytes was not written whole and is cut off", d->dir, (unsigned long long)(bytes - at));
+        log_warn("%s/state.log: a last record of %llu bytes was not written whole and is cut off", d->dir,
+                 (unsigned long long)(bytes - at));
     return status;
 }
 
@@ -284,7 +290,9 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     d->base.ops = &disk_ops;
     d->fd = d->lock_fd = -1;
-    int status = strlen(dir) >= sizeof d->dir ? err_set(e, SHOAL_E_CONFIG, "data_dir is longer than %zu bytes", sizeof d->dir - 1) : 0;
+    int status = strlen(dir) >= sizeof d->dir
+                     ? err_set(e, SHOAL_E_CONFIG, "data_dir is longer than %zu bytes", sizeof d->dir - 1)
+                     : 0;
     if (status == 0) {
         (void)snprintf(d->dir, sizeof d->dir, "%s", dir);
         status = dir_make(d->dir, e);

@@ -51,7 +51,8 @@ uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint3
 static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
 {
     if (tasks > COORD_TASKS_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "an epoch of %llu tasks, at most %u are kept: raise train.task_batches or train.batch",
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "an epoch of %llu tasks, at most %u are kept: raise train.task_batches or train.batch",
                        (unsigned long long)tasks, COORD_TASKS_MAX);
     if (tasks > t->capacity) {
         struct coord_task *task = realloc(t->task, tasks * sizeof *task);
@@ -96,8 +97,8 @@ static int plan_rounds(struct coord_tasks *t, uint64_t batches, uint32_t task_ba
     return 0;
 }
 
-int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32_t batch, uint32_t task_batches, uint64_t now_ns,
-                    struct err *e)
+int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32_t batch, uint32_t task_batches,
+                    uint64_t now_ns, struct err *e)
 {
     uint64_t batches = ceil_div(rows, batch);
 
@@ -270,16 +271,23 @@ void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t 
 {
     const struct coord_task *task = &t->task[index];
 
-    *out = (struct coord_task_record){.run = run, .first_batch = task->first_batch, .examples = task->examples,
-                                      .bad_lines = task->bad_lines, .loss_sum = task->loss_sum, .epoch = t->epoch, .lane = task->lane,
-                                      .batch_count = task->batch_count, .reported = task->reported};
+    *out = (struct coord_task_record){.run = run,
+                                      .first_batch = task->first_batch,
+                                      .examples = task->examples,
+                                      .bad_lines = task->bad_lines,
+                                      .loss_sum = task->loss_sum,
+                                      .epoch = t->epoch,
+                                      .lane = task->lane,
+                                      .batch_count = task->batch_count,
+                                      .reported = task->reported};
 }
 
 bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run, const struct coord_task_record *in)
 {
     struct coord_task *task = &t->task[index];
 
-    if (in->run != run || in->epoch != t->epoch || in->first_batch == 0 || in->lane >= t->lanes || in->batch_count != task->batch_count)
+    if (in->run != run || in->epoch != t->epoch || in->first_batch == 0 || in->lane >= t->lanes ||
+        in->batch_count != task->batch_count)
         return false;
     if (t->mode == WIRE_BSP && in->lane != task->lane)
         return false;
@@ -297,7 +305,8 @@ void coord_task_resume(struct coord_tasks *t)
         if (task->first_batch == 0)
             continue;
         struct coord_lane *l = &t->lane[task->lane];
-        uint32_t done = i; /* of two tasks of a lane the earlier one is done: a lane gets a task only when its last one is */
+        uint32_t done =
+            i; /* of two tasks of a lane the earlier one is done: a lane gets a task only when its last one is */
         if (l->task == COORD_NO_TASK || t->task[l->task].first_batch < task->first_batch) {
             done = l->task;
             l->task = i;

@@ -42,7 +42,9 @@ static struct coord_worker *worker_of(struct coord *c, peer_t from, const struct
     struct coord_worker *w = coord_member_worker(&c->members, number);
 
     if (w == NULL) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_UNAVAILABLE, "worker %" PRIu64 " is not known here: its lease ran out, join again", number));
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_UNAVAILABLE,
+                                "worker %" PRIu64 " is not known here: its lease ran out, join again", number));
         return NULL;
     }
     w->beat_ns = env_now_ns(c->env);
@@ -77,9 +79,11 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
         return;
     }
     if (!kernel_fits(c, q)) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_CONFIG,
-                                         "worker %s computes with BLAS kernels %s, the others with %s: bsp needs the same on all (OPENBLAS_CORETYPE)",
-                                         q->name, q->kernel, j->kernel));
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_CONFIG,
+                                "worker %s computes with BLAS kernels %s, the others with %s: bsp needs the same on "
+                                "all (OPENBLAS_CORETYPE)",
+                                q->name, q->kernel, j->kernel));
         return;
     }
     int status = coord_member_join(&c->members, c->store, q, from, env_now_ns(c->env), &number, &e);
@@ -92,15 +96,20 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
     if (c->members.workers > j->workers_most)
         j->workers_most = c->members.workers;
     wire_reply_to(request, 0, &w);
-    w.u.WORKER_JOIN_reply = (struct wire_WORKER_JOIN_reply){.worker = number, .run = j->at.run, .lanes = j->tasks.lanes,
-                                                            .lease_ms = (uint32_t)(coord_lease_ns(c) / 1000000), .tables = j->at.tables,
-                                                            .shards = c->members.shards, .map_epoch = j->at.map_epoch};
+    w.u.WORKER_JOIN_reply = (struct wire_WORKER_JOIN_reply){.worker = number,
+                                                            .run = j->at.run,
+                                                            .lanes = j->tasks.lanes,
+                                                            .lease_ms = (uint32_t)(coord_lease_ns(c) / 1000000),
+                                                            .tables = j->at.tables,
+                                                            .shards = c->members.shards,
+                                                            .map_epoch = j->at.map_epoch};
     reply_frame(c, from, &w, j->yaml, j->yaml_bytes);
 }
 
 static bool figures_ok(const struct wire_WORKER_BEAT *q)
 {
-    return isfinite(q->read_s) && isfinite(q->pull_s) && isfinite(q->compute_s) && isfinite(q->push_s) && isfinite(q->wait_s);
+    return isfinite(q->read_s) && isfinite(q->pull_s) && isfinite(q->compute_s) && isfinite(q->push_s) &&
+           isfinite(q->wait_s);
 }
 
 void coord_work_beat(struct coord *c, peer_t from, const struct wire *request)
@@ -133,9 +142,11 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
     const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
 
     if (worker != NULL) {
-        log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name, q->fatal ? ": " : "", q->fatal ? q->fail_text : "");
+        log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name, q->fatal ? ": " : "",
+                 q->fatal ? q->fail_text : "");
         if (q->fatal)
-            coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s", worker->name, q->fail_text);
+            coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s", worker->name,
+                            q->fail_text);
         worker_gone(c, q->worker);
     }
     reply_plain(c, from, request);
@@ -146,8 +157,8 @@ void coord_work_expire(struct coord *c)
     uint64_t number;
 
     while ((number = coord_member_expired(&c->members, env_now_ns(c->env), coord_lease_ns(c))) != 0) {
-        log_warn("worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number, coord_member_worker(&c->members, number)->name,
-                 coord_lease_ns(c) / 1000000);
+        log_warn("worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number,
+                 coord_member_worker(&c->members, number)->name, coord_lease_ns(c) / 1000000);
         if (coord_flow_running(c))
             c->job.at.worker_deaths++;
         worker_gone(c, number);
@@ -170,12 +181,14 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
     }
     struct coord_split *split = &c->job.at.split[q->split];
     if (q->fail_status != 0) {
-        coord_flow_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "data.%s: %s", name[q->split], q->fail_text);
+        coord_flow_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "data.%s: %s", name[q->split],
+                        q->fail_text);
     } else if (split->known != 0 && (split->rows != q->rows || split->digest != q->digest)) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_DATA,
-                                         "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64 "), the others %" PRIu64
-                                         " (%016" PRIx64 "): all workers must see the same files",
-                                         name[q->split], worker->name, q->rows, q->digest, split->rows, split->digest));
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_DATA,
+                                "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64 "), the others %" PRIu64
+                                " (%016" PRIx64 "): all workers must see the same files",
+                                name[q->split], worker->name, q->rows, q->digest, split->rows, split->digest));
         return;
     } else if (split->known == 0) {
         *split = (struct coord_split){.rows = q->rows, .digest = q->digest, .used = 1, .known = 1};
@@ -184,7 +197,8 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
     reply_plain(c, from, request);
 }
 
-_Static_assert(offsetof(struct wire_TABLE_DECLARE, field_init_count) == offsetof(struct wire_TABLE_CREATE, field_init_count),
+_Static_assert(offsetof(struct wire_TABLE_DECLARE, field_init_count) ==
+                   offsetof(struct wire_TABLE_CREATE, field_init_count),
                "a declaration begins as a creation");
 
 void coord_work_declare(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
@@ -197,18 +211,22 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
         coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no job to declare tables for"));
         return;
     }
-    memcpy(&create, &request->u.TABLE_DECLARE, offsetof(struct wire_TABLE_CREATE, field_init_count) + sizeof create.field_init_count);
+    memcpy(&create, &request->u.TABLE_DECLARE,
+           offsetof(struct wire_TABLE_CREATE, field_init_count) + sizeof create.field_init_count);
     struct table_schema *schema = malloc(sizeof *schema);
     if (schema == NULL)
         return; /* it is sent again */
     uint32_t total = request->u.TABLE_DECLARE.declared_total;
     int status = wire_schema_from(&create, &m->frame[1], schema, &e);
     if (status == 0 && (total == 0 || total > LIMIT_TABLES || schema->table >= total))
-        status = err_set(&e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables", schema->table, total, LIMIT_TABLES);
+        status =
+            err_set(&e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables", schema->table, total, LIMIT_TABLES);
     if (status == 0 && j->declared_total != 0 && j->declared_total != total)
-        status = err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u", total, j->declared_total);
+        status =
+            err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u", total, j->declared_total);
     if (status == 0 && j->declared[schema->table] && !schema_equal(schema, &j->table[schema->table]))
-        status = err_set(&e, SHOAL_E_SCHEMA, "table %s differs from what another worker declared: run the same release on the same data",
+        status = err_set(&e, SHOAL_E_SCHEMA,
+                         "table %s differs from what another worker declared: run the same release on the same data",
                          schema->name);
     if (status == 0 && !j->declared[schema->table]) {
         j->table[schema->table] = *schema;
@@ -253,7 +271,8 @@ void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request
         return;
     }
     wire_reply_to(request, 0, &w);
-    w.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = c->job.at.map_epoch, .tablet_count = c->job.tablets, .shards = members->shards};
+    w.u.MAP_GET_reply = (struct wire_MAP_GET_reply){
+        .map_epoch = c->job.at.map_epoch, .tablet_count = c->job.tablets, .shards = members->shards};
     struct msg *m = wire_encode(&w);
     void *map = m == NULL ? NULL : msg_add(m, c->job.tablets * sizeof(uint16_t));
     size_t bytes = 0;
@@ -311,20 +330,25 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
         return;
     const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     uint32_t index = coord_task_index(t, q->task);
-    if (lane == NULL || lane->worker != q->worker || lane->generation != q->generation || index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours", q->lane, q->generation));
+    if (lane == NULL || lane->worker != q->worker || lane->generation != q->generation || index == COORD_NO_TASK ||
+        c->job.at.phase != PHASE_TRAIN) {
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours", q->lane,
+                                q->generation));
         return;
     }
     if (!isfinite(q->loss_sum) || q->examples > t->task[index].rows || q->bad_lines > t->task[index].rows) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_MALFORMED, "task %" PRIu64 " cannot have %" PRIu64 " examples, %" PRIu64 " bad lines and loss %g",
-                                         q->task, q->examples, q->bad_lines, q->loss_sum));
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_MALFORMED,
+                                "task %" PRIu64 " cannot have %" PRIu64 " examples, %" PRIu64 " bad lines and loss %g",
+                                q->task, q->examples, q->bad_lines, q->loss_sum));
         return;
     }
     t->lane[q->lane].used = true;
     if (coord_task_report(t, index, q->examples, q->bad_lines, q->loss_sum)) {
         staleness_add(c, m->frame[1].data);
         bad_where_note(c, q->bad_where);
-        if (!coord_grant_task_put(c, index))
+        if (!coord_grant_task_put(c, index, false))
             return;
         if (q->bad_lines > 0)
             bad_lines_look(c);
@@ -341,7 +365,8 @@ void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, c
         return;
     int status = 0;
     if (c->job.at.phase == PHASE_EVAL || c->job.at.phase == PHASE_TEST)
-        status = coord_eval_done(&c->job.eval, q->task, q->examples, q->bad_lines, m->frame[1].data, m->frame[2].data, &e);
+        status =
+            coord_eval_done(&c->job.eval, q->task, q->examples, q->bad_lines, m->frame[1].data, m->frame[2].data, &e);
     if (status == SHOAL_E_DATA)
         coord_flow_fail(c, status, "%s", e.text);
     if (status != 0)

@@ -11,7 +11,7 @@
 #define LABEL_RATE 0.25
 
 /* Shares of the logit's variance: effects of values, pairs, numbers. */
-static const double variance_share[3] = {0.62, 0.18, 0.20};
+static const double variance_share[3] = {0.66, 0.12, 0.22};
 
 static const uint32_t field_values[SYNTH_FIELDS] = {
     1400, 550,    1000000, 600000, 300,    24,   120000, 630,    400000,  90000,  5600,   800000, 1000000,
@@ -20,7 +20,7 @@ static const uint32_t field_values[SYNTH_FIELDS] = {
 
 /* Fields whose hidden factors are multiplied: small by small and small by large, so that an FM or a network can find
  * them. */
-static const uint8_t pair[SYNTH_PAIRS][2] = {{5, 13}, {0, 4}, {1, 7}, {10, 18}, {4, 9}, {13, 6}};
+static const uint8_t pair[SYNTH_PAIRS][2] = {{5, 13}, {4, 5}, {1, 13}, {7, 4}, {5, 18}, {13, 9}};
 
 /* A number is floor(scale (y^-3 - 1)) - shift, y uniform in (least, 1]; empty with some chance (of 256); its effect is
  * a slope, or a bend around a middle, in the logarithm of 1 + |x|. */
@@ -58,7 +58,7 @@ static double normal_of(uint64_t hash)
 /* Effects of rare values are smaller: nobody could learn them. */
 static double weight_of_rank(uint32_t rank)
 {
-    return 1.0 / (1.0 + (double)rank * (1.0 / 400.0));
+    return 1.0 / (1.0 + (double)rank * (1.0 / 150.0));
 }
 
 /* Linear between powers of two: log2 enough for an effect. y >= 1. */
@@ -180,7 +180,7 @@ void synth_teacher_make(uint64_t seed, struct synth_teacher *t)
         f->values = field_values[i];
         f->salt = rng_mix(rng_mix(seed + 0x5eed) ^ (i + 1) * 0x9e3779b97f4a7c15ULL);
         f->reach = 1.0 - 1.0 / root_20((double)f->values + 1.0);
-        f->weight = f->values < 20000 ? 1.0 : 0.6;
+        f->weight = f->values < 20000 ? 1.0 : 0.5;
         f->empty = i % 6 == 2;
     }
     settle(t);

@@ -446,7 +446,9 @@ static int header_decode(const struct frame *f, struct wire *out, const Pb__Head
     const Pb__Header *h = pb__header__unpack(&space_allocator, f->bytes, f->data);
     if (h == NULL)
         return err_set(e, SHOAL_E_MALFORMED, "%zu bytes are not a header", f->bytes);
-    out->type = (enum wire_type)h->type;
+    uint32_t frames;
+    /* Known even when the version is not ours, so that a refusal can be sent; but never a type that is not in the list. */
+    out->type = shape_of(h->type, false, &frames) == NULL ? WIRE_TYPE_NONE : (enum wire_type)h->type;
     out->reply = h->reply != 0;
     out->id = h->id;
     out->status = h->status;
@@ -471,10 +473,8 @@ int wire_decode(const struct msg *m, struct wire *out, struct err *e)
     if (status != 0)
         return status;
     const struct shape *s = shape_of(h->type, out->reply, &frames);
-    if (s == NULL) {
-        out->type = WIRE_TYPE_NONE;
+    if (s == NULL)
         return err_set(e, SHOAL_E_MALFORMED, "unknown message type %u", h->type);
-    }
     if (out->reply && out->status != 0)
         frames = 0;
     if (m->frame_count != 1 + frames)

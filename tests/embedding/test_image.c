@@ -152,6 +152,11 @@ START_TEST(image_of_another_tablet_or_schema_is_refused)
     struct rows r = filled(&s);
     struct image m = image_of(r.table, 5);
     assert_refused(&r, 6, m.data, m.bytes, SHOAL_E_CORRUPT);
+    struct rows none = rows_open(&s);
+    struct image empty = image_of(none.table, 5); /* no key in it tells where it belongs */
+    assert_refused(&r, 6, empty.data, empty.bytes, SHOAL_E_CORRUPT);
+    free(empty.data);
+    rows_close(&none);
     struct table_schema changed[5];
     for (int i = 0; i < 5; i++)
         changed[i] = other;

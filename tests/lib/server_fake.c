@@ -32,7 +32,10 @@ static void shard_beat(struct env_timer *t)
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_SHARD_BEAT;
     w.id = 1;
-    w.u.SHARD_BEAT = (struct wire_SHARD_BEAT){.shard_index = s->index, .shard_count = 1, .incarnation = s->incarnation, .ready = s->ready,
+    w.u.SHARD_BEAT = (struct wire_SHARD_BEAT){.shard_index = s->index,
+                                              .shard_count = 1,
+                                              .incarnation = s->incarnation,
+                                              .ready = s->ready,
                                               .rss_peak_bytes = 1000};
     (void)snprintf(w.u.SHARD_BEAT.server, LIMIT_NAME, "%s", s->server);
     (void)snprintf(w.u.SHARD_BEAT.endpoint, 256, "sim://%s", s->server);
@@ -205,14 +208,16 @@ static void seat_ask(struct fake_seat *seat)
 
     seat->state = FAKE_ASKING;
     seat->id = q.id = w->next_id++;
-    q.u.LANE_NEXT = (struct wire_LANE_NEXT){.worker = w->number, .lane = seat->lane, .generation = seat->generation, .batch = seat->batch};
+    q.u.LANE_NEXT = (struct wire_LANE_NEXT){
+        .worker = w->number, .lane = seat->lane, .generation = seat->generation, .batch = seat->batch};
     if (seat->lane == UINT32_MAX)
         q.u.LANE_NEXT.batch = worker_held(w);
     worker_send(w, &q, NULL, 0, NULL);
     env_timer_start(w->env, &seat->timer, w->resend_ns);
 }
 
-static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT_reply *task, float *score, float *label)
+static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT_reply *task, float *score,
+                        float *label)
 {
     for (uint64_t i = 0; i < task->rows; i++) {
         uint64_t row = task->position + i;
@@ -243,14 +248,19 @@ static void seat_report(struct fake_seat *seat)
         worker_send(w, &q, NULL, 0, NULL);
     } else if (seat->task.kind == WIRE_NEXT_EVAL) {
         q.type = WIRE_TYPE_EVAL_DONE;
-        q.u.EVAL_DONE = (struct wire_EVAL_DONE){.worker = w->number, .task = seat->task.task, .examples = (uint32_t)seat->task.rows};
+        q.u.EVAL_DONE = (struct wire_EVAL_DONE){
+            .worker = w->number, .task = seat->task.task, .examples = (uint32_t)seat->task.rows};
         eval_scores(w, &seat->task, score, label);
         worker_send(w, &q, score, seat->task.rows * 4, label);
     } else {
         q.type = WIRE_TYPE_TASK_DONE;
-        q.u.TASK_DONE = (struct wire_TASK_DONE){.worker = w->number, .lane = seat->lane, .generation = seat->generation,
-                                                .task = seat->task.task, .examples = seat->task.rows - w->bad_lines,
-                                                .bad_lines = w->bad_lines, .loss_sum = 0.5 * (double)seat->task.rows};
+        q.u.TASK_DONE = (struct wire_TASK_DONE){.worker = w->number,
+                                                .lane = seat->lane,
+                                                .generation = seat->generation,
+                                                .task = seat->task.task,
+                                                .examples = seat->task.rows - w->bad_lines,
+                                                .bad_lines = w->bad_lines,
+                                                .loss_sum = 0.5 * (double)seat->task.rows};
         (void)snprintf(q.u.TASK_DONE.bad_where, 256, "%s", w->bad_lines > 0 ? "train.txt:7: no label" : "");
         worker_send(w, &q, histogram, sizeof histogram, NULL);
     }
@@ -389,7 +399,11 @@ static void seat_answered(struct fake_seat *seat, const struct wire *r)
 static void worker_declare(struct fake_worker *w)
 {
     for (uint32_t t = 0; t < 2; t++) {
-        struct table_schema s = {.table = t, .dense = t, .width = 4, .tablet_bits = t == 0 ? 8 : 4, .tablet_first = t == 0 ? 0 : 256,
+        struct table_schema s = {.table = t,
+                                 .dense = t,
+                                 .width = 4,
+                                 .tablet_bits = t == 0 ? 8 : 4,
+                                 .tablet_first = t == 0 ? 0 : 256,
                                  .optimizer = {.kind = OPT_SGD, .lr = 0.1f}};
         struct wire_TABLE_CREATE create;
         struct wire q;
@@ -505,7 +519,8 @@ static void worker_message(void *core, peer_t from, struct msg *m)
 
 const struct env_handler fake_worker_handler = {worker_message, nothing_drained, NULL};
 
-void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name, struct fake_shard **shards, uint32_t count)
+void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name, struct fake_shard **shards,
+                       uint32_t count)
 {
     (void)snprintf(w->name, sizeof w->name, "%s", name);
     w->shard = shards;

@@ -1,8 +1,9 @@
-/* server_fake.h: scripted shards and workers for tests of the coordinator, in the simulator. They speak the real messages with the coordinator;
- * pushes go straight into the fake shards' memory, which keeps the books: what was applied, how often, under which fence.
+/* server_fake.h: scripted shards and workers for tests of the coordinator, in the simulator. They speak the real
+ * messages with the coordinator; pushes go straight into the fake shards' memory, which keeps the books: what was
+ * applied, how often, under which fence.
  *
- * A fake shard has one mark a lane. A fake worker has some seats; a seat asks, works a virtual step_ns a batch, reports, asks again, and sends every
- * request again under a new id after resend_ns. */
+ * A fake shard has one mark a lane. A fake worker has some seats; a seat asks, works a virtual step_ns a batch,
+ * reports, asks again, and sends every request again under a new id after resend_ns. */
 #ifndef TESTS_LIB_SERVER_FAKE_H
 #define TESTS_LIB_SERVER_FAKE_H
 
@@ -41,12 +42,12 @@ struct fake_shard {
     uint32_t tablets[2]; /* of tables 0 and 1, 0: not created */
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
-    struct fake_run run;        /* open now */
+    struct fake_run run;         /* open now */
     uint64_t held, cut, dropped; /* numbers */
     struct fake_run cut_run;
     uint32_t restores, fences, applied, ticks;
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS]; /* how often a row was applied */
-    bool refuse_go;              /* once: answers GO with an error */
+    bool refuse_go;                       /* once: answers GO with an error */
 };
 
 struct fake_seat {
@@ -75,18 +76,19 @@ struct fake_worker {
     double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly */
     struct fake_seat seat[FAKE_SEATS];
     bool joined, ended, tell_held;
-    int refused;           /* last refusal heard */
+    int refused; /* last refusal heard */
     uint32_t leaves, evals, indexes, fenced, unknown, repeats;
-    int fatal_status;      /* INDEX is answered by this failure */
+    int fatal_status; /* INDEX is answered by this failure */
     uint32_t tasks_seen;
-    uint32_t dead_batch;   /* tests: kill after this many batches; 0: never */
+    uint32_t dead_batch; /* tests: kill after this many batches; 0: never */
     uint32_t batches;
 };
 
 extern const struct env_handler fake_shard_handler, fake_worker_handler;
 
 void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index, uint64_t incarnation);
-void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name, struct fake_shard **shards, uint32_t count);
+void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name, struct fake_shard **shards,
+                       uint32_t count);
 /* A lane's batch on one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP. */
 int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t batch);
 

@@ -85,11 +85,16 @@ void fake_expire(struct fake *f, uint32_t lane)
 
 /* ---- shard ------------------------------------------------------------------------------------------------ */
 
+/* Refused or lost, as told. */
 static bool refused(struct fake_node *n, peer_t from)
 {
     struct fake *f = n->fake;
 
     f->seen[in.type]++;
+    if (f->lose_count[in.type] > 0) {
+        f->lose_count[in.type]--;
+        return true;
+    }
     if (f->refuse_count[in.type] == 0)
         return false;
     f->refuse_count[in.type]--;

@@ -51,6 +51,7 @@ struct fake {
     uint32_t valid_rows_wanted; /* 1: evaluate the valid split at the end */
     int32_t refuse_status[64];  /* by wire type: status of refusals ... */
     uint32_t refuse_count[64];  /* ... and how many are left */
+    uint32_t lose_count[64];    /* requests not heard, by wire type */
     uint32_t seen[64];          /* requests by wire type */
     /* Tables. */
     struct table_schema schema[FAKE_TABLES];

@@ -40,7 +40,7 @@ static void coord_start(void)
 static void worker_add(uint32_t i)
 {
     struct fake_worker *w = &r.worker[i];
-    char name[16];
+    char name[24];
 
     w->rows[0] = 1005;
     w->rows[1] = 300;
@@ -71,7 +71,7 @@ static void rig_start(const char *train, uint32_t shards, uint32_t workers, cons
     r.workers = workers;
     coord_start();
     for (uint32_t s = 0; s < shards; s++) {
-        char name[16];
+        char name[24];
         (void)snprintf(name, sizeof name, "server-%u", s);
         r.shard[s] = calloc(1, sizeof *r.shard[s]);
         fake_shard_start(r.shard[s], r.sim, name, 0, 1);
@@ -101,8 +101,8 @@ static bool job_over(void *context)
 
 static void run_job(uint64_t seconds)
 {
-    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + seconds * SECOND, job_over, NULL), "job hangs in phase %u, epoch %u",
-                  r.coord->job.at.phase, r.coord->job.at.epoch);
+    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + seconds * SECOND, job_over, NULL),
+                  "job hangs in phase %u, epoch %u", r.coord->job.at.phase, r.coord->job.at.epoch);
 }
 
 /* Every row of every epoch exactly once: invariant 3 of coord_task.h, end to end. */
@@ -110,7 +110,8 @@ static void all_rows_once(uint32_t epochs)
 {
     for (uint32_t e = 1; e <= epochs; e++)
         for (uint32_t row = 0; row < FAKE_ROWS; row++)
-            ck_assert_msg(r.shard[0]->seen[e][row] == (row < 1005), "epoch %u row %u applied %u times", e, row, r.shard[0]->seen[e][row]);
+            ck_assert_msg(r.shard[0]->seen[e][row] == (row < 1005), "epoch %u row %u applied %u times", e, row,
+                          r.shard[0]->seen[e][row]);
 }
 
 static void job_done(uint32_t epochs)
@@ -225,10 +226,15 @@ END_TEST
 
 START_TEST(coord_lost_doubled_and_reordered_messages_change_nothing)
 {
-    struct sim_options rough = {.seed = (uint64_t)_i + 1, .drop = 0.1, .duplicate = 0.1, .delay_min_ns = 100000,
-                                .delay_max_ns = 40000000, .reorder = true};
+    struct sim_options rough = {.seed = (uint64_t)_i + 1,
+                                .drop = 0.1,
+                                .duplicate = 0.1,
+                                .delay_min_ns = 100000,
+                                .delay_max_ns = 40000000,
+                                .reorder = true};
 
-    rig_start(_i % 2 == 0 ? "epochs: 3, consistency: ssp, lanes: 3" : "epochs: 3, consistency: bsp, lanes: 3", 2, 2, &rough);
+    rig_start(_i % 2 == 0 ? "epochs: 3, consistency: ssp, lanes: 3" : "epochs: 3, consistency: bsp, lanes: 3", 2, 2,
+              &rough);
     if (_i % 3 == 0)
         r.worker[0].dead_batch = 20;
     run_job(900);
@@ -244,7 +250,8 @@ START_TEST(coord_best_epoch_is_restored)
     memset(&r, 0, sizeof r);
     for (uint32_t i = 0; i < 2; i++)
         memcpy(r.worker[i].quality, quality, sizeof quality);
-    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}", 2, 2, NULL);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}", 2, 2,
+              NULL);
     run_job(120);
     job_done(4); /* 2 is the best, 3 and 4 are misses */
     ck_assert_double_eq(report_number("best_epoch"), 2);

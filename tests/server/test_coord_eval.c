@@ -25,7 +25,8 @@ static int give(struct coord_eval *v, uint32_t index)
     struct err e;
     const struct coord_eval_task *t = &v->task[index];
 
-    return coord_eval_done(v, coord_eval_task_number(v, index), (uint32_t)t->rows, 0, score + t->position, label + t->position, &e);
+    return coord_eval_done(v, coord_eval_task_number(v, index), (uint32_t)t->rows, 0, score + t->position,
+                           label + t->position, &e);
 }
 
 START_TEST(coord_eval_merges_in_task_order_whoever_comes_first)
@@ -58,7 +59,8 @@ START_TEST(coord_eval_first_result_counts)
     float wrong[64] = {0};
 
     ck_assert_int_eq(coord_eval_open(&v, 9, 1, 64, 16, &e), 0);
-    ck_assert_int_eq(coord_eval_done(&v, coord_eval_task_number(&v, 0) + (1ull << 32), 64, 0, wrong, label, &e), 0); /* of another one */
+    ck_assert_int_eq(coord_eval_done(&v, coord_eval_task_number(&v, 0) + (1ull << 32), 64, 0, wrong, label, &e),
+                     0); /* of another one */
     ck_assert_uint_eq(v.done, 0);
     ck_assert_int_eq(give(&v, 0), 0);
     ck_assert_int_eq(coord_eval_done(&v, coord_eval_task_number(&v, 0), 64, 0, wrong, label, &e), 0);

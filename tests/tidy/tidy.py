@@ -34,7 +34,7 @@ DOORS = {
     r"yaml\.h": r"proto/base/config\.c",
     r"check\.h": r"tests/",
     r"dlfcn\.h": r"dense/backend\.c",
-    r"pthread\.h": r"server/server_main\.c|proto/net/|proto/base/msg\.c|tests/",
+    r"pthread\.h": r"server/server_main\.c|proto/net/|proto/base/msg\.c|worker/source\.c",
 }
 RULES = ("arrow", "door", "guard", "purpose", "unfinished", "engine")
 
@@ -52,7 +52,7 @@ def check_includes(path, text, breach):
             continue
         quote, name = found.groups()
         for pattern, door in DOORS.items():
-            if re.fullmatch(pattern, name) and not re.match(door, path):
+            if re.fullmatch(pattern, name) and not re.match(door, path) and part != "tests":
                 breach("door", path, number, f"{name} is included in {door} only")
         if quote == '"' and not name.endswith(".pb-c.h"):
             target = part_of(name)
@@ -72,7 +72,7 @@ def check_file(path, text, breach):
     for number, line in enumerate(text.split("\n"), 1):
         if re.search(r"\b(TODO|FIXME|XXX|HACK)\b", line):
             breach("unfinished", path, number, line.strip()[:80])
-    if part_of(path) in ("embedding", "dense") and not path.startswith(("embedding/store_", "embedding/journal", "dense/backend")):
+    if part_of(path) in ("embedding", "dense") and not path.endswith("/work.c"):  # it waits, when an engine closes
         for number, line in enumerate(text.split("\n"), 1):
             if re.search(r"\b(clock_gettime|time_monotonic_ns|time_wall_ns|socket|pthread_create|usleep|nanosleep)\s*\(", line):
                 breach("engine", path, number, "an engine has no clock, socket or thread")

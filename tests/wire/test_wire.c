@@ -116,6 +116,21 @@ START_TEST(wire_refusal_carries_status_sentence_and_fields)
 }
 END_TEST
 
+START_TEST(wire_unknown_type_of_another_version_is_no_type)
+{
+    /* version 9, type 99, reply 0, id 1, status 0, error "", body "": as protobuf. */
+    static const unsigned char header[] = {8, 9, 16, 99, 24, 0, 32, 1, 40, 0, 50, 0, 58, 0};
+    struct wire got;
+    struct msg *m = msg_new();
+
+    memcpy(msg_add(m, sizeof header), header, sizeof header);
+    ck_assert_int_eq(wire_decode(m, &got, NULL), SHOAL_E_VERSION);
+    ck_assert_int_eq(got.type, WIRE_TYPE_NONE);
+    ck_assert_uint_eq(got.id, 1);
+    msg_free(m);
+}
+END_TEST
+
 START_TEST(wire_garbage_never_harms)
 {
     struct rng r = {42};
@@ -181,6 +196,7 @@ int main(void)
     tcase_add_test(t, wire_count_that_does_not_fit_its_frame_is_refused);
     tcase_add_test(t, wire_too_many_keys_are_refused);
     tcase_add_test(t, wire_refusal_carries_status_sentence_and_fields);
+    tcase_add_test(t, wire_unknown_type_of_another_version_is_no_type);
     tcase_add_test(t, wire_garbage_never_harms);
     tcase_add_test(t, wire_decoding_allocates_nothing);
     tcase_add_test(t, wire_schema_goes_and_comes_back);

@@ -219,6 +219,40 @@ START_TEST(lane_gives_up_when_acknowledged_pushes_are_lost)
 }
 END_TEST
 
+/* A push is lost, its successors meet a gap: the lost one is sent again at once, not when its time is over. */
+START_TEST(lane_fills_gaps)
+{
+    open_with(&calm, "async", 200);
+    client_set_resend(base.client, 20000);
+    fake.lose_count[WIRE_TYPE_PUSH] = 2;
+    uint64_t before = sim_now_ns(fake.sim);
+    struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 13);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_gt(fake.gaps, 0);
+    ck_assert_uint_lt(sim_now_ns(fake.sim) - before, SECOND);
+    ck_assert_uint_eq(fake_mark(&fake, 0), 13);
+    ck_assert_uint_eq(fake.applied, 13 * 64);
+}
+END_TEST
+
+/* Copies of acknowledged pushes are still in the network: their bytes must stay as they were (the fake shard checks keys against tablets). */
+START_TEST(lane_keeps_memory_while_frames_borrow_it)
+{
+    struct sim_options slow = calm;
+
+    slow.reorder = true;
+    slow.delay_max_ns = 60000000;
+    open_with(&slow, "async", 400);
+    client_set_resend(base.client, 5);
+    struct wire_LANE_NEXT_reply task = task_of(0, 400, 1, 25);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_gt(fake.skipped, 0);
+    ck_assert_uint_eq(fake.applied, 25 * 64);
+}
+END_TEST
+
 START_TEST(lane_dropped_writes_nothing_more)
 {
     open_with(&calm, "async", 200);
@@ -370,6 +404,8 @@ int main(void)
     tcase_add_test(c, lane_goes_on_after_the_mark);
     tcase_add_test(c, lane_ends_when_it_is_fenced);
     tcase_add_test(c, lane_gives_up_when_acknowledged_pushes_are_lost);
+    tcase_add_test(c, lane_fills_gaps);
+    tcase_add_test(c, lane_keeps_memory_while_frames_borrow_it);
     tcase_add_test(c, lane_dropped_writes_nothing_more);
     tcase_add_test(c, lane_refuses_rows_that_are_not_there);
     tcase_add_test(c, lane_allocates_nothing_when_warm);

@@ -222,30 +222,17 @@ START_TEST(trainer_survives_passing_refusals)
 }
 END_TEST
 
-/* A push is lost, its successors meet a gap: the lost one is sent again at once, not after the resend time. */
-START_TEST(trainer_fills_gaps)
-{
-    struct sim_options lossy = calm;
-
-    lossy.drop = 0.05;
-    lossy.seed = 5;
-    job_make(1000, "{kind: probe}", "async");
-    fake_open(&fake, &lossy, text, 2, 2);
-    worker_add(2);
-    run_to_the_end();
-    rows_check();
-    ck_assert_uint_gt(fake.gaps, 0);
-}
-END_TEST
-
 START_TEST(trainer_goes_on_after_a_dead_worker)
 {
     job_make(1000, "{kind: probe}", "ssp");
     fake_open(&fake, &calm, text, 3, 3);
     worker_add(3);
     ck_assert(sim_run(fake.sim, 100 * SECOND, half_way, NULL));
+    static struct trainer *dead; /* its memory is never freed: a thread of its may have it in its hands */
     sim_kill(worker_node[0]);
-    worker[0] = NULL; /* its memory is lost with it: the test's leak, not the worker's */
+    dead = worker[0];
+    ck_assert_ptr_nonnull(dead);
+    worker[0] = NULL;
     for (uint32_t l = 0; l < 3; l++)
         fake_expire(&fake, l);
     worker_add(2);
@@ -421,10 +408,13 @@ END_TEST
 /* While the coordinator is silent for longer than the lease nothing is pushed. */
 START_TEST(trainer_stops_pushing_when_its_lease_must_be_over)
 {
+    struct sim_options slow = calm;
+
+    slow.work_max_ns = 300000000; /* the job takes about 15 s */
     job_make(3000, "{kind: probe}", "async");
-    fake_open(&fake, &calm, text, 2, 2);
+    fake_open(&fake, &slow, text, 2, 2);
     fake.lease_ms = 300;
-    fake.task_batches = 1000;
+    fake.task_batches = 90;
     worker_add(2);
     ck_assert(sim_run(fake.sim, 100 * SECOND, half_way, NULL));
     sim_pause(fake.node[FAKE_SHARDS].node, sim_now_ns(fake.sim) + 20 * SECOND);
@@ -432,6 +422,7 @@ START_TEST(trainer_stops_pushing_when_its_lease_must_be_over)
     uint32_t pushes = fake.seen[WIRE_TYPE_PUSH];
     sim_run(fake.sim, sim_now_ns(fake.sim) + 10 * SECOND, NULL, NULL);
     ck_assert_uint_eq(fake.seen[WIRE_TYPE_PUSH], pushes);
+    ck_assert_uint_lt(pushes, 188 * 2); /* there was more to push */
     run_to_the_end();
     ends_well(worker[0]);
     rows_check();
@@ -475,7 +466,6 @@ int main(void)
     tcase_add_test(c, trainer_charges_time_once);
     tcase_add_loop_test(c, trainer_survives_a_bad_network, 0, 12);
     tcase_add_loop_test(c, trainer_survives_passing_refusals, 0, 4);
-    tcase_add_test(c, trainer_fills_gaps);
     tcase_add_test(c, trainer_goes_on_after_a_dead_worker);
     tcase_add_test(c, trainer_drops_a_fenced_lane_without_a_write);
     tcase_add_test(c, trainer_joins_again_when_it_is_forgotten);
