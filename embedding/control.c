@@ -60,8 +60,9 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     if (t != NULL) {
         if (schema_equal(table_schema_of(t->table), schema))
             return 0;
-        return err_set(e, SHOAL_E_SCHEMA, "table %u exists here as %s with another schema; choose another name or space",
-                       schema->table, table_schema_of(t->table)->name);
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "table %u exists here as %s with another schema; choose another name or space", schema->table,
+                       table_schema_of(t->table)->name);
     }
     rc = check_overlap(g, schema, e);
     if (rc == 0)
@@ -69,7 +70,8 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     return rc == 0 ? engine_table_add(g, schema, e) : rc;
 }
 
-int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, uint64_t tables, struct err *e)
+int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, uint64_t tables,
+                           struct err *e)
 {
     if (run == 0 || lanes == 0 || lanes > LIMIT_LANES || mode > RUN_BSP)
         return err_set(e, SHOAL_E_MALFORMED, "run %" PRIu64 " with %u lanes, mode %u", run, lanes, mode);
@@ -77,7 +79,8 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
     if (known != NULL) {
         if (known->lanes == lanes && known->mode == mode)
             return 0;
-        return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " is open with %u lanes, mode %u", run, known->lanes, known->mode);
+        return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " is open with %u lanes, mode %u", run, known->lanes,
+                       known->mode);
     }
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
@@ -113,7 +116,8 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
     return rc;
 }
 
-int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark, struct err *e)
+int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark,
+                 struct err *e)
 {
     struct run *r = runs_find(&g->runs, run);
     if (r == NULL)
@@ -122,7 +126,8 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
         return err_set(e, SHOAL_E_MALFORMED, "lane %u of a run with %u lanes", lane, r->lanes);
     const struct run_lane *l = &r->lane[lane];
     if (generation < l->generation)
-        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the fence %" PRIu64, lane, l->generation, generation);
+        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the fence %" PRIu64, lane, l->generation,
+                       generation);
     if (generation != l->generation || live != l->live) {
         int64_t offset = live ? run_offset(r, lane) : l->offset;
         struct record_fence f = {.run = run, .generation = generation, .offset = offset, .lane = lane, .live = live};
@@ -140,10 +145,12 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     if (runs_find(&g->runs, run) != NULL)
         return 0; /* a run is opened by one restore only: this one was here before */
     if (run == 0 || g->pending > 0 || g->holding || g->cut_busy)
-        return err_set(e, run == 0 ? SHOAL_E_MALFORMED : SHOAL_E_AGAIN, "cut %" PRIu64 " cannot be restored as run %" PRIu64 " now: %s", cut, run,
+        return err_set(e, run == 0 ? SHOAL_E_MALFORMED : SHOAL_E_AGAIN,
+                       "cut %" PRIu64 " cannot be restored as run %" PRIu64 " now: %s", cut, run,
                        run == 0 ? "run 0 is no run" : "pushes or another cut are under way");
     if (g->journal != NULL && g->ref_count == ENGINE_CUT_REFS)
-        return err_set(e, SHOAL_E_BUSY, "%u restores are still in the journal; ask again when rows have been written", ENGINE_CUT_REFS);
+        return err_set(e, SHOAL_E_BUSY, "%u restores are still in the journal; ask again when rows have been written",
+                       ENGINE_CUT_REFS);
     struct cut_source source;
     int rc = cut_open(g, cut, &source, e);
     if (rc != 0)
@@ -151,7 +158,8 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
     const struct cut_facts *f = &source.facts;
     struct record_restore r = {.cut = cut, .run = run, .tables = f->tables, .lanes = f->lanes, .mode = f->mode};
     if (f->run == 0)
-        rc = err_set(e, SHOAL_E_NOT_FOUND, "no run was open when cut %" PRIu64 " was made: there is nothing to go on from", cut);
+        rc = err_set(e, SHOAL_E_NOT_FOUND,
+                     "no run was open when cut %" PRIu64 " was made: there is nothing to go on from", cut);
     if (rc == 0)
         rc = cut_tables(g, &source, e);
     cut_source_close(&source);

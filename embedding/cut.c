@@ -1,11 +1,12 @@
 /* cut.c: hold, go, release, drop; and a cut opened for restoring.
  *
  *  1. A cut is cuts/CUT: complete or not there. It is made as cuts/CUT.tmp, synced, and named by one rename.
- *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no stored tablet is beyond the noted sequence.
- *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all written here), or where there is no journal, a cut
- *     copies all tablets instead of linking the journal.
- *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of the record: till then a file `dropped`
- *     in it remembers that it was asked for.
+ *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no stored tablet is
+ * beyond the noted sequence.
+ *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all written here), or where
+ * there is no journal, a cut copies all tablets instead of linking the journal.
+ *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of the record: till then
+ * a file `dropped` in it remembers that it was asked for.
  *
  *      hold ----> holding --go--> cut_busy (waits for the batch under way, then on an I/O thread) --> done
  *                    \--release--> (nothing)
@@ -136,7 +137,8 @@ struct copying {
     size_t bytes;
 };
 
-static int copy_pair(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+static int copy_pair(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
+                     struct err *e)
 {
     struct copying *c = context;
     struct store_item item = {.key_bytes = key_bytes, .value = value, .value_bytes = value_bytes};
@@ -166,8 +168,8 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
 {
     char path[LIMIT_PATH];
     int n = snprintf(path, sizeof path, "%s/journal", c->tmp);
-    if ((mkdir(c->parent, 0700) != 0 && errno != EEXIST) || cut_remove_tree(c->tmp) != 0 || mkdir(c->tmp, 0700) != 0 || n < 0 ||
-        (size_t)n >= sizeof path || mkdir(path, 0700) != 0)
+    if ((mkdir(c->parent, 0700) != 0 && errno != EEXIST) || cut_remove_tree(c->tmp) != 0 || mkdir(c->tmp, 0700) != 0 ||
+        n < 0 || (size_t)n >= sizeof path || mkdir(path, 0700) != 0)
         return err_set(&c->err, SHOAL_E_CANTCREATE, "cannot create %s: %s", c->tmp, strerror(errno));
     int rc = 0;
     for (size_t i = 0; i < c->links && rc == 0; i++)
@@ -177,7 +179,9 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
     snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
     if (rc == 0)
         rc = c->copy != NULL ? copy_rows(c, path) : store_checkpoint(c->g->store, path, &c->err);
-    return rc == 0 && cut_sync_dir(path) != 0 ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno)) : rc;
+    return rc == 0 && cut_sync_dir(path) != 0
+               ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno))
+               : rc;
 }
 
 static void cut_run(struct work *w)
@@ -193,7 +197,8 @@ static void cut_run(struct work *w)
     c->status = make_parts(c, file);
     if (c->status == 0)
         c->status = cut_manifest_write(c->tmp, &c->facts, file, c->links, &c->err);
-    if (c->status == 0 && (cut_sync_dir(c->tmp) != 0 || cut_remove_tree(c->dir) != 0 || rename(c->tmp, c->dir) != 0 || cut_sync_dir(c->parent) != 0))
+    if (c->status == 0 && (cut_sync_dir(c->tmp) != 0 || cut_remove_tree(c->dir) != 0 || rename(c->tmp, c->dir) != 0 ||
+                           cut_sync_dir(c->parent) != 0))
         c->status = err_set(&c->err, SHOAL_E_IO, "cannot name %s: %s", c->dir, strerror(errno));
     if (c->status != 0)
         cut_remove_tree(c->tmp);
@@ -263,8 +268,8 @@ static int copy_all(const struct engine *g, struct cut_work *c)
     return rc;
 }
 
-/* A GO sent again for a cut that is complete is answered as the first was. A cut of another instant under the same number is one that the coordinator
- * gave up: it is replaced. */
+/* A GO sent again for a cut that is complete is answered as the first was. A cut of another instant under the same
+ * number is one that the coordinator gave up: it is replaced. */
 static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
 {
     struct mem_cut *m = mem_find(g, cut);
@@ -278,7 +283,8 @@ static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
     return stat(dir, &st) == 0 && cut_manifest_check(dir, facts, NULL) == 0;
 }
 
-int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int status, uint64_t rows, uint64_t bytes), void *context)
+int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int status, uint64_t rows, uint64_t bytes),
+              void *context)
 {
     struct cut_facts facts;
     if (g->broken)
@@ -301,7 +307,8 @@ int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int st
     c->facts = g->held;
     c->done = done;
     c->context = context;
-    int rc = g->journal == NULL || g->ref_count > 0 ? copy_all(g, c) : journal_link(g->journal, &c->link, &c->links, &c->err);
+    int rc = g->journal == NULL || g->ref_count > 0 ? copy_all(g, c)
+                                                    : journal_link(g->journal, &c->link, &c->links, &c->err);
     if (rc != 0) {
         store_close(c->copy);
         free(c);
@@ -381,7 +388,8 @@ struct control_scan {
     bool found;
 };
 
-static int take_control(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+static int take_control(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
+                        struct err *e)
 {
     struct control_scan *c = context;
     uint64_t sequence;

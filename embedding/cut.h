@@ -4,9 +4,10 @@
 
 #include "embedding/engine_state.h"
 
-/* What a cut consists of once it has been checked: rows to scan, and journal records up to `sequence` to replay over them. */
+/* What a cut consists of once it has been checked: rows to scan, and journal records up to `sequence` to replay over
+ * them. */
 struct cut_source {
-    struct store *store;     /* owned when `opened` */
+    struct store *store; /* owned when `opened` */
     bool opened;
     struct journal *journal; /* owned; NULL: the rows are all */
     struct cut_facts facts;

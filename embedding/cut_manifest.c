@@ -1,8 +1,8 @@
 /* cut_manifest.c: the manifest of a cut, written and checked.
  *
  *  1. The last line holds the XXH3 of all lines before it; a manifest without it, or with another, is no manifest.
- *  2. Segments are named with the bytes that count and their XXH3. Row files are named with their sizes; what is in them carries checksums of
- *     its own (RocksDB's blocks and blobs, our images).
+ *  2. Segments are named with the bytes that count and their XXH3. Row files are named with their sizes; what is in
+ * them carries checksums of its own (RocksDB's blocks and blobs, our images).
  */
 #include "embedding/cut_manifest.h"
 
@@ -108,14 +108,16 @@ static int store_text(const char *dir, const char *text, size_t bytes)
     return rc;
 }
 
-int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment, size_t segments, struct err *e)
+int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment, size_t segments,
+                       struct err *e)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest of cut %" PRIu64, facts->cut);
-    fprintf(out, "shoal cut 1\ncut %" PRIu64 "\nsequence %" PRIu64 "\ncount %" PRIu64 "\n", facts->cut, facts->sequence, facts->rows);
+    fprintf(out, "shoal cut 1\ncut %" PRIu64 "\nsequence %" PRIu64 "\ncount %" PRIu64 "\n", facts->cut, facts->sequence,
+            facts->rows);
     fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", facts->run, facts->tables, facts->lanes, facts->mode);
     facts->bytes = 0;
     for (size_t i = 0; i < segments; i++) {
@@ -169,7 +171,8 @@ static bool text_whole(char *text, size_t bytes)
     return true;
 }
 
-static int check_file(const char *dir, const char *folder, const char *name, uint64_t bytes, const uint64_t *checksum, struct err *e)
+static int check_file(const char *dir, const char *folder, const char *name, uint64_t bytes, const uint64_t *checksum,
+                      struct err *e)
 {
     char path[LIMIT_PATH];
     struct stat st;
@@ -208,7 +211,8 @@ int cut_manifest_check(const char *dir, struct cut_facts *facts, struct err *e)
         return err_set(e, rc, "%s/manifest: %s", dir, err_text(rc));
     if (!text_whole(text, bytes))
         rc = err_set(e, SHOAL_E_CORRUPT, "%s/manifest does not end in its own checksum; use another cut", dir);
-    for (char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL; line != NULL && rc == 0; line = strtok_r(NULL, "\n", &rest))
+    for (char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL; line != NULL && rc == 0;
+         line = strtok_r(NULL, "\n", &rest))
         rc = check_line(dir, line, facts, e);
     free(text);
     return rc;

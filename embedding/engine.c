@@ -1,4 +1,5 @@
-/* engine.c: the path of a push (admit, commit, apply), what is read of the engine, and its opening and closing. Invariants: engine.h. */
+/* engine.c: the path of a push (admit, commit, apply), what is read of the engine, and its opening and closing.
+ * Invariants: engine.h. */
 #include "embedding/engine.h"
 
 #include "embedding/cut.h"
@@ -76,7 +77,8 @@ int engine_table_add(struct engine *g, const struct table_schema *s, struct err 
     t.changed = calloc(tablets, sizeof *t.changed);
     t.written = calloc(tablets, sizeof *t.written);
     t.durable = calloc(tablets, sizeof *t.durable);
-    if (t.scope.led == NULL || t.scope.led_before == NULL || t.changed == NULL || t.written == NULL || t.durable == NULL) {
+    if (t.scope.led == NULL || t.scope.led_before == NULL || t.changed == NULL || t.written == NULL ||
+        t.durable == NULL) {
         table_release(&t);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the %u tablets of table %s", tablets, s->name);
     }
@@ -146,7 +148,8 @@ static bool space_left(struct engine *g)
     if (look && statvfs(g->dir, &fs) == 0) {
         bool low = (uint64_t)fs.f_bavail * fs.f_frsize < watermark(g, &fs);
         if (low != g->no_space)
-            log_warn("%s: free disk space is %s the watermark; pushes are %s", g->dir, low ? "below" : "above", low ? "refused" : "taken");
+            log_warn("%s: free disk space is %s the watermark; pushes are %s", g->dir, low ? "below" : "above",
+                     low ? "refused" : "taken");
         g->no_space = low;
         g->space_next = written + SPACE_CHECK_BYTES;
         g->space_refused = low ? 1 : 0;
@@ -157,7 +160,8 @@ static bool space_left(struct engine *g)
 /* ---- admission ---- */
 
 /* All that does not depend on marks. */
-static int check_push(struct engine *g, const struct push_record *r, struct run **run, struct engine_table **table, struct err *e)
+static int check_push(struct engine *g, const struct push_record *r, struct run **run, struct engine_table **table,
+                      struct err *e)
 {
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
@@ -167,38 +171,43 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
         return err_set(e, SHOAL_E_MALFORMED, "lane %u of a run with %u lanes", r->lane, (*run)->lanes);
     uint64_t generation = (*run)->lane[r->lane].generation;
     if (r->generation != generation)
-        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the push %" PRIu64, r->lane, generation, r->generation);
+        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the push %" PRIu64, r->lane, generation,
+                       r->generation);
     if ((*table = engine_slot(g, r->table)) == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
     const struct mark_scope *s = &(*table)->scope;
     if (r->tablet_count == 0 || r->tablet_first >= s->tablets || r->tablet_count > s->tablets - r->tablet_first)
-        return err_set(e, SHOAL_E_MALFORMED, "tablets %u + %u of a table with %u", r->tablet_first, r->tablet_count, s->tablets);
+        return err_set(e, SHOAL_E_MALFORMED, "tablets %u + %u of a table with %u", r->tablet_first, r->tablet_count,
+                       s->tablets);
     if (s->led_before[r->tablet_first + r->tablet_count] - s->led_before[r->tablet_first] != r->tablet_count)
-        return err_set(e, SHOAL_E_NOT_LEADER, "not all of tablets %u + %u of table %u are led here", r->tablet_first, r->tablet_count,
-                       r->table);
+        return err_set(e, SHOAL_E_NOT_LEADER, "not all of tablets %u + %u of table %u are led here", r->tablet_first,
+                       r->tablet_count, r->table);
     if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) || r->lr_scale < 0)
-        return err_set(e, SHOAL_E_MALFORMED, "push of batches (%" PRIu64 ", %" PRIu64 "] with %u keys, lr_scale %g", r->from, r->to,
-                       r->key_count, (double)r->lr_scale);
+        return err_set(e, SHOAL_E_MALFORMED, "push of batches (%" PRIu64 ", %" PRIu64 "] with %u keys, lr_scale %g",
+                       r->from, r->to, r->key_count, (double)r->lr_scale);
     return 0;
 }
 
 /* What would change rows: every key in a covered tablet, every gradient finite. */
-static int check_content(const struct engine *g, const struct push_record *r, const struct engine_table *t, struct err *e)
+static int check_content(const struct engine *g, const struct push_record *r, const struct engine_table *t,
+                         struct err *e)
 {
     const struct table_schema *s = table_schema_of(t->table);
     if (g->journal != NULL) {
         uint64_t bytes = (uint64_t)r->key_count * (sizeof(uint64_t) + s->width * sizeof(float));
         if (bytes > journal_payload_max(g->journal))
-            return err_set(e, SHOAL_E_TOO_BIG, "a push of %" PRIu64 " bytes does not fit a journal segment of %u", bytes, g->segment_bytes);
+            return err_set(e, SHOAL_E_TOO_BIG, "a push of %" PRIu64 " bytes does not fit a journal segment of %u",
+                           bytes, g->segment_bytes);
     }
     if (!table_gradients_ok(r->gradients, (size_t)r->key_count * s->width))
-        return err_set(e, SHOAL_E_NOT_FINITE, "a gradient of lane %u batch %" PRIu64 " for table %s is not finite or beyond %g", r->lane, r->to,
-                       s->name, (double)LIMIT_GRADIENT);
+        return err_set(e, SHOAL_E_NOT_FINITE,
+                       "a gradient of lane %u batch %" PRIu64 " for table %s is not finite or beyond %g", r->lane,
+                       r->to, s->name, (double)LIMIT_GRADIENT);
     if (r->tablet_count < t->scope.tablets) {
         for (uint32_t i = 0; i < r->key_count; i++)
             if (mixed_tablet(key_mix(r->keys[i]), s->tablet_bits) - r->tablet_first >= r->tablet_count)
-                return err_set(e, SHOAL_E_MALFORMED, "key %016" PRIx64 " lies outside tablets %u + %u of table %s", r->keys[i],
-                               r->tablet_first, r->tablet_count, s->name);
+                return err_set(e, SHOAL_E_MALFORMED, "key %016" PRIx64 " lies outside tablets %u + %u of table %s",
+                               r->keys[i], r->tablet_first, r->tablet_count, s->name);
     }
     return 0;
 }
@@ -208,16 +217,20 @@ static int check_room(struct engine *g, const struct push_record *r, const struc
     if (g->journal == NULL)
         return 0;
     if (!space_left(g))
-        return err_set(e, SHOAL_E_NO_SPACE, "the disk under %s is nearly full; free some space or add a server", g->dir);
-    uint64_t bytes = record_bytes((size_t)r->key_count * (sizeof(uint64_t) + table_schema_of(t->table)->width * sizeof(float)));
+        return err_set(e, SHOAL_E_NO_SPACE, "the disk under %s is nearly full; free some space or add a server",
+                       g->dir);
+    uint64_t bytes =
+        record_bytes((size_t)r->key_count * (sizeof(uint64_t) + table_schema_of(t->table)->width * sizeof(float)));
     if (journal_bytes(g->journal) + bytes > flush_journal_max(g)) {
         engine_flush_step(g);
-        return err_set(e, SHOAL_E_BUSY, "the journal is full (%" PRIu64 " bytes); rows are being written, ask again", journal_bytes(g->journal));
+        return err_set(e, SHOAL_E_BUSY, "the journal is full (%" PRIu64 " bytes); rows are being written, ask again",
+                       journal_bytes(g->journal));
     }
     return 0;
 }
 
-static int queue_push(struct engine *g, const struct push_record *r, const struct run *run, const struct engine_table *t, struct err *e)
+static int queue_push(struct engine *g, const struct push_record *r, const struct run *run,
+                      const struct engine_table *t, struct err *e)
 {
     if (g->journal == NULL) {
         g->sequence++;
@@ -248,8 +261,9 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
     marks_plan(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, &m);
     plan->mark = m.lowest;
     if (m.verdict == PUSH_GAP)
-        return err_set(e, SHOAL_E_GAP, "lane %u is at batch %" PRIu64 " in table %u here; the push goes on from %" PRIu64, r->lane, m.lowest,
-                       r->table, r->from);
+        return err_set(e, SHOAL_E_GAP,
+                       "lane %u is at batch %" PRIu64 " in table %u here; the push goes on from %" PRIu64, r->lane,
+                       m.lowest, r->table, r->from);
     if (m.verdict == PUSH_SKIP) {
         plan->skipped = m.skipped;
         return 0;
@@ -368,14 +382,16 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
     SHOAL_ASSERT(t != NULL && run != NULL);
     if (g->journal != NULL)
         engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
-    struct push_args args = {.lr_scale = r->lr_scale, .undo_clock = run->mode == RUN_BSP ? r->to : 0, .take = plan->take};
+    struct push_args args = {
+        .lr_scale = r->lr_scale, .undo_clock = run->mode == RUN_BSP ? r->to : 0, .take = plan->take};
     int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
     free(plan->take);
     plan->take = NULL;
     g->pending--;
     if (rc != 0) {
         struct err e;
-        err_set(&e, rc, "no memory for rows of table %s; the shard restarts and recovers", table_schema_of(t->table)->name);
+        err_set(&e, rc, "no memory for rows of table %s; the shard restarts and recovers",
+                table_schema_of(t->table)->name);
         return engine_fail(g, &e);
     }
     return 0;
@@ -471,7 +487,8 @@ static int lock_dir(struct engine *g, struct err *e)
     if (g->lock_fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
     if (flock(g->lock_fd, LOCK_EX | LOCK_NB) != 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "the folder %s is in use by another process; stop it, or choose another data_dir", g->dir);
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the folder %s is in use by another process; stop it, or choose another data_dir", g->dir);
     return 0;
 }
 
@@ -481,8 +498,10 @@ static int open_memory(struct engine *g, struct err *e)
     struct stat st;
     snprintf(path, sizeof path, "%s/rows", g->dir);
     if (stat(path, &st) == 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "%s holds rows of a durable shard; open it with durability journal or fsync, or choose another data_dir", g->dir);
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "%s holds rows of a durable shard; open it with durability journal or fsync, or choose another data_dir",
+            g->dir);
     return 0;
 }
 
@@ -498,7 +517,9 @@ static int open_durable(struct engine *g, struct err *e)
     /* The segment being written cannot be trimmed, so it must be a small part of the whole. */
     if (g->options.journal_max > 0 && segment > g->options.journal_max / 4)
         segment = g->options.journal_max / 4;
-    segment = segment < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN : segment > (1u << 30) ? 1u << 30 : segment / 4096 * 4096;
+    segment = segment < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN
+              : segment > (1u << 30)        ? 1u << 30
+                                            : segment / 4096 * 4096;
     g->segment_bytes = (uint32_t)segment;
     rc = journal_open(path, g->segment_bytes, &g->journal, e);
     return rc == 0 ? engine_recover(g, e) : rc;

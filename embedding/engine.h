@@ -1,18 +1,21 @@
-/* engine.h: all that a shard owns and journals: tables, runs with their lanes and marks, the journal, the row store. No socket, no
- * clock, no thread of its own: slow work (writing images) leaves through env_work and comes back on the loop.
+/* engine.h: all that a shard owns and journals: tables, runs with their lanes and marks, the journal, the row store. No
+ * socket, no clock, no thread of its own: slow work (writing images) leaves through env_work and comes back on the
+ * loop.
  *
  * The one path of a change, live and in recovery alike:
- *     record -> engine_admit (who takes it, marks move) -> journal append -> engine_commit -> engine_apply (rows change) -> reply
- * Invariants, cited by number in code and tests:
+ *     record -> engine_admit (who takes it, marks move) -> journal append -> engine_commit -> engine_apply (rows
+ * change) -> reply Invariants, cited by number in code and tests:
  *  1. No reply before engine_commit has returned 0 for its record (and the sync is done where durability is fsync).
  *  2. Sequences of a shard have no gap; they begin at 1.
  *  3. engine_apply is a function of engine state and record alone, bit for bit.
- *  4. A tablet's stored image, complete up to its flushed_seq (marks and undo included), plus the records above it, is the tablet.
- *  5. The journal is trimmed only below the smallest flushed_seq that RocksDB has made durable, over all tablets, control state and cuts being made.
+ *  4. A tablet's stored image, complete up to its flushed_seq (marks and undo included), plus the records above it, is
+ * the tablet.
+ *  5. The journal is trimmed only below the smallest flushed_seq that RocksDB has made durable, over all tablets,
+ * control state and cuts being made.
  *  6. A recycled segment's old records are never read as new: the checksum covers the segment's generation.
  *
- * Push rule (DESIGN 3): a covered tablet with from <= mark < to takes a push, with mark >= to skips it, with mark < from makes
- * the whole push a GAP: nothing is done and the lowest mark is named. */
+ * Push rule (DESIGN 3): a covered tablet with from <= mark < to takes a push, with mark >= to skips it, with mark <
+ * from makes the whole push a GAP: nothing is done and the lowest mark is named. */
 #ifndef EMBEDDING_ENGINE_H
 #define EMBEDDING_ENGINE_H
 
@@ -28,26 +31,38 @@
 struct engine;
 
 struct engine_options {
-    const char *dir;              /* the shard's own folder: journal/, rows/, cuts/; NULL: keep all in memory (simulator, `memory` tests) */
+    const char
+        *dir; /* the shard's own folder: journal/, rows/, cuts/; NULL: keep all in memory (simulator, `memory` tests) */
     enum durability durability;
-    uint64_t journal_max;         /* bytes; 0: max(1 GiB, row bytes) */
-    uint32_t segment_bytes;       /* 0: 64 MiB */
-    uint64_t disk_watermark;      /* free bytes below which pushes are refused (NO_SPACE); 0: max(5 %, 2 GiB) of the file system */
+    uint64_t journal_max;    /* bytes; 0: max(1 GiB, row bytes) */
+    uint32_t segment_bytes;  /* 0: 64 MiB */
+    uint64_t disk_watermark; /* free bytes below which pushes are refused (NO_SPACE); 0: max(5 %, 2 GiB) of the file
+                                system */
     void (*on_synced)(void *context); /* fsync mode: engine_synced() moved on; on the loop */
-    void (*on_fatal)(void *context, const struct err *e); /* disk broken: stop acknowledging, exit 74, recover at restart */
+    void (*on_fatal)(void *context,
+                     const struct err *e); /* disk broken: stop acknowledging, exit 74, recover at restart */
     void *context;
 };
 
-/* Opens or creates, and recovers: loads images, replays the journal. env is borrowed and used for env_work (and env_now, for recovered_ns). No
- * tablet is led before engine_lead. `memory` with a dir keeps cuts there and nothing else: it starts empty. */
+/* Opens or creates, and recovers: loads images, replays the journal. env is borrowed and used for env_work (and
+ * env_now, for recovered_ns). No tablet is led before engine_lead. `memory` with a dir keeps cuts there and nothing
+ * else: it starts empty. */
 int engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
 /* Waits for work at hand; flush_all first writes every dirty tablet (a clean stop: the next start replays nothing). */
 int engine_close(struct engine *g, bool flush_all);
 
 /* ---- records ---- */
-enum record_kind { RECORD_PUSH = 1, RECORD_TABLE = 2, RECORD_RUN_OPEN = 3, RECORD_RUN_DROP = 4, RECORD_FENCE = 5, RECORD_RESTORE = 6 };
+enum record_kind {
+    RECORD_PUSH = 1,
+    RECORD_TABLE = 2,
+    RECORD_RUN_OPEN = 3,
+    RECORD_RUN_DROP = 4,
+    RECORD_FENCE = 5,
+    RECORD_RESTORE = 6
+};
 
-/* A record's fixed part, 104 bytes or so, little-endian on disk (layout in record.h); the bulk parts follow it. Points into the message. */
+/* A record's fixed part, 104 bytes or so, little-endian on disk (layout in record.h); the bulk parts follow it. Points
+ * into the message. */
 struct push_record {
     uint64_t run, generation, from, to;
     uint32_t lane, table, tablet_first, tablet_count; /* tablets of the table, not global numbers */
@@ -57,7 +72,7 @@ struct push_record {
     const float *gradients; /* (key_count, width) */
 };
 
-struct push_plan { /* what engine_admit_push decided; handed to engine_apply_push */
+struct push_plan {             /* what engine_admit_push decided; handed to engine_apply_push */
     uint32_t applied, skipped; /* tablets */
     uint64_t mark;             /* lowest mark of the covered tablets, after the push (or as it is, for a refusal) */
     uint64_t sequence;         /* 0: nothing to journal (all skipped) */
@@ -65,36 +80,44 @@ struct push_plan { /* what engine_admit_push decided; handed to engine_apply_pus
     uint8_t *take;             /* engine's scratch when !all; valid until engine_apply_push of this plan */
 };
 
-/* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. On 0 with plan->applied > 0 the marks have moved
- * and the record is queued for the next engine_commit: the bytes it points to must stay until engine_apply_push. Refusals: OLD_RUN,
- * FENCED, NO_TABLE, GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), BUSY (journal full, flush behind: ask again later). */
+/* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. On 0 with plan->applied
+ * > 0 the marks have moved and the record is queued for the next engine_commit: the bytes it points to must stay until
+ * engine_apply_push. Refusals: OLD_RUN, FENCED, NO_TABLE, GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), BUSY (journal
+ * full, flush behind: ask again later). */
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e);
-/* Writes all queued records with one gathered write (fsync mode: starts a group sync). Non-zero: on_fatal was called. */
+/* Writes all queued records with one gathered write (fsync mode: starts a group sync). Non-zero: on_fatal was called.
+ */
 int engine_commit(struct engine *g);
 /* Rows change. After engine_commit, in the order of admission. */
 int engine_apply_push(struct engine *g, const struct push_record *r, struct push_plan *plan);
 /* Highest sequence that may be acknowledged: all committed ones (memory, journal), or those synced (fsync). */
 uint64_t engine_acknowledged(const struct engine *g);
 
-/* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with it) and applied in the call. All idempotent.
- * engine_run_drop and engine_restore answer AGAIN while an admitted push has not been applied. */
+/* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with it) and applied in
+ * the call. All idempotent. engine_run_drop and engine_restore answer AGAIN while an admitted push has not been
+ * applied. */
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e);
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e);
-/* The same for a run that does not push to all tables of the shard (those of other spaces): only tables whose bit is set count in its clocks
- * and lowest marks. engine_run_open counts all, and those created later. */
-int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, uint64_t tables, struct err *e);
+/* The same for a run that does not push to all tables of the shard (those of other spaces): only tables whose bit is
+ * set count in its clocks and lowest marks. engine_run_open counts all, and those created later. */
+int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, uint64_t tables,
+                           struct err *e);
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
-/* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset; *mark: lowest mark of the lane over led tablets. */
-int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark, struct err *e);
-/* Which global tablets this shard leads: (count) of shard numbers. Not journalled: the coordinator tells it at every registration, and a push
- * for a tablet not led is NOT_LEADER. Clocks and lowest marks count led tablets only. */
+/* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset; *mark: lowest mark of the
+ * lane over led tablets. */
+int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark,
+                 struct err *e);
+/* Which global tablets this shard leads: (count) of shard numbers. Not journalled: the coordinator tells it at every
+ * registration, and a push for a tablet not led is NOT_LEADER. Clocks and lowest marks count led tablets only. */
 int engine_lead(struct engine *g, const uint16_t *shard_of, uint32_t count, uint16_t self);
 
 /* ---- reading ---- */
 struct table *engine_table(struct engine *g, uint32_t table); /* or NULL */
-/* Run's clocks over the led tablets of all tables: lane clock = lowest mark + offset. `low` is the smallest over live lanes (UINT64_MAX when none
- * live). clock_of: the clock of batch `batch` of a lane = batch + offset. NOT_FOUND for an unknown run or lane. */
-int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch, uint64_t *clock_of, uint64_t *low);
+/* Run's clocks over the led tablets of all tables: lane clock = lowest mark + offset. `low` is the smallest over live
+ * lanes (UINT64_MAX when none live). clock_of: the clock of batch `batch` of a lane = batch + offset. NOT_FOUND for an
+ * unknown run or lane. */
+int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch, uint64_t *clock_of,
+                 uint64_t *low);
 int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes);
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
 /* Lowest mark of a lane over the led tablets of one table. */
@@ -102,10 +125,13 @@ uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32
 uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane);
 
 /* ---- the cut ---- */
-/* Notes sequence and marks of this instant and pins the journal; pushes must not be admitted between hold and go (the shard queues them). */
+/* Notes sequence and marks of this instant and pins the journal; pushes must not be admitted between hold and go (the
+ * shard queues them). */
 int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence);
-/* Makes cuts/CUT: RocksDB checkpoint, linked journal segments, a manifest with checksums, visible by one rename. done comes on the loop. */
-int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int status, uint64_t rows, uint64_t bytes), void *context);
+/* Makes cuts/CUT: RocksDB checkpoint, linked journal segments, a manifest with checksums, visible by one rename. done
+ * comes on the loop. */
+int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int status, uint64_t rows, uint64_t bytes),
+              void *context);
 int engine_release(struct engine *g, uint64_t cut); /* HOLD without GO */
 /* Journals RESTORE and puts tables back to the cut; opens `run` with the cut's marks, drops all other runs. */
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e);
@@ -118,7 +144,8 @@ struct engine_stats {
 };
 void engine_stats_get(const struct engine *g, struct engine_stats *out);
 
-/* Write images and trim as the journal grows; the shard calls it after each drained batch. Cheap when there is nothing to do. */
+/* Write images and trim as the journal grows; the shard calls it after each drained batch. Cheap when there is nothing
+ * to do. */
 void engine_flush_step(struct engine *g);
 
 #endif

@@ -10,9 +10,10 @@
 #include "embedding/store.h"
 #include "embedding/work.h"
 
-/* A table with what is known of its tablets. The three sequences (tablets): `changed` by the last record that the tablet took, `written` in the
- * image last handed to the store, `durable` in the image that the store has on disk: changed > written is dirty, changed > durable holds the
- * journal. A tablet that was clean when a record came counts as durable up to the record before. */
+/* A table with what is known of its tablets. The three sequences (tablets): `changed` by the last record that the
+ * tablet took, `written` in the image last handed to the store, `durable` in the image that the store has on disk:
+ * changed > written is dirty, changed > durable holds the journal. A tablet that was clean when a record came counts as
+ * durable up to the record before. */
 struct engine_table {
     struct table *table; /* owned */
     struct mark_scope scope;
@@ -40,17 +41,17 @@ struct mem_cut { /* a cut of an engine without a folder */
 };
 
 struct flush_state {
-    bool busy;               /* one batch is on its way */
-    uint8_t *buffer;         /* owned: values of the batch */
+    bool busy;       /* one batch is on its way */
+    uint8_t *buffer; /* owned: values of the batch */
     size_t capacity;
     struct store_item *item; /* owned; (FLUSH_ITEMS) */
     void *control;           /* owned: the control value of the batch */
     uint64_t control_seq;
-    uint64_t credit;         /* image bytes that the journal's growth has paid for */
-    uint64_t seen_written;   /* journal_written at the last step */
-    uint64_t since_flush;    /* bytes written since the store was last flushed */
-    uint32_t table, tablet;  /* where the round stands */
-    uint64_t image_bytes;    /* written since start */
+    uint64_t credit;        /* image bytes that the journal's growth has paid for */
+    uint64_t seen_written;  /* journal_written at the last step */
+    uint64_t since_flush;   /* bytes written since the store was last flushed */
+    uint32_t table, tablet; /* where the round stands */
+    uint64_t image_bytes;   /* written since start */
 };
 
 struct engine {
@@ -72,8 +73,8 @@ struct engine {
     uint64_t committed; /* of the last one written (or, without a journal, done with) */
     uint32_t pending;   /* admitted, not applied yet */
     uint64_t control_changed, control_written, control_durable;
-    bool broken;   /* the disk failed: nothing is acknowledged any more */
-    bool syncing;  /* a journal sync is on its way */
+    bool broken;  /* the disk failed: nothing is acknowledged any more */
+    bool syncing; /* a journal sync is on its way */
     bool no_space;
     uint64_t space_next; /* journal_written at which to look at the disk again */
     uint32_t space_refused;
@@ -82,7 +83,7 @@ struct engine {
     bool holding;
     struct cut_facts held;
     struct cut_work *going; /* waits for a batch under way; owned by the list of works once started */
-    bool cut_busy;           /* from GO until it is done: no flush, no trim */
+    bool cut_busy;          /* from GO until it is done: no flush, no trim */
     struct cut_ref ref[ENGINE_CUT_REFS];
     uint32_t ref_count;
     struct mem_cut mem_cut[ENGINE_MEM_CUTS];
@@ -102,8 +103,9 @@ void engine_sync_start(struct engine *g);
 
 /* recover.c */
 int engine_recover(struct engine *g, struct err *e);
-/* Applies a RESTORE record: tablets older than `sequence` are put back to the cut, its run is opened with the cut's marks, every other one
- * dropped. past: the record is already in the control state. */
-int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence, bool past, struct err *e);
+/* Applies a RESTORE record: tablets older than `sequence` are put back to the cut, its run is opened with the cut's
+ * marks, every other one dropped. past: the record is already in the control state. */
+int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence, bool past,
+                         struct err *e);
 
 #endif

@@ -1,13 +1,17 @@
 /* flush.c: pacing, copying, writing and trimming.
  *
- *  1. A tablet is copied only when no admitted push waits to be applied: marks move at admission, rows at apply, an image needs both.
- *  2. Images reach the disk after the journal has: the journal is synced before the store is flushed. So a stored tablet is never ahead of it.
+ *  1. A tablet is copied only when no admitted push waits to be applied: marks move at admission, rows at apply, an
+ * image needs both.
+ *  2. Images reach the disk after the journal has: the journal is synced before the store is flushed. So a stored
+ * tablet is never ahead of it.
  *  3. `durable` moves only when a flush of the store has returned; the journal is trimmed by `durable` alone.
- *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is always among the next to be written.
+ *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is always among the next
+ * to be written.
  *
- * Pacing: nothing below half of the cap. Above, each appended byte pays for (rows / cap) image bytes times a factor that grows from 0.5 at
- * half to 4 at the cap: it settles near two thirds, where the round takes as long as the journal to fill. Near the cap pushes may be refused and
- * appending stops, so then batches follow each other without credit. */
+ * Pacing: nothing below half of the cap. Above, each appended byte pays for (rows / cap) image bytes times a factor
+ * that grows from 1 at half to 5 at the cap: it settles below two thirds (each row is written 1.7 times a cap), and a
+ * first round, when nothing can be trimmed before its end, is over at nine tenths. Near the cap pushes may be refused
+ * and appending stops, so then batches follow each other without credit. */
 #include "embedding/flush.h"
 
 #include "embedding/cut.h"
@@ -35,7 +39,8 @@ static uint64_t image_bytes_all(const struct engine *g)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL)
-            bytes += table_rows(g->table[i].table) * table_row_bytes(g->table[i].table) + g->table[i].scope.tablets * 256ull;
+            bytes +=
+                table_rows(g->table[i].table) * table_row_bytes(g->table[i].table) + g->table[i].scope.tablets * 256ull;
     return bytes;
 }
 
@@ -119,7 +124,8 @@ static int reserve(struct flush_state *f, size_t bytes)
     return 0;
 }
 
-/* Copies dirty tablets, about `limit` bytes of them (one at least), and the control state. *items: 0 when memory is short. */
+/* Copies dirty tablets, about `limit` bytes of them (one at least), and the control state. *items: 0 when memory is
+ * short. */
 static int gather(struct engine *g, uint64_t limit, size_t *items, size_t *bytes)
 {
     struct flush_state *f = &g->flush;
@@ -168,7 +174,8 @@ static int write_batch(struct engine *g, size_t items, bool flush, struct journa
         return rc;
     journal_sync_run(sync);
     if (sync->status != 0)
-        return err_set(e, sync->status, "cannot sync the journal in %s: its disk is failing; restart to recover", g->dir);
+        return err_set(e, sync->status, "cannot sync the journal in %s: its disk is failing; restart to recover",
+                       g->dir);
     return store_flush(g->store, e);
 }
 
@@ -276,7 +283,8 @@ static void upkeep(struct engine *g)
         engine_sync_start(g);
     /* The pool grows one by one until recycling feeds it; an idle shard makes none. */
     uint64_t cap = flush_journal_max(g);
-    if (g->no_space || journal_written(g->journal) == 0 || journal_segment_count(g->journal) * (uint64_t)g->segment_bytes > cap)
+    if (g->no_space || journal_written(g->journal) == 0 ||
+        journal_segment_count(g->journal) * (uint64_t)g->segment_bytes > cap)
         return;
     struct spare_work *s = calloc(1, sizeof *s);
     if (s == NULL || !journal_spare_begin(g->journal, &s->spare)) {
@@ -303,7 +311,7 @@ void engine_flush_step(struct engine *g)
         return;
     }
     uint64_t all = image_bytes_all(g);
-    double fill = (double)used / (double)cap, factor = fill > 0.5 ? 0.5 + 7.0 * (fill - 0.5) : 0.5;
+    double fill = (double)used / (double)cap, factor = fill > 0.5 ? 1.0 + 8.0 * (fill - 0.5) : 1.0;
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
     f->credit = f->credit > all ? all : f->credit;
     bool urgent = used > cap - cap / 8 || g->ref_count > 0; /* a restore ties its cut down until all rows are written */

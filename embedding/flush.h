@@ -1,8 +1,8 @@
 /* flush.h: rows to the store, and what the journal may forget because of it.
  *
- * The shard copies tablets into one buffer (under 1 ms each); an I/O thread writes them, with marks and control state, in one batch. Once
- * in a while it flushes the store; only then the tablets' durable sequences move and the journal is trimmed. One batch at a time.
- * Thread: the shard's. */
+ * The shard copies tablets into one buffer (under 1 ms each); an I/O thread writes them, with marks and control state,
+ * in one batch. Once in a while it flushes the store; only then the tablets' durable sequences move and the journal is
+ * trimmed. One batch at a time. Thread: the shard's. */
 #ifndef EMBEDDING_FLUSH_H
 #define EMBEDDING_FLUSH_H
 

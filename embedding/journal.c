@@ -1,8 +1,10 @@
 /* journal.c: appending, syncing, trimming.
  *
- *  1. A segment's generation is never used twice: it is one above every generation found in the folder, free files included.
+ *  1. A segment's generation is never used twice: it is one above every generation found in the folder, free files
+ * included.
  *  2. A segment's header goes to the file before its first record; a file whose header does not check holds no record.
- *  3. After a recovery appends go to a new segment, so that what is left behind a torn tail is never followed by new records.
+ *  3. After a recovery appends go to a new segment, so that what is left behind a torn tail is never followed by new
+ * records.
  *  4. `synced` moves only when every segment written to by then has been synced, and the folder with it.
  *  5. A linked segment's file is never written to by another generation.
  */
@@ -90,7 +92,8 @@ static int segment_file(struct journal *j, const char *path)
         char from[LIMIT_PATH];
         struct stat st;
         free_path(j, j->free_number[--j->free_count], from);
-        if (stat(from, &st) == 0 && st.st_nlink == 1 && (uint64_t)st.st_size == j->segment_bytes && rename(from, path) == 0)
+        if (stat(from, &st) == 0 && st.st_nlink == 1 && (uint64_t)st.st_size == j->segment_bytes &&
+            rename(from, path) == 0)
             return open(path, O_RDWR | O_CLOEXEC);
         unlink(from);
     }
@@ -141,7 +144,8 @@ static int begin_segment(struct journal *j, struct err *e)
 int journal_start(struct journal *j, uint64_t next, struct err *e)
 {
     SHOAL_ASSERT(!j->copy && !j->started && next > 0);
-    /* What the last process left in the page cache only goes to disk now, so that `synced` is true from the first record on. */
+    /* What the last process left in the page cache only goes to disk now, so that `synced` is true from the first
+     * record on. */
     for (uint32_t i = 0; i < j->count; i++) {
         char path[LIMIT_PATH];
         segment_path(j, j->segment[i].generation, path);
@@ -229,8 +233,9 @@ int journal_commit(struct journal *j, struct err *e)
     if (failed != 0) {
         char path[LIMIT_PATH];
         segment_path(j, s->generation, path);
-        return err_set(e, failed == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO, "cannot write %" PRIu64 " bytes to %s at %" PRIu64 ": %s",
-                       j->queued_bytes, path, s->bytes, strerror(failed));
+        return err_set(e, failed == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO,
+                       "cannot write %" PRIu64 " bytes to %s at %" PRIu64 ": %s", j->queued_bytes, path, s->bytes,
+                       strerror(failed));
     }
     s->bytes += j->queued_bytes;
     s->last = j->header[j->queued - 1].sequence;

@@ -1,11 +1,11 @@
 /* journal.h: the shard's journal: segment files that are written once, in order, and used again.
  *
- * Files of the folder: seg-GENERATION (in use), free-NUMBER (to be used again), new-NUMBER (being made). A record never spans segments. Records
- * are queued, then written by one gathered write; syncing and making spare segments is cut in three (begin and end on the shard's
- * thread, run on any thread), so that the shard never waits for the disk.
+ * Files of the folder: seg-GENERATION (in use), free-NUMBER (to be used again), new-NUMBER (being made). A record never
+ * spans segments. Records are queued, then written by one gathered write; syncing and making spare segments is cut in
+ * three (begin and end on the shard's thread, run on any thread), so that the shard never waits for the disk.
  *
- * Thread: the shard's, but for the *_run functions. Errors carry the file's name; after a failed write or sync the journal is
- * not to be used again (no sync is ever repeated). */
+ * Thread: the shard's, but for the *_run functions. Errors carry the file's name; after a failed write or sync the
+ * journal is not to be used again (no sync is ever repeated). */
 #ifndef EMBEDDING_JOURNAL_H
 #define EMBEDDING_JOURNAL_H
 
@@ -27,18 +27,19 @@ int journal_open_copy(const char *dir, struct journal **out, struct err *e);
 void journal_close(struct journal *j);
 
 typedef int (*journal_visit)(void *context, const struct record_header *h, const void *payload, struct err *e);
-/* Calls visit for each record up to sequence `until`, in order. *first and *last: sequences seen, 0 and 0 when none. A torn tail ends it (and, unless a
- * copy is read, what lies behind is given up); damage before records that were known to be on disk is CORRUPT with file and
- * offset. Stops at visit's first non-zero, which is returned. */
-int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context, uint64_t *first, uint64_t *last,
-                   struct err *e);
-/* The next record will have sequence `next`. After replay, before the first append; appends go to a segment of their own. Syncs what is there. */
+/* Calls visit for each record up to sequence `until`, in order. *first and *last: sequences seen, 0 and 0 when none. A
+ * torn tail ends it (and, unless a copy is read, what lies behind is given up); damage before records that were known
+ * to be on disk is CORRUPT with file and offset. Stops at visit's first non-zero, which is returned. */
+int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context, uint64_t *first,
+                   uint64_t *last, struct err *e);
+/* The next record will have sequence `next`. After replay, before the first append; appends go to a segment of their
+ * own. Syncs what is there. */
 int journal_start(struct journal *j, uint64_t next, struct err *e);
 
 /* Payload bytes of the longest record that fits a segment. */
 size_t journal_payload_max(const struct journal *j);
-/* Queues a record; sets sequence, segment and synced of *h and seals it. The payload stays the caller's until the next journal_commit.
- * May write out what is queued and begin a segment. */
+/* Queues a record; sets sequence, segment and synced of *h and seals it. The payload stays the caller's until the next
+ * journal_commit. May write out what is queued and begin a segment. */
 int journal_append(struct journal *j, struct record_header *h, const struct record_payload *payload, struct err *e);
 /* Writes all queued records. */
 int journal_commit(struct journal *j, struct err *e);
@@ -64,7 +65,8 @@ struct journal_sync {
 };
 /* Collects what has been committed and not synced. False: nothing to do. */
 bool journal_sync_begin(struct journal *j, struct journal_sync *s);
-/* The same without moving anything on: for one who must see the journal on disk before what he writes himself. Beside a sync under way. */
+/* The same without moving anything on: for one who must see the journal on disk before what he writes himself. Beside a
+ * sync under way. */
 void journal_sync_peek(struct journal *j, struct journal_sync *s);
 void journal_sync_run(struct journal_sync *s);
 int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e);
@@ -74,7 +76,8 @@ struct journal_spare {
     uint32_t bytes;
     int status;
 };
-/* A spare segment is wanted when none is free; run writes it once from end to end, so that later writes find its blocks in place. */
+/* A spare segment is wanted when none is free; run writes it once from end to end, so that later writes find its blocks
+ * in place. */
 bool journal_spare_begin(struct journal *j, struct journal_spare *s);
 void journal_spare_run(struct journal_spare *s);
 void journal_spare_end(struct journal *j, struct journal_spare *s);

@@ -1,8 +1,9 @@
 /* journal_read.c: opening a folder of segments and reading it back.
  *
- * A gap is where the records of a segment end below what the next one's header says came before it, or where the last segment has
- * records behind a place that does not check. It is damage (CORRUPT) when a record behind it says that the missing one had been synced
- * (record.h, invariant 3); otherwise the power failed before a sync, the mode allowed for the loss, and it is reported and left. */
+ * A gap is where the records of a segment end below what the next one's header says came before it, or where the last
+ * segment has records behind a place that does not check. It is damage (CORRUPT) when a record behind it says that the
+ * missing one had been synced (record.h, invariant 3); otherwise the power failed before a sync, the mode allowed for
+ * the loss, and it is reported and left. */
 #include "embedding/journal_file.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -128,7 +129,8 @@ static int view_load(const struct journal *j, const struct segment *s, struct vi
     segment_path(j, s->generation, path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0 || st.st_size > SEGMENT_BYTES_MAX) {
-        err_set(e, SHOAL_E_IO, "cannot read journal segment %s: %s", path, fd < 0 ? strerror(errno) : "not a segment's size");
+        err_set(e, SHOAL_E_IO, "cannot read journal segment %s: %s", path,
+                fd < 0 ? strerror(errno) : "not a segment's size");
         if (fd >= 0)
             close(fd);
         return SHOAL_E_IO;
@@ -200,7 +202,8 @@ static int replay_view(struct replay *r, struct segment *s, const struct view *v
     return 0;
 }
 
-/* The journal ends in segment `index` at `last`, though more may follow: damage, or an unsynced tail that the power took? */
+/* The journal ends in segment `index` at `last`, though more may follow: damage, or an unsynced tail that the power
+ * took? */
 static int judge_gap(struct journal *j, uint32_t index, uint64_t last, struct err *e)
 {
     for (uint32_t i = index; i < j->count; i++) {
@@ -208,7 +211,8 @@ static int judge_gap(struct journal *j, uint32_t index, uint64_t last, struct er
         int rc = view_load(j, &j->segment[i], &v, e);
         if (rc != 0)
             return rc;
-        uint64_t synced = synced_behind(&v, j->segment[i].generation, i == index ? j->segment[i].bytes : SEGMENT_HEADER_BYTES);
+        uint64_t synced =
+            synced_behind(&v, j->segment[i].generation, i == index ? j->segment[i].bytes : SEGMENT_HEADER_BYTES);
         free(v.bytes);
         if (synced > last) {
             char path[LIMIT_PATH];
@@ -238,14 +242,15 @@ static uint64_t previous_of(const struct journal *j, uint32_t index, uint64_t ot
     char path[LIMIT_PATH];
     segment_path(j, j->segment[index].generation, path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && header_ok(&h, j->segment[index].generation);
+    bool good =
+        fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && header_ok(&h, j->segment[index].generation);
     if (fd >= 0)
         close(fd);
     return good ? h.previous : otherwise;
 }
 
-int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context, uint64_t *first, uint64_t *last,
-                   struct err *e)
+int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context, uint64_t *first,
+                   uint64_t *last, struct err *e)
 {
     struct replay r = {.visit = visit, .context = context, .until = until};
     uint64_t end = 0;
@@ -261,7 +266,8 @@ int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void 
         free(v.bytes);
         j->used += s->bytes;
         end = s->last;
-        /* A header that does not check holds nothing; a next one that does not check does not tell what came before it. */
+        /* A header that does not check holds nothing; a next one that does not check does not tell what came before it.
+         */
         bool whole = i + 1 < j->count && previous_of(j, i + 1, UINT64_MAX) == end;
         if (rc == 0 && !whole && end < until) {
             rc = judge_gap(j, i, end, e);

@@ -1,9 +1,11 @@
 /* recover.c: rows and marks from the store, then the records above them; and the same again for a cut that is restored.
  *
- *  1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): what is stored is not repeated.
- *  2. Marks decide as they did live: a tablet's marks after record s are a function of its stored marks and its records up to s.
- *  3. The control state is never older than a stored tablet, but may be younger: runs it no longer knows, yet old records name, are
- *     ghosts until their drop is replayed.
+ *  1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): what is stored is not
+ * repeated.
+ *  2. Marks decide as they did live: a tablet's marks after record s are a function of its stored marks and its records
+ * up to s.
+ *  3. The control state is never older than a stored tablet, but may be younger: runs it no longer knows, yet old
+ * records name, are ghosts until their drop is replayed.
  *  4. A RESTORE record acts on the tablets that are older than it and on no other.
  */
 #include "embedding/cut.h"
@@ -19,11 +21,12 @@
 struct replay {
     struct engine *g;
     struct runs *runs;
-    uint64_t *base[LIMIT_TABLES]; /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
-    uint64_t until;               /* a stored tablet beyond this does not belong to the cut */
-    uint64_t control;             /* sequence of the control state */
+    uint64_t
+        *base[LIMIT_TABLES]; /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
+    uint64_t until;          /* a stored tablet beyond this does not belong to the cut */
+    uint64_t control;        /* sequence of the control state */
     bool of_cut;
-    bool own[LIMIT_TABLES];       /* base[] is ours to free */
+    bool own[LIMIT_TABLES]; /* base[] is ours to free */
 };
 
 /* ---- what is stored ---- */
@@ -54,7 +57,8 @@ static int take_schema(void *context, const struct table_schema *s, struct err *
     return rc == 0 ? base_add(r, s->table) : rc;
 }
 
-static int take_stored(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+static int take_stored(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
+                       struct err *e)
 {
     struct replay *r = context;
     uint32_t table, tablet;
@@ -70,8 +74,8 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
     uint64_t flushed;
     int rc = stored_tablet_head(value, value_bytes, table_schema_of(t->table), tablet, &flushed, e);
     if (rc == 0 && (flushed > r->until || flushed > r->control))
-        rc = err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %s is stored as of record %" PRIu64 ", beyond %" PRIu64, tablet,
-                     table_schema_of(t->table)->name, flushed, r->until < r->control ? r->until : r->control);
+        rc = err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %s is stored as of record %" PRIu64 ", beyond %" PRIu64,
+                     tablet, table_schema_of(t->table)->name, flushed, r->until < r->control ? r->until : r->control);
     if (rc == 0)
         rc = stored_tablet_read(value, value_bytes, t->table, r->runs, tablet, e);
     r->base[table][tablet] = flushed;
@@ -85,8 +89,9 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
     struct engine *g = r->g;
     struct engine_table *t = engine_slot(g, h->table);
     struct push_record p;
-    if (t == NULL || record_to_push(h, payload, table_schema_of(t->table)->width, &p) != 0 || p.key_count > LIMIT_KEYS ||
-        p.tablet_first >= t->scope.tablets || p.tablet_count > t->scope.tablets - p.tablet_first)
+    if (t == NULL || record_to_push(h, payload, table_schema_of(t->table)->width, &p) != 0 ||
+        p.key_count > LIMIT_KEYS || p.tablet_first >= t->scope.tablets ||
+        p.tablet_count > t->scope.tablets - p.tablet_first)
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push that fits no table", h->sequence);
     const uint64_t *base = r->base[h->table];
     uint32_t news = 0, taken = 0;
@@ -96,8 +101,9 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
         return 0;
     struct run *run = runs_find(r->runs, p.run);
     if (run == NULL || p.lane >= run->lanes || marks_reserve(run->marks, p.lane, p.table, t->scope.tablets) != 0)
-        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push of run %" PRIu64 " lane %u, which was not open", h->sequence, p.run,
-                       p.lane);
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "record %" PRIu64 " is a push of run %" PRIu64 " lane %u, which was not open", h->sequence,
+                       p.run, p.lane);
     uint8_t *take = calloc(t->scope.tablets, 1);
     if (take == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to replay record %" PRIu64, h->sequence);
@@ -105,14 +111,16 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
         enum push_verdict v = push_rule(marks_get(run->marks, p.lane, p.table, i), p.from, p.to);
         if (h->sequence > base[i] && v == PUSH_GAP) {
             free(take);
-            return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 ": tablet %u of table %s lacks batches before it; records are missing",
+            return err_set(e, SHOAL_E_CORRUPT,
+                           "record %" PRIu64 ": tablet %u of table %s lacks batches before it; records are missing",
                            h->sequence, i, table_schema_of(t->table)->name);
         }
         take[i] = h->sequence > base[i] && v == PUSH_TAKE;
         taken += take[i];
     }
     bool all = taken == t->scope.tablets;
-    struct push_args args = {.lr_scale = p.lr_scale, .undo_clock = h->flags & RECORD_FLAG_BSP ? p.to : 0, .take = all ? NULL : take};
+    struct push_args args = {
+        .lr_scale = p.lr_scale, .undo_clock = h->flags & RECORD_FLAG_BSP ? p.to : 0, .take = all ? NULL : take};
     marks_move(run->marks, p.lane, p.table, p.tablet_first, p.tablet_count, p.to, take, &t->scope);
     if (!r->of_cut)
         engine_touch(t, p.tablet_first, p.tablet_count, take, h->sequence);
@@ -121,7 +129,8 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
     return rc == 0 ? 0 : err_set(e, rc, "no memory to replay record %" PRIu64, h->sequence);
 }
 
-static int replay_run_open(struct replay *r, const struct record_header *h, const struct record_run_open *o, struct err *e)
+static int replay_run_open(struct replay *r, const struct record_header *h, const struct record_run_open *o,
+                           struct err *e)
 {
     struct run *run = runs_find(r->runs, o->run);
     if (run == NULL) {
@@ -137,11 +146,14 @@ static int replay_run_open(struct replay *r, const struct record_header *h, cons
     return 0;
 }
 
-/* The restored run is opened, every run from before it is dropped; a ghost seen later than the record has been opened later. */
-static int open_restored(struct runs *runs, const struct record_restore *record, uint64_t sequence, bool past, struct run **out)
+/* The restored run is opened, every run from before it is dropped; a ghost seen later than the record has been opened
+ * later. */
+static int open_restored(struct runs *runs, const struct record_restore *record, uint64_t sequence, bool past,
+                         struct run **out)
 {
     struct run *run = runs_find(runs, record->run);
-    if (record->lanes == 0 || record->lanes > LIMIT_LANES || record->mode > RUN_BSP || (run != NULL && run->lanes != record->lanes))
+    if (record->lanes == 0 || record->lanes > LIMIT_LANES || record->mode > RUN_BSP ||
+        (run != NULL && run->lanes != record->lanes))
         return SHOAL_E_CORRUPT;
     if (run == NULL) {
         if (runs_add(runs, record->run, record->tables, record->lanes, record->mode, &run) != 0)
@@ -160,13 +172,15 @@ static int open_restored(struct runs *runs, const struct record_restore *record,
 }
 
 /* A cut never leans on another one (cut.c, 3): its tablets are all of later than a restore among its records. */
-static int replay_restore_in_cut(struct replay *r, const struct record_restore *record, uint64_t sequence, bool past, struct err *e)
+static int replay_restore_in_cut(struct replay *r, const struct record_restore *record, uint64_t sequence, bool past,
+                                 struct err *e)
 {
     struct run *run;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         for (uint32_t k = 0; r->base[i] != NULL && (record->existing >> i & 1) && k < r->g->table[i].scope.tablets; k++)
             if (r->base[i][k] < sequence)
-                return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %u is older than the restore in record %" PRIu64, k, i, sequence);
+                return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %u is older than the restore in record %" PRIu64,
+                               k, i, sequence);
     int rc = open_restored(r->runs, record, sequence, past, &run);
     return rc == 0 ? 0 : err_set(e, rc, "record %" PRIu64 " cannot be replayed: %s", sequence, err_text(rc));
 }
@@ -181,7 +195,9 @@ static int replay_control(struct replay *r, const struct record_header *h, const
         struct record_restore restore;
         struct table_schema schema;
     } u;
-    static const size_t bytes[] = {[RECORD_RUN_OPEN] = sizeof u.open, [RECORD_RUN_DROP] = sizeof u.drop, [RECORD_FENCE] = sizeof u.fence,
+    static const size_t bytes[] = {[RECORD_RUN_OPEN] = sizeof u.open,
+                                   [RECORD_RUN_DROP] = sizeof u.drop,
+                                   [RECORD_FENCE] = sizeof u.fence,
                                    [RECORD_RESTORE] = sizeof u.restore};
     if (!r->of_cut && !past)
         r->g->control_changed = h->sequence;
@@ -190,7 +206,8 @@ static int replay_control(struct replay *r, const struct record_header *h, const
         return rc == 0 ? take_schema(r, &u.schema, e) : rc;
     }
     if (h->payload_bytes != bytes[h->kind])
-        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " of kind %u has %u bytes", h->sequence, h->kind, h->payload_bytes);
+        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " of kind %u has %u bytes", h->sequence, h->kind,
+                       h->payload_bytes);
     memcpy(&u, payload, h->payload_bytes);
     struct run *run;
     switch (h->kind) {
@@ -248,8 +265,10 @@ int engine_recover(struct engine *g, struct err *e)
     if (rc != 0)
         return err_wrap(e, rc, "recovering %s", g->dir);
     if (first > r.control + 1)
-        return err_set(e, SHOAL_E_CORRUPT, "%s: the journal begins at record %" PRIu64 ", rows are stored up to %" PRIu64
-                       "; segments are missing", g->dir, first, r.control);
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "%s: the journal begins at record %" PRIu64 ", rows are stored up to %" PRIu64
+                       "; segments are missing",
+                       g->dir, first, r.control);
     if (last < r.control && last > 0)
         log_warn("%s: rows are stored up to record %" PRIu64 ", the journal ends at %" PRIu64, g->dir, r.control, last);
     drop_ghosts(&g->runs);
@@ -262,7 +281,8 @@ int engine_recover(struct engine *g, struct err *e)
 
 /* ---- restoring a cut ---- */
 
-/* Empties every tablet that the record puts back and marks the others as none of our business. Answers how many in *count. */
+/* Empties every tablet that the record puts back and marks the others as none of our business. Answers how many in
+ * *count. */
 static int clear_older(struct replay *r, const struct record_restore *record, uint64_t sequence, uint32_t *count)
 {
     *count = 0;
@@ -297,7 +317,8 @@ static int load_cut(struct replay *r, const struct record_restore *record, struc
     if (rc == 0 && source.journal != NULL) {
         rc = journal_replay(source.journal, r->until, replay_record, r, &first, &last, e);
         if (rc == 0 && last < r->until && r->control < r->until)
-            rc = err_set(e, SHOAL_E_CORRUPT, "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last, r->until);
+            rc = err_set(e, SHOAL_E_CORRUPT, "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last,
+                         r->until);
     }
     const struct run *from = runs_find(r->runs, source.facts.run);
     if (rc == 0 && (from == NULL || from->lanes != record->lanes))
@@ -327,7 +348,8 @@ static int take_marks(struct replay *r, struct run *run, uint64_t sequence)
     return 0;
 }
 
-int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence, bool past, struct err *e)
+int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence, bool past,
+                         struct err *e)
 {
     struct runs then = {0};
     struct replay r = {.g = g, .runs = &then, .of_cut = true};

@@ -181,7 +181,8 @@ void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, vo
     memcpy(out, head, sizeof head);
 }
 
-int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet, uint64_t sequence, const void *bytes, size_t count)
+int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet, uint64_t sequence,
+                     const void *bytes, size_t count)
 {
     const char *at = bytes, *end = at + count;
     uint32_t head[2];
@@ -195,7 +196,8 @@ int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t 
             return SHOAL_E_CORRUPT;
         memcpy(&h, at, sizeof h);
         at += sizeof h;
-        if (h.lanes == 0 || h.lanes > LIMIT_LANES || h.mode > RUN_BSP || (size_t)(end - at) < h.lanes * sizeof(uint64_t))
+        if (h.lanes == 0 || h.lanes > LIMIT_LANES || h.mode > RUN_BSP ||
+            (size_t)(end - at) < h.lanes * sizeof(uint64_t))
             return SHOAL_E_CORRUPT;
         struct run *run = runs_find(r, h.id);
         if (run == NULL) {

@@ -1,8 +1,8 @@
 /* run.h: the runs open on a shard: their lanes (generation, live, offset), their marks and their clocks.
  *
- * A lane's clock is its lowest mark over the led tablets of the run's tables, plus its offset; a run's low is the smallest clock of its live
- * lanes. Both are kept, not searched. A ghost is a run that recovery meets in old images or records although it has been dropped since: it lives
- * until its drop is replayed. Thread: the shard's. */
+ * A lane's clock is its lowest mark over the led tablets of the run's tables, plus its offset; a run's low is the
+ * smallest clock of its live lanes. Both are kept, not searched. A ghost is a run that recovery meets in old images or
+ * records although it has been dropped since: it lives until its drop is replayed. Thread: the shard's. */
 #ifndef EMBEDDING_RUN_H
 #define EMBEDDING_RUN_H
 
@@ -41,7 +41,7 @@ struct runs {
 struct run *runs_find(const struct runs *r, uint64_t id); /* or NULL */
 int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode, struct run **out);
 void runs_drop(struct runs *r, struct run *run);
-void runs_free(struct runs *r); /* all of them; r itself is the caller's */
+void runs_free(struct runs *r);           /* all of them; r itself is the caller's */
 uint32_t runs_open(const struct runs *r); /* ghosts not counted */
 
 /* A lane's marks in one table have moved. */
@@ -57,6 +57,7 @@ uint64_t run_clock(const struct run *run, uint32_t lane, uint64_t mark);
 size_t runs_column_bytes(const struct runs *r, uint32_t table, uint32_t tablet);
 void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, void *out);
 /* Sets the marks; a run not known becomes a ghost, seen at `sequence`. CORRUPT or NOMEM. */
-int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet, uint64_t sequence, const void *bytes, size_t count);
+int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet, uint64_t sequence,
+                     const void *bytes, size_t count);
 
 #endif

@@ -1,8 +1,9 @@
-/* store.h: the shard's row store as the engine sees it: keys and values, written in batches, made durable by flush, scanned once at start.
- * Two fillings: RocksDB (store_rocks.c, the one door to rocksdb/c.h) and memory (store_mem.c).
+/* store.h: the shard's row store as the engine sees it: keys and values, written in batches, made durable by flush,
+ * scanned once at start. Two fillings: RocksDB (store_rocks.c, the one door to rocksdb/c.h) and memory (store_mem.c).
  *
- * Thread: any, one at a time. Every function may block, so write, flush and checkpoint are called on an I/O thread. Errors: IO or
- * CORRUPT with a sentence that names the folder. After an error of write or flush the store is not to be written again. */
+ * Thread: any, one at a time. Every function may block, so write, flush and checkpoint are called on an I/O thread.
+ * Errors: IO or CORRUPT with a sentence that names the folder. After an error of write or flush the store is not to be
+ * written again. */
 #ifndef EMBEDDING_STORE_H
 #define EMBEDDING_STORE_H
 
@@ -18,7 +19,8 @@ struct store_item {
     size_t value_bytes;
 };
 
-typedef int (*store_visit)(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e);
+typedef int (*store_visit)(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
+                           struct err *e);
 
 struct store;
 struct store_ops {
@@ -35,8 +37,8 @@ struct store {
     const struct store_ops *ops;
 };
 
-int store_rocks_open(const char *dir, struct store **out, struct err *e);       /* creates it when missing */
-int store_rocks_open_copy(const char *dir, struct store **out, struct err *e);  /* read-only, such as a checkpoint */
+int store_rocks_open(const char *dir, struct store **out, struct err *e);      /* creates it when missing */
+int store_rocks_open_copy(const char *dir, struct store **out, struct err *e); /* read-only, such as a checkpoint */
 int store_mem_open(struct store **out);
 
 static inline int store_write(struct store *s, const struct store_item *items, size_t count, struct err *e)

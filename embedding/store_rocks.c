@@ -1,8 +1,9 @@
 /* store_rocks.c: the row store in RocksDB, and the one place that includes rocksdb/c.h.
  *
- *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are flushed whole and in order, so after a crash
- *     the store holds all batches up to some point and none behind it.
- *  2. Images go to blob files, which are rewritten in turn: garbage collection takes the older half of them at each compaction.
+ *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are flushed whole and
+ * in order, so after a crash the store holds all batches up to some point and none behind it.
+ *  2. Images go to blob files, which are rewritten in turn: garbage collection takes the older half of them at each
+ * compaction.
  *  3. No compression: rows are floats, and the disk takes them as fast as the CPU could press them.
  */
 #include "embedding/store.h"
@@ -13,7 +14,7 @@
 
 struct store_rocks {
     struct store base;
-    rocksdb_t *db;                       /* owned, as all below */
+    rocksdb_t *db; /* owned, as all below */
     rocksdb_options_t *options;
     rocksdb_writeoptions_t *write_options;
     rocksdb_flushoptions_t *flush_options;
@@ -116,7 +117,8 @@ static rocksdb_options_t *options_new(void)
     rocksdb_options_set_enable_blob_gc(o, 1);
     rocksdb_options_set_blob_gc_age_cutoff(o, 0.5);
     rocksdb_options_set_blob_gc_force_threshold(o, 0.5);
-    /* The engine says when to flush; a memtable must not fill up before that (flush.c writes at most 64 MiB between flushes). */
+    /* The engine says when to flush; a memtable must not fill up before that (flush.c writes at most 64 MiB between
+     * flushes). */
     rocksdb_options_set_write_buffer_size(o, 256u << 20);
     rocksdb_options_set_max_write_buffer_number(o, 2);
     rocksdb_options_set_level0_file_num_compaction_trigger(o, 4);

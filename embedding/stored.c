@@ -42,7 +42,8 @@ struct control_lane {
     int64_t offset;
     uint64_t live;
 };
-_Static_assert(sizeof(struct control_run) == 24 && sizeof(struct control_lane) == 24, "control values are a disk format");
+_Static_assert(sizeof(struct control_run) == 24 && sizeof(struct control_lane) == 24,
+               "control values are a disk format");
 
 static void put_be32(char *out, uint32_t v)
 {
@@ -114,18 +115,19 @@ void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t t
     table_image_write(t, tablet, column + h.column_bytes);
 }
 
-int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s, uint32_t tablet, uint64_t *flushed_seq, struct err *e)
+int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s, uint32_t tablet,
+                       uint64_t *flushed_seq, struct err *e)
 {
     struct tablet_head h;
     bool good = bytes >= sizeof h;
     if (good) {
         memcpy(&h, value, sizeof h);
-        good = h.magic == TABLET_MAGIC && h.table == s->table && h.tablet == tablet && h.column_bytes <= bytes - sizeof h &&
-               h.checksum == head_checksum(&h, (const char *)value + sizeof h);
+        good = h.magic == TABLET_MAGIC && h.table == s->table && h.tablet == tablet &&
+               h.column_bytes <= bytes - sizeof h && h.checksum == head_checksum(&h, (const char *)value + sizeof h);
     }
     if (!good)
-        return err_set(e, SHOAL_E_CORRUPT, "the stored tablet %u of table %s is damaged (%zu bytes); restore a cut", tablet, s->name,
-                       bytes);
+        return err_set(e, SHOAL_E_CORRUPT, "the stored tablet %u of table %s is damaged (%zu bytes); restore a cut",
+                       tablet, s->name, bytes);
     *flushed_seq = h.flushed_seq;
     return 0;
 }
@@ -142,7 +144,8 @@ int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct 
     const char *column = (const char *)value + sizeof h;
     rc = runs_column_read(r, s->table, 1u << s->tablet_bits, tablet, flushed_seq, column, h.column_bytes);
     if (rc != 0)
-        return err_set(e, rc, "the stored marks of tablet %u of table %s cannot be taken in: %s", tablet, s->name, err_text(rc));
+        return err_set(e, rc, "the stored marks of tablet %u of table %s cannot be taken in: %s", tablet, s->name,
+                       err_text(rc));
     rc = table_image_read(t, tablet, column + h.column_bytes, bytes - sizeof h - h.column_bytes, e);
     if (rc != 0)
         return err_wrap(e, rc, "stored tablet %u of table %s", tablet, s->name);
@@ -169,7 +172,8 @@ static char *put(char *at, const void *from, size_t bytes)
     return at + bytes;
 }
 
-int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, uint64_t sequence, void **out, size_t *bytes)
+int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, uint64_t sequence, void **out,
+                         size_t *bytes)
 {
     *bytes = control_bytes(table, r);
     char *value = malloc(*bytes), *at = value;
@@ -239,8 +243,8 @@ static int read_run(struct reader *in, struct runs *r)
     return 0;
 }
 
-int stored_control_read(const void *value, size_t bytes, struct runs *r, uint64_t *sequence, stored_schema_visit visit, void *context,
-                        struct err *e)
+int stored_control_read(const void *value, size_t bytes, struct runs *r, uint64_t *sequence, stored_schema_visit visit,
+                        void *context, struct err *e)
 {
     static const char damaged[] = "the stored control state (tables and runs) is damaged; restore a cut";
     struct reader in = {value, (const char *)value + bytes};

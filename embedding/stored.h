@@ -1,8 +1,9 @@
-/* stored.h: values of the row store: a tablet (key "i", table, tablet) and the control state (key "c": schemas, runs, lanes).
+/* stored.h: values of the row store: a tablet (key "i", table, tablet) and the control state (key "c": schemas, runs,
+ * lanes).
  *
- * A stored tablet is a head, its column of marks and its image; the head's checksum covers head and column, the image has its own. A control
- * value carries the sequence it is of and its checksum. Both are written in one batch, so the control state is never older than
- * any stored tablet. */
+ * A stored tablet is a head, its column of marks and its image; the head's checksum covers head and column, the image
+ * has its own. A control value carries the sequence it is of and its checksum. Both are written in one batch, so the
+ * control state is never older than any stored tablet. */
 #ifndef EMBEDDING_STORED_H
 #define EMBEDDING_STORED_H
 
@@ -22,14 +23,17 @@ bool stored_is_tablet(const void *key, size_t key_bytes, uint32_t *table, uint32
 size_t stored_tablet_bytes(const struct table *t, const struct runs *r, uint32_t tablet);
 void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t tablet, uint64_t flushed_seq, void *out);
 /* Reads the head only (for deciding), then all: rows into t, marks into r. CORRUPT names table and tablet. */
-int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s, uint32_t tablet, uint64_t *flushed_seq, struct err *e);
-int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r, uint32_t tablet, struct err *e);
+int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s, uint32_t tablet,
+                       uint64_t *flushed_seq, struct err *e);
+int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r, uint32_t tablet,
+                       struct err *e);
 
 /* table[number]: NULL where there is none. *out: caller frees. */
-int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, uint64_t sequence, void **out, size_t *bytes);
+int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, uint64_t sequence, void **out,
+                         size_t *bytes);
 typedef int (*stored_schema_visit)(void *context, const struct table_schema *s, struct err *e);
 /* visit for each schema; runs are added to r (NULL: left out). */
-int stored_control_read(const void *value, size_t bytes, struct runs *r, uint64_t *sequence, stored_schema_visit visit, void *context,
-                        struct err *e);
+int stored_control_read(const void *value, size_t bytes, struct runs *r, uint64_t *sequence, stored_schema_visit visit,
+                        void *context, struct err *e);
 
 #endif

@@ -16,7 +16,7 @@ static char dir[LIMIT_PATH];
 static struct shard s;
 static struct answer {
     uint64_t at_cut, at_end, rows;
-} *shared;
+} * shared;
 
 static void setup(void)
 {
@@ -264,7 +264,8 @@ START_TEST(a_cut_with_an_old_restore_among_its_records_stands_alone)
     shard_train(&s, 1, 0, 0, 0, 30);
     make_cut(1);
     restore(1, 2);
-    shard_train(&s, 2, 0, 0, 30, 33); /* all rows written: the cut is free, though the record still lies in the journal */
+    shard_train(&s, 2, 0, 0, 30,
+                33); /* all rows written: the cut is free, though the record still lies in the journal */
     ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);
     embedding_env_run(&s.env);
     ck_assert(!cut_there(1));
@@ -324,11 +325,15 @@ START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
     make_cut(2);
     make_cut(3);
     uint64_t digest = shard_digest(&s);
-    snprintf(command, sizeof command, "cd '%s/cuts' && f=$(ls 1/journal/* | head -1) && printf X | dd of=$f bs=1 seek=900 conv=notrunc 2>/dev/null", dir);
+    snprintf(
+        command, sizeof command,
+        "cd '%s/cuts' && f=$(ls 1/journal/* | head -1) && printf X | dd of=$f bs=1 seek=900 conv=notrunc 2>/dev/null",
+        dir);
     ck_assert_int_eq(system(command), 0);
     ck_assert_int_eq(engine_restore(s.g, 1, 2, &e), SHOAL_E_CORRUPT);
     ck_assert_ptr_nonnull(strstr(e.text, "cuts/1/journal/seg-"));
-    snprintf(command, sizeof command, "cd '%s/cuts' && sed -i 's/sequence/sequenCe/' 2/manifest && rm $(ls 3/rows/* | head -1)", dir);
+    snprintf(command, sizeof command,
+             "cd '%s/cuts' && sed -i 's/sequence/sequenCe/' 2/manifest && rm $(ls 3/rows/* | head -1)", dir);
     ck_assert_int_eq(system(command), 0);
     ck_assert_int_eq(engine_restore(s.g, 2, 2, &e), SHOAL_E_CORRUPT);
     ck_assert_int_eq(engine_restore(s.g, 3, 2, &e), SHOAL_E_CORRUPT);

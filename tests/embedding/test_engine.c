@@ -313,7 +313,8 @@ START_TEST(a_nearly_full_disk_refuses_pushes)
     struct err e = {0};
     memset(&s, 0, sizeof s);
     embedding_env_init(&s.env);
-    struct engine_options options = {.dir = shard_dir(dir), .durability = DURABLE_JOURNAL, .disk_watermark = UINT64_MAX};
+    struct engine_options options = {
+        .dir = shard_dir(dir), .durability = DURABLE_JOURNAL, .disk_watermark = UINT64_MAX};
     ck_assert_int_eq(engine_open(&options, &s.env.env, &s.g, &e), 0);
     shard_lead(&s);
     shard_table(&s, 0);

@@ -36,7 +36,8 @@ static int see(void *context, const struct record_header *h, const void *payload
 {
     struct seen *s = context;
     (void)e;
-    s->ordered &= (s->next == 0 || h->sequence == s->next) && h->payload_bytes == PAYLOAD && memcmp(payload, payload_bytes, PAYLOAD) == 0;
+    s->ordered &= (s->next == 0 || h->sequence == s->next) && h->payload_bytes == PAYLOAD &&
+                  memcmp(payload, payload_bytes, PAYLOAD) == 0;
     s->next = h->sequence + 1;
     s->count++;
     return 0;

@@ -1,4 +1,5 @@
-/* test_recover.c: what a killed shard has when it comes back. A child does the work and ends without closing anything. */
+/* test_recover.c: what a killed shard has when it comes back. A child does the work and ends without closing anything.
+ */
 #include "embedding/engine.h"
 #include "embedding/journal.h"
 #include "tests/lib/embedding_shard.h"
@@ -20,7 +21,7 @@ static struct answer { /* what the child found, for the parent to compare */
     uint64_t mark[2], generation, clock, low;
     uint32_t batches, keep_work;
     float before[SHARD_KEYS * SHARD_WIDTH];
-} *shared;
+} * shared;
 
 static void setup(void)
 {
@@ -216,7 +217,8 @@ static void drop_child(void *context)
     reopen();
     shard_table(&s, 0);
     uint64_t run = 1;
-    for (; run <= 40; run++) { /* more runs than may be open at once, each over in a while; the store is ahead of some records */
+    for (; run <= 40;
+         run++) { /* more runs than may be open at once, each over in a while; the store is ahead of some records */
         ck_assert_int_eq(engine_run_open(s.g, run, 1, 1, NULL), 0);
         shard_train(&s, run, 0, 0, 0, 40);
         if (run < 40)
@@ -325,7 +327,9 @@ START_TEST(damaged_image_is_named)
     shard_close(&s, true);
     /* RocksDB's own checksums find this first; the sentence must say where. */
     snprintf(command, sizeof command,
-             "f=$(ls -S '%.900s'/rows/*.blob | head -1); printf XXXXXXXX | dd of=\"$f\" bs=1 seek=20000 conv=notrunc 2>/dev/null", dir);
+             "f=$(ls -S '%.900s'/rows/*.blob | head -1); printf XXXXXXXX | dd of=\"$f\" bs=1 seek=20000 conv=notrunc "
+             "2>/dev/null",
+             dir);
     ck_assert_int_eq(system(command), 0);
     ck_assert_int_eq(shard_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
     ck_assert_ptr_nonnull(strstr(e.text, dir));

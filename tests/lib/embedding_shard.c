@@ -101,7 +101,8 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void shard_push_make(struct shard_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to)
+void shard_push_make(struct shard_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation,
+                     uint64_t from, uint64_t to)
 {
     struct rng r = rng_of(table, lane, to);
     for (uint32_t i = 0; i < SHARD_KEYS; i++)

@@ -1,4 +1,5 @@
-/* embedding_shard.h: a shard's engine for tests: folders, tables, pushes made from numbers, digests. Checks its own steps with Check. */
+/* embedding_shard.h: a shard's engine for tests: folders, tables, pushes made from numbers, digests. Checks its own
+ * steps with Check. */
 #ifndef TESTS_LIB_EMBEDDING_SHARD_H
 #define TESTS_LIB_EMBEDDING_SHARD_H
 
@@ -36,10 +37,12 @@ struct shard_push {
     float gradients[SHARD_KEYS * SHARD_WIDTH];
 };
 /* Batch `to` of a lane for table `table`, all tablets: keys and gradients are a function of (table, lane, to). */
-void shard_push_make(struct shard_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to);
+void shard_push_make(struct shard_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation,
+                     uint64_t from, uint64_t to);
 /* Admit, commit, apply; the status of admission. */
 int shard_push(struct shard *s, const struct shard_push *p, struct push_plan *plan);
-/* Batches (from, to] of a lane, one by one, to table 0, with a flush step after each and the work that follows from it. */
+/* Batches (from, to] of a lane, one by one, to table 0, with a flush step after each and the work that follows from it.
+ */
 void shard_train(struct shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to);
 /* XXH3 over the digests of all tablets of all tables. */
 uint64_t shard_digest(struct shard *s);
