@@ -17,6 +17,11 @@ int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err 
 /* Makes those tables of the cut that are not here. */
 int cut_tables(struct engine *g, const struct cut_source *s, struct err *e);
 void cut_source_close(struct cut_source *s);
+/* DIR/cuts/CUT and `tail`, LIMIT_PATH long at most. */
+void cut_path(const struct engine *g, uint64_t cut, const char *tail, char *out);
+struct mem_cut *cut_mem_find(struct engine *g, uint64_t cut); /* or NULL */
+void cut_mem_drop(struct engine *g, uint64_t cut);
+bool cut_referenced(const struct engine *g, uint64_t cut); /* by a RESTORE record that is still needed */
 /* Flushing has paused: a cut that waited for it goes on. */
 void cut_continue(struct engine *g);
 /* Forgets references that the journal no longer has, and deletes cuts whose dropping waited for that. */

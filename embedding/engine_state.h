@@ -1,4 +1,4 @@
-/* engine_state.h: the engine's insides, for engine.c, control.c, flush.c, recover.c and cut.c alone. */
+/* engine_state.h: the engine's insides, for engine*.c, control.c, flush.c, recover.c and cut*.c alone. */
 #ifndef EMBEDDING_ENGINE_STATE_H
 #define EMBEDDING_ENGINE_STATE_H
 

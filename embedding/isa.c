@@ -7,12 +7,14 @@ static enum isa isa_of_processor(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi") || !__builtin_cpu_supports("bmi2"))
+        return ISA_BASE;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
         return ISA_AVX512;
-    if (__builtin_cpu_supports("avx2"))
-        return ISA_AVX2;
-#endif
+    return ISA_AVX2;
+#else
     return ISA_BASE;
+#endif
 }
 
 enum isa isa_best(void)

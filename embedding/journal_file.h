@@ -1,4 +1,4 @@
-/* journal_file.h: the journal's insides, shared by journal.c (appending) and journal_read.c (opening and replay) alone.
+/* journal_file.h: the journal's insides, shared by journal.c, journal_sync.c and journal_read.c alone.
  */
 #ifndef EMBEDDING_JOURNAL_FILE_H
 #define EMBEDDING_JOURNAL_FILE_H

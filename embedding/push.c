@@ -15,61 +15,31 @@ static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t c
     return undo_save(tablet->undo, key, row);
 }
 
-/* The key's row, made if it is absent, with its lines asked for; NULL when memory is out. */
-ISA_INLINE float *row_ready(struct table *t, uint64_t key, uint64_t mixed, const uint32_t bytes, const bool aligned)
-{
-    struct tablet *tablet = table_tablet(t, mixed);
-    /* The home is found again: an insert since it was asked for may have moved the index. */
-    float *row = tablet_find_from(tablet, &t->shape, tablet_home(tablet, t->shape.tablet_bits, mixed), key);
-    if (__builtin_expect(row == NULL, 0))
-        return table_insert(t, mixed_tablet(mixed, t->shape.tablet_bits), key);
-    walk_prefetch(row, bytes, aligned);
-    return row;
-}
-
-ISA_INLINE int push_walk(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
-                         const struct push_args *args, const uint32_t bytes, const bool aligned)
-{
-    const opt_update_fn update = t->optimizer.update;
-    const uint32_t width = t->schema.width, bits = t->shape.tablet_bits;
-    struct opt_step step;
-    uint64_t mixed_of[WALK_INDEX];
-    float *row_of[WALK_ROW];
-    optimizer_step(&t->schema, args->lr_scale, &step);
-    for (size_t i = 0; i < count + WALK_ROW + WALK_INDEX; i++) {
-        if (i >= WALK_ROW + WALK_INDEX) {
-            size_t at = i - WALK_ROW - WALK_INDEX;
-            float *row = row_of[at % WALK_ROW];
-            if (__builtin_expect(row != NULL, 1)) {
-                if (__builtin_expect(args->undo_clock != 0, 0) && undo_keep(t, keys[at], row, args->undo_clock) != 0)
-                    return SHOAL_E_NOMEM;
-                update(row, gradients + at * width, &step);
-            }
-        }
-        if (i >= WALK_INDEX && i < count + WALK_INDEX) {
-            size_t at = i - WALK_INDEX;
-            uint64_t mixed = mixed_of[at % WALK_INDEX];
-            bool taken = args->take == NULL || args->take[mixed_tablet(mixed, bits)] != 0;
-            float *row = taken ? row_ready(t, keys[at], mixed, bytes, aligned) : NULL;
-            if (__builtin_expect(taken && row == NULL, 0))
-                return SHOAL_E_NOMEM;
-            row_of[at % WALK_ROW] = row;
-        }
-        if (i < count) {
-            uint64_t mixed = key_mix(keys[i]);
-            mixed_of[i % WALK_INDEX] = mixed;
-            __builtin_prefetch(tablet_home(table_tablet(t, mixed), bits, mixed));
-        }
-    }
-    return 0;
-}
+#define WALK_TARGET
+#define WALK_MATCH bucket_match
+#define WALK_NAME(x) x##_base
+#include "embedding/push_walk.h"
+#undef WALK_TARGET
+#undef WALK_MATCH
+#undef WALK_NAME
+#define WALK_TARGET ISA_TARGET_AVX2
+#define WALK_MATCH walk_match_avx2
+#define WALK_NAME(x) x##_avx2
+#include "embedding/push_walk.h"
+#undef WALK_TARGET
+#undef WALK_MATCH
+#undef WALK_NAME
+#define WALK_TARGET ISA_TARGET_AVX512
+#define WALK_MATCH walk_match_avx512
+#define WALK_NAME(x) x##_avx512
+#include "embedding/push_walk.h"
 
 int table_push(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
                const struct push_args *args)
 {
-    if (t->shape.row_bytes == 128)
-        return push_walk(t, keys, gradients, count, args, 128, true);
-    return push_walk(t, keys, gradients, count, args, t->shape.row_bytes, t->shape.row_bytes % 64 == 0);
+    static int (*const push[ISA_COUNT])(struct table *, const uint64_t *, const float *, size_t,
+                                        const struct push_args *) = {push_base, push_avx2, push_avx512};
+    return push[t->isa](t, keys, gradients, count, args);
 }
 
 /* Compared as integers: without its sign a float grows with its bits, and infinities and NaNs lie above every finite

@@ -31,7 +31,8 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     }
     t->schema = *schema;
     tablet_shape_init(&t->shape, arena, schema->tablet_bits, floats);
-    t->optimizer = optimizer_of(schema, isa_best());
+    t->isa = isa_best();
+    t->optimizer = optimizer_of(schema, t->isa);
     t->tablets = tablets;
     t->tablet_count = tablet_count;
     t->whole_row_bytes = whole_row_bytes;

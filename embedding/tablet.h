@@ -85,24 +85,26 @@ ISA_INLINE uint32_t bucket_match(const struct bucket *b, uint64_t key)
     return match & ((1u << b->count) - 1);
 }
 
-/* The row of a key, searched from its home bucket on, or NULL. */
-ISA_INLINE float *tablet_find_from(const struct tablet *t, const struct tablet_shape *s, const struct bucket *home,
-                                   uint64_t key)
-{
-    for (const struct bucket *b = home;;) {
-        uint32_t match = bucket_match(b, key);
-        if (__builtin_expect(match != 0, 1))
-            return row_at(s, b->row[__builtin_ctz(match)]);
-        if (b->count < BUCKET_KEYS)
-            return NULL;
-        if (++b == t->buckets + t->bucket_count)
-            b = t->buckets;
+/* Sets out to the key's, searched from its home bucket on, or leaves it. A macro, for match is compiled for another
+ * level in each walk. */
+#define TABLET_SEARCH(out, tablet, shape, home, key, match)                                                            \
+    for (const struct bucket *b_ = (home);;) {                                                                         \
+        uint32_t match_ = match(b_, (key));                                                                            \
+        if (__builtin_expect(match_ != 0, 1)) {                                                                        \
+            (out) = row_at((shape), b_->row[__builtin_ctz(match_)]);                                                   \
+            break;                                                                                                     \
+        }                                                                                                              \
+        if (b_->count < BUCKET_KEYS)                                                                                   \
+            break;                                                                                                     \
+        if (++b_ == (tablet)->buckets + (tablet)->bucket_count)                                                        \
+            b_ = (tablet)->buckets;                                                                                    \
     }
-}
 
 static inline float *tablet_find(const struct tablet *t, const struct tablet_shape *s, uint64_t key)
 {
-    return tablet_find_from(t, s, tablet_home(t, s->tablet_bits, key_mix(key)), key);
+    float *row = NULL;
+    TABLET_SEARCH(row, t, s, tablet_home(t, s->tablet_bits, key_mix(key)), key, bucket_match);
+    return row;
 }
 
 #endif

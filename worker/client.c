@@ -1,7 +1,9 @@
 /* client.c: connections, requests under way, the map.
  *
- * 1. A request under way is in exactly one chain of the table and has a due time; the timer is never later than the earliest one.
- * 2. A reply counts only if its id and type are those of a request under way and it comes from the peer that the request is for.
+ * 1. A request under way is in exactly one chain of the table and has a due time; the timer is never later than the
+ * earliest one.
+ * 2. A reply counts only if its id and type are those of a request under way and it comes from the peer that the
+ * request is for.
  * 3. Before `reply` is called the request leaves the table, so that its owner may do with it what it likes. */
 #include "worker/client.h"
 #include "proto/base/assert.h"
@@ -25,7 +27,7 @@ struct client {
     struct connection coordinator;
     struct connection *shard; /* owned (shard_count) */
     uint32_t shard_count;
-    struct map map;   /* newest complete one */
+    struct map map; /* newest complete one */
     struct request *chain[CHAINS];
     uint64_t last_id, last_order;
     struct env_timer timer;
@@ -364,8 +366,8 @@ int client_new(struct env *env, const struct client_options *options, struct cli
     map_init(&c->map);
     int status = connection_open(c, &c->coordinator, options->coordinator);
     if (status != 0) {
-        err_set(e, status, "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT", options->coordinator,
-                err_text(status));
+        err_set(e, status, "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT",
+                options->coordinator, err_text(status));
         free(c);
         return status;
     }

@@ -1,12 +1,15 @@
-/* client.h: the worker's connections: one to the coordinator, one to each shard of the map; and the table of requests that are under way.
+/* client.h: the worker's connections: one to the coordinator, one to each shard of the map; and the table of requests
+ * that are under way.
  *
- * A request is a struct of its owner's (found again with container_of), known here by its id from client_start until its `reply` answers
- * REQUEST_DONE or client_cancel. Until then it is sent again, with the same id and newly built bytes, whenever no reply came in time
- * (resend_ms, doubling after the third time) or the answer was "later" (BUSY and the like: 50 ms, doubling to 1 s). All requests of this
- * system may be sent twice. Ids grow, so that whoever answers can tell a late copy of an old request from a new one.
+ * A request is a struct of its owner's (found again with container_of), known here by its id from client_start until
+ * its `reply` answers REQUEST_DONE or client_cancel. Until then it is sent again, with the same id and newly built
+ * bytes, whenever no reply came in time (resend_ms, doubling after the third time) or the answer was "later" (BUSY and
+ * the like: 50 ms, doubling to 1 s). All requests of this system may be sent twice. Ids grow, so that whoever answers
+ * can tell a late copy of an old request from a new one.
  *
- * The map is fetched by client_map_refresh and kept here: shards are connected as their endpoints become known or change. A shard
- * that stays silent makes the client look at the map again by itself: its server may have come back elsewhere.
+ * The map is fetched by client_map_refresh and kept here: shards are connected as their endpoints become known or
+ * change. A shard that stays silent makes the client look at the map again by itself: its server may have come back
+ * elsewhere.
  *
  * Nothing is allocated for a request; messages come from the pool. Thread: the worker's loop. */
 #ifndef WORKER_CLIENT_H
@@ -34,7 +37,8 @@ struct request {
     uint32_t target;   /* shard number, or CLIENT_COORDINATOR */
     bool write;        /* not sent while the client is muted */
     uint32_t pause_ms; /* of REQUEST_LATER; 0: 50 ms, doubling to 1 s */
-    struct msg *(*build)(struct request *r); /* the message to send, r->id in its header; NULL: out of memory, tried again later */
+    struct msg *(*build)(
+        struct request *r); /* the message to send, r->id in its header; NULL: out of memory, tried again later */
     /* Called with each reply, whatever its status; w and m are borrowed for the call. */
     enum request_verdict (*reply)(struct request *r, const struct wire *w, const struct msg *m);
     /* Of the client. */
@@ -59,7 +63,8 @@ void client_free(struct client *c); /* requests under way are forgotten without 
 const char *client_coordinator(const struct client *c);
 void client_set_resend(struct client *c, uint32_t resend_ms);
 
-/* on_message of the worker's core: takes m, finds its request. What belongs to none (late copies, strangers) is dropped. */
+/* on_message of the worker's core: takes m, finds its request. What belongs to none (late copies, strangers) is
+ * dropped. */
 void client_message(struct client *c, peer_t from, struct msg *m);
 
 void client_start(struct client *c, struct request *r);  /* sends it; r must not be under way */
@@ -69,7 +74,8 @@ static inline bool request_active(const struct request *r)
 {
     return r->id != 0;
 }
-/* Whether a status means "later, as it is": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE, NO_TABLE (a shard that was not told yet), IO, NOMEM, STOPPED. */
+/* Whether a status means "later, as it is": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE, NO_TABLE (a shard that was not
+ * told yet), IO, NOMEM, STOPPED. */
 bool client_passing(int status);
 
 /* Asks the coordinator for the map, unless that is being done. */

@@ -20,8 +20,8 @@ void scores_close(struct scores *s)
 int scores_reset(struct scores *s, uint64_t rows, struct err *e)
 {
     if (rows > LIMIT_BATCH)
-        return err_set(e, SHOAL_E_TOO_BIG, "an evaluation task of %llu rows is over the limit of %u", (unsigned long long)rows,
-                       LIMIT_BATCH);
+        return err_set(e, SHOAL_E_TOO_BIG, "an evaluation task of %llu rows is over the limit of %u",
+                       (unsigned long long)rows, LIMIT_BATCH);
     s->count = 0;
     if (rows <= s->capacity)
         return 0;

@@ -28,9 +28,9 @@ struct evaluator {
     struct table_schema schema[MODEL_TABLES_MAX];
     struct piece_lane *lane; /* owned (lanes) */
     uint32_t lanes;
-    uint64_t rows, next;     /* of the split; first row not dealt */
-    float *score, *label;    /* owned (rows): a piece's results begin at its first row */
-    uint32_t *count;         /* owned (pieces): good lines of each piece */
+    uint64_t rows, next;  /* of the split; first row not dealt */
+    float *score, *label; /* owned (rows): a piece's results begin at its first row */
+    uint32_t *count;      /* owned (pieces): good lines of each piece */
     uint64_t piece_rows;
     bool shaped, preparing, done;
     int status;
@@ -40,7 +40,7 @@ struct evaluator {
     struct env_timer wait_timer, tick_timer;
 };
 
-#define OWNER_OF(pointer, member) ((struct evaluator *)(void *)((char *)(pointer) - offsetof(struct evaluator, member)))
+#define OWNER_OF(pointer, member) ((struct evaluator *)(void *)((char *)(pointer)-offsetof(struct evaluator, member)))
 
 static void evaluator_tick(struct evaluator *v);
 
@@ -152,7 +152,8 @@ static void evaluator_measure(struct evaluator *v)
         memmove(v->label + count, v->label + at, v->count[piece] * sizeof(float));
         count += v->count[piece];
     }
-    v->status = count == 0 ? err_set(&v->error, SHOAL_E_DATA, "the split has no good line") : metric_compute(v->score, v->label, count, &v->metric);
+    v->status = count == 0 ? err_set(&v->error, SHOAL_E_DATA, "the split has no good line")
+                           : metric_compute(v->score, v->label, count, &v->metric);
     if (v->status == SHOAL_E_NOMEM)
         err_set(&v->error, v->status, "no memory to sort %zu scores", count);
 }
@@ -219,7 +220,8 @@ static void wait_fire(struct env_timer *t)
 
     if (client_map(v->client) != NULL)
         return;
-    err_set(&e, SHOAL_E_UNAVAILABLE, "no map from the coordinator at %s: is shoal-coordinator running, and has a job made its tables?",
+    err_set(&e, SHOAL_E_UNAVAILABLE,
+            "no map from the coordinator at %s: is shoal-coordinator running, and has a job made its tables?",
             client_coordinator(v->client));
     evaluator_fail(v, e.code, e.text);
 }

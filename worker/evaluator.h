@@ -1,8 +1,8 @@
-/* evaluator.h: the core of `shoal-worker eval`: scores one split with the tables as the servers have them now, outside any job's run. It needs the map
- * and the rows, and asks the coordinator for nothing else; reads never write.
+/* evaluator.h: the core of `shoal-worker eval`: scores one split with the tables as the servers have them now, outside
+ * any job's run. It needs the map and the rows, and asks the coordinator for nothing else; reads never write.
  *
- * The split is cut into pieces that lanes work on side by side; scores are put in file order. At the end it calls env_stop. Thread: the
- * process's loop. */
+ * The split is cut into pieces that lanes work on side by side; scores are put in file order. At the end it calls
+ * env_stop. Thread: the process's loop. */
 #ifndef WORKER_EVALUATOR_H
 #define WORKER_EVALUATOR_H
 
@@ -16,12 +16,12 @@
 #include <stdint.h>
 
 struct evaluator_options {
-    const char *coordinator;  /* endpoint; copied */
-    const struct job *job;    /* borrowed */
-    uint32_t split;           /* enum wire_split */
-    uint32_t lanes;           /* 0: 2 */
-    struct backend *backend;  /* borrowed; NULL for models that need none */
-    uint32_t wait_ms;         /* for the map; 0: 30 s */
+    const char *coordinator; /* endpoint; copied */
+    const struct job *job;   /* borrowed */
+    uint32_t split;          /* enum wire_split */
+    uint32_t lanes;          /* 0: 2 */
+    struct backend *backend; /* borrowed; NULL for models that need none */
+    uint32_t wait_ms;        /* for the map; 0: 30 s */
 };
 
 struct evaluator;

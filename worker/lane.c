@@ -1,7 +1,8 @@
 /* lane.c: the flow of a task's batches.
  *
  * 1. A batch moves only as `allowed` says.
- * 2. Batches are computed in order, and their pushes begin in order; so a lane's results do not depend on how reads and pulls overtake one another.
+ * 2. Batches are computed in order, and their pushes begin in order; so a lane's results do not depend on how reads and
+ * pulls overtake one another.
  * 3. Memory of a batch is used again only when every part is acknowledged and no frame borrows from it.
  * 4. A dropped lane sends nothing; on_end is called when no thread has a batch of it in its hands. */
 #include "worker/lane.h"
@@ -16,7 +17,8 @@
 enum batch_state { FREE, READING, PULLING, READY, COMPUTING, COMPUTED, PUSHING, DRAINING };
 #define TO(state) (1u << (state))
 
-static const uint8_t allowed[] = { /* (1) */
+static const uint8_t allowed[] = {
+    /* (1) */
     [FREE] = TO(READING) | TO(READY),
     [READING] = TO(PULLING) | TO(READY) | TO(DRAINING),
     [PULLING] = TO(READY) | TO(DRAINING),
@@ -33,8 +35,8 @@ struct lane_batch {
     uint64_t number; /* in the lane, from 1 */
     uint64_t position;
     uint32_t row_count;
-    struct rows *rows;         /* owned */
-    struct transfer transfer;  /* its pull, then its push */
+    struct rows *rows;        /* owned */
+    struct transfer transfer; /* its pull, then its push */
     struct env_work read;
     int status; /* of batch_read */
     struct err error;
@@ -51,9 +53,9 @@ struct lane {
     uint64_t last, next_read, next_compute, next_push; /* batch numbers */
     struct lane_batch *batch;                          /* owned (batch_count) */
     uint32_t batch_count;
-    struct model_run *run;         /* owned: scratch of this lane's compute */
+    struct model_run *run; /* owned: scratch of this lane's compute */
     struct env_work compute;
-    struct lane_batch *computing;  /* in the hands of a thread */
+    struct lane_batch *computing; /* in the hands of a thread */
     struct model_output output;
     int compute_status;
     struct stats_clock clock;
@@ -170,7 +172,8 @@ static struct transfer_name batch_name(const struct lane_batch *b)
     const struct job *job = l->base->job;
 
     if (lane_evaluates(l))
-        return (struct transfer_name){.run = l->task.run, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .lr_scale = 1.0f};
+        return (struct transfer_name){
+            .run = l->task.run, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .lr_scale = 1.0f};
     return (struct transfer_name){.run = l->task.run,
                                   .generation = l->task.generation,
                                   .batch = b->number,
@@ -238,7 +241,8 @@ static void compute_failed(struct lane *l, const struct lane_batch *b)
     struct err e = {0};
 
     err_set(&e, l->compute_status,
-            "lane %u batch %llu (epoch %u, rows from position %llu): %s: look at the input there or lower the learning rate",
+            "lane %u batch %llu (epoch %u, rows from position %llu): %s: look at the input there or lower the learning "
+            "rate",
             l->task.lane, (unsigned long long)b->number, l->task.epoch, (unsigned long long)b->position,
             l->compute_status == SHOAL_E_NOT_FINITE ? "the loss is not finite" : err_text(l->compute_status));
     lane_fail(l, l->compute_status, e.text);
@@ -420,7 +424,8 @@ static void lane_tick(struct lane *l)
         return;
     }
     stats_turn(l->base->stats, &l->clock, lane_activity(l), env_now_ns(l->base->env));
-    if (!l->dropping && lane_may_read(l) && lane_count(l, DRAINING, DRAINING) > 0) /* only memory is missing: look again soon */
+    if (!l->dropping && lane_may_read(l) &&
+        lane_count(l, DRAINING, DRAINING) > 0) /* only memory is missing: look again soon */
         env_timer_start(l->base->env, &l->reuse_timer, 5 * MS);
 }
 
@@ -476,7 +481,8 @@ static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, s
     uint64_t have = dataset_rows(d);
     if (task->position > have || task->rows > have - task->position)
         return err_set(e, SHOAL_E_DATA,
-                       "the coordinator deals rows %llu to %llu of a split that has %llu here: do all workers read the same files?",
+                       "the coordinator deals rows %llu to %llu of a split that has %llu here: do all workers read the "
+                       "same files?",
                        (unsigned long long)task->position, (unsigned long long)(task->position + task->rows),
                        (unsigned long long)have);
     if (task->kind == WIRE_NEXT_TASK && (task->first_batch == 0 || task->lane >= LIMIT_LANES))

@@ -1,19 +1,22 @@
 /* lane.h: one lane at work: the batches of a task flow through read, pull, compute and push, several at a time.
  *
- *            lane_read      batch_read done    pulls answered    in order         model_train done    in order          all parts
- *                           -> lane_pull                         lane_compute                         lane_push         acknowledged
- *     FREE ------------> READING -----------> PULLING --------> READY -------> COMPUTING -------> COMPUTED ------> PUSHING ------> DRAINING
- *       ^                                                                                                                            |
- *       +------------------------------------------ borrowed frames are back: lane_reuse --------------------------------------------+
+ *            lane_read      batch_read done    pulls answered    in order         model_train done    in order all
+ * parts
+ *                           -> lane_pull                         lane_compute                         lane_push
+ * acknowledged FREE ------------> READING -----------> PULLING --------> READY -------> COMPUTING -------> COMPUTED
+ * ------> PUSHING ------> DRAINING ^ |
+ *       +------------------------------------------ borrowed frames are back: lane_reuse
+ * --------------------------------------------+
  *
- * An empty batch (bsp padding, or no good line) goes FREE -> READY or READING -> READY and is pushed as ticks. A batch of evaluation ends after
- * COMPUTING. A dropped lane's batches go to DRAINING from wherever they are, those in the hands of a thread when it gives them back.
+ * An empty batch (bsp padding, or no good line) goes FREE -> READY or READING -> READY and is pushed as ticks. A batch
+ * of evaluation ends after COMPUTING. A dropped lane's batches go to DRAINING from wherever they are, those in the
+ * hands of a thread when it gives them back.
  *
- * At most 1 + prefetch batches lie between READING and COMPUTED, 2 + prefetch have memory. Under bsp a batch is pushed when the one before is
- * acknowledged (a shard holds one batch a lane); else pushes overlap.
+ * At most 1 + prefetch batches lie between READING and COMPUTED, 2 + prefetch have memory. Under bsp a batch is pushed
+ * when the one before is acknowledged (a shard holds one batch a lane); else pushes overlap.
  *
- * A lane asks for nothing and decides nothing about leases: its seat does (seat.h). Thread: the worker's loop; batch_read and model_train
- * run in env_work. */
+ * A lane asks for nothing and decides nothing about leases: its seat does (seat.h). Thread: the worker's loop;
+ * batch_read and model_train run in env_work. */
 #ifndef WORKER_LANE_H
 #define WORKER_LANE_H
 
@@ -38,7 +41,8 @@ struct lane_base {
 };
 
 struct lane_result {
-    int status;              /* 0; STOPPED: lane_drop; FENCED, OLD_RUN: the lane is another's; else nothing helps: the job cannot go on */
+    int status; /* 0; STOPPED: lane_drop; FENCED, OLD_RUN: the lane is another's; else nothing helps: the job cannot go
+                   on */
     char text[ERR_TEXT_MAX]; /* why */
     uint64_t examples, bad_lines;
     double loss_sum;
@@ -48,7 +52,8 @@ struct lane_result {
 
 struct lane;
 
-/* on_end(owner) is called once for each lane_start, when nothing of the task is under way any more; it must not free the lane. */
+/* on_end(owner) is called once for each lane_start, when nothing of the task is under way any more; it must not free
+ * the lane. */
 int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out, struct err *e);
 void lane_free(struct lane *l); /* idle */
 

@@ -28,8 +28,8 @@ static int endpoints_take(struct map *m, const char *text, size_t bytes, struct 
             return err_set(e, SHOAL_E_MALFORMED, "the map names %u shards but has endpoints of %u", m->shard_count, s);
         size_t length = (size_t)(line_end - text);
         if (length >= MAP_ENDPOINT_BYTES || memchr(text, 0, length) != NULL)
-            return err_set(e, SHOAL_E_MALFORMED, "the endpoint of shard %u in the map is no text of at most %u bytes", s,
-                           MAP_ENDPOINT_BYTES - 1);
+            return err_set(e, SHOAL_E_MALFORMED, "the endpoint of shard %u in the map is no text of at most %u bytes",
+                           s, MAP_ENDPOINT_BYTES - 1);
         memcpy(m->endpoint[s], text, length);
         m->endpoint[s][length] = '\0';
         text = line_end + 1;
@@ -37,8 +37,8 @@ static int endpoints_take(struct map *m, const char *text, size_t bytes, struct 
     return 0;
 }
 
-int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct frame *shards, const struct frame *endpoints,
-             struct err *e)
+int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct frame *shards,
+             const struct frame *endpoints, struct err *e)
 {
     struct map taken;
     int status;

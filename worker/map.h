@@ -1,4 +1,5 @@
-/* map.h: which shard leads each tablet, as the worker knows it, and where the shards listen. A plain value, taken from a MAP_GET reply.
+/* map.h: which shard leads each tablet, as the worker knows it, and where the shards listen. A plain value, taken from
+ * a MAP_GET reply.
  *
  * Thread: the worker's loop. Owner: the client. */
 #ifndef WORKER_MAP_H
@@ -13,7 +14,7 @@
 
 struct map {
     uint64_t epoch;
-    uint32_t tablet_count;                /* over all tables; 0: no map yet */
+    uint32_t tablet_count; /* over all tables; 0: no map yet */
     uint32_t shard_count;
     uint16_t *shard;                      /* owned (tablet_count): shard of each global tablet */
     char (*endpoint)[MAP_ENDPOINT_BYTES]; /* owned (shard_count); "" while unknown */
@@ -21,9 +22,10 @@ struct map {
 
 void map_init(struct map *m);
 void map_close(struct map *m);
-/* Takes the content of a reply. MALFORMED (counts and bytes disagree, a shard number beyond the count, a line too long) or NOMEM leave *m as it was. */
-int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct frame *shards, const struct frame *endpoints,
-             struct err *e);
+/* Takes the content of a reply. MALFORMED (counts and bytes disagree, a shard number beyond the count, a line too long)
+ * or NOMEM leave *m as it was. */
+int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct frame *shards,
+             const struct frame *endpoints, struct err *e);
 /* Every tablet has a shard whose endpoint is known. */
 bool map_complete(const struct map *m);
 /* Whether both give every tablet to the same shard. */

@@ -1,7 +1,9 @@
 /* rows.c: the memory of one batch.
  *
- * 1. Parts of a table are in order of tablets, touch one another and cover all its tablets: so pushes of all parts cover every tablet once.
- * 2. The arrays of a rows are not written while a frame borrows from them: rows_quiet is asked before the memory is used for another batch. */
+ * 1. Parts of a table are in order of tablets, touch one another and cover all its tablets: so pushes of all parts
+ * cover every tablet once.
+ * 2. The arrays of a rows are not written while a frame borrows from them: rows_quiet is asked before the memory is
+ * used for another batch. */
 #include "worker/rows.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -115,8 +117,8 @@ static int blocks_take(struct rows *r, const struct model *m)
     return 0;
 }
 
-int rows_new(const struct model *m, const struct table_schema *schemas, uint32_t count, uint32_t examples_max, struct rows **out,
-             struct err *e)
+int rows_new(const struct model *m, const struct table_schema *schemas, uint32_t count, uint32_t examples_max,
+             struct rows **out, struct err *e)
 {
     SHOAL_ASSERT(count >= 1 && count <= MODEL_TABLES_MAX);
     struct rows *r = calloc(1, sizeof *r);
@@ -148,7 +150,8 @@ int rows_reserve(struct rows *r, struct err *e)
     for (uint32_t t = 1; t < r->table_count; t++)
         r->table[t].key_count = empty ? 0 : r->table[t].block_count;
     if (table_reserve(sparse, sparse->key_count) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the rows of %u keys: use a smaller train.batch", sparse->key_count);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the rows of %u keys: use a smaller train.batch",
+                       sparse->key_count);
     return 0;
 }
 
@@ -212,10 +215,11 @@ static int stretch_split(struct rows *r, uint32_t table, struct part stretch, st
         p.tablet_count = low - p.tablet_first;
         p.key_count = key_bound(t, p.key_first, low) - p.key_first;
         if (p.key_count > most)
-            return err_set(e, SHOAL_E_TOO_BIG,
-                           "a batch has %u keys in one tablet of table %s, a message carries %u: use more tablets or a smaller "
-                           "train.batch",
-                           p.key_count, t->schema->name, most);
+            return err_set(
+                e, SHOAL_E_TOO_BIG,
+                "a batch has %u keys in one tablet of table %s, a message carries %u: use more tablets or a smaller "
+                "train.batch",
+                p.key_count, t->schema->name, most);
         int status = part_add(r, &p, e);
         if (status != 0)
             return status;
@@ -232,7 +236,8 @@ int rows_split(struct rows *r, const struct map *map, struct err *e)
         const struct table_schema *s = r->table[table].schema;
         uint32_t first = s->tablet_first, end = first + (1u << s->tablet_bits), key = 0;
         if (end > map->tablet_count)
-            return err_set(e, SHOAL_E_INTERNAL, "the map has %u tablets, table %s needs them up to %u", map->tablet_count, s->name, end);
+            return err_set(e, SHOAL_E_INTERNAL, "the map has %u tablets, table %s needs them up to %u",
+                           map->tablet_count, s->name, end);
         while (first < end) {
             uint32_t count = map_stretch(map, first, end);
             struct part p = {table, map->shard[first], first - s->tablet_first, count, key, 0};

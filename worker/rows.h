@@ -1,15 +1,16 @@
 /* rows.h: the memory of one batch on its way: keys, pulled rows, gradients, and how they divide over the shards.
  *
- * The data's way (DESIGN 5): unique keys by tablet -pull-> rows -> ... -> row gradients -> gradients by tablet -push->. Keys are sorted by
- * key_mix, that is by tablet, so what one shard leads is a stretch of the arrays: a `part`. Parts are sent as borrowed frames, nothing is copied on the way
- * out; a pull's reply is copied once, into its stretch of `pulled`.
+ * The data's way (DESIGN 5): unique keys by tablet -pull-> rows -> ... -> row gradients -> gradients by tablet -push->.
+ * Keys are sorted by key_mix, that is by tablet, so what one shard leads is a stretch of the arrays: a `part`. Parts
+ * are sent as borrowed frames, nothing is copied on the way out; a pull's reply is copied once, into its stretch of
+ * `pulled`.
  *
- * Dense tables are the same, except that the model wants a flat array in tensor order: rows_take scatters blocks into it, rows_gather
- * brings the gradients into key order.
+ * Dense tables are the same, except that the model wants a flat array in tensor order: rows_take scatters blocks into
+ * it, rows_gather brings the gradients into key order.
  *
- * A frame that is borrowed from here holds a reference until it is released, on whatever thread: memory is used again when rows_quiet says so,
- * and freed with the last reference. All else on the worker's loop, except that batch_read and model_train fill the arrays from a thread of
- * the pool while nobody else touches them. */
+ * A frame that is borrowed from here holds a reference until it is released, on whatever thread: memory is used again
+ * when rows_quiet says so, and freed with the last reference. All else on the worker's loop, except that batch_read and
+ * model_train fill the arrays from a thread of the pool while nobody else touches them. */
 #ifndef WORKER_ROWS_H
 #define WORKER_ROWS_H
 
@@ -52,15 +53,15 @@ struct rows {
 };
 
 /* schemas: (count), borrowed for the rows' life. examples_max: the job's batch. */
-int rows_new(const struct model *m, const struct table_schema *schemas, uint32_t count, uint32_t examples_max, struct rows **out,
-             struct err *e);
+int rows_new(const struct model *m, const struct table_schema *schemas, uint32_t count, uint32_t examples_max,
+             struct rows **out, struct err *e);
 void rows_release(struct rows *r); /* the owner's reference; memory goes with the last frame */
 bool rows_quiet(const struct rows *r);
 
 /* After batch_read (or for an empty batch, examples 0): counts and room for rows and gradients. NOMEM. */
 int rows_reserve(struct rows *r, struct err *e);
-/* Divides all tablets of all tables into parts by the map. INTERNAL when the map lacks tablets, TOO_BIG when one tablet alone has more keys than
- * a message may carry, NOMEM. */
+/* Divides all tablets of all tables into parts by the map. INTERNAL when the map lacks tablets, TOO_BIG when one tablet
+ * alone has more keys than a message may carry, NOMEM. */
 int rows_split(struct rows *r, const struct map *map, struct err *e);
 
 /* Frame 1 of a pull of part p: its keys, borrowed. */

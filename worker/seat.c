@@ -156,7 +156,8 @@ static enum request_verdict ask_reply(struct request *r, const struct wire *w, c
         host->end(host->context);
         break;
     default:
-        host->fatal(host->context, SHOAL_E_MALFORMED, "the coordinator answers a kind of work that this worker does not know");
+        host->fatal(host->context, SHOAL_E_MALFORMED,
+                    "the coordinator answers a kind of work that this worker does not know");
     }
     return REQUEST_DONE;
 }
@@ -211,7 +212,8 @@ static void seat_worked(void *owner)
         break;
     case SHOAL_E_FENCED:
     case SHOAL_E_OLD_RUN:
-        log_info("lane %u generation %llu was taken away: %s", s->number, (unsigned long long)s->generation, result->text);
+        log_info("lane %u generation %llu was taken away: %s", s->number, (unsigned long long)s->generation,
+                 result->text);
         seat_leave(s);
         break;
     case SHOAL_E_GAP: /* acknowledged pushes are lost: who joins anew gets the lane from what is left */
@@ -278,7 +280,8 @@ static struct msg *report_build(struct request *r)
     if (s->task.kind == WIRE_NEXT_INDEX)
         return index_message(s, r->id);
     if (s->task.kind == WIRE_NEXT_EVAL)
-        return scores_message(lane_scores(s->lane), r->id, s->host->worker, s->task.task, lane_result(s->lane)->bad_lines);
+        return scores_message(lane_scores(s->lane), r->id, s->host->worker, s->task.task,
+                              lane_result(s->lane)->bad_lines);
     return task_message(s, r->id);
 }
 

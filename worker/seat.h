@@ -8,8 +8,8 @@
  *             | +----------------------+                                | TASK_DONE, EVAL_DONE, INDEX_DONE answered
  *             +---------------------------------------------------------+ without a lane (with a lane: ASKING at once)
  *
- * A seat keeps its lane over tasks until the coordinator says LEAVE, or a shard says FENCED or OLD_RUN: then it drops the lane without a
- * write and tells nobody. Evaluation and indexing may come to a seat with or without a lane.
+ * A seat keeps its lane over tasks until the coordinator says LEAVE, or a shard says FENCED or OLD_RUN: then it drops
+ * the lane without a write and tells nobody. Evaluation and indexing may come to a seat with or without a lane.
  *
  * Which of the free seats may ask is the trainer's to say (one at a time). Thread: the worker's loop. */
 #ifndef WORKER_SEAT_H
@@ -31,12 +31,13 @@ struct seat_host {
     void *context;
     /* 0: base.data[split] is open and the map is there; AGAIN: seat_look will be called; else why it cannot be. */
     int (*ready)(void *context, uint32_t split, bool map, struct err *e);
-    void (*freed)(void *context);                                /* a seat has become free */
-    bool (*held)(void *context, const struct seat *but, uint32_t lane, uint64_t generation); /* another seat holds the lane at this generation or above */
-    uint32_t (*lanes)(void *context);                            /* how many seats hold a lane */
-    void (*end)(void *context);                                  /* the job is over */
-    void (*unknown)(void *context);                              /* the coordinator does not know this worker (any more) */
-    void (*fatal)(void *context, int status, const char *text);  /* the job cannot go on */
+    void (*freed)(void *context); /* a seat has become free */
+    bool (*held)(void *context, const struct seat *but, uint32_t lane,
+                 uint64_t generation); /* another seat holds the lane at this generation or above */
+    uint32_t (*lanes)(void *context);  /* how many seats hold a lane */
+    void (*end)(void *context);        /* the job is over */
+    void (*unknown)(void *context);    /* the coordinator does not know this worker (any more) */
+    void (*fatal)(void *context, int status, const char *text); /* the job cannot go on */
 };
 
 int seat_new(struct seat_host *host, struct seat **out, struct err *e);

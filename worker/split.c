@@ -28,7 +28,8 @@ static void open_done(struct env_work *w)
     s->set->on_change(s->set->context);
 }
 
-void split_init(struct split_set *s, struct env *env, const struct job *job, void (*on_change)(void *context), void *context)
+void split_init(struct split_set *s, struct env *env, const struct job *job, void (*on_change)(void *context),
+                void *context)
 {
     memset(s, 0, sizeof *s);
     s->env = env;

@@ -6,7 +6,8 @@
  *   pull     nothing to compute, because the next batch's rows are on their way
  *   push     nothing to compute and nothing left to pull: only acknowledgements are missing
  *   wait     no task, or a shard held the pull back until slower lanes had come near enough (the bound)
- * So the five add up to (places * seconds since joining). Overlapped reading, pulling and pushing cost nothing and count nowhere.
+ * So the five add up to (places * seconds since joining). Overlapped reading, pulling and pushing cost nothing and
+ * count nowhere.
  *
  * Thread: the worker's loop. */
 #ifndef WORKER_STATS_H
@@ -20,11 +21,12 @@ enum stats_kind { STATS_WAIT, STATS_READ, STATS_PULL, STATS_COMPUTE, STATS_PUSH,
 
 struct stats {
     uint64_t time_ns[STATS_KINDS];
-    uint64_t examples;    /* good lines computed for training */
+    uint64_t examples; /* good lines computed for training */
     uint64_t bad_lines;
-    uint64_t batches;     /* batches of training acknowledged everywhere */
-    uint64_t skipped;     /* of these, batches that some tablets had already */
-    uint64_t recomputed;  /* of these, batches whose push, sent once only, was skipped: another worker had computed them */
+    uint64_t batches; /* batches of training acknowledged everywhere */
+    uint64_t skipped; /* of these, batches that some tablets had already */
+    uint64_t
+        recomputed; /* of these, batches whose push, sent once only, was skipped: another worker had computed them */
     uint64_t keys_pulled;
     uint64_t keys_pushed; /* keys of acknowledged pushes; resends not counted */
 };

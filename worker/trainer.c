@@ -21,7 +21,7 @@ struct trainer {
     struct trainer_options options;
     char name[LIMIT_NAME];
     enum trainer_state state;
-    bool again; /* CLEARING: join again afterwards, else leave */
+    bool again;     /* CLEARING: join again afterwards, else leave */
     struct err end; /* why it leaves; code 0: in good order */
     struct client *client;
     /* The job, from joining on; made anew when the job's text changes. */
@@ -47,7 +47,7 @@ struct trainer {
     struct err prepare_error;
 };
 
-#define OWNER_OF(pointer, member) ((struct trainer *)(void *)((char *)(pointer) - offsetof(struct trainer, member)))
+#define OWNER_OF(pointer, member) ((struct trainer *)(void *)((char *)(pointer)-offsetof(struct trainer, member)))
 
 static void trainer_tick(struct trainer *t);
 
@@ -92,8 +92,10 @@ static struct msg *join_build(struct request *r)
     w.u.WORKER_JOIN.pid = t->options.pid;
     w.u.WORKER_JOIN.lanes_max = t->options.lanes_max;
     snprintf(w.u.WORKER_JOIN.name, sizeof w.u.WORKER_JOIN.name, "%s", t->name);
-    snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s", backend == NULL ? "none" : backend_kernel(backend));
-    snprintf(w.u.WORKER_JOIN.backend, sizeof w.u.WORKER_JOIN.backend, "%s", backend == NULL ? "none" : backend_name(backend));
+    snprintf(w.u.WORKER_JOIN.kernel, sizeof w.u.WORKER_JOIN.kernel, "%s",
+             backend == NULL ? "none" : backend_kernel(backend));
+    snprintf(w.u.WORKER_JOIN.backend, sizeof w.u.WORKER_JOIN.backend, "%s",
+             backend == NULL ? "none" : backend_name(backend));
     return wire_encode(&w);
 }
 
@@ -104,7 +106,8 @@ static void wait_fire(struct env_timer *timer)
 
     if (client_heard_ns(t->client) != 0)
         return;
-    err_set(&e, SHOAL_E_UNAVAILABLE, "no answer from the coordinator at %s within %u s: is shoal-coordinator running, and is this its endpoint?",
+    err_set(&e, SHOAL_E_UNAVAILABLE,
+            "no answer from the coordinator at %s within %u s: is shoal-coordinator running, and is this its endpoint?",
             client_coordinator(t->client), t->options.wait_ms / 1000);
     trainer_clear(t, false, e.code, e.text);
 }
@@ -227,7 +230,8 @@ static int model_make(struct trainer *t, struct err *e)
     base->table_count = count;
     uint32_t seats = t->options.lanes_max;
     if (t->job.train.mode == WIRE_BSP && t->lanes > seats)
-        seats = t->lanes < LIMIT_LANES ? t->lanes : LIMIT_LANES; /* a clock needs every lane, whoever is left to run it */
+        seats =
+            t->lanes < LIMIT_LANES ? t->lanes : LIMIT_LANES; /* a clock needs every lane, whoever is left to run it */
     t->seat = calloc(seats, sizeof *t->seat);
     if (t->seat == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", seats);
@@ -247,7 +251,8 @@ static struct msg *declare_build(struct request *r)
     w.type = WIRE_TYPE_TABLE_DECLARE;
     w.id = r->id;
     wire_schema_to(schema, &create);
-    _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <= sizeof create, "DECLARE is CREATE and one more field");
+    _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <= sizeof create,
+                   "DECLARE is CREATE and one more field");
     memcpy(&w.u.TABLE_DECLARE, &create, offsetof(struct wire_TABLE_DECLARE, declared_total));
     w.u.TABLE_DECLARE.declared_total = t->host.base.table_count;
     struct msg *m = wire_encode(&w);
@@ -286,8 +291,8 @@ static void trainer_prepared(struct trainer *t)
         trainer_clear(t, false, status, e.text);
         return;
     }
-    log_info("worker %llu joined job %s: %u lanes here, backend %s", (unsigned long long)t->host.worker, t->job.name, t->seat_count,
-             t->options.backend == NULL ? "none" : backend_name(t->options.backend));
+    log_info("worker %llu joined job %s: %u lanes here, backend %s", (unsigned long long)t->host.worker, t->job.name,
+             t->seat_count, t->options.backend == NULL ? "none" : backend_name(t->options.backend));
     t->state = WORKING;
     t->declared = 0;
     client_start(t->client, &t->declare);
@@ -484,8 +489,9 @@ static void leave_fire(struct env_timer *timer)
     trainer_left(OWNER_OF(timer, leave_timer));
 }
 
-/* The last beat, so that no example is missing in the report; then the farewell, for which the coordinator has two seconds. Before joining again
- * too: should it still know this worker, its lanes are free at once and not when the lease ends. */
+/* The last beat, so that no example is missing in the report; then the farewell, for which the coordinator has two
+ * seconds. Before joining again too: should it still know this worker, its lanes are free at once and not when the
+ * lease ends. */
 static void trainer_farewell(struct trainer *t)
 {
     if (t->host.worker == 0 || client_heard_ns(t->client) == 0) { /* never joined: nobody to say it to */
@@ -567,7 +573,8 @@ static void requests_init(struct trainer *t)
                                .reply = join_reply};
     t->declare = (struct request){
         .type = WIRE_TYPE_TABLE_DECLARE, .target = CLIENT_COORDINATOR, .build = declare_build, .reply = declare_reply};
-    t->beat = (struct request){.type = WIRE_TYPE_WORKER_BEAT, .target = CLIENT_COORDINATOR, .build = beat_build, .reply = beat_reply};
+    t->beat = (struct request){
+        .type = WIRE_TYPE_WORKER_BEAT, .target = CLIENT_COORDINATOR, .build = beat_build, .reply = beat_reply};
     t->leave = (struct request){
         .type = WIRE_TYPE_WORKER_LEAVE, .target = CLIENT_COORDINATOR, .build = leave_build, .reply = leave_reply};
     t->beat_timer.fire = beat_fire;

@@ -4,12 +4,13 @@
  *     JOINING -----------------> PREPARING -----------------------------> WORKING --------------------------+
  *        ^                                                                   | lease ran out                v
  *        +------------------------------- CLEARING (lanes idle) <------------+-----------------------> CLEARING
- *                                                                                                           | WORKER_LEAVE
- *                                                                                     DONE <------------ LEAVING
+ *                                                                                                           |
+ * WORKER_LEAVE DONE <------------ LEAVING
  *
- * While WORKING it declares the tables that the model needs, beats, and lets its seats ask for work, one at a time. A worker that the coordinator
- * does not know any more (its lease ran out while it was frozen or cut off) gives up all lanes without a write and joins again. While the
- * coordinator is silent for longer than the lease, nothing is pushed: the lanes may be another's.
+ * While WORKING it declares the tables that the model needs, beats, and lets its seats ask for work, one at a time. A
+ * worker that the coordinator does not know any more (its lease ran out while it was frozen or cut off) gives up all
+ * lanes without a write and joins again. While the coordinator is silent for longer than the lease, nothing is pushed:
+ * the lanes may be another's.
  *
  * At the end it calls env_stop. Thread: the worker's loop; no clock, socket, thread or file of its own. */
 #ifndef WORKER_TRAINER_H
@@ -25,13 +26,14 @@
 #include <stdint.h>
 
 struct trainer_options {
-    const char *coordinator;       /* endpoint; copied */
-    const char *name;              /* of this worker; copied */
+    const char *coordinator; /* endpoint; copied */
+    const char *name;        /* of this worker; copied */
     uint32_t pid;
-    uint32_t lanes_max;            /* lanes at a time; 0: 2. Under bsp as many as the job has */
-    const struct string_list *set; /* overrides for this machine over the job's keys (data paths); borrowed, may be NULL */
-    struct backend *backend;       /* borrowed; NULL for models that need none */
-    uint32_t wait_ms;              /* for the first answer of the coordinator; 0: 30 s */
+    uint32_t lanes_max; /* lanes at a time; 0: 2. Under bsp as many as the job has */
+    const struct string_list
+        *set;                /* overrides for this machine over the job's keys (data paths); borrowed, may be NULL */
+    struct backend *backend; /* borrowed; NULL for models that need none */
+    uint32_t wait_ms;        /* for the first answer of the coordinator; 0: 30 s */
 };
 
 struct trainer;

@@ -104,9 +104,9 @@ static enum request_verdict part_refused(struct transfer_part *p, const struct w
         client_map_refresh(t->client);
         return REQUEST_LATER;
     }
-    err_set(&e, w->status, "shard %u refused the %s of lane %d batch %llu, table %s: %s", p->part.shard, t->push ? "push" : "pull",
-            (int)t->name.lane, (unsigned long long)t->name.batch, t->rows->table[p->part.table].schema->name,
-            w->error[0] != '\0' ? w->error : err_text(w->status));
+    err_set(&e, w->status, "shard %u refused the %s of lane %d batch %llu, table %s: %s", p->part.shard,
+            t->push ? "push" : "pull", (int)t->name.lane, (unsigned long long)t->name.batch,
+            t->rows->table[p->part.table].schema->name, w->error[0] != '\0' ? w->error : err_text(w->status));
     return refuse(t, w->status, e.text);
 }
 
@@ -141,8 +141,8 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
         return part_refused(p, w);
     if (reply->key_count != p->part.key_count || reply->width != width ||
         m->frame[1].bytes != (size_t)reply->key_count * width * sizeof(float)) {
-        err_set(&e, SHOAL_E_SCHEMA, "shard %u answered a pull of %u keys of width %u with %u rows of width %u", p->part.shard,
-                p->part.key_count, width, reply->key_count, reply->width);
+        err_set(&e, SHOAL_E_SCHEMA, "shard %u answered a pull of %u keys of width %u with %u rows of width %u",
+                p->part.shard, p->part.key_count, width, reply->key_count, reply->width);
         return refuse(t, SHOAL_E_SCHEMA, e.text);
     }
     rows_take(t->rows, &p->part, m->frame[1].data);

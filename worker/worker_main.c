@@ -1,7 +1,7 @@
 /* worker_main.c: shoal-worker: the daemon around the trainer.
  *
- * Threads: the loop (trainer, connections) on this one; libuv's pool reads batches and computes, lanes + 2 threads; ZeroMQ has its own.
- * SIGTERM and SIGINT give the lanes back and leave; a second one leaves at once. */
+ * Threads: the loop (trainer, connections) on this one; libuv's pool reads batches and computes, lanes + 2 threads;
+ * ZeroMQ has its own. SIGTERM and SIGINT give the lanes back and leave; a second one leaves at once. */
 #include "proto/base/config.h"
 #include "proto/base/job.h"
 #include "proto/base/log.h"
@@ -25,7 +25,8 @@ static const char usage_text[] =
     "eval   scores a split with the tables as the servers have them now and prints one JSON object.\n"
     "\n"
     "  --coordinator ENDPOINT  tcp://HOST:PORT of shoal-coordinator\n"
-    "  --config FILE           job file: train takes train.lanes and train.backend from it, the job itself comes from the coordinator\n"
+    "  --config FILE           job file: train takes train.lanes and train.backend from it, the job itself comes from "
+    "the coordinator\n"
     "  --set KEY=VALUE         override a key of the job on this machine (dotted path, repeatable)\n"
     "  --lanes N               lanes to work on at the same time (2)\n"
     "  --name NAME             of this worker (HOST-PID)\n"
@@ -68,7 +69,8 @@ static int word_take(const char *flag, const char *text, const char *const *word
 
 static int option_take(struct arguments *a, int option, const char *value, struct err *e)
 {
-    static const char *const backends[] = {"auto", "cpu", "cuda", NULL}, *const splits[] = {"train", "valid", "test", NULL};
+    static const char *const backends[] = {"auto", "cpu", "cuda", NULL}, *const splits[] = {"train", "valid", "test",
+                                                                                            NULL};
     uint32_t word = 0;
     int status = 0;
 
@@ -228,7 +230,8 @@ static int train(const struct arguments *a, struct daemon *d, struct backend *ba
     return status;
 }
 
-static int evaluate(const struct arguments *a, const struct job *job, struct daemon *d, struct backend *backend, struct err *e)
+static int evaluate(const struct arguments *a, const struct job *job, struct daemon *d, struct backend *backend,
+                    struct err *e)
 {
     struct evaluator_options options = {.coordinator = a->coordinator,
                                         .job = job,
@@ -251,8 +254,8 @@ static int evaluate(const struct arguments *a, const struct job *job, struct dae
     }
     evaluator_free(d->evaluator);
     if (status == 0)
-        printf("{\"auc\": %.6f, \"logloss\": %.6f, \"calibration\": %.6f, \"examples\": %zu}\n", metric.auc, metric.logloss,
-               metric.calibration, metric.examples);
+        printf("{\"auc\": %.6f, \"logloss\": %.6f, \"calibration\": %.6f, \"examples\": %zu}\n", metric.auc,
+               metric.logloss, metric.calibration, metric.examples);
     return status;
 }
 

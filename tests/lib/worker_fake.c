@@ -117,7 +117,8 @@ static void shard_pull(struct fake_node *n, peer_t from, const struct msg *m)
             return;
         }
     wire_reply_to(&in, 0, &out);
-    out.u.PULL_reply = (struct wire_PULL_reply){.key_count = count, .width = schema->width, .clock = in.u.PULL.batch, .low = 0};
+    out.u.PULL_reply =
+        (struct wire_PULL_reply){.key_count = count, .width = schema->width, .clock = in.u.PULL.batch, .low = 0};
     if (in.u.PULL.batch > 0)
         out.u.PULL_reply.low = in.u.PULL.batch - 1;
     struct msg *reply = wire_encode(&out);
@@ -308,7 +309,8 @@ static void next_eval(struct fake *f, struct wire_LANE_NEXT_reply *reply)
         if (f->eval_given[i])
             continue;
         f->eval_given[i] = true;
-        *reply = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_EVAL, .task = i, .split = WIRE_VALID, .position = i * 64, .run = FAKE_RUN};
+        *reply = (struct wire_LANE_NEXT_reply){
+            .kind = WIRE_NEXT_EVAL, .task = i, .split = WIRE_VALID, .position = i * 64, .run = FAKE_RUN};
         reply->rows = f->rows[WIRE_VALID] - i * 64 < 64 ? f->rows[WIRE_VALID] - i * 64 : 64;
         return;
     }

@@ -1,8 +1,10 @@
-/* worker_fake.h: a coordinator and shards as simple as can be, in the simulator, for tests of the worker's connected half.
+/* worker_fake.h: a coordinator and shards as simple as can be, in the simulator, for tests of the worker's connected
+ * half.
  *
- * The fake coordinator deals one epoch of the train split in tasks, then one evaluation of the valid split (when fake.valid_rows), then END. The fake
- * shards keep rows and marks in memory and follow the push rule of DESIGN 3 to the letter; rows change by -lr_scale * gradient. Both can be told
- * to refuse, to forget and to fence. One struct, shared by all nodes: it can look everywhere. */
+ * The fake coordinator deals one epoch of the train split in tasks, then one evaluation of the valid split (when
+ * fake.valid_rows), then END. The fake shards keep rows and marks in memory and follow the push rule of DESIGN 3 to the
+ * letter; rows change by -lr_scale * gradient. Both can be told to refuse, to forget and to fence. One struct, shared
+ * by all nodes: it can look everywhere. */
 #ifndef TESTS_LIB_WORKER_FAKE_H
 #define TESTS_LIB_WORKER_FAKE_H
 
@@ -45,9 +47,9 @@ struct fake {
     struct fake_node node[FAKE_SHARDS + 1];
     const char *job_text;
     uint32_t shards, lanes, batch, task_batches, lease_ms;
-    bool no_job;           /* WORKER_JOIN answers AGAIN */
-    bool scattered;        /* tablets go round the shards in pairs, else in stretches */
-    bool forgets;          /* the coordinator knows no worker till it joins again (once) */
+    bool no_job;                /* WORKER_JOIN answers AGAIN */
+    bool scattered;             /* tablets go round the shards in pairs, else in stretches */
+    bool forgets;               /* the coordinator knows no worker till it joins again (once) */
     uint32_t valid_rows_wanted; /* 1: evaluate the valid split at the end */
     int32_t refuse_status[64];  /* by wire type: status of refusals ... */
     uint32_t refuse_count[64];  /* ... and how many are left */
@@ -57,14 +59,14 @@ struct fake {
     struct table_schema schema[FAKE_TABLES];
     bool declared[FAKE_TABLES];
     uint32_t tables;
-    struct fake_row *row[FAKE_TABLES]; /* owned: hash tables of FAKE_ROWS rows, over all shards */
-    uint64_t (*mark)[FAKE_LANES];      /* owned: by global tablet */
+    struct fake_row *row[FAKE_TABLES];       /* owned: hash tables of FAKE_ROWS rows, over all shards */
+    uint64_t (*mark)[FAKE_LANES];            /* owned: by global tablet */
     uint64_t fence[FAKE_SHARDS][FAKE_LANES]; /* generation */
     uint64_t map_epoch;
     uint32_t map_turn; /* shifts the map */
     /* The job. */
-    uint64_t workers;            /* numbers given */
-    uint64_t known;              /* lowest worker number that is known */
+    uint64_t workers; /* numbers given */
+    uint64_t known;   /* lowest worker number that is known */
     bool indexed[3];
     uint64_t rows[3], digest[3], next_row;
     struct fake_lane lane[FAKE_LANES];
@@ -75,8 +77,8 @@ struct fake {
     bool eval_given[64], eval_done[64];
     uint32_t eval_examples;
     float eval_score_sum;
-    bool ended;                  /* END was answered */
-    uint32_t left, left_fatal;   /* WORKER_LEAVE */
+    bool ended;                /* END was answered */
+    uint32_t left, left_fatal; /* WORKER_LEAVE */
     int32_t fail_status;
     char fail_text[ERR_TEXT_MAX];
     struct wire_WORKER_BEAT beat; /* the last one */

@@ -1,7 +1,7 @@
 /* test_client.c: requests and the map, in the simulator, against a peer whose answers a case writes itself. */
-#include "worker/client.h"
 #include "proto/base/hash.h"
 #include "proto/net/sim.h"
+#include "worker/client.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@ static struct {
     struct sim *sim;
     struct sim_node *peer, *node;
     struct client *client;
-    int status[16];      /* of the n-th answer; beyond: 0 */
-    bool silent[16];     /* the n-th request is not answered */
-    uint64_t id[64];     /* of the n-th request */
+    int status[16];  /* of the n-th answer; beyond: 0 */
+    bool silent[16]; /* the n-th request is not answered */
+    uint64_t id[64]; /* of the n-th request */
     uint64_t at_ms[64];
     uint32_t seen, maps_seen;
     uint32_t answers_each; /* copies of each answer */

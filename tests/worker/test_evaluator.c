@@ -1,4 +1,5 @@
-/* test_evaluator.c: `shoal-worker eval` in the simulator: every good line of a split is scored once, in file order, whatever the network does. */
+/* test_evaluator.c: `shoal-worker eval` in the simulator: every good line of a split is scored once, in file order,
+ * whatever the network does. */
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
 
@@ -58,8 +59,12 @@ static bool stopped(void *context)
 static void run(void)
 {
     struct err e = {0};
-    struct evaluator_options options = {
-        .coordinator = FAKE_COORDINATOR, .job = &job, .split = WIRE_TEST, .lanes = 3, .backend = backend, .wait_ms = 5000};
+    struct evaluator_options options = {.coordinator = FAKE_COORDINATOR,
+                                        .job = &job,
+                                        .split = WIRE_TEST,
+                                        .lanes = 3,
+                                        .backend = backend,
+                                        .wait_ms = 5000};
 
     node = sim_node_new(fake.sim, "eval", evaluator_handler(), NULL);
     ck_assert_int_eq(evaluator_new(sim_node_env(node), &options, &evaluator, &e), 0);

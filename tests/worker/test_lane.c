@@ -88,8 +88,12 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
     fake.declared[0] = true;
     node = sim_node_new(fake.sim, "lane", &handler, NULL);
     struct client_options client = {.coordinator = FAKE_COORDINATOR};
-    base = (struct lane_base){
-        .env = sim_node_env(node), .job = &job, .model = model, .schema = schema, .table_count = table_count, .stats = &stats};
+    base = (struct lane_base){.env = sim_node_env(node),
+                              .job = &job,
+                              .model = model,
+                              .schema = schema,
+                              .table_count = table_count,
+                              .stats = &stats};
     memset(&stats, 0, sizeof stats);
     ends = 0;
     ck_assert_int_eq(client_new(base.env, &client, &base.client, &e), 0);
@@ -236,7 +240,8 @@ START_TEST(lane_fills_gaps)
 }
 END_TEST
 
-/* Copies of acknowledged pushes are still in the network: their bytes must stay as they were (the fake shard checks keys against tablets). */
+/* Copies of acknowledged pushes are still in the network: their bytes must stay as they were (the fake shard checks
+ * keys against tablets). */
 START_TEST(lane_keeps_memory_while_frames_borrow_it)
 {
     struct sim_options slow = calm;

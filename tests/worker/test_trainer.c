@@ -1,5 +1,6 @@
-/* test_trainer.c: a whole worker against fake coordinator and shards in the simulator. The probe model adds 1 to a key's row for each example that has it,
- * so after the job every row says whether each example was applied exactly once. */
+/* test_trainer.c: a whole worker against fake coordinator and shards in the simulator. The probe model adds 1 to a
+ * key's row for each example that has it, so after the job every row says whether each example was applied exactly
+ * once. */
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
 
@@ -34,7 +35,8 @@ static const char *lines_make(const char *name, uint32_t rows, uint32_t keys)
     size_t at = 0;
 
     for (uint32_t i = 0; i < rows; i++)
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 3 == 0, 1 + i * 7 % keys, 1 + keys + i * 5 % 11);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 3 == 0, 1 + i * 7 % keys,
+                               1 + keys + i * 5 % 11);
     return worker_write(name, data, at);
 }
 
@@ -87,8 +89,12 @@ static struct trainer *worker_add(uint32_t lanes)
 {
     char name[32];
     struct err e = {0};
-    struct trainer_options options = {
-        .coordinator = FAKE_COORDINATOR, .name = name, .pid = 100 + workers, .lanes_max = lanes, .backend = backend, .wait_ms = 5000};
+    struct trainer_options options = {.coordinator = FAKE_COORDINATOR,
+                                      .name = name,
+                                      .pid = 100 + workers,
+                                      .lanes_max = lanes,
+                                      .backend = backend,
+                                      .wait_ms = 5000};
 
     snprintf(name, sizeof name, "worker-%u", workers);
     worker_node[workers] = sim_node_new(fake.sim, name, trainer_handler(), NULL);
@@ -174,7 +180,8 @@ START_TEST(trainer_charges_time_once)
     worker_add(2);
     run_to_the_end();
     const struct wire_WORKER_BEAT *b = &fake.beat;
-    double charged = b->read_s + b->pull_s + b->compute_s + b->push_s + b->wait_s, now = (double)sim_now_ns(fake.sim) * 1e-9;
+    double charged = b->read_s + b->pull_s + b->compute_s + b->push_s + b->wait_s,
+           now = (double)sim_now_ns(fake.sim) * 1e-9;
     ck_assert_double_gt(b->compute_s, 0);
     ck_assert_double_gt(b->read_s, 0);
     ck_assert_double_gt(b->wait_s, 0);
@@ -228,7 +235,8 @@ START_TEST(trainer_goes_on_after_a_dead_worker)
     fake_open(&fake, &calm, text, 3, 3);
     worker_add(3);
     ck_assert(sim_run(fake.sim, 100 * SECOND, half_way, NULL));
-    static struct trainer *dead; /* its memory is never freed: a thread of its may have it in its hands */
+    /* Never freed, as in life: work of its may be under way. volatile, so that the leak checker finds it. */
+    static struct trainer *volatile dead;
     sim_kill(worker_node[0]);
     dead = worker[0];
     ck_assert_ptr_nonnull(dead);

@@ -1,0 +1,300 @@
+/* engine_push.c: the path of a push: admit, commit, sync, apply; and what happens when the disk fails. Invariants:
+ * engine.h. */
+#include "embedding/engine_state.h"
+#include "embedding/flush.h"
+#include "proto/base/assert.h"
+#include "proto/base/hash.h"
+#include "proto/base/log.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+
+#define SPACE_CHECK_BYTES (64u << 20) /* the disk's free space is looked at once for so many bytes appended */
+#define SPACE_CHECK_REFUSALS 64u      /* and, while pushes are refused, once for so many refusals */
+
+/* ---- failing ---- */
+
+int engine_fail(struct engine *g, const struct err *e)
+{
+    if (!g->broken) {
+        g->broken = true;
+        if (g->options.on_fatal != NULL)
+            g->options.on_fatal(g->options.context, e);
+    }
+    return e->code;
+}
+
+static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
+{
+    if (g->options.disk_watermark > 0)
+        return g->options.disk_watermark;
+    uint64_t share = (uint64_t)fs->f_blocks * fs->f_frsize / 20;
+    return share > (2ull << 30) ? share : 2ull << 30;
+}
+
+/* RocksDB may abort on a full disk, so pushes are refused well before; service comes back by itself. */
+static bool space_left(struct engine *g)
+{
+    uint64_t written = journal_written(g->journal);
+    bool look = g->no_space ? g->space_refused++ % SPACE_CHECK_REFUSALS == 0 : written >= g->space_next;
+    struct statvfs fs;
+    if (look && statvfs(g->dir, &fs) == 0) {
+        bool low = (uint64_t)fs.f_bavail * fs.f_frsize < watermark(g, &fs);
+        if (low != g->no_space)
+            log_warn("%s: free disk space is %s the watermark; pushes are %s", g->dir, low ? "below" : "above",
+                     low ? "refused" : "taken");
+        g->no_space = low;
+        g->space_next = written + SPACE_CHECK_BYTES;
+        g->space_refused = low ? 1 : 0;
+    }
+    return !g->no_space;
+}
+
+/* ---- admission ---- */
+
+/* All that does not depend on marks. */
+static int check_push(struct engine *g, const struct push_record *r, struct run **run, struct engine_table **table,
+                      struct err *e)
+{
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
+    if ((*run = runs_find(&g->runs, r->run)) == NULL)
+        return err_set(e, SHOAL_E_OLD_RUN, "run %" PRIu64 " is not open here", r->run);
+    if (r->lane >= (*run)->lanes)
+        return err_set(e, SHOAL_E_MALFORMED, "lane %u of a run with %u lanes", r->lane, (*run)->lanes);
+    uint64_t generation = (*run)->lane[r->lane].generation;
+    if (r->generation != generation)
+        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the push %" PRIu64, r->lane, generation,
+                       r->generation);
+    if ((*table = engine_slot(g, r->table)) == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
+    const struct mark_scope *s = &(*table)->scope;
+    if (r->tablet_count == 0 || r->tablet_first >= s->tablets || r->tablet_count > s->tablets - r->tablet_first)
+        return err_set(e, SHOAL_E_MALFORMED, "tablets %u + %u of a table with %u", r->tablet_first, r->tablet_count,
+                       s->tablets);
+    if (s->led_before[r->tablet_first + r->tablet_count] - s->led_before[r->tablet_first] != r->tablet_count)
+        return err_set(e, SHOAL_E_NOT_LEADER, "not all of tablets %u + %u of table %u are led here", r->tablet_first,
+                       r->tablet_count, r->table);
+    if (r->from >= r->to || r->key_count > LIMIT_KEYS || !isfinite(r->lr_scale) || r->lr_scale < 0)
+        return err_set(e, SHOAL_E_MALFORMED, "push of batches (%" PRIu64 ", %" PRIu64 "] with %u keys, lr_scale %g",
+                       r->from, r->to, r->key_count, (double)r->lr_scale);
+    return 0;
+}
+
+/* What would change rows: every key in a covered tablet, every gradient finite. */
+static int check_content(const struct engine *g, const struct push_record *r, const struct engine_table *t,
+                         struct err *e)
+{
+    const struct table_schema *s = table_schema_of(t->table);
+    if (g->journal != NULL) {
+        uint64_t bytes = (uint64_t)r->key_count * (sizeof(uint64_t) + s->width * sizeof(float));
+        if (bytes > journal_payload_max(g->journal))
+            return err_set(e, SHOAL_E_TOO_BIG, "a push of %" PRIu64 " bytes does not fit a journal segment of %u",
+                           bytes, g->segment_bytes);
+    }
+    if (!table_gradients_ok(r->gradients, (size_t)r->key_count * s->width))
+        return err_set(e, SHOAL_E_NOT_FINITE,
+                       "a gradient of lane %u batch %" PRIu64 " for table %s is not finite or beyond %g", r->lane,
+                       r->to, s->name, (double)LIMIT_GRADIENT);
+    if (r->tablet_count < t->scope.tablets) {
+        for (uint32_t i = 0; i < r->key_count; i++)
+            if (mixed_tablet(key_mix(r->keys[i]), s->tablet_bits) - r->tablet_first >= r->tablet_count)
+                return err_set(e, SHOAL_E_MALFORMED, "key %016" PRIx64 " lies outside tablets %u + %u of table %s",
+                               r->keys[i], r->tablet_first, r->tablet_count, s->name);
+    }
+    return 0;
+}
+
+static int check_room(struct engine *g, const struct push_record *r, const struct engine_table *t, struct err *e)
+{
+    if (g->journal == NULL)
+        return 0;
+    if (!space_left(g))
+        return err_set(e, SHOAL_E_NO_SPACE, "the disk under %s is nearly full; free some space or add a server",
+                       g->dir);
+    uint64_t bytes =
+        record_bytes((size_t)r->key_count * (sizeof(uint64_t) + table_schema_of(t->table)->width * sizeof(float)));
+    if (journal_bytes(g->journal) + bytes > flush_journal_max(g)) {
+        engine_flush_step(g);
+        return err_set(e, SHOAL_E_BUSY, "the journal is full (%" PRIu64 " bytes); rows are being written, ask again",
+                       journal_bytes(g->journal));
+    }
+    return 0;
+}
+
+static int queue_push(struct engine *g, const struct push_record *r, const struct run *run,
+                      const struct engine_table *t, struct err *e)
+{
+    if (g->journal == NULL) {
+        g->sequence++;
+        return 0;
+    }
+    struct record_header h;
+    struct record_payload payload;
+    record_of_push(r, table_schema_of(t->table)->width, run->mode == RUN_BSP ? RECORD_FLAG_BSP : 0, &h, &payload);
+    struct err failure;
+    int rc = journal_append(g->journal, &h, &payload, &failure);
+    if (rc != 0) {
+        err_set(e, rc, "%s", failure.text);
+        return engine_fail(g, &failure);
+    }
+    g->sequence = h.sequence;
+    return 0;
+}
+
+int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e)
+{
+    struct run *run = NULL;
+    struct engine_table *t = NULL;
+    *plan = (struct push_plan){0};
+    int rc = check_push(g, r, &run, &t, e);
+    if (rc != 0)
+        return rc;
+    struct mark_plan m;
+    marks_plan(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, &m);
+    plan->mark = m.lowest;
+    if (m.verdict == PUSH_GAP)
+        return err_set(e, SHOAL_E_GAP,
+                       "lane %u is at batch %" PRIu64 " in table %u here; the push goes on from %" PRIu64, r->lane,
+                       m.lowest, r->table, r->from);
+    if (m.verdict == PUSH_SKIP) {
+        plan->skipped = m.skipped;
+        return 0;
+    }
+    rc = check_content(g, r, t, e);
+    if (rc == 0)
+        rc = check_room(g, r, t, e);
+    if (rc == 0 && marks_reserve(run->marks, r->lane, r->table, t->scope.tablets) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of lane %u", r->lane);
+    if (rc == 0 && m.verdict == PUSH_SOME && (plan->take = calloc(t->scope.tablets, 1)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to take a push for some tablets");
+    if (rc == 0)
+        rc = queue_push(g, r, run, t, e);
+    if (rc != 0) {
+        free(plan->take);
+        plan->take = NULL;
+        return rc;
+    }
+    if (plan->take != NULL)
+        marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, plan->take);
+    marks_move(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->to, plan->take, &t->scope);
+    run_lane_moved(run, r->lane);
+    plan->all = plan->take == NULL;
+    plan->applied = m.applied;
+    plan->skipped = m.skipped;
+    plan->sequence = g->sequence;
+    if (plan->all)
+        plan->mark = r->to;
+    else
+        for (uint32_t i = 0; i < r->tablet_count; i++) {
+            uint64_t mark = marks_get(run->marks, r->lane, r->table, r->tablet_first + i);
+            plan->mark = i == 0 || mark < plan->mark ? mark : plan->mark;
+        }
+    g->pending++;
+    return 0;
+}
+
+/* ---- commit, sync, apply ---- */
+
+struct sync_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct journal_sync sync;
+};
+
+static void sync_run(struct work *w)
+{
+    journal_sync_run(&((struct sync_work *)w)->sync);
+}
+
+static void sync_done(struct work *w)
+{
+    struct sync_work *s = (struct sync_work *)w;
+    struct engine *g = s->g;
+    struct err e = {0};
+    g->syncing = false;
+    if (w->cancelled)
+        s->sync.status = SHOAL_E_STOPPED;
+    int rc = journal_sync_end(g->journal, &s->sync, &e);
+    if (w->cancelled)
+        return;
+    if (rc != 0) {
+        engine_fail(g, &e);
+        return;
+    }
+    if (g->options.durability == DURABLE_FSYNC) {
+        engine_sync_start(g);
+        if (g->options.on_synced != NULL)
+            g->options.on_synced(g->options.context);
+    }
+}
+
+void engine_sync_start(struct engine *g)
+{
+    if (g->journal == NULL || g->syncing || g->broken || journal_synced(g->journal) == journal_committed(g->journal))
+        return;
+    struct sync_work *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return; /* the next commit asks again */
+    s->g = g;
+    s->work.run = sync_run;
+    s->work.done = sync_done;
+    if (!journal_sync_begin(g->journal, &s->sync)) {
+        free(s);
+        return;
+    }
+    g->syncing = true;
+    work_start(&g->works, g->env, &s->work);
+}
+
+int engine_commit(struct engine *g)
+{
+    if (g->broken)
+        return SHOAL_E_IO;
+    if (g->journal == NULL) {
+        g->committed = g->sequence;
+        return 0;
+    }
+    struct err e;
+    int rc = journal_commit(g->journal, &e);
+    if (rc != 0)
+        return engine_fail(g, &e);
+    g->committed = journal_committed(g->journal);
+    if (g->options.durability == DURABLE_FSYNC)
+        engine_sync_start(g);
+    return 0;
+}
+
+int engine_apply_push(struct engine *g, const struct push_record *r, struct push_plan *plan)
+{
+    if (plan->sequence == 0)
+        return 0;
+    SHOAL_ASSERT(plan->sequence <= g->committed && g->pending > 0);
+    struct engine_table *t = engine_slot(g, r->table);
+    const struct run *run = runs_find(&g->runs, r->run);
+    SHOAL_ASSERT(t != NULL && run != NULL);
+    if (g->journal != NULL)
+        engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
+    struct push_args args = {
+        .lr_scale = r->lr_scale, .undo_clock = run->mode == RUN_BSP ? r->to : 0, .take = plan->take};
+    int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
+    free(plan->take);
+    plan->take = NULL;
+    g->pending--;
+    if (rc != 0) {
+        struct err e;
+        err_set(&e, rc, "no memory for rows of table %s; the shard restarts and recovers",
+                table_schema_of(t->table)->name);
+        return engine_fail(g, &e);
+    }
+    return 0;
+}
+
+uint64_t engine_acknowledged(const struct engine *g)
+{
+    if (g->journal != NULL && g->options.durability == DURABLE_FSYNC)
+        return journal_synced(g->journal);
+    return g->committed;
+}

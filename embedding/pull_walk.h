@@ -1,0 +1,62 @@
+/* pull_walk.h: the walk of table_pull. No guard: pull.c includes it once a vector level, with WALK_TARGET (the level's
+ * attribute), WALK_MATCH (its bucket_match) and WALK_NAME (a name with the level in it) set.
+ *
+ * Constant arguments are how it is made for the common shapes: width, row_bytes and aligned (rows begin at a line's
+ * beginning). */
+
+struct WALK_NAME(step) {
+    const struct tablet *tablet;
+    const struct bucket *home;
+};
+
+WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_t *keys, size_t count, float *rows,
+                                            const uint32_t width, const uint32_t row_bytes, const uint32_t place_bits,
+                                            const bool aligned)
+{
+    /* Copied, for the stores to rows might, for all the compiler knows, change the table's. */
+    const struct tablet_shape shape = {t->shape.arena,     t->shape.tablet_bits, t->shape.floats, row_bytes,
+                                       t->shape.page_rows, t->shape.page_units,  place_bits};
+    struct tablet *const tablets = t->tablets;
+    struct WALK_NAME(step) step[WALK_INDEX];
+    const float *row[WALK_ROW];
+    for (size_t i = 0; i < count + WALK_ROW + WALK_INDEX; i++) {
+        if (i >= WALK_ROW + WALK_INDEX) {
+            size_t at = i - WALK_ROW - WALK_INDEX;
+            const float *from = row[at % WALK_ROW];
+            if (__builtin_expect(from != NULL, 1))
+                memcpy(rows + at * width, from, width * sizeof *rows);
+            else
+                init_weights(&t->schema, keys[at], rows + at * width);
+        }
+        if (i >= WALK_INDEX && i < count + WALK_INDEX) {
+            size_t at = i - WALK_INDEX;
+            const struct WALK_NAME(step) *s = &step[at % WALK_INDEX];
+            const float *found = NULL;
+            TABLET_SEARCH(found, s->tablet, &shape, s->home, keys[at], WALK_MATCH);
+            row[at % WALK_ROW] = found;
+            if (__builtin_expect(found != NULL, 1))
+                walk_prefetch(found, width * (uint32_t)sizeof *rows, aligned);
+        }
+        if (i < count) {
+            uint64_t mixed = key_mix(keys[i]);
+            struct WALK_NAME(step) *s = &step[i % WALK_INDEX];
+            s->tablet = &tablets[mixed_tablet(mixed, shape.tablet_bits)];
+            s->home = tablet_home(s->tablet, shape.tablet_bits, mixed);
+            __builtin_prefetch(s->home);
+        }
+    }
+}
+
+WALK_TARGET static void WALK_NAME(pull)(const struct table *t, const uint64_t *keys, size_t count, float *rows)
+{
+    const uint32_t width = t->schema.width, row_bytes = t->shape.row_bytes, place_bits = t->shape.place_bits;
+    const bool aligned = row_bytes % 64 == 0;
+    if (width == 16 && row_bytes == 128 && place_bits == 7)
+        WALK_NAME(walk)(t, keys, count, rows, 16, 128, 7, true);
+    else if (width == 16)
+        WALK_NAME(walk)(t, keys, count, rows, 16, row_bytes, place_bits, aligned);
+    else if (width == 8)
+        WALK_NAME(walk)(t, keys, count, rows, 8, row_bytes, place_bits, aligned);
+    else
+        WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned);
+}
