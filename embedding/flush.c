@@ -9,8 +9,8 @@
  * to be written.
  *
  * Pacing: nothing below half of the cap. Above, each appended byte pays for (rows / cap) image bytes times a factor
- * that grows from 1 at half to 5 at the cap: it settles below two thirds (each row is written 1.7 times a cap), and a
- * first round, when nothing can be trimmed before its end, is over at nine tenths. Near the cap pushes may be refused
+ * that grows from 1 at half to 7 at the cap. It settles below three fifths (each row is written 1.8 times a cap), and a
+ * first round, when nothing can be trimmed before its end, is over at five sixths. Near the cap pushes may be refused
  * and appending stops, so then batches follow each other without credit. */
 #include "embedding/flush.h"
 
@@ -232,8 +232,10 @@ static void flush_done(struct work *w)
 static void start_batch(struct engine *g, uint64_t limit, bool urgent)
 {
     struct flush_state *f = &g->flush;
-    uint64_t every = flush_journal_max(g) / 16;
+    /* A round takes several flushes of the store, so that the journal can be trimmed bit by bit. */
+    uint64_t every = flush_journal_max(g) / 16, part = image_bytes_all(g) / 8;
     every = every > UNSYNCED_MAX ? UNSYNCED_MAX : every;
+    every = every > part ? part : every;
     struct flush_work *w = calloc(1, sizeof *w);
     size_t bytes;
     if (w == NULL || gather(g, limit, &w->items, &bytes) != 0) {
@@ -311,7 +313,7 @@ void engine_flush_step(struct engine *g)
         return;
     }
     uint64_t all = image_bytes_all(g);
-    double fill = (double)used / (double)cap, factor = fill > 0.5 ? 1.0 + 8.0 * (fill - 0.5) : 1.0;
+    double fill = (double)used / (double)cap, factor = fill > 0.5 ? 1.0 + 12.0 * (fill - 0.5) : 1.0;
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
     f->credit = f->credit > all ? all : f->credit;
     bool urgent = used > cap - cap / 8 || g->ref_count > 0; /* a restore ties its cut down until all rows are written */

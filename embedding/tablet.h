@@ -26,7 +26,7 @@ struct bucket {
     uint64_t key[BUCKET_KEYS];
     uint32_t row[BUCKET_KEYS]; /* row references */
     uint32_t count;            /* places in use, from the first */
-};
+} __attribute__((aligned(64)));
 _Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
 
 /* What all tablets of a table share. A row here is weights (width) then state, `floats` in all; its key is in the

@@ -166,6 +166,15 @@ static void lane_read(struct lane *l, struct lane_batch *b)
 
 /* ---- pull ------------------------------------------------------------------------------------------------- */
 
+/* A lane's first batches count little: stale gradients of a model that knows nothing all point the same way, and would throw it far over
+ * (warm-up: Goyal et al. 2017). A function of the batch number, so bsp stays the same bit for bit. */
+static float lr_scale(const struct lane *l, uint64_t batch)
+{
+    uint32_t warmup = l->base->job->train.warmup;
+
+    return batch >= warmup ? l->task.lr_scale : l->task.lr_scale * (float)batch / (float)warmup;
+}
+
 static struct transfer_name batch_name(const struct lane_batch *b)
 {
     const struct lane *l = b->lane;
@@ -181,7 +190,7 @@ static struct transfer_name batch_name(const struct lane_batch *b)
                                   .bound = job->train.mode == WIRE_ASYNC ? WIRE_BOUND_ASYNC
                                            : job->train.mode == WIRE_SSP ? job->train.staleness
                                                                          : 0,
-                                  .lr_scale = l->task.lr_scale};
+                                  .lr_scale = lr_scale(l, b->number)};
 }
 
 /* Asks the shards for the rows of a batch's keys; without keys it is ready at once. */

@@ -73,6 +73,7 @@ static const struct config_key job_keys[] = {
     {"train.backend", CONFIG_ENUM, 0, 0, "auto|cpu|cuda"},
     {"train.seed", CONFIG_INT, 0, 0, NULL},
     {"train.task_batches", CONFIG_INT, 1, 65536, NULL},
+    {"train.warmup", CONFIG_INT, 0, 1000000, NULL},
     {"durability", CONFIG_ENUM, 0, 0, "memory|journal|fsync"},
     {"coordinator.lease", CONFIG_SIZE, 500, 3.6e6, NULL},
     {"net.drop", CONFIG_FLOAT, 0, 0.9, NULL},
@@ -276,6 +277,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.backend = (enum backend_kind)config_enum(c, "train.backend", BACKEND_AUTO);
     j->train.seed = (uint64_t)config_int(c, "train.seed", 2026);
     j->train.task_batches = (uint32_t)config_int(c, "train.task_batches", 0);
+    j->train.warmup = (uint32_t)config_int(c, "train.warmup", 0);
     j->durability = (enum durability)config_enum(c, "durability", DURABLE_JOURNAL);
     j->coordinator.lease_ms = (uint32_t)config_size(c, "coordinator.lease", 10000);
     j->net.drop = config_float(c, "net.drop", 0);

@@ -93,6 +93,7 @@ struct job {
         enum backend_kind backend;
         uint64_t seed;
         uint32_t task_batches; /* batches of a task; 0: chosen by the coordinator */
+        uint32_t warmup;       /* learning rates rise evenly over the first `warmup` batches of a lane; 0: at once */
     } train;
     enum durability durability;
     struct {

@@ -1,7 +1,7 @@
 /* test_recover.c: what a killed shard has when it comes back. A child does the work and ends without closing anything.
  */
 #include "embedding/engine.h"
-#include "embedding/journal.h"
+#include "embedding/stored.h"
 #include "tests/lib/embedding_shard.h"
 
 #include <check.h>
@@ -89,16 +89,52 @@ START_TEST(killed_shard_comes_back_from_its_journal)
 }
 END_TEST
 
+struct range {
+    uint64_t low, high;
+};
+
+static int note_head(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
+                     struct err *e)
+{
+    struct range *r = context;
+    struct table_schema schema = shard_schema(0);
+    uint32_t table, tablet;
+    uint64_t flushed;
+    if (!stored_is_tablet(key, key_bytes, &table, &tablet))
+        return 0;
+    int rc = stored_tablet_head(value, value_bytes, &schema, tablet, &flushed, e);
+    r->low = flushed < r->low ? flushed : r->low;
+    r->high = flushed > r->high ? flushed : r->high;
+    return rc;
+}
+
+/* The smallest and largest flushed_seq that the dead shard left in its store. */
+static struct range stored_range(void)
+{
+    char rows[LIMIT_PATH + 16];
+    struct range r = {UINT64_MAX, 0};
+    struct store *store;
+    struct err e = {0};
+    snprintf(rows, sizeof rows, "%s/rows", dir);
+    ck_assert_msg(store_rocks_open_copy(rows, &store, &e) == 0, "%s", e.text);
+    ck_assert_msg(store_scan(store, note_head, &r, &e) == 0, "%s", e.text);
+    store_close(store);
+    return r;
+}
+
 START_TEST(killed_shard_comes_back_from_rows_and_journal)
 {
     struct engine_stats stats;
     shared->batches = 1000; /* over twice the journal's cap */
     shard_in_child(train_child, NULL);
     ck_assert_uint_gt(shared->image_bytes, 0);
+    struct range stored = stored_range();
+    ck_assert_uint_lt(stored.low, stored.high); /* so the records in between act on some tablets only */
     reopen();
     check_same();
     engine_stats_get(s.g, &stats);
     ck_assert_uint_lt(stats.replayed, 2000);
+    ck_assert_uint_gt(stats.replayed, shared->sequence - stored.high);
     /* It goes on, is killed again, and comes back again. */
     shard_train(&s, 1, 0, 0, 1000, 1005);
     note();

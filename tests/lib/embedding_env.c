@@ -39,6 +39,15 @@ bool embedding_env_step(struct embedding_env *e)
     return true;
 }
 
+void embedding_env_run_newest(struct embedding_env *e, unsigned keep)
+{
+    while (e->count > keep) {
+        struct env_work *w = e->work[--e->count];
+        w->run(w);
+        w->done(w);
+    }
+}
+
 void embedding_env_run(struct embedding_env *e)
 {
     while (embedding_env_step(e)) {

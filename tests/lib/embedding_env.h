@@ -16,6 +16,8 @@ struct embedding_env {
 void embedding_env_init(struct embedding_env *e);
 /* Runs the oldest work and its done; false when there is none. */
 bool embedding_env_step(struct embedding_env *e);
+/* Runs all but the oldest `keep`, newest first: work on several threads keeps no order. */
+void embedding_env_run_newest(struct embedding_env *e, unsigned keep);
 void embedding_env_run(struct embedding_env *e);
 
 #endif
