@@ -1,7 +1,7 @@
 /* test_cut.c: hold, go, restore; on disk and in memory, with restarts in between. */
 #include "embedding/cut_manifest.h"
 #include "embedding/engine.h"
-#include "tests/lib/embedding_shard.h"
+#include "tests/lib/embedding_rig.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -13,14 +13,14 @@
 #include <unistd.h>
 
 static char dir[LIMIT_PATH];
-static struct shard s;
+static struct rig s;
 static struct answer {
     uint64_t at_cut, at_end, rows;
 } * shared;
 
 static void setup(void)
 {
-    shard_dir(dir);
+    rig_dir(dir);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(shared != MAP_FAILED);
     memset(shared, 0, sizeof *shared);
@@ -29,7 +29,7 @@ static void setup(void)
 static void teardown(void)
 {
     munmap(shared, sizeof *shared);
-    shard_remove_dir(dir);
+    rig_remove_dir(dir);
 }
 
 struct gone {
@@ -48,8 +48,8 @@ static void on_gone(void *context, int status, uint64_t rows, uint64_t bytes)
 
 static void begin(enum durability durability, const char *where)
 {
-    shard_open(&s, where, durability);
-    shard_table(&s, 0);
+    rig_open(&s, where, durability);
+    rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
 }
 
@@ -88,23 +88,23 @@ static void check_restored(uint64_t run, uint64_t mark)
 static void cycle(enum durability durability, const char *where, uint64_t batches)
 {
     struct push_plan plan;
-    static struct shard_push p;
+    static struct rig_push p;
     begin(durability, where);
-    shard_train(&s, 1, 0, 0, 0, batches);
-    uint64_t at_cut = shard_digest(&s);
+    rig_train(&s, 1, 0, 0, 0, batches);
+    uint64_t at_cut = rig_digest(&s);
     make_cut(5);
-    shard_train(&s, 1, 0, 0, batches, batches + 10);
-    uint64_t at_end = shard_digest(&s);
+    rig_train(&s, 1, 0, 0, batches, batches + 10);
+    uint64_t at_end = rig_digest(&s);
     ck_assert_uint_ne(at_cut, at_end);
     restore(5, 2);
-    ck_assert_uint_eq(shard_digest(&s), at_cut);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
     check_restored(2, batches);
     restore(5, 2); /* again: no change */
-    shard_push_make(&p, 1, 0, 0, 0, batches, batches + 1);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_OLD_RUN);
-    shard_train(&s, 2, 0, 0, batches, batches + 10);
-    ck_assert_uint_eq(shard_digest(&s), at_end); /* the same batches lead to the same rows */
-    shard_close(&s, false);
+    rig_push_make(&p, 1, 0, 0, 0, batches, batches + 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_OLD_RUN);
+    rig_train(&s, 2, 0, 0, batches, batches + 10);
+    ck_assert_uint_eq(rig_digest(&s), at_end); /* the same batches lead to the same rows */
+    rig_close(&s, false);
 }
 
 START_TEST(memory_cut_is_an_instant)
@@ -117,15 +117,15 @@ START_TEST(memory_with_a_folder_cuts_to_disk)
 {
     cycle(DURABLE_MEMORY, dir, 20);
     /* A dead server's successor starts empty and goes back to the cut. */
-    shard_open(&s, dir, DURABLE_MEMORY);
+    rig_open(&s, dir, DURABLE_MEMORY);
     restore(5, 9);
     check_restored(9, 20);
-    uint64_t from_disk = shard_digest(&s);
-    shard_close(&s, false);
+    uint64_t from_disk = rig_digest(&s);
+    rig_close(&s, false);
     begin(DURABLE_MEMORY, NULL);
-    shard_train(&s, 1, 0, 0, 0, 20);
-    ck_assert_uint_eq(shard_digest(&s), from_disk);
-    shard_close(&s, false);
+    rig_train(&s, 1, 0, 0, 0, 20);
+    ck_assert_uint_eq(rig_digest(&s), from_disk);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -145,18 +145,18 @@ START_TEST(pushes_during_the_cut_are_not_in_it)
 {
     uint64_t sequence;
     struct gone gone = {0};
-    static struct shard_push p;
+    static struct rig_push p;
     struct push_plan plan;
     begin(DURABLE_JOURNAL, dir);
-    shard_train(&s, 1, 0, 0, 0, 800);
-    uint64_t at_cut = shard_digest(&s);
+    rig_train(&s, 1, 0, 0, 0, 800);
+    uint64_t at_cut = rig_digest(&s);
     ck_assert_int_eq(engine_hold(s.g, 3, &sequence), 0);
     ck_assert_int_eq(engine_hold(s.g, 4, &sequence), SHOAL_E_BUSY);
     ck_assert_int_eq(engine_go(s.g, 4, on_gone, &gone), SHOAL_E_NOT_FOUND);
     ck_assert_int_eq(engine_go(s.g, 3, on_gone, &gone), 0);
     for (uint64_t batch = 800; batch < 1500; batch++) { /* the thread that makes the cut has not begun; others run */
-        shard_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
-        int rc = shard_push(&s, &p, &plan);
+        rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
+        int rc = rig_push(&s, &p, &plan);
         if (rc == SHOAL_E_BUSY)
             break; /* the cut holds the journal */
         ck_assert_int_eq(rc, 0);
@@ -167,21 +167,21 @@ START_TEST(pushes_during_the_cut_are_not_in_it)
     ck_assert_int_eq(gone.calls, 1);
     ck_assert_int_eq(gone.status, 0);
     restore(3, 2);
-    ck_assert_uint_eq(shard_digest(&s), at_cut);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
     check_restored(2, 800);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
 START_TEST(a_cut_waits_for_the_batch_under_way)
 {
-    static struct shard_push p;
+    static struct rig_push p;
     struct push_plan plan;
     int rc = 0;
     begin(DURABLE_JOURNAL, dir);
     for (uint64_t batch = 0; rc == 0; batch++) { /* the journal fills up; the batch that would free it waits */
-        shard_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
-        rc = shard_push(&s, &p, &plan);
+        rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
+        rc = rig_push(&s, &p, &plan);
         engine_flush_step(s.g);
     }
     ck_assert_int_eq(rc, SHOAL_E_BUSY);
@@ -191,12 +191,12 @@ START_TEST(a_cut_waits_for_the_batch_under_way)
         ck_assert(embedding_env_step(&s.env));
         engine_stats_get(s.g, &now);
     } while (now.image_bytes_written == before.image_bytes_written);
-    uint64_t at_cut = shard_digest(&s), mark = engine_mark(s.g, 1, 0, 0);
+    uint64_t at_cut = rig_digest(&s), mark = engine_mark(s.g, 1, 0, 0);
     make_cut(3); /* the batch ends first and must not trim what the cut has listed */
     restore(3, 2);
-    ck_assert_uint_eq(shard_digest(&s), at_cut);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
     check_restored(2, mark);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -204,31 +204,31 @@ static void restore_child(void *context)
 {
     (void)context;
     begin(DURABLE_JOURNAL, dir);
-    shard_train(&s, 1, 0, 0, 0, 300);
+    rig_train(&s, 1, 0, 0, 0, 300);
     make_cut(5);
-    shard_train(&s, 1, 0, 0, 300, 310);
+    rig_train(&s, 1, 0, 0, 300, 310);
     restore(5, 2);
-    shared->at_cut = shard_digest(&s);
-    static struct shard_push p;
+    shared->at_cut = rig_digest(&s);
+    static struct rig_push p;
     for (uint64_t batch = 300; batch < 305; batch++) { /* no flush: the restart has to restore by itself */
         struct push_plan plan;
-        shard_push_make(&p, 2, 0, 0, 0, batch, batch + 1);
-        ck_assert_int_eq(shard_push(&s, &p, &plan), 0);
+        rig_push_make(&p, 2, 0, 0, 0, batch, batch + 1);
+        ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
     }
-    shared->at_end = shard_digest(&s);
+    shared->at_end = rig_digest(&s);
 }
 
 START_TEST(restart_repeats_the_restore)
 {
-    shard_in_child(restore_child, NULL);
-    shard_open(&s, dir, DURABLE_JOURNAL);
-    ck_assert_uint_eq(shard_digest(&s), shared->at_end);
+    rig_in_child(restore_child, NULL);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_end);
     check_restored(2, 305);
-    shard_close(&s, true);
-    shard_open(&s, dir, DURABLE_JOURNAL);
-    ck_assert_uint_eq(shard_digest(&s), shared->at_end);
+    rig_close(&s, true);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_end);
     check_restored(2, 305);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -241,73 +241,73 @@ static bool cut_there(uint64_t cut)
 
 START_TEST(a_cut_is_kept_while_a_restore_needs_it)
 {
-    shard_in_child(restore_child, NULL);
-    shard_open(&s, dir, DURABLE_JOURNAL);
+    rig_in_child(restore_child, NULL);
+    rig_open(&s, dir, DURABLE_JOURNAL);
     ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
     ck_assert(cut_there(5));
-    shard_close(&s, false);
-    shard_open(&s, dir, DURABLE_JOURNAL); /* still needed, and still there */
-    ck_assert_uint_eq(shard_digest(&s), shared->at_end);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL); /* still needed, and still there */
+    ck_assert_uint_eq(rig_digest(&s), shared->at_end);
     ck_assert(cut_there(5));
     engine_flush_step(s.g); /* a restore makes writing urgent */
     embedding_env_run(&s.env);
     ck_assert(!cut_there(5));
-    shard_close(&s, false);
-    shard_open(&s, dir, DURABLE_JOURNAL);
-    ck_assert_uint_eq(shard_digest(&s), shared->at_end);
-    shard_close(&s, false);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), shared->at_end);
+    rig_close(&s, false);
 }
 END_TEST
 
 START_TEST(a_cut_right_after_a_restore_stands_alone)
 {
     begin(DURABLE_JOURNAL, dir);
-    shard_train(&s, 1, 0, 0, 0, 30);
+    rig_train(&s, 1, 0, 0, 0, 30);
     make_cut(1);
-    shard_train(&s, 1, 0, 0, 30, 40);
+    rig_train(&s, 1, 0, 0, 30, 40);
     restore(1, 2);
-    static struct shard_push p;
+    static struct rig_push p;
     struct push_plan plan;
-    shard_push_make(&p, 2, 0, 0, 0, 30, 31);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), 0);
-    uint64_t second = shard_digest(&s);
+    rig_push_make(&p, 2, 0, 0, 0, 30, 31);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    uint64_t second = rig_digest(&s);
     make_cut(2);
     ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);
-    shard_train(&s, 2, 0, 0, 31, 50);
+    rig_train(&s, 2, 0, 0, 31, 50);
     embedding_env_run(&s.env);
     ck_assert(!cut_there(1));
     restore(2, 3);
-    ck_assert_uint_eq(shard_digest(&s), second);
+    ck_assert_uint_eq(rig_digest(&s), second);
     check_restored(3, 31);
-    shard_close(&s, false);
-    shard_open(&s, dir, DURABLE_JOURNAL);
-    ck_assert_uint_eq(shard_digest(&s), second);
-    shard_close(&s, false);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), second);
+    rig_close(&s, false);
 }
 END_TEST
 
 START_TEST(a_cut_with_an_old_restore_among_its_records_stands_alone)
 {
     begin(DURABLE_JOURNAL, dir);
-    shard_train(&s, 1, 0, 0, 0, 30);
+    rig_train(&s, 1, 0, 0, 0, 30);
     make_cut(1);
     restore(1, 2);
-    shard_train(&s, 2, 0, 0, 30,
+    rig_train(&s, 2, 0, 0, 30,
                 33); /* all rows written: the cut is free, though the record still lies in the journal */
     ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);
     embedding_env_run(&s.env);
     ck_assert(!cut_there(1));
-    shard_train(&s, 2, 0, 0, 33, 40);
-    uint64_t at_cut = shard_digest(&s);
+    rig_train(&s, 2, 0, 0, 33, 40);
+    uint64_t at_cut = rig_digest(&s);
     make_cut(2);
-    shard_train(&s, 2, 0, 0, 40, 45);
+    rig_train(&s, 2, 0, 0, 40, 45);
     restore(2, 3);
-    ck_assert_uint_eq(shard_digest(&s), at_cut);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
     check_restored(3, 40);
-    shard_close(&s, false);
-    shard_open(&s, dir, DURABLE_JOURNAL);
-    ck_assert_uint_eq(shard_digest(&s), at_cut);
-    shard_close(&s, false);
+    rig_close(&s, false);
+    rig_open(&s, dir, DURABLE_JOURNAL);
+    ck_assert_uint_eq(rig_digest(&s), at_cut);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -315,14 +315,14 @@ START_TEST(release_lets_the_shard_go_on)
 {
     uint64_t sequence;
     begin(DURABLE_JOURNAL, dir);
-    shard_train(&s, 1, 0, 0, 0, 5);
+    rig_train(&s, 1, 0, 0, 0, 5);
     ck_assert_int_eq(engine_hold(s.g, 3, &sequence), 0);
     ck_assert_int_eq(engine_release(s.g, 4), SHOAL_E_NOT_FOUND);
     ck_assert_int_eq(engine_release(s.g, 3), 0);
-    shard_train(&s, 1, 0, 0, 5, 10);
+    rig_train(&s, 1, 0, 0, 5, 10);
     make_cut(4);
     make_cut(4); /* sent again: answered again */
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -330,15 +330,15 @@ START_TEST(a_number_used_again_names_the_new_cut)
 {
     for (int memory = 0; memory < 2; memory++) {
         begin(memory ? DURABLE_MEMORY : DURABLE_JOURNAL, memory ? NULL : dir);
-        shard_train(&s, 1, 0, 0, 0, 5);
+        rig_train(&s, 1, 0, 0, 0, 5);
         make_cut(4);
-        shard_train(&s, 1, 0, 0, 5, 10);
-        uint64_t digest = shard_digest(&s);
+        rig_train(&s, 1, 0, 0, 5, 10);
+        uint64_t digest = rig_digest(&s);
         make_cut(4);
-        shard_train(&s, 1, 0, 0, 10, 15);
+        rig_train(&s, 1, 0, 0, 10, 15);
         restore(4, 2);
-        ck_assert_uint_eq(shard_digest(&s), digest);
-        shard_close(&s, false);
+        ck_assert_uint_eq(rig_digest(&s), digest);
+        rig_close(&s, false);
     }
 }
 END_TEST
@@ -348,11 +348,11 @@ START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
     char command[LIMIT_PATH + 128];
     struct err e = {0};
     begin(DURABLE_JOURNAL, dir);
-    shard_train(&s, 1, 0, 0, 0, 20);
+    rig_train(&s, 1, 0, 0, 0, 20);
     make_cut(1);
     make_cut(2);
     make_cut(3);
-    uint64_t digest = shard_digest(&s);
+    uint64_t digest = rig_digest(&s);
     snprintf(
         command, sizeof command,
         "cd '%s/cuts' && f=$(ls 1/journal/* | head -1) && printf X | dd of=$f bs=1 seek=900 conv=notrunc 2>/dev/null",
@@ -366,10 +366,10 @@ START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
     ck_assert_int_eq(engine_restore(s.g, 2, 2, &e), SHOAL_E_CORRUPT);
     ck_assert_int_eq(engine_restore(s.g, 3, 2, &e), SHOAL_E_CORRUPT);
     ck_assert_int_eq(engine_restore(s.g, 77, 2, &e), SHOAL_E_NOT_FOUND);
-    ck_assert_uint_eq(shard_digest(&s), digest);
+    ck_assert_uint_eq(rig_digest(&s), digest);
     ck_assert_uint_eq(s.fatal, 0);
-    shard_train(&s, 1, 0, 0, 20, 21);
-    shard_close(&s, false);
+    rig_train(&s, 1, 0, 0, 20, 21);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -379,7 +379,7 @@ static void unfinished_child(void *context)
     struct gone gone = {0};
     (void)context;
     begin(DURABLE_JOURNAL, dir);
-    shard_train(&s, 1, 0, 0, 0, 20);
+    rig_train(&s, 1, 0, 0, 0, 20);
     ck_assert_int_eq(engine_hold(s.g, 1, &sequence), 0);
     ck_assert_int_eq(engine_go(s.g, 1, on_gone, &gone), 0);
     char command[LIMIT_PATH + 64];
@@ -390,12 +390,12 @@ static void unfinished_child(void *context)
 START_TEST(an_unfinished_cut_does_not_exist)
 {
     char path[LIMIT_PATH + 64];
-    shard_in_child(unfinished_child, NULL);
-    shard_open(&s, dir, DURABLE_JOURNAL);
+    rig_in_child(unfinished_child, NULL);
+    rig_open(&s, dir, DURABLE_JOURNAL);
     snprintf(path, sizeof path, "%s/cuts/1.tmp", dir);
     ck_assert_int_ne(access(path, F_OK), 0);
     ck_assert_int_eq(engine_restore(s.g, 1, 2, NULL), SHOAL_E_NOT_FOUND);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /* test_engine.c: the path of a push, control records, clocks, and the journal's cap. */
 #include "embedding/engine.h"
 #include "proto/base/hash.h"
-#include "tests/lib/embedding_shard.h"
+#include "tests/lib/embedding_rig.h"
 
 #include <check.h>
 #include <math.h>
@@ -10,21 +10,21 @@
 #include <string.h>
 #include <sys/resource.h>
 
-static struct shard s;
-static struct shard_push p;
+static struct rig s;
+static struct rig_push p;
 
 static void begin(enum durability durability, const char *dir)
 {
     struct err e = {0};
-    shard_open(&s, dir, durability);
-    shard_table(&s, 0);
+    rig_open(&s, dir, durability);
+    rig_table(&s, 0);
     ck_assert_msg(engine_run_open(s.g, 1, 2, 1, &e) == 0, "%s", e.text);
 }
 
 static int push_batch(uint32_t lane, uint64_t from, uint64_t to, struct push_plan *plan)
 {
-    shard_push_make(&p, 1, 0, lane, 0, from, to);
-    return shard_push(&s, &p, plan);
+    rig_push_make(&p, 1, 0, lane, 0, from, to);
+    return rig_push(&s, &p, plan);
 }
 
 START_TEST(push_is_taken_once)
@@ -34,15 +34,15 @@ START_TEST(push_is_taken_once)
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
     ck_assert_uint_eq(plan.applied, 16);
     ck_assert_uint_eq(plan.mark, 1);
-    uint64_t digest = shard_digest(&s), sequence = plan.sequence;
+    uint64_t digest = rig_digest(&s), sequence = plan.sequence;
     ck_assert_uint_eq(engine_acknowledged(s.g), sequence);
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
     ck_assert_uint_eq(plan.applied, 0);
     ck_assert_uint_eq(plan.skipped, 16);
     ck_assert_uint_eq(plan.sequence, 0);
-    ck_assert_uint_eq(shard_digest(&s), digest);
+    ck_assert_uint_eq(rig_digest(&s), digest);
     ck_assert_uint_eq(engine_acknowledged(s.g), sequence);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -51,14 +51,14 @@ START_TEST(push_with_a_gap_does_nothing)
     struct push_plan plan;
     begin(DURABLE_MEMORY, NULL);
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
-    uint64_t digest = shard_digest(&s);
+    uint64_t digest = rig_digest(&s);
 #ifndef SHOAL_PLANT_HIGHEST_BATCH
     ck_assert_int_eq(push_batch(0, 2, 3, &plan), SHOAL_E_GAP);
     ck_assert_uint_eq(plan.mark, 1);
 #endif
-    ck_assert_uint_eq(shard_digest(&s), digest);
+    ck_assert_uint_eq(rig_digest(&s), digest);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 1);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -66,30 +66,30 @@ START_TEST(tablets_that_are_ahead_skip_what_they_have)
 {
     struct push_plan plan;
     begin(DURABLE_MEMORY, NULL);
-    shard_push_make(&p, 1, 0, 0, 0, 0, 1);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), 0);
-    uint64_t whole = shard_digest(&s);
-    shard_close(&s, false);
+    rig_push_make(&p, 1, 0, 0, 0, 0, 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    uint64_t whole = rig_digest(&s);
+    rig_close(&s, false);
 
     begin(DURABLE_MEMORY, NULL);
     uint32_t first = 0; /* the same batch in two pushes: the lower half of the tablets alone, then all of it */
     while (first < p.record.key_count && mixed_tablet(key_mix(p.keys[first]), SHARD_TABLET_BITS) < 8)
         first++;
-    struct shard_push half = p;
+    struct rig_push half = p;
     half.record.keys = half.keys;
     half.record.gradients = half.gradients;
     half.record.tablet_count = 8;
     half.record.key_count = first;
-    ck_assert_int_eq(shard_push(&s, &half, &plan), 0);
+    ck_assert_int_eq(rig_push(&s, &half, &plan), 0);
     ck_assert_uint_eq(plan.applied, 8);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 0);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), 0);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
     ck_assert_uint_eq(plan.applied, 8);
     ck_assert_uint_eq(plan.skipped, 8);
     ck_assert_uint_eq(plan.mark, 1);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 1);
-    ck_assert_uint_eq(shard_digest(&s), whole);
-    shard_close(&s, false);
+    ck_assert_uint_eq(rig_digest(&s), whole);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -97,30 +97,30 @@ START_TEST(what_is_wrong_is_refused_by_name)
 {
     struct push_plan plan;
     begin(DURABLE_MEMORY, NULL);
-    shard_push_make(&p, 2, 0, 0, 0, 0, 1);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_OLD_RUN);
-    shard_push_make(&p, 1, 9, 0, 0, 0, 1);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_NO_TABLE);
-    shard_push_make(&p, 1, 0, 0, 3, 0, 1);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_FENCED);
-    shard_push_make(&p, 1, 0, 2, 0, 0, 1);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_MALFORMED);
-    shard_push_make(&p, 1, 0, 0, 0, 1, 1);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_MALFORMED);
-    shard_push_make(&p, 1, 0, 0, 0, 0, 1);
+    rig_push_make(&p, 2, 0, 0, 0, 0, 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_OLD_RUN);
+    rig_push_make(&p, 1, 9, 0, 0, 0, 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_NO_TABLE);
+    rig_push_make(&p, 1, 0, 0, 3, 0, 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_FENCED);
+    rig_push_make(&p, 1, 0, 2, 0, 0, 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_MALFORMED);
+    rig_push_make(&p, 1, 0, 0, 0, 1, 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_MALFORMED);
+    rig_push_make(&p, 1, 0, 0, 0, 0, 1);
     p.record.tablet_first = 12;
-    ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_MALFORMED);
     p.record.tablet_count = UINT32_MAX;
-    ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_MALFORMED);
     p.record.tablet_count = 4; /* in range, but keys of other tablets come along */
-    ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_MALFORMED);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 0);
     uint16_t shard_of[16] = {0};
     shard_of[3] = 1;
-    shard_push_make(&p, 1, 0, 0, 0, 0, 1);
+    rig_push_make(&p, 1, 0, 0, 0, 0, 1);
     ck_assert_int_eq(engine_lead(s.g, shard_of, 16, 0), 0);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_NOT_LEADER);
-    shard_close(&s, false);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_NOT_LEADER);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -129,23 +129,23 @@ START_TEST(bad_gradient_is_refused_before_anything_is_written)
     char dir[LIMIT_PATH];
     struct push_plan plan;
     struct engine_stats before, after;
-    begin(DURABLE_JOURNAL, shard_dir(dir));
+    begin(DURABLE_JOURNAL, rig_dir(dir));
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
-    uint64_t digest = shard_digest(&s);
+    uint64_t digest = rig_digest(&s);
     engine_stats_get(s.g, &before);
     float bad[] = {NAN, INFINITY, -INFINITY, 2e15f};
     for (int i = 0; i < 4; i++) {
-        shard_push_make(&p, 1, 0, 0, 0, 1, 2);
+        rig_push_make(&p, 1, 0, 0, 0, 1, 2);
         p.gradients[77] = bad[i];
-        ck_assert_int_eq(shard_push(&s, &p, &plan), SHOAL_E_NOT_FINITE);
+        ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_NOT_FINITE);
     }
     engine_stats_get(s.g, &after);
     ck_assert_uint_eq(after.journal_bytes, before.journal_bytes);
     ck_assert_uint_eq(after.sequence, before.sequence);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 1);
-    ck_assert_uint_eq(shard_digest(&s), digest);
-    shard_close(&s, false);
-    shard_remove_dir(dir);
+    ck_assert_uint_eq(rig_digest(&s), digest);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -165,7 +165,7 @@ START_TEST(fence_shuts_out_the_old_worker)
     ck_assert_uint_eq(mark, 3);
     ck_assert_int_eq(engine_fence(s.g, 1, 7, 4, true, &mark, NULL), SHOAL_E_MALFORMED);
     ck_assert_int_eq(engine_fence(s.g, 8, 0, 4, true, &mark, NULL), SHOAL_E_OLD_RUN);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -176,7 +176,7 @@ START_TEST(a_late_lane_holds_nobody_up)
     ck_assert_int_eq(engine_clock(s.g, 1, 0, 5, &clock, &low), 0);
     ck_assert_uint_eq(low, UINT64_MAX);
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, NULL), 0);
-    shard_train(&s, 1, 0, 1, 0, 10);
+    rig_train(&s, 1, 0, 1, 0, 10);
     ck_assert_int_eq(engine_clock(s.g, 1, 0, 11, &clock, &low), 0);
     ck_assert_uint_eq(clock, 11);
     ck_assert_uint_eq(low, 10);
@@ -185,47 +185,47 @@ START_TEST(a_late_lane_holds_nobody_up)
     ck_assert_int_eq(engine_clock(s.g, 1, 1, 1, &clock, &low), 0);
     ck_assert_uint_eq(clock, 11);
     ck_assert_uint_eq(low, 10);
-    shard_train(&s, 1, 0, 1, 10, 12);
+    rig_train(&s, 1, 0, 1, 10, 12);
     ck_assert_int_eq(engine_clock(s.g, 1, 1, 1, &clock, &low), 0);
     ck_assert_uint_eq(low, 10); /* now lane 1 is behind */
     ck_assert_int_eq(engine_fence(s.g, 1, 1, 2, false, &mark, NULL), 0);
     ck_assert_int_eq(engine_clock(s.g, 1, 0, 13, &clock, &low), 0);
     ck_assert_uint_eq(low, 12); /* and it has left the clock */
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
 START_TEST(bsp_lanes_have_no_offset)
 {
     uint64_t mark, clock, low;
-    shard_open(&s, NULL, DURABLE_MEMORY);
-    shard_table(&s, 0);
+    rig_open(&s, NULL, DURABLE_MEMORY);
+    rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 2, NULL), 0);
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, NULL), 0);
-    shard_train(&s, 1, 0, 1, 0, 4);
+    rig_train(&s, 1, 0, 1, 0, 4);
     ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, &mark, NULL), 0);
     ck_assert_int_eq(engine_clock(s.g, 1, 1, 1, &clock, &low), 0);
     ck_assert_uint_eq(clock, 1);
     ck_assert_uint_eq(low, 0);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
 START_TEST(only_tables_of_the_run_count_in_its_clock)
 {
     uint64_t mark;
-    shard_open(&s, NULL, DURABLE_MEMORY);
-    shard_table(&s, 0);
-    shard_table(&s, 1); /* another space's */
+    rig_open(&s, NULL, DURABLE_MEMORY);
+    rig_table(&s, 0);
+    rig_table(&s, 1); /* another space's */
     ck_assert_int_eq(engine_run_open_tables(s.g, 1, 1, 1, 1, NULL), 0);
     ck_assert_int_eq(engine_run_open(s.g, 2, 1, 1, NULL), 0);
-    shard_train(&s, 1, 0, 0, 0, 3);
-    shard_train(&s, 2, 0, 0, 0, 3);
+    rig_train(&s, 1, 0, 0, 0, 3);
+    rig_train(&s, 2, 0, 0, 0, 3);
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 1, true, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 3);
     ck_assert_int_eq(engine_fence(s.g, 2, 0, 1, true, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 0);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -233,11 +233,11 @@ START_TEST(control_records_are_idempotent)
 {
     struct err e;
     begin(DURABLE_MEMORY, NULL);
-    struct table_schema schema = shard_schema(0);
+    struct table_schema schema = rig_schema(0);
     ck_assert_int_eq(engine_table_create(s.g, &schema, &e), 0);
     schema.seed++;
     ck_assert_int_eq(engine_table_create(s.g, &schema, &e), SHOAL_E_SCHEMA);
-    schema = shard_schema(1);
+    schema = rig_schema(1);
     schema.tablet_first = 8;
     ck_assert_int_eq(engine_table_create(s.g, &schema, &e), SHOAL_E_SCHEMA);
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, &e), 0);
@@ -249,7 +249,7 @@ START_TEST(control_records_are_idempotent)
     ck_assert_int_eq(engine_run_drop(s.g, 2, &e), 0);
     ck_assert_int_eq(engine_run_drop(s.g, 2, &e), 0);
     ck_assert_int_eq(engine_run_open(s.g, 99, 1, 1, &e), 0);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -257,7 +257,7 @@ START_TEST(fsync_acknowledges_what_is_synced)
 {
     char dir[LIMIT_PATH];
     struct push_plan plan, next;
-    begin(DURABLE_FSYNC, shard_dir(dir));
+    begin(DURABLE_FSYNC, rig_dir(dir));
     embedding_env_run(&s.env);
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
     ck_assert_uint_lt(engine_acknowledged(s.g), plan.sequence);
@@ -269,8 +269,8 @@ START_TEST(fsync_acknowledges_what_is_synced)
     ck_assert_uint_lt(engine_acknowledged(s.g), next.sequence);
     embedding_env_run(&s.env);
     ck_assert_uint_eq(engine_acknowledged(s.g), next.sequence);
-    shard_close(&s, false);
-    shard_remove_dir(dir);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -281,7 +281,7 @@ START_TEST(a_full_journal_is_busy_until_rows_are_written)
     struct engine_stats stats;
     uint64_t batch = 0;
     int rc = 0;
-    begin(DURABLE_JOURNAL, shard_dir(dir));
+    begin(DURABLE_JOURNAL, rig_dir(dir));
     while (rc == 0 && batch < 5000) { /* work is held back: nothing is written, nothing trimmed */
         rc = push_batch(0, batch, batch + 1, &plan);
         batch += rc == 0;
@@ -301,8 +301,8 @@ START_TEST(a_full_journal_is_busy_until_rows_are_written)
     ck_assert_uint_gt(stats.image_bytes_written, 0);
     ck_assert_uint_lt(stats.journal_bytes, 8u << 20);
     ck_assert_uint_eq(s.fatal, 0);
-    shard_close(&s, false);
-    shard_remove_dir(dir);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -314,15 +314,15 @@ START_TEST(a_nearly_full_disk_refuses_pushes)
     memset(&s, 0, sizeof s);
     embedding_env_init(&s.env);
     struct engine_options options = {
-        .dir = shard_dir(dir), .durability = DURABLE_JOURNAL, .disk_watermark = UINT64_MAX};
+        .dir = rig_dir(dir), .durability = DURABLE_JOURNAL, .disk_watermark = UINT64_MAX};
     ck_assert_int_eq(engine_open(&options, &s.env.env, &s.g, &e), 0);
-    shard_lead(&s);
-    shard_table(&s, 0);
+    rig_lead(&s);
+    rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, &e), 0);
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), SHOAL_E_NO_SPACE);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 0);
-    shard_close(&s, false);
-    shard_remove_dir(dir);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
 }
 END_TEST
 
@@ -331,12 +331,12 @@ START_TEST(a_failed_write_is_fatal)
     char dir[LIMIT_PATH];
     struct push_plan plan;
     struct err e = {0};
-    begin(DURABLE_JOURNAL, shard_dir(dir));
+    begin(DURABLE_JOURNAL, rig_dir(dir));
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
     uint64_t acknowledged = engine_acknowledged(s.g);
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){1, RLIM_INFINITY}), 0);
-    shard_push_make(&p, 1, 0, 0, 0, 1, 2);
+    rig_push_make(&p, 1, 0, 0, 0, 1, 2);
     ck_assert_int_eq(engine_admit_push(s.g, &p.record, &plan, &e), 0);
     ck_assert_int_eq(engine_commit(s.g), SHOAL_E_IO);
     ck_assert_uint_eq(s.fatal, 1);
@@ -347,25 +347,25 @@ START_TEST(a_failed_write_is_fatal)
     ck_assert_int_eq(engine_commit(s.g), SHOAL_E_IO);
     ck_assert_uint_eq(s.fatal, 1); /* told once */
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY}), 0);
-    shard_close(&s, true);
-    shard_open(&s, dir, DURABLE_JOURNAL); /* what was acknowledged is there, the other is not */
+    rig_close(&s, true);
+    rig_open(&s, dir, DURABLE_JOURNAL); /* what was acknowledged is there, the other is not */
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 1);
-    shard_close(&s, false);
-    shard_remove_dir(dir);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
 }
 END_TEST
 
 START_TEST(one_folder_one_process)
 {
     char dir[LIMIT_PATH];
-    struct shard other;
+    struct rig other;
     struct err e = {0};
-    begin(DURABLE_JOURNAL, shard_dir(dir));
-    ck_assert_int_eq(shard_try_open(&other, dir, DURABLE_JOURNAL, &e), SHOAL_E_UNAVAILABLE);
+    begin(DURABLE_JOURNAL, rig_dir(dir));
+    ck_assert_int_eq(rig_try_open(&other, dir, DURABLE_JOURNAL, &e), SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(e.text, dir));
-    shard_close(&s, false);
-    ck_assert_int_eq(shard_try_open(&other, dir, DURABLE_MEMORY, &e), SHOAL_E_CONFIG);
-    shard_remove_dir(dir);
+    rig_close(&s, false);
+    ck_assert_int_eq(rig_try_open(&other, dir, DURABLE_MEMORY, &e), SHOAL_E_CONFIG);
+    rig_remove_dir(dir);
 }
 END_TEST
 

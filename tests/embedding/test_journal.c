@@ -1,6 +1,6 @@
 /* test_journal.c: segments: appending, reading back, tearing, damaging, trimming, using again. */
 #include "embedding/journal.h"
-#include "tests/lib/embedding_shard.h"
+#include "tests/lib/embedding_rig.h"
 
 #include <check.h>
 #include <dirent.h>

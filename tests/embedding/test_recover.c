@@ -2,7 +2,7 @@
  */
 #include "embedding/engine.h"
 #include "embedding/stored.h"
-#include "tests/lib/embedding_shard.h"
+#include "tests/lib/embedding_rig.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 static char dir[LIMIT_PATH];
-static struct shard s;
-static struct shard_push p;
+static struct rig s;
+static struct rig_push p;
 static struct answer { /* what the child found, for the parent to compare */
     uint64_t digest, sequence, image_bytes, journal_bytes;
     uint64_t mark[2], generation, clock, low;
@@ -25,7 +25,7 @@ static struct answer { /* what the child found, for the parent to compare */
 
 static void setup(void)
 {
-    shard_dir(dir);
+    rig_dir(dir);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(shared != MAP_FAILED);
     memset(shared, 0, sizeof *shared);
@@ -34,14 +34,14 @@ static void setup(void)
 static void teardown(void)
 {
     munmap(shared, sizeof *shared);
-    shard_remove_dir(dir);
+    rig_remove_dir(dir);
 }
 
 static void note(void)
 {
     struct engine_stats stats;
     engine_stats_get(s.g, &stats);
-    shared->digest = shard_digest(&s);
+    shared->digest = rig_digest(&s);
     shared->sequence = stats.sequence;
     shared->image_bytes = stats.image_bytes_written;
     shared->journal_bytes = stats.journal_bytes;
@@ -51,7 +51,7 @@ static void note(void)
 
 static void reopen(void)
 {
-    shard_open(&s, dir, DURABLE_JOURNAL);
+    rig_open(&s, dir, DURABLE_JOURNAL);
 }
 
 static void check_same(void)
@@ -61,7 +61,7 @@ static void check_same(void)
     ck_assert_uint_eq(stats.sequence, shared->sequence);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), shared->mark[0]);
     ck_assert_uint_eq(engine_mark(s.g, 1, 1, 0), shared->mark[1]);
-    ck_assert_uint_eq(shard_digest(&s), shared->digest);
+    ck_assert_uint_eq(rig_digest(&s), shared->digest);
 }
 
 /* Two lanes, `batches` each. */
@@ -69,11 +69,11 @@ static void train_child(void *context)
 {
     (void)context;
     reopen();
-    shard_table(&s, 0);
+    rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
     for (uint32_t i = 0; i < shared->batches; i++) {
-        shard_train(&s, 1, 0, 0, i, i + 1);
-        shard_train(&s, 1, 1, 0, i, i + 1);
+        rig_train(&s, 1, 0, 0, i, i + 1);
+        rig_train(&s, 1, 1, 0, i, i + 1);
     }
     note();
 }
@@ -81,11 +81,11 @@ static void train_child(void *context)
 START_TEST(killed_shard_comes_back_from_its_journal)
 {
     shared->batches = 20;
-    shard_in_child(train_child, NULL);
+    rig_in_child(train_child, NULL);
     ck_assert_uint_eq(shared->image_bytes, 0);
     reopen();
     check_same();
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -97,7 +97,7 @@ static int note_head(void *context, const void *key, size_t key_bytes, const voi
                      struct err *e)
 {
     struct range *r = context;
-    struct table_schema schema = shard_schema(0);
+    struct table_schema schema = rig_schema(0);
     uint32_t table, tablet;
     uint64_t flushed;
     if (!stored_is_tablet(key, key_bytes, &table, &tablet))
@@ -126,7 +126,7 @@ START_TEST(killed_shard_comes_back_from_rows_and_journal)
 {
     struct engine_stats stats;
     shared->batches = 1000; /* over twice the journal's cap */
-    shard_in_child(train_child, NULL);
+    rig_in_child(train_child, NULL);
     ck_assert_uint_gt(shared->image_bytes, 0);
     struct range stored = stored_range();
     ck_assert_uint_lt(stored.low, stored.high); /* so the records in between act on some tablets only */
@@ -136,12 +136,12 @@ START_TEST(killed_shard_comes_back_from_rows_and_journal)
     ck_assert_uint_lt(stats.replayed, 2000);
     ck_assert_uint_gt(stats.replayed, shared->sequence - stored.high);
     /* It goes on, is killed again, and comes back again. */
-    shard_train(&s, 1, 0, 0, 1000, 1005);
+    rig_train(&s, 1, 0, 0, 1000, 1005);
     note();
-    shard_close(&s, false);
+    rig_close(&s, false);
     reopen();
     check_same();
-    shard_close(&s, true);
+    rig_close(&s, true);
 }
 END_TEST
 
@@ -149,15 +149,15 @@ START_TEST(clean_stop_replays_nothing)
 {
     struct engine_stats stats;
     shared->batches = 50;
-    shard_in_child(train_child, NULL);
+    rig_in_child(train_child, NULL);
     reopen();
-    shard_close(&s, true);
+    rig_close(&s, true);
     reopen();
     check_same();
     engine_stats_get(s.g, &stats);
     ck_assert_uint_eq(stats.tablets_dirty, 0);
     ck_assert_uint_eq(stats.flushed_sequence, shared->sequence);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -165,16 +165,16 @@ START_TEST(resend_after_restart_is_skipped)
 {
     struct push_plan plan;
     shared->batches = 10;
-    shard_in_child(train_child, NULL);
+    rig_in_child(train_child, NULL);
     reopen();
-    shard_push_make(&p, 1, 0, 0, 0, 9, 10);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), 0);
+    rig_push_make(&p, 1, 0, 0, 0, 9, 10);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
     ck_assert_uint_eq(plan.skipped, 16);
     check_same();
-    shard_push_make(&p, 1, 0, 0, 0, 10, 11);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), 0);
+    rig_push_make(&p, 1, 0, 0, 0, 10, 11);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
     ck_assert_uint_eq(plan.applied, 16);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -186,7 +186,7 @@ static void fence_child(void *context)
     train_child(NULL);
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 7, true, &mark, NULL), 0);
     ck_assert_int_eq(engine_fence(s.g, 1, 1, 8, false, &mark, NULL), 0);
-    shard_train(&s, 1, 0, 7, 5, 9);
+    rig_train(&s, 1, 0, 7, 5, 9);
     ck_assert_int_eq(engine_fence(s.g, 1, 1, 9, true, &mark, NULL), 0); /* offset 4 */
     ck_assert_int_eq(engine_clock(s.g, 1, 1, 6, &shared->clock, &shared->low), 0);
     ck_assert_uint_eq(shared->clock, 10);
@@ -198,7 +198,7 @@ START_TEST(fences_and_clocks_survive)
     uint64_t clock, low, mark;
     for (int flush = 0; flush < 2; flush++) {
         if (flush == 0)
-            shard_in_child(fence_child, NULL);
+            rig_in_child(fence_child, NULL);
         reopen();
         check_same();
         ck_assert_uint_eq(engine_lane_generation(s.g, 1, 0), 7);
@@ -208,7 +208,7 @@ START_TEST(fences_and_clocks_survive)
         ck_assert_uint_eq(clock, shared->clock);
         ck_assert_uint_eq(low, shared->low);
         ck_assert_int_eq(engine_fence(s.g, 1, 0, 6, true, &mark, NULL), SHOAL_E_FENCED);
-        shard_close(&s, true); /* the second round reads it from the store instead */
+        rig_close(&s, true); /* the second round reads it from the store instead */
     }
 }
 END_TEST
@@ -218,15 +218,15 @@ static void undo_child(void *context)
     struct push_plan plan;
     (void)context;
     reopen();
-    shard_table(&s, 0);
+    rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 1, 2, NULL), 0);
     for (uint64_t batch = 0; batch < 3; batch++) {
-        shard_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
+        rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
         if (batch < 2)
-            ck_assert_int_eq(shard_push(&s, &p, &plan), 0);
+            ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
     }
     table_pull(engine_table(s.g, 0), p.keys, SHARD_KEYS, shared->before);
-    ck_assert_int_eq(shard_push(&s, &p, &plan), 0);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
     note();
 }
 
@@ -235,14 +235,14 @@ START_TEST(undo_survives)
     float now[SHARD_KEYS * SHARD_WIDTH], then[SHARD_KEYS * SHARD_WIDTH];
     for (int flush = 0; flush < 2; flush++) {
         if (flush == 0)
-            shard_in_child(undo_child, NULL);
+            rig_in_child(undo_child, NULL);
         reopen();
-        shard_push_make(&p, 1, 0, 0, 0, 2, 3);
+        rig_push_make(&p, 1, 0, 0, 0, 2, 3);
         table_pull(engine_table(s.g, 0), p.keys, SHARD_KEYS, now);
         table_pull_before(engine_table(s.g, 0), p.keys, SHARD_KEYS, 3, then);
         ck_assert_int_ne(memcmp(now, shared->before, sizeof now), 0);
         ck_assert_int_eq(memcmp(then, shared->before, sizeof then), 0);
-        shard_close(&s, true);
+        rig_close(&s, true);
     }
 }
 END_TEST
@@ -251,12 +251,12 @@ static void drop_child(void *context)
 {
     (void)context;
     reopen();
-    shard_table(&s, 0);
+    rig_table(&s, 0);
     uint64_t run = 1;
     for (; run <= 40;
          run++) { /* more runs than may be open at once, each over in a while; the store is ahead of some records */
         ck_assert_int_eq(engine_run_open(s.g, run, 1, 1, NULL), 0);
-        shard_train(&s, run, 0, 0, 0, 40);
+        rig_train(&s, run, 0, 0, 0, 40);
         if (run < 40)
             ck_assert_int_eq(engine_run_drop(s.g, run, NULL), 0);
     }
@@ -266,15 +266,15 @@ static void drop_child(void *context)
 START_TEST(dropped_runs_are_replayed_and_gone)
 {
     uint32_t mode, lanes;
-    shard_in_child(drop_child, NULL);
+    rig_in_child(drop_child, NULL);
     ck_assert_uint_gt(shared->image_bytes, 0);
     reopen();
-    ck_assert_uint_eq(shard_digest(&s), shared->digest);
+    ck_assert_uint_eq(rig_digest(&s), shared->digest);
     ck_assert_int_eq(engine_run_mode(s.g, 40, &mode, &lanes), 0);
     ck_assert_uint_eq(engine_mark(s.g, 40, 0, 0), 40);
     for (uint64_t run = 1; run < 40; run++)
         ck_assert_int_eq(engine_run_mode(s.g, run, &mode, &lanes), SHOAL_E_NOT_FOUND);
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -310,7 +310,7 @@ START_TEST(torn_last_record_is_as_if_never_sent)
     char path[LIMIT_PATH];
     struct engine_stats stats;
     shared->batches = 3;
-    shard_in_child(train_child, NULL);
+    rig_in_child(train_child, NULL);
     segment(0, path);
     ck_assert_int_eq(truncate(path, (off_t)shared->journal_bytes - 40), 0);
     reopen();
@@ -318,9 +318,9 @@ START_TEST(torn_last_record_is_as_if_never_sent)
     ck_assert_uint_eq(stats.sequence, shared->sequence - 1);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), 3);
     ck_assert_uint_eq(engine_mark(s.g, 1, 1, 0), 2);
-    shard_train(&s, 1, 1, 0, 2, 3); /* sent again, it ends where it would have */
+    rig_train(&s, 1, 1, 0, 2, 3); /* sent again, it ends where it would have */
     check_same();
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -329,14 +329,14 @@ START_TEST(flipped_byte_in_the_middle_is_refused)
     char path[LIMIT_PATH];
     struct err e = {0};
     shared->batches = 150; /* three segments and more, the first of them synced */
-    shard_in_child(train_child, NULL);
+    rig_in_child(train_child, NULL);
     flip(segment(0, path), 500000);
-    ck_assert_int_eq(shard_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
     ck_assert_ptr_nonnull(strstr(e.text, path));
     flip(path, 500000);
     reopen();
     check_same();
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 
@@ -345,10 +345,10 @@ START_TEST(missing_journal_is_refused)
     char path[LIMIT_PATH];
     struct err e = {0};
     shared->batches = 1000;
-    shard_in_child(train_child, NULL);
+    rig_in_child(train_child, NULL);
     while (access(segment(1, path), F_OK) == 0)
         unlink(segment(0, path));
-    int rc = shard_try_open(&s, dir, DURABLE_JOURNAL, &e);
+    int rc = rig_try_open(&s, dir, DURABLE_JOURNAL, &e);
     ck_assert_int_eq(rc, SHOAL_E_CORRUPT);
 }
 END_TEST
@@ -358,16 +358,16 @@ START_TEST(damaged_image_is_named)
     char command[LIMIT_PATH + 256];
     struct err e = {0};
     shared->batches = 20;
-    shard_in_child(train_child, NULL);
+    rig_in_child(train_child, NULL);
     reopen();
-    shard_close(&s, true);
+    rig_close(&s, true);
     /* RocksDB's own checksums find this first; the sentence must say where. */
     snprintf(command, sizeof command,
              "f=$(ls -S '%.900s'/rows/*.blob | head -1); printf XXXXXXXX | dd of=\"$f\" bs=1 seek=20000 conv=notrunc "
              "2>/dev/null",
              dir);
     ck_assert_int_eq(system(command), 0);
-    ck_assert_int_eq(shard_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
     ck_assert_ptr_nonnull(strstr(e.text, dir));
 }
 END_TEST
@@ -375,21 +375,21 @@ END_TEST
 static void fsync_child(void *context)
 {
     (void)context;
-    shard_open(&s, dir, DURABLE_FSYNC);
-    shard_table(&s, 0);
+    rig_open(&s, dir, DURABLE_FSYNC);
+    rig_table(&s, 0);
     ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
-    shard_train(&s, 1, 0, 0, 0, 30);
-    shard_train(&s, 1, 1, 0, 0, 30);
+    rig_train(&s, 1, 0, 0, 0, 30);
+    rig_train(&s, 1, 1, 0, 0, 30);
     note();
     ck_assert_uint_eq(engine_acknowledged(s.g), shared->sequence);
 }
 
 START_TEST(fsync_mode_comes_back_too)
 {
-    shard_in_child(fsync_child, NULL);
-    shard_open(&s, dir, DURABLE_FSYNC);
+    rig_in_child(fsync_child, NULL);
+    rig_open(&s, dir, DURABLE_FSYNC);
     check_same();
-    shard_close(&s, false);
+    rig_close(&s, false);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* test_store.c: both fillings of the row store, by the same cases. */
 #include "embedding/store.h"
-#include "tests/lib/embedding_shard.h"
+#include "tests/lib/embedding_rig.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-/* embedding_shard.c: a shard's engine for tests. */
-#include "tests/lib/embedding_shard.h"
+/* embedding_rig.c: a shard's engine for tests. */
+#include "tests/lib/embedding_rig.h"
 
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-const char *shard_dir(char *out)
+const char *rig_dir(char *out)
 {
     const char *tmp = getenv("TMPDIR");
     snprintf(out, LIMIT_PATH, "%s/shoal-shard-XXXXXX", tmp != NULL ? tmp : "/tmp");
@@ -19,7 +19,7 @@ const char *shard_dir(char *out)
     return out;
 }
 
-void shard_remove_dir(const char *dir)
+void rig_remove_dir(const char *dir)
 {
     char command[LIMIT_PATH + 16];
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
@@ -28,17 +28,17 @@ void shard_remove_dir(const char *dir)
 
 static void on_synced(void *context)
 {
-    ((struct shard *)context)->synced++;
+    ((struct rig *)context)->synced++;
 }
 
 static void on_fatal(void *context, const struct err *e)
 {
-    struct shard *s = context;
+    struct rig *s = context;
     s->fatal++;
     s->fatal_err = *e;
 }
 
-int shard_try_open(struct shard *s, const char *dir, enum durability durability, struct err *e)
+int rig_try_open(struct rig *s, const char *dir, enum durability durability, struct err *e)
 {
     memset(s, 0, sizeof *s);
     embedding_env_init(&s->env);
@@ -53,27 +53,27 @@ int shard_try_open(struct shard *s, const char *dir, enum durability durability,
     return engine_open(&s->options, &s->env.env, &s->g, e);
 }
 
-void shard_open(struct shard *s, const char *dir, enum durability durability)
+void rig_open(struct rig *s, const char *dir, enum durability durability)
 {
     struct err e = {0};
-    int rc = shard_try_open(s, dir, durability, &e);
+    int rc = rig_try_open(s, dir, durability, &e);
     ck_assert_msg(rc == 0, "open: %s", e.text);
-    shard_lead(s);
+    rig_lead(s);
 }
 
-void shard_close(struct shard *s, bool flush_all)
+void rig_close(struct rig *s, bool flush_all)
 {
     ck_assert_int_eq(engine_close(s->g, flush_all), 0);
     embedding_env_run(&s->env);
 }
 
-void shard_lead(struct shard *s)
+void rig_lead(struct rig *s)
 {
     static uint16_t shard_of[1024];
     ck_assert_int_eq(engine_lead(s->g, shard_of, 1024, 0), 0);
 }
 
-struct table_schema shard_schema(uint32_t number)
+struct table_schema rig_schema(uint32_t number)
 {
     struct table_schema schema;
     memset(&schema, 0, sizeof schema);
@@ -88,10 +88,10 @@ struct table_schema shard_schema(uint32_t number)
     return schema;
 }
 
-void shard_table(struct shard *s, uint32_t number)
+void rig_table(struct rig *s, uint32_t number)
 {
     struct err e = {0};
-    struct table_schema schema = shard_schema(number);
+    struct table_schema schema = rig_schema(number);
     ck_assert_msg(engine_table_create(s->g, &schema, &e) == 0, "%s", e.text);
 }
 
@@ -101,7 +101,7 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void shard_push_make(struct shard_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation,
+void rig_push_make(struct rig_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation,
                      uint64_t from, uint64_t to)
 {
     struct rng r = rng_of(table, lane, to);
@@ -123,7 +123,7 @@ void shard_push_make(struct shard_push *p, uint64_t run, uint32_t table, uint32_
                                      .gradients = p->gradients};
 }
 
-int shard_push(struct shard *s, const struct shard_push *p, struct push_plan *plan)
+int rig_push(struct rig *s, const struct rig_push *p, struct push_plan *plan)
 {
     struct err e = {0};
     int rc = engine_admit_push(s->g, &p->record, plan, &e);
@@ -134,16 +134,16 @@ int shard_push(struct shard *s, const struct shard_push *p, struct push_plan *pl
     return 0;
 }
 
-void shard_train(struct shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to)
+void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to)
 {
-    static struct shard_push p;
+    static struct rig_push p;
     for (uint64_t batch = from; batch < to; batch++) {
         struct push_plan plan;
-        shard_push_make(&p, run, 0, lane, generation, batch, batch + 1);
-        int rc = shard_push(s, &p, &plan);
+        rig_push_make(&p, run, 0, lane, generation, batch, batch + 1);
+        int rc = rig_push(s, &p, &plan);
         for (int tries = 0; rc == SHOAL_E_BUSY && tries < 100; tries++) {
             embedding_env_run(&s->env);
-            rc = shard_push(s, &p, &plan);
+            rc = rig_push(s, &p, &plan);
         }
         ck_assert_msg(rc == 0, "batch %llu: %s", (unsigned long long)batch + 1, err_name(rc));
         engine_flush_step(s->g);
@@ -151,7 +151,7 @@ void shard_train(struct shard *s, uint64_t run, uint32_t lane, uint64_t generati
     }
 }
 
-uint64_t shard_digest(struct shard *s)
+uint64_t rig_digest(struct rig *s)
 {
     uint64_t sum = 0;
     for (uint32_t table = 0; table < LIMIT_TABLES; table++) {
@@ -165,7 +165,7 @@ uint64_t shard_digest(struct shard *s)
     return sum;
 }
 
-void shard_in_child(void (*f)(void *context), void *context)
+void rig_in_child(void (*f)(void *context), void *context)
 {
     int status;
     fflush(NULL);

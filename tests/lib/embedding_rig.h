@@ -1,0 +1,52 @@
+/* embedding_rig.h: a shard's engine for tests: folders, tables, pushes made from numbers, digests. Checks its own
+ * steps with Check. */
+#ifndef TESTS_LIB_EMBEDDING_RIG_H
+#define TESTS_LIB_EMBEDDING_RIG_H
+
+#include "embedding/engine.h"
+#include "tests/lib/embedding_env.h"
+
+#define SHARD_WIDTH 4u
+#define SHARD_KEYS 512u
+#define SHARD_TABLET_BITS 4u
+
+struct rig {
+    struct embedding_env env;
+    struct engine_options options;
+    struct engine *g;
+    unsigned synced, fatal;
+    struct err fatal_err;
+};
+
+/* A new empty folder under TMPDIR or /tmp; rig_remove_dir deletes it with all in it. */
+const char *rig_dir(char *out /* LIMIT_PATH */);
+void rig_remove_dir(const char *dir);
+/* journal: 8 MiB with segments of 1 MiB. dir may be NULL. */
+void rig_open(struct rig *s, const char *dir, enum durability durability);
+int rig_try_open(struct rig *s, const char *dir, enum durability durability, struct err *e);
+void rig_close(struct rig *s, bool flush_all);
+/* Tells that the shard leads everything; again after a reopening. */
+void rig_lead(struct rig *s);
+/* Table `number` with 2^4 tablets, and run `run`. */
+void rig_table(struct rig *s, uint32_t number);
+struct table_schema rig_schema(uint32_t number);
+
+struct rig_push {
+    struct push_record record;
+    uint64_t keys[SHARD_KEYS];
+    float gradients[SHARD_KEYS * SHARD_WIDTH];
+};
+/* Batch `to` of a lane for table `table`, all tablets: keys and gradients are a function of (table, lane, to). */
+void rig_push_make(struct rig_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation,
+                     uint64_t from, uint64_t to);
+/* Admit, commit, apply; the status of admission. */
+int rig_push(struct rig *s, const struct rig_push *p, struct push_plan *plan);
+/* Batches (from, to] of a lane, one by one, to table 0, with a flush step after each and the work that follows from it.
+ */
+void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to);
+/* XXH3 over the digests of all tablets of all tables. */
+uint64_t rig_digest(struct rig *s);
+/* Runs f in a child that ends without closing anything: what a kill -9 leaves. Fails the test when the child does. */
+void rig_in_child(void (*f)(void *context), void *context);
+
+#endif
