@@ -18,13 +18,13 @@ static char payload_bytes[PAYLOAD];
 
 static void setup(void)
 {
-    shard_dir(dir);
+    rig_dir(dir);
     memset(payload_bytes, 'p', sizeof payload_bytes);
 }
 
 static void teardown(void)
 {
-    shard_remove_dir(dir);
+    rig_remove_dir(dir);
 }
 
 struct seen {

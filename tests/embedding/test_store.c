@@ -64,7 +64,7 @@ START_TEST(rocks_keeps_what_is_flushed)
     char dir[LIMIT_PATH], rows[LIMIT_PATH + 16], copy[LIMIT_PATH + 16];
     struct store *s;
     struct err e;
-    shard_dir(dir);
+    rig_dir(dir);
     snprintf(rows, sizeof rows, "%s/rows", dir);
     snprintf(copy, sizeof copy, "%s/copy", dir);
     ck_assert_int_eq(store_rocks_open(rows, &s, &e), 0);
@@ -78,7 +78,7 @@ START_TEST(rocks_keeps_what_is_flushed)
     ck_assert_int_eq(store_scan(s, see, &seen, &e), 0);
     ck_assert_str_eq(seen.keys, "abc");
     store_close(s);
-    shard_remove_dir(dir);
+    rig_remove_dir(dir);
 }
 END_TEST
 
