@@ -58,8 +58,10 @@ int beat_start(struct shard *s, struct err *e)
 {
     struct beat *b = &s->beat;
     b->incarnation = env_random(s->env) | 1;
-    if (!s->options.coordinator)
+    if (!s->options.coordinator) {
+        s->lead.self = s->options.shard_index; /* nobody will tell: numbers as within the server */
         return 0;
+    }
     int rc = env_connect(s->env, s->options.coordinator, &b->coordinator);
     if (rc)
         return err_set(e, rc, "cannot connect to the coordinator at %s: %s; see `coordinator` in the server's file",

@@ -37,7 +37,7 @@ struct bench {
     struct err why;
     /* the surroundings */
     struct child server;
-    char dir[512], endpoint[64];
+    char dir[4096], endpoint[64]; /* dir: as realpath wants it */
     struct json *figures;
     bool as_json;
     double seconds;
@@ -230,7 +230,7 @@ static int server_arrange(struct bench *b, struct err *e)
 
 static int server_start(struct bench *b, const char *durability, struct err *e)
 {
-    char path[LIMIT_PATH], programs[512];
+    char path[4200], programs[512];
     ssize_t n = readlink("/proc/self/exe", programs, sizeof programs - 1);
     int port = 20000 + (int)(getpid() % 20000);
 
@@ -247,7 +247,7 @@ static int server_start(struct bench *b, const char *durability, struct err *e)
             b->endpoint, b->dir, durability, durability);
     fclose(f);
     b->server = (struct child){.name = "server"};
-    (void)snprintf(b->server.log, sizeof b->server.log, "%s/server.log", b->dir);
+    (void)snprintf(b->server.log, sizeof b->server.log, "%.900s/server.log", b->dir);
     (void)snprintf(b->server.arg[0], sizeof b->server.arg[0], "%.200s/shoal-server", programs);
     (void)snprintf(b->server.arg[1], sizeof b->server.arg[1], "--config");
     (void)snprintf(b->server.arg[2], sizeof b->server.arg[2], "%.255s", path);
@@ -339,7 +339,7 @@ static int durability_run(struct bench *b, const char *durability, double second
 /* Training is measured with the very command that people use. */
 static int train_run(struct bench *b, int64_t rows, struct err *e)
 {
-    char log[LIMIT_PATH], job[LIMIT_PATH], run[LIMIT_PATH], command[8192], self[512];
+    char log[4200], job[4200], run[4200], command[32768], self[512];
     struct json *report = NULL;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
