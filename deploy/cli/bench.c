@@ -243,7 +243,7 @@ static int server_start(struct bench *b, const char *durability, struct err *e)
     FILE *f = fopen(path, "w");
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
-    fprintf(f, "name: bench\nlisten: \"%s\"\ndata_dir: \"%s/server-%s\"\nshards: 1\ndurability: %s\n",
+    fprintf(f, "name: bench\nlisten: \"%s\"\ndata_dir: \"%s/server-%s\"\nshards: 1\ncoordinator: \"\"\ndurability: %s\n",
             b->endpoint, b->dir, durability, durability);
     fclose(f);
     b->server = (struct child){.name = "server"};
