@@ -28,6 +28,7 @@ static void shard_on_message(void *core, peer_t from, struct msg *m)
 static void shard_tick(void *core)
 {
     struct shard *s = core;
+    push_unpark(s);
     if (push_settle(s))
         return;
     pull_tick(s);
@@ -37,6 +38,11 @@ static void shard_tick(void *core)
         engine_stats_get(s->engine, &stats);
         s->over_memory = stats.memory_bytes > s->options.memory_max;
     }
+}
+
+static void parked_timer_cb(struct env_timer *t)
+{
+    shard_tick((char *)t - offsetof(struct shard, parked_timer));
 }
 
 /* Its waiting pulls would be answered to nobody. Its held pushes stay: they are the lane's, until a newer generation
@@ -114,6 +120,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     s->env = env;
     s->options = *options;
     snprintf(s->name, sizeof s->name, "%.50s/%u", options->server, options->shard_index);
+    s->parked_timer.fire = parked_timer_cb;
     lead_init(&s->lead);
     hold_init(s);
     digest_init(s);
@@ -138,6 +145,7 @@ int shard_start(struct shard *s, const char *endpoint, struct err *e)
 int shard_close(struct shard *s, bool flush_all)
 {
     push_settle(s);
+    env_timer_stop(s->env, &s->parked_timer);
     hold_close(s);
     digest_close(s);
     beat_close(s);
@@ -178,6 +186,7 @@ void shard_purge(struct shard *s)
     SHOAL_ASSERT(!s->group.head);
     bsp_purge(s);
     purge_list(s, &s->hold.queue, false);
+    purge_list(s, &s->parked, false);
     purge_list(s, &s->arrived, true);
 }
 

@@ -27,7 +27,7 @@
 #include "server/request.h"
 
 struct shard_options {
-    const char *server;   /* the server's name */
+    const char *server;   /* the server's name; borrowed, as all text here, until shard_close */
     uint32_t shard_index; /* of shard_count in this server */
     uint32_t shard_count;
     const char *coordinator;      /* endpoint; NULL: none, whoever connects sends the map */
@@ -55,6 +55,8 @@ struct shard {
     struct lead lead;
     struct request_pool pool;
     struct request_list group;    /* pushes admitted since the last settling, in order */
+    struct request_list parked;   /* pushes that wait for room in the journal, in order of arrival */
+    struct env_timer parked_timer;
     struct request_list unsynced; /* applied pushes whose reply waits for the sync, by sequence */
     uint64_t sequence;            /* of the newest push admitted */
     struct request_list arrived;  /* pulls since the last tick */
