@@ -8,10 +8,11 @@
  *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is always among the next
  * to be written.
  *
- * Pacing: nothing below half of the cap. Above, each appended byte pays for (rows / cap) image bytes times a factor
- * that grows from 1 at half to 7 at the cap. It settles below three fifths (each row is written 1.8 times a cap), and a
- * first round, when nothing can be trimmed before its end, is over at five sixths. Near the cap pushes may be refused
- * and appending stops, so then batches follow each other without credit. */
+ * Pacing: each appended byte pays for (rows / cap) image bytes times a factor: 1.25 from a sixteenth of the cap on, so that a round takes four
+ * fifths of a cap, the journal settles there and each row is written 1.25 times a cap; a first round, when nothing can be trimmed before
+ * its end, is over at 0.87. Above 0.85 the factor grows to 7. At the cap pushes wait and appending stops, so then batches follow each other
+ * without credit.
+ */
 #include "embedding/flush.h"
 
 #include "embedding/cut.h"
@@ -22,7 +23,8 @@
 #include <stdlib.h>
 
 #define JOURNAL_MAX_LEAST (1ull << 30)
-#define UNSYNCED_MAX (64u << 20)
+#define FLUSH_STORE_MAX (64u << 20)
+#define UNSYNCED_MAX (16u << 20) /* more dirty pages than that and the kernel begins to stop the writer: the shard */
 
 struct flush_work {
     struct work work; /* first */
@@ -234,7 +236,7 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent)
     struct flush_state *f = &g->flush;
     /* A round takes several flushes of the store, so that the journal can be trimmed bit by bit. */
     uint64_t every = flush_journal_max(g) / 16, part = image_bytes_all(g) / 8;
-    every = every > UNSYNCED_MAX ? UNSYNCED_MAX : every;
+    every = every > FLUSH_STORE_MAX ? FLUSH_STORE_MAX : every;
     every = every > part ? part : every;
     struct flush_work *w = calloc(1, sizeof *w);
     size_t bytes;
@@ -308,15 +310,15 @@ void engine_flush_step(struct engine *g)
     uint64_t written = journal_written(g->journal), appended = written - f->seen_written;
     uint64_t cap = flush_journal_max(g), used = journal_bytes(g->journal);
     f->seen_written = written;
-    if (used <= cap / 2 && g->ref_count == 0) {
+    if (used <= cap / 16 && g->ref_count == 0) {
         f->credit = 0;
         return;
     }
     uint64_t all = image_bytes_all(g);
-    double fill = (double)used / (double)cap, factor = fill > 0.5 ? 1.0 + 12.0 * (fill - 0.5) : 1.0;
+    double fill = (double)used / (double)cap, factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
     f->credit = f->credit > all ? all : f->credit;
-    bool urgent = used > cap - cap / 8 || g->ref_count > 0; /* a restore ties its cut down until all rows are written */
+    bool urgent = used > cap - cap / 16 || g->ref_count > 0; /* a restore ties its cut down until all rows are written */
     uint64_t least = cap / 64 < FLUSH_BATCH_BYTES / 2 ? cap / 64 : FLUSH_BATCH_BYTES / 2;
     if (f->busy || g->cut_busy || g->holding || g->pending > 0 || (!urgent && f->credit < least))
         return;

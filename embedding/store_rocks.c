@@ -114,6 +114,7 @@ static rocksdb_options_t *options_new(void)
     rocksdb_options_set_enable_blob_files(o, 1);
     rocksdb_options_set_min_blob_size(o, 4096);
     rocksdb_options_set_blob_file_size(o, 64u << 20);
+    rocksdb_options_set_bytes_per_sync(o, 2u << 20); /* no heaps of dirty pages: they would stop the shard's own writes */
     rocksdb_options_set_enable_blob_gc(o, 1);
     rocksdb_options_set_blob_gc_age_cutoff(o, 0.5);
     rocksdb_options_set_blob_gc_force_threshold(o, 0.5);
