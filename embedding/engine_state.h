@@ -52,6 +52,7 @@ struct flush_state {
     uint64_t since_flush;   /* bytes written since the store was last flushed */
     uint32_t table, tablet; /* where the round stands */
     uint64_t image_bytes;   /* written since start */
+    bool rewriting;         /* a round that writes clean tablets too is under way */
 };
 
 struct engine {

@@ -181,6 +181,19 @@ static int write_batch(struct engine *g, size_t items, bool flush, struct journa
     return store_flush(g->store, e);
 }
 
+/* Images are overwritten in rounds and dead ones leave the disk file by file. Tablets that never change would keep files alive in which all
+ * else is dead: when the store takes thrice the rows and some more, every tablet is written again. */
+static void rewrite_when_wasteful(struct engine *g)
+{
+    uint64_t most = 3 * image_bytes_all(g) + 4ull * FLUSH_STORE_MAX;
+    if (g->flush.rewriting || g->committed == 0 || store_disk_bytes(g->store) <= most)
+        return;
+    g->flush.rewriting = true;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            engine_touch(&g->table[i], 0, g->table[i].scope.tablets, NULL, g->committed);
+}
+
 static void batch_done(struct engine *g, bool flushed)
 {
     struct flush_state *f = &g->flush;
@@ -196,6 +209,10 @@ static void batch_done(struct engine *g, bool flushed)
             if (t->written[k] > t->durable[k])
                 t->durable[k] = t->written[k];
     }
+    uint32_t table, tablet;
+    if (g->flush.rewriting)
+        g->flush.rewriting = next_dirty(g, &table, &tablet);
+    rewrite_when_wasteful(g);
 }
 
 /* ---- the I/O thread's part ---- */

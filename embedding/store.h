@@ -31,6 +31,8 @@ struct store_ops {
     int (*scan)(struct store *s, store_visit visit, void *context, struct err *e);
     /* A copy of the whole in the new folder `dir` (must not exist), by hard links; flushes first. */
     int (*checkpoint)(struct store *s, const char *dir, struct err *e);
+    /* Bytes that the values take on disk, overwritten ones that are not yet gone included; 0 when not known. Cheap. */
+    uint64_t (*disk_bytes)(struct store *s);
     void (*close)(struct store *s);
 };
 struct store {
@@ -56,6 +58,10 @@ static inline int store_scan(struct store *s, store_visit visit, void *context, 
 static inline int store_checkpoint(struct store *s, const char *dir, struct err *e)
 {
     return s->ops->checkpoint(s, dir, e);
+}
+static inline uint64_t store_disk_bytes(struct store *s)
+{
+    return s->ops->disk_bytes(s);
 }
 static inline void store_close(struct store *s)
 {

@@ -111,7 +111,13 @@ static void mem_close(struct store *base)
     free(s);
 }
 
-static const struct store_ops mem_ops = {mem_write, mem_flush, mem_scan, mem_checkpoint, mem_close};
+static uint64_t mem_disk_bytes(struct store *base)
+{
+    (void)base;
+    return 0;
+}
+
+static const struct store_ops mem_ops = {mem_write, mem_flush, mem_scan, mem_checkpoint, mem_disk_bytes, mem_close};
 
 int store_mem_open(struct store **out)
 {

@@ -103,7 +103,18 @@ static void rocks_close(struct store *base)
     free(s);
 }
 
-static const struct store_ops rocks_ops = {rocks_write, rocks_flush, rocks_scan, rocks_checkpoint, rocks_close};
+static uint64_t rocks_disk_bytes(struct store *base)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    uint64_t blobs = 0, tables = 0;
+    if (rocksdb_property_int(s->db, "rocksdb.total-blob-file-size", &blobs) != 0 ||
+        rocksdb_property_int(s->db, "rocksdb.total-sst-files-size", &tables) != 0)
+        return 0;
+    return blobs + tables;
+}
+
+static const struct store_ops rocks_ops = {rocks_write,      rocks_flush,      rocks_scan,
+                                           rocks_checkpoint, rocks_disk_bytes, rocks_close};
 
 static rocksdb_options_t *options_new(void)
 {
@@ -115,9 +126,9 @@ static rocksdb_options_t *options_new(void)
     rocksdb_options_set_min_blob_size(o, 4096);
     rocksdb_options_set_blob_file_size(o, 64u << 20);
     rocksdb_options_set_bytes_per_sync(o, 2u << 20); /* no heaps of dirty pages: they would stop the shard's own writes */
-    rocksdb_options_set_enable_blob_gc(o, 1);
-    rocksdb_options_set_blob_gc_age_cutoff(o, 0.5);
-    rocksdb_options_set_blob_gc_force_threshold(o, 0.5);
+    /* No garbage collection: images are overwritten in rounds, so a blob file is dead as a whole after the next round, and copying the
+     * live half of old files would double what is written. flush.c rewrites everything when the dead grow beyond its bound. */
+    rocksdb_options_set_enable_blob_gc(o, 0);
     /* The engine says when to flush; a memtable must not fill up before that (flush.c writes at most 64 MiB between
      * flushes). */
     rocksdb_options_set_write_buffer_size(o, 256u << 20);
