@@ -14,13 +14,14 @@
 
 #define MS 1000000ull
 
-enum batch_state { FREE, READING, PULLING, READY, COMPUTING, COMPUTED, PUSHING, DRAINING };
+enum batch_state { FREE, READING, READ, PULLING, READY, COMPUTING, COMPUTED, PUSHING, DRAINING };
 #define TO(state) (1u << (state))
 
-static const uint8_t allowed[] = {
+static const uint16_t allowed[] = {
     /* (1) */
-    [FREE] = TO(READING) | TO(READY),
-    [READING] = TO(PULLING) | TO(READY) | TO(DRAINING),
+    [FREE] = TO(READING) | TO(READ),
+    [READING] = TO(READ) | TO(DRAINING),
+    [READ] = TO(PULLING) | TO(READY) | TO(DRAINING),
     [PULLING] = TO(READY) | TO(DRAINING),
     [READY] = TO(COMPUTING) | TO(COMPUTED) | TO(DRAINING),
     [COMPUTING] = TO(COMPUTED) | TO(DRAINING),
@@ -50,8 +51,8 @@ struct lane {
     struct wire_LANE_NEXT_reply task;
     struct lane_result result;
     struct scores scores;
-    uint64_t last, next_read, next_compute, next_push; /* batch numbers */
-    struct lane_batch *batch;                          /* owned (batch_count) */
+    uint64_t last, next_read, next_pull, next_compute, next_push; /* batch numbers */
+    struct lane_batch *batch;                                     /* owned (batch_count) */
     uint32_t batch_count;
     struct model_run *run; /* owned: scratch of this lane's compute */
     struct env_work compute;
@@ -104,8 +105,6 @@ static uint32_t lane_count(const struct lane *l, enum batch_state from, enum bat
 
 /* ---- read ------------------------------------------------------------------------------------------------- */
 
-static void lane_pull(struct lane_batch *b);
-
 static void read_run(struct env_work *w) /* on a thread of the pool */
 {
     struct lane_batch *b = (struct lane_batch *)((char *)w - offsetof(struct lane_batch, read));
@@ -138,7 +137,7 @@ static void read_done(struct env_work *w)
         lane_fail(l, b->status, b->error.text);
         return;
     } else {
-        lane_pull(b);
+        batch_move(b, READ);
     }
     lane_tick(l);
 }
@@ -161,7 +160,7 @@ static void lane_read(struct lane *l, struct lane_batch *b)
     }
     b->rows->batch.examples = 0;
     b->rows->batch.bad_lines = 0;
-    lane_pull(b);
+    batch_move(b, READ);
 }
 
 /* ---- pull ------------------------------------------------------------------------------------------------- */
@@ -204,7 +203,7 @@ static void lane_pull(struct lane_batch *b)
     if (status == 0 && b->rows->batch.examples > 0)
         status = transfer_start(&b->transfer, &name, false, &b->error);
     if (status != 0) {
-        batch_move(b, b->state == FREE ? READY : DRAINING);
+        batch_move(b, DRAINING);
         lane_fail(l, status, b->error.text);
         return;
     }
@@ -370,9 +369,18 @@ static struct lane_batch *lane_free_batch(struct lane *l)
     return NULL;
 }
 
+/* Reading runs one batch ahead of pulling: lines do not grow stale. */
 static bool lane_may_read(const struct lane *l)
 {
-    return l->next_read <= l->last && lane_count(l, READING, COMPUTED) <= l->base->job->train.prefetch;
+    return l->next_read <= l->last && lane_count(l, READING, COMPUTED) <= 1 + l->base->job->train.prefetch;
+}
+
+/* The batch to pull next, or NULL. */
+static struct lane_batch *lane_may_pull(struct lane *l)
+{
+    struct lane_batch *b = lane_batch_find(l, l->next_pull);
+
+    return b != NULL && b->state == READ && lane_count(l, PULLING, COMPUTED) <= l->base->job->train.prefetch ? b : NULL;
 }
 
 static bool lane_may_push(const struct lane *l)
@@ -389,7 +397,7 @@ static enum stats_kind lane_activity(struct lane *l)
     struct lane_batch *next = lane_batch_find(l, l->next_compute);
     if (next == NULL)
         return STATS_PUSH;
-    return next->state == READING ? STATS_READ : next->state == PULLING ? STATS_PULL : STATS_PUSH;
+    return next->state == READING ? STATS_READ : next->state <= PULLING ? STATS_PULL : STATS_PUSH;
 }
 
 static void lane_finish(struct lane *l)
@@ -411,6 +419,12 @@ static void lane_tick(struct lane *l)
         struct lane_batch *b = lane_may_read(l) ? lane_free_batch(l) : NULL;
         if (b != NULL) {
             lane_read(l, b);
+            moved = true;
+        }
+        b = l->dropping ? NULL : lane_may_pull(l);
+        if (b != NULL) {
+            l->next_pull++;
+            lane_pull(b);
             moved = true;
         }
         b = l->computing == NULL && !l->dropping ? lane_batch_find(l, l->next_compute) : NULL;
@@ -516,7 +530,7 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
     }
     l->last = l->task.first_batch + l->task.batch_count - 1;
     l->next_read = l->task.mark >= l->task.first_batch ? l->task.mark + 1 : l->task.first_batch;
-    l->next_compute = l->next_push = l->next_read;
+    l->next_pull = l->next_compute = l->next_push = l->next_read;
     for (uint32_t i = 0; i < l->batch_count; i++)
         l->batch[i].transfer.staleness = lane_evaluates(l) ? NULL : l->result.staleness;
     int status = task_check(l, task, &e);
@@ -542,10 +556,10 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     l->compute = (struct env_work){.run = compute_run, .done = compute_done};
     scores_init(&l->scores);
     int status = model_run_new(base->model, job->train.batch, &l->run, e);
-    l->batch = calloc(2 + (size_t)job->train.prefetch, sizeof *l->batch);
+    l->batch = calloc(3 + (size_t)job->train.prefetch, sizeof *l->batch);
     if (status == 0 && l->batch == NULL)
         status = err_set(e, SHOAL_E_NOMEM, "no memory for a lane");
-    for (uint32_t i = 0; status == 0 && i < 2 + job->train.prefetch; i++) {
+    for (uint32_t i = 0; status == 0 && i < 3 + job->train.prefetch; i++) {
         struct lane_batch *b = &l->batch[i];
         b->lane = l;
         b->read = (struct env_work){.run = read_run, .done = read_done};

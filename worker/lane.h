@@ -1,18 +1,15 @@
 /* lane.h: one lane at work: the batches of a task flow through read, pull, compute and push, several at a time.
  *
- *            lane_read      batch_read done    pulls answered    in order         model_train done    in order all
- * parts
- *                           -> lane_pull                         lane_compute                         lane_push
- * acknowledged FREE ------------> READING -----------> PULLING --------> READY -------> COMPUTING -------> COMPUTED
- * ------> PUSHING ------> DRAINING ^ |
- *       +------------------------------------------ borrowed frames are back: lane_reuse
- * --------------------------------------------+
+ *         lane_read       batch_read done     lane_pull       answered     in order       model_train done   in order      all acknowledged
+ *     FREE -------> READING -----------> READ --------> PULLING ------> READY ------> COMPUTING -----> COMPUTED ----> PUSHING -----> DRAINING
+ *       ^                                                                                                                            |
+ *       +--------------------------------------- borrowed frames are back: lane_reuse -----------------------------------------------+
  *
- * An empty batch (bsp padding, or no good line) goes FREE -> READY or READING -> READY and is pushed as ticks. A batch
+ * An empty batch (bsp padding, or no good line) goes READ -> READY and is pushed as ticks. A batch
  * of evaluation ends after COMPUTING. A dropped lane's batches go to DRAINING from wherever they are, those in the
  * hands of a thread when it gives them back.
  *
- * At most 1 + prefetch batches lie between READING and COMPUTED, 2 + prefetch have memory. Under bsp a batch is pushed
+ * At most 1 + prefetch batches lie between PULLING and COMPUTED, one more is read ahead, 3 + prefetch have memory. Under bsp a batch is pushed
  * when the one before is acknowledged (a shard holds one batch a lane); else pushes overlap.
  *
  * A lane asks for nothing and decides nothing about leases: its seat does (seat.h). Thread: the worker's loop;
