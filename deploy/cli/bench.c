@@ -352,8 +352,8 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
     FILE *f = fopen(job, "w");
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", job, strerror(errno));
-    fprintf(f, "job: bench\ndata: {format: criteo, train: [\"%s\"]}\ntables: [{name: emb, dim: 16, optimizer: {kind: adagrad, lr: 0.01}}]\n"
-               "model: {kind: deepfm, hidden: [400, 400, 400]}\ntrain: {batch: 4096, consistency: ssp, staleness: 2, prefetch: 2, lanes: 2}\n"
+    fprintf(f, "job: bench\ndata: {format: criteo, train: [\"%s\"]}\ntables: [{name: emb, dim: 16, optimizer: {kind: adagrad, lr: 0.02}}]\n"
+               "model: {kind: deepfm, hidden: [400, 400, 400]}\ntrain: {batch: 4096, consistency: ssp, staleness: 2, prefetch: 1, lanes: 2, warmup: 20}\n"
                "durability: journal\n", log);
     fclose(f);
     (void)snprintf(command, sizeof command,

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 enum { SERVERS_MAX = 16, WORKERS_MAX = 64, QUICK_DEATHS_MAX = 5 };
+#define ALONE_NS 15000000000ull /* without any worker for so long the job goes nowhere */
 
 struct local {
     const char *job_path;
@@ -234,7 +235,12 @@ static void progress_show(struct local *l, const struct json *s)
     char line[256], left[48] = "";
     double eta = json_as_number(json_get(s, "eta_seconds"), (double)NAN);
     double loss = json_as_number(json_get(s, "loss"), (double)NAN);
+    const char *waiting = json_as_string(json_get(s, "waiting"), NULL);
 
+    if (waiting != NULL) {
+        line_show(l, waiting, true);
+        return;
+    }
     if (eta >= 90)
         (void)snprintf(left, sizeof left, "   %.0f min left", eta / 60);
     else if (eta >= 0)
@@ -281,6 +287,26 @@ static int children_watch(struct local *l, struct err *e)
     return 0;
 }
 
+/* What will not come back must not be waited for: all workers gone, or a daemon that --no-restart leaves dead. */
+static int children_missed(struct local *l, uint64_t *alone_ns, struct err *e)
+{
+    uint64_t now = time_monotonic_ns();
+    bool any = false;
+
+    for (int i = 0; i < l->children; i++) {
+        struct child *c = &l->child[i];
+        bool worker = strncmp(c->name, "worker", 6) == 0;
+        any |= worker && !c->done;
+        if (c->done && !worker && l->job.durability != DURABLE_MEMORY)
+            return err_set(e, SHOAL_E_UNAVAILABLE, "%s has ended and --no-restart leaves it so; see %s", c->name, c->log);
+    }
+    if (any || *alone_ns == 0)
+        *alone_ns = now;
+    if (now - *alone_ns > ALONE_NS)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "no worker is left and the job is not over; see %s/log", l->dir);
+    return 0;
+}
+
 static int job_submit(struct local *l, const char *text, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
@@ -305,12 +331,14 @@ static int job_follow(struct local *l, int *job_status, struct err *e)
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
     struct err silent;
     struct msg *m;
-    uint64_t heard = time_monotonic_ns();
+    uint64_t heard = time_monotonic_ns(), alone = 0;
 
     while (interrupted == 0) {
         struct timespec pause = {0, 200000000};
         nanosleep(&pause, NULL);
         int status = children_watch(l, e);
+        if (status == 0)
+            status = children_missed(l, &alone, e);
         if (status != 0)
             return status;
         if (ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0) {
