@@ -155,6 +155,24 @@ uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32
     return lowest == UINT64_MAX ? 0 : lowest;
 }
 
+uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table, uint32_t first,
+                           uint32_t count)
+{
+    const struct run *r = runs_find(&g->runs, run);
+    const struct table *t = table < LIMIT_TABLES ? g->table[table].table : NULL;
+    if (r == NULL || lane >= r->lanes || t == NULL)
+        return 0;
+    const struct mark_scope *s = &g->table[table].scope;
+    uint64_t lowest = UINT64_MAX;
+    for (uint32_t i = first; i < first + count && i < s->tablets; i++) {
+        if (s->led_before[i + 1] == s->led_before[i])
+            continue;
+        uint64_t mark = marks_get(r->marks, lane, table, i);
+        lowest = mark < lowest ? mark : lowest;
+    }
+    return lowest;
+}
+
 uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane)
 {
     const struct run *r = runs_find(&g->runs, run);

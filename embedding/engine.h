@@ -92,6 +92,11 @@ int engine_commit(struct engine *g);
 int engine_apply_push(struct engine *g, const struct push_record *r, struct push_plan *plan);
 /* Highest sequence that may be acknowledged: all committed ones (memory, journal), or those synced (fsync). */
 uint64_t engine_acknowledged(const struct engine *g);
+/* journal mode, called by a timer (the engine has no clock): starts a sync of what is committed, unless one is under way.
+ * Whether there was anything that is not synced yet: then the timer is wanted again. */
+bool engine_sync_due(struct engine *g);
+/* Whether anything committed is not synced yet. Cheap. */
+bool engine_unsynced(const struct engine *g);
 
 /* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with it) and applied in
  * the call. All idempotent. engine_run_drop and engine_restore answer AGAIN while an admitted push has not been
@@ -122,6 +127,9 @@ int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
 /* Lowest mark of a lane over the led tablets of one table. */
 uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table);
+/* The same over the led ones of tablets [first, first + count) of the table; UINT64_MAX when there are none. */
+uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table, uint32_t first,
+                           uint32_t count);
 uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane);
 
 /* ---- the cut ---- */

@@ -249,6 +249,18 @@ void engine_sync_start(struct engine *g)
     work_start(&g->works, g->env, &s->work);
 }
 
+bool engine_unsynced(const struct engine *g)
+{
+    return g->journal != NULL && !g->broken && journal_synced(g->journal) != journal_committed(g->journal);
+}
+
+bool engine_sync_due(struct engine *g)
+{
+    bool was = engine_unsynced(g);
+    engine_sync_start(g);
+    return was;
+}
+
 int engine_commit(struct engine *g)
 {
     if (g->broken)
@@ -278,7 +290,9 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
     if (g->journal != NULL)
         engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
     struct push_args args = {
-        .lr_scale = r->lr_scale, .undo_clock = run->mode == RUN_BSP ? r->to : 0, .take = plan->take};
+        .lr_scale = r->lr_scale,
+        .undo_clock = run->mode == RUN_BSP ? table_undo_clock(run->id, r->to) : 0,
+        .take = plan->take};
     int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
     free(plan->take);
     plan->take = NULL;

@@ -49,13 +49,12 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
 
 void runs_drop(struct runs *r, struct run *run)
 {
-    for (uint32_t i = 0; i < r->count; i++)
-        if (r->run[i] == run) {
-            r->run[i] = r->run[--r->count];
-            run_free(run);
-            return;
-        }
-    SHOAL_ASSERT(!"a dropped run is in its list");
+    uint32_t at = 0;
+    while (at < r->count && r->run[at] != run)
+        at++;
+    SHOAL_ASSERT(at < r->count);
+    r->run[at] = r->run[--r->count];
+    run_free(run);
 }
 
 void runs_free(struct runs *r)

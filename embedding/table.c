@@ -4,6 +4,7 @@
 
 #include "embedding/init.h"
 #include "proto/base/assert.h"
+#include "proto/base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,14 @@ void table_free(struct table *t)
     free(t->tablets);
     free(t->whole_row);
     free(t);
+}
+
+/* Runs are few and their numbers near each other, so they are spread; one clock of 2^64 shares its name with another
+ * run's. */
+uint64_t table_undo_clock(uint64_t run, uint64_t clock)
+{
+    uint64_t name = key_mix(run) + clock;
+    return name == 0 ? 1 : name;
 }
 
 const struct table_schema *table_schema_of(const struct table *t)

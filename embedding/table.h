@@ -33,12 +33,15 @@ uint64_t table_row_bytes(const struct table *t); /* of a row as laid out above *
 
 /* keys (count), sorted by key_mix (any order is right, sorted is fast); rows out (count, width), absent keys their initial value. */
 void table_pull(const struct table *t, const uint64_t *keys, size_t count, float *rows);
-/* The same, as the rows were before clock `clock` was applied (see Undo). */
+/* The name under which a bsp push of `run` keeps undo, and a pull reads through it: clocks of two runs must not be taken
+ * for each other, and a tablet may lie untouched from one run to the next. Never 0. */
+uint64_t table_undo_clock(uint64_t run, uint64_t clock);
+/* The same as table_pull, as the rows were before `clock` (of table_undo_clock; 0: as they are) was applied (see Undo). */
 void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock, float *rows);
 
 struct push_args {
     float lr_scale;
-    uint64_t undo_clock;     /* bsp: keep undo for this clock (another one than the tablet's drops the old undo); 0: none */
+    uint64_t undo_clock;     /* bsp: keep undo for this clock, of table_undo_clock (another one than the tablet's drops the old undo); 0: none */
     const uint8_t *take;     /* NULL: every tablet takes it; else take[tablet] (2^tablet_bits) says which */
 };
 /* Applies gradients (count, width) to rows of keys (count), in order. Deterministic: a function of rows, schema and arguments, bit

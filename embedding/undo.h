@@ -1,7 +1,8 @@
 /* undo.h: the weights that a tablet's rows had before one clock: what bsp needs to compute a dead worker's batch again.
  *
- * At most one entry a key: the first save of a clock counts. A save for another clock drops all entries; the buffers
- * stay, so a steady clock allocates nothing. Owned by its tablet, part of its image. Thread: the shard's. */
+ * A clock here is a name made of run and clock (table_undo_clock). At most one entry a key: the first save of a clock
+ * counts. A save for another clock drops all entries; the buffers stay, so a steady clock allocates nothing. Owned by
+ * its tablet, part of its image. Thread: the shard's. */
 #ifndef EMBEDDING_UNDO_H
 #define EMBEDDING_UNDO_H
 

@@ -55,10 +55,11 @@ void admin_table_create(struct shard *s, peer_t from, struct msg *m)
 void admin_run_open(struct shard *s, peer_t from, struct msg *m)
 {
     const struct wire_RUN_OPEN r = s->in.u.RUN_OPEN;
-    uint64_t id = s->in.id;
+    uint64_t id = s->in.id, tables = r.tables ? r.tables : UINT64_MAX;
     struct err e = {0};
     msg_free(m);
-    if (refused(s, from, WIRE_TYPE_RUN_OPEN, id, engine_run_open(s->engine, r.run, r.lanes, r.mode, &e), &e))
+    if (refused(s, from, WIRE_TYPE_RUN_OPEN, id, engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e),
+                &e))
         return;
     shard_reply(s, WIRE_TYPE_RUN_OPEN, id)->u.RUN_OPEN_reply.run = r.run;
     shard_send_reply(s, from);
@@ -85,6 +86,10 @@ void admin_fence(struct shard *s, peer_t from, struct msg *m)
     uint64_t id = s->in.id, mark = 0;
     struct err e = {0};
     msg_free(m);
+    if (!lead_ready(&s->lead)) { /* with no tablet led every mark would be 0, and the lane's offset wrong for ever */
+        shard_refuse(s, from, WIRE_TYPE_FENCE, id, SHOAL_E_AGAIN, "shard %s has no map yet; ask again", s->name);
+        return;
+    }
     if (refused(s, from, WIRE_TYPE_FENCE, id, engine_fence(s->engine, r.run, r.lane, r.generation, r.live, &mark, &e),
                 &e))
         return;

@@ -93,6 +93,25 @@ static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
     h->held++;
 }
 
+/* Whether every tablet led has the lane's batch in a part held here or is past it already: a clock that the disk
+ * stopped half way, or a map that changed, leaves some of a batch's parts applied and answered, and these do not come
+ * again. */
+static bool lane_whole(const struct shard *s, const struct bsp_hold *h, uint32_t i)
+{
+    const struct bsp_lane *lane = &h->lane[i];
+    const struct lead_range *range = &s->lead.range[h->table];
+    uint32_t at = range->first;
+    if (lane->tablets == range->count)
+        return true;
+    for (const struct request *q = lane->part; q; q = q->next) {
+        const struct push_record *r = &q->push.r;
+        if (engine_mark_range(s->engine, h->run, i, h->table, at, r->tablet_first - at) < lane->to)
+            return false;
+        at = r->tablet_first + r->tablet_count;
+    }
+    return engine_mark_range(s->engine, h->run, i, h->table, at, range->first + range->span - at) >= lane->to;
+}
+
 /* The clock that can be released, or 0: the smallest batch held, when every lane has the whole of a batch or is past
  * that clock. */
 static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
@@ -105,7 +124,7 @@ static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
         return 0;
     for (uint32_t i = 0; i < h->lanes; i++) {
         const struct bsp_lane *lane = &h->lane[i];
-        bool whole = lane->part && lane->tablets == s->lead.range[h->table].count;
+        bool whole = lane->part && lane_whole(s, h, i);
         if (!whole && engine_mark(s->engine, h->run, i, h->table) < clock)
             return 0;
     }

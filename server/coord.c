@@ -8,6 +8,7 @@
 #include "server/coord_grant.h"
 #include "server/coord_report.h"
 #include "server/coord_setup.h"
+#include "server/coord_watch.h"
 #include "server/coord_work.h"
 
 #include <stdio.h>
@@ -314,6 +315,7 @@ static void on_tick(struct env_timer *t)
         return;
     coord_work_expire(c);
     coord_call_tick(&c->calls);
+    coord_watch_tick(c);
     coord_flow_step(c);
     env_timer_start(c->env, t, TICK_NS);
 }
@@ -349,6 +351,7 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     c->env = env;
     c->store = store;
     c->timer.fire = on_tick;
+    c->watch.begun_ns = c->watch.worker_ns = env_now_ns(env);
     coord_call_open(&c->calls, env, &c->members, c, c->options.resend_ms * 1000000ull);
     int status = coord_member_open(&c->members, c->options.shards, store, e);
     if (status == 0)

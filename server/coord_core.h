@@ -118,6 +118,9 @@ struct coord {
     struct coord_calls calls;
     struct coord_cut cut;
     struct coord_job job;
+    struct {
+        uint64_t begun_ns, worker_ns, said_ns; /* start; a worker was there; last said who is missing */
+    } watch;
     int fatal;
     bool stopping;
 };

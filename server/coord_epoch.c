@@ -56,19 +56,23 @@ bool coord_epoch_plan(struct coord *c)
     uint64_t rows = j->at.split[WIRE_TRAIN].rows;
     struct err e = {0};
 
-    uint32_t batches = coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes, j->spec.train.task_batches);
+    uint32_t missing = 0,
+             batches = coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes, j->spec.train.task_batches);
     int status = coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches, env_now_ns(c->env), &e);
     for (uint32_t i = 0; status == 0 && i < j->tasks.tasks; i++) {
         char key[COORD_KEY_MAX];
         struct coord_task_record record;
         (void)snprintf(key, sizeof key, "task/%u", i);
         status = coord_store_get_fixed(c->store, key, &record, sizeof record, &e);
-        if (status == SHOAL_E_NOT_FOUND) { /* keys are used again by every epoch, lowest first: there are no others */
-            status = 0;
-            break;
-        }
-        if (status == 0)
+        if (status == 0) {
             (void)coord_task_from_record(&j->tasks, i, j->at.run, &record);
+            missing = 0;
+        } else if (status == SHOAL_E_NOT_FOUND) {
+            status = 0;
+            /* Keys are used again by every epoch, lowest first; but a round of bsp is dealt in any order. */
+            if (++missing == j->tasks.lanes)
+                break;
+        }
     }
     if (status != 0) {
         coord_flow_fail(c, status, "epoch %u: %s", j->at.epoch, e.text);
@@ -230,7 +234,7 @@ static bool metric_gains(const struct coord_job *j, const struct metric *m)
 
     if (!isfinite(value))
         return false;
-    if (j->at.best_epoch == 0)
+    if (j->at.best_epoch == 0 || j->at.best_epoch == j->at.epoch) /* evaluated again: the coordinator died at its cut */
         return true;
     return auc ? value > j->at.best_value + GAIN_MIN : value < j->at.best_value - GAIN_MIN;
 }

@@ -155,6 +155,11 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers, str
 {
     uint64_t run = c->counters.next_run++;
 
+    /* What a former job had in its lanes must not be taken for this one's when the coordinator dies before it fences
+     * them. */
+    int status = coord_store_remove(c->store, "lanes", e);
+    if (status != 0)
+        return status;
     if (!coord_put(c, "counters", &c->counters, sizeof c->counters) || !coord_put(c, "job", j->yaml, j->yaml_bytes))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     j->at.number = j->at.run = run;
@@ -173,7 +178,9 @@ int coord_flow_submit(struct coord *c, peer_t from, const char *yaml, size_t byt
 {
     struct coord_job *j;
 
-    if (c->job.parsed && c->job.submitter == from && c->job.yaml_bytes == bytes &&
+    /* A request that is sent again, its answer being lost; after a restart nobody knows who had sent it. */
+    bool sender = c->job.submitter == from || c->job.submitter == 0;
+    if (c->job.parsed && sender && c->job.yaml_bytes == bytes &&
         memcmp(c->job.yaml, yaml, bytes) == 0 &&
         (coord_flow_running(c) || env_now_ns(c->env) - c->job.phase_ns < 2000000000ull)) {
         *run = c->job.at.number;
@@ -294,6 +301,8 @@ int coord_flow_open(struct coord *c, struct err *e)
                        c->job.at.phase);
     if (coord_flow_running(c))
         return job_resume(c, e);
+    if (c->job.at.run != 0)
+        job_tidy(c); /* the last one may have died before the servers had heard */
     return coord_report_load(c, e);
 }
 

@@ -12,8 +12,9 @@
 #include <stdio.h>
 
 #define ANSWER_LOST_NS 500000000ull /* a grant answered this long ago and never used was perhaps never heard */
-#define SHARE_WAIT_NS 2000000000ull /* after this a free lane goes to whoever asks: those it was kept for do not come  \
-                                     */
+#define SHARE_WAIT_NS                                                                                                  \
+    2000000000ull /* after this a free lane goes to whoever asks: those it was kept for do not come                    \
+                   */
 
 static void lane_fence(struct coord *c, uint32_t lane, bool live);
 
@@ -209,52 +210,90 @@ static void ask_note(struct coord *c, struct coord_lane *l, peer_t from, uint64_
     l->ask_ns = env_now_ns(c->env);
 }
 
+/* A copy of a question that was dealt with (sent again, or doubled on the way) must not be granted one more lane:
+ * nobody would hear of it. Ids of a worker's questions rise, and it asks for one lane at a time. */
+static void next_copy(struct coord *c, peer_t from, const struct wire *request, const struct coord_worker *w)
+{
+    if (w->asked_generation == 0) {
+        answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+        return;
+    }
+    struct coord_lane *l = &c->job.tasks.lane[w->asked_lane];
+    if (l->worker != w->number || l->generation != w->asked_generation)
+        answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0); /* granted, and taken back since */
+    else if (l->state == LANE_GRANTING)
+        ask_note(c, l, from, request->id);
+    else if (!l->used)
+        answer_task(c, from, request->id, w->asked_lane);
+}
+
+static void asked_note(struct coord_worker *w, uint32_t lane, uint64_t generation)
+{
+    w->asked_lane = lane;
+    w->asked_generation = generation;
+}
+
 /* A grant of this worker that it seems not to have heard of: `held` is how many lanes it says it holds. Answered again,
  * or the answer to come is led to the newer question. */
-static bool next_repeat(struct coord *c, peer_t from, const struct wire *request)
+static bool next_repeat(struct coord *c, peer_t from, const struct wire *request, struct coord_worker *w)
 {
     struct coord_tasks *t = &c->job.tasks;
     uint64_t now = env_now_ns(c->env);
-    uint32_t held = 0;
+    uint32_t held = 0, used = 0;
 
-    for (uint32_t l = 0; l < t->lanes; l++)
-        held += t->lane[l].worker == request->u.LANE_NEXT.worker && t->lane[l].state == LANE_HELD;
+    for (uint32_t l = 0; l < t->lanes; l++) {
+        bool his = t->lane[l].worker == w->number && t->lane[l].state == LANE_HELD;
+        held += his;
+        used += his && t->lane[l].used;
+    }
     for (uint32_t i = 0; i < t->lanes; i++) {
         struct coord_lane *l = &t->lane[i];
-        if (l->worker != request->u.LANE_NEXT.worker)
+        if (l->worker != w->number)
             continue;
         if (l->state == LANE_GRANTING && (l->ask_peer == 0 || now - l->ask_ns >= ANSWER_LOST_NS)) {
+            asked_note(w, i, l->generation);
             ask_note(c, l, from, request->id);
             return true;
         }
         if (l->state == LANE_HELD && !l->used && request->u.LANE_NEXT.batch < held &&
             now - l->answered_ns >= ANSWER_LOST_NS) {
+            asked_note(w, i, l->generation);
             answer_task(c, from, request->id, i);
             return true;
         }
     }
-    return false;
+    if (request->u.LANE_NEXT.batch >= used)
+        return false;
+    /* It has dropped a lane that we think it runs (a shard refused it, or it joined again under its number), and cannot
+     * say which: all go back, so that none is held by nobody for ever. */
+    log_warn("worker %llu holds %llu lanes, not %u: they are taken back", (unsigned long long)w->number,
+             (unsigned long long)request->u.LANE_NEXT.batch, used);
+    for (uint32_t l = 0; l < t->lanes && c->fatal == 0; l++)
+        if (t->lane[l].worker == w->number && t->lane[l].state == LANE_HELD && t->lane[l].used)
+            lane_leave(c, l);
+    answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
+    return true;
 }
 
-static void next_lane(struct coord *c, peer_t from, const struct wire *request)
+static void next_lane(struct coord *c, peer_t from, const struct wire *request, struct coord_worker *w)
 {
     struct coord_tasks *t = &c->job.tasks;
-    uint64_t worker = request->u.LANE_NEXT.worker;
     uint32_t live = coord_live_workers(c);
     uint32_t share = (t->lanes + live - 1) / live;
 
-    if (next_repeat(c, from, request))
+    if (next_repeat(c, from, request, w))
         return;
     if (env_now_ns(c->env) - t->planned_ns > SHARE_WAIT_NS)
         share = t->lanes;
-    uint32_t lane = coord_lane_pick(t, worker, share);
+    uint32_t lane = coord_lane_pick(t, w->number, share);
     if (lane == COORD_NO_LANE) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
         return;
     }
-    coord_lane_grant(t, lane, worker);
+    coord_lane_grant(t, lane, w->number);
+    asked_note(w, lane, t->lane[lane].generation);
     ask_note(c, &t->lane[lane], from, request->id);
-    log_info("lane %u to worker %llu, generation %llu", lane, (unsigned long long)worker,
+    log_info("lane %u to worker %llu, generation %llu", lane, (unsigned long long)w->number,
              (unsigned long long)t->lane[lane].generation);
     lane_fence(c, lane, true);
 }
@@ -296,8 +335,15 @@ static void next_eval(struct coord *c, peer_t from, const struct wire *request)
     answer(c, from, request->id, &reply);
 }
 
-static void next_without_lane(struct coord *c, peer_t from, const struct wire *request)
+static void next_without_lane(struct coord *c, peer_t from, const struct wire *request, struct coord_worker *w)
 {
+    if (request->id < w->asked_id)
+        return; /* a late copy: it was answered, or the worker has given it up */
+    bool copy = request->id == w->asked_id;
+    if (!copy) {
+        w->asked_id = request->id;
+        asked_note(w, 0, 0);
+    }
     switch (c->job.at.phase) {
     case PHASE_NONE:
     case PHASE_FINISH:
@@ -309,7 +355,10 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
         next_index(c, from, request);
         break;
     case PHASE_TRAIN:
-        next_lane(c, from, request);
+        if (copy)
+            next_copy(c, from, request, w);
+        else
+            next_lane(c, from, request, w);
         break;
     case PHASE_EVAL:
     case PHASE_TEST:
@@ -364,7 +413,7 @@ void coord_grant_next(struct coord *c, peer_t from, const struct wire *request)
     w->beat_ns = env_now_ns(c->env);
     w->peer = from;
     if (q->lane == COORD_NO_LANE)
-        next_without_lane(c, from, request);
+        next_without_lane(c, from, request, w);
     else
         next_of_lane(c, from, request);
 }

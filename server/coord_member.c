@@ -13,8 +13,9 @@ struct shard_record { /* value of "shard/N" */
     char server[LIMIT_NAME];
     uint32_t index;
     uint32_t zero;
+    uint64_t incarnation; /* of its process: a server that died while no coordinator was there is noticed */
 };
-_Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 8, "shard_record is stored");
+_Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 16, "shard_record is stored");
 
 static const char WORKER_KEY[] = "next-worker";
 
@@ -38,6 +39,7 @@ int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_sto
         record.server[LIMIT_NAME - 1] = 0;
         memcpy(m->shard[s].server, record.server, LIMIT_NAME);
         m->shard[s].index = record.index;
+        m->shard[s].incarnation = record.incarnation;
     }
     int status = coord_store_get_fixed(store, WORKER_KEY, &m->next_worker, sizeof m->next_worker, e);
     return status == SHOAL_E_NOT_FOUND ? 0 : status;
@@ -58,21 +60,21 @@ static uint32_t shard_number(const struct coord_members *m, const char *server, 
     return COORD_NOBODY;
 }
 
-static int shard_give(struct coord_members *m, struct coord_store *store, const struct wire_SHARD_BEAT *beat,
-                      uint32_t *shard, struct err *e)
+static int shard_put(struct coord_store *store, uint32_t shard, const struct wire_SHARD_BEAT *beat, struct err *e)
+{
+    char key[COORD_KEY_MAX];
+    struct shard_record record = {.index = beat->shard_index, .incarnation = beat->incarnation};
+
+    memcpy(record.server, beat->server, LIMIT_NAME);
+    (void)snprintf(key, sizeof key, "shard/%u", shard);
+    return coord_store_put(store, key, &record, sizeof record, e);
+}
+
+static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *beat, uint32_t *shard, struct err *e)
 {
     for (uint32_t s = 0; s < m->shards; s++) {
         if (m->shard[s].server[0] != 0)
             continue;
-        char key[COORD_KEY_MAX];
-        struct shard_record record = {.index = beat->shard_index};
-        memcpy(record.server, beat->server, LIMIT_NAME);
-        (void)snprintf(key, sizeof key, "shard/%u", s);
-        int status = coord_store_put(store, key, &record, sizeof record, e);
-        if (status != 0)
-            return status;
-        memcpy(m->shard[s].server, beat->server, LIMIT_NAME);
-        m->shard[s].index = beat->shard_index;
         *shard = s;
         return 0;
     }
@@ -101,16 +103,23 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store, 
         return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u", LIMIT_SHARDS);
     *shard = shard_number(m, beat->server, beat->shard_index);
     if (*shard == COORD_NOBODY) {
-        int status = shard_give(m, store, beat, shard, e);
+        int status = shard_give(m, beat, shard, e);
         if (status != 0)
             return status;
     }
     struct coord_shard *s = &m->shard[*shard];
+    if (s->server[0] == 0 || s->incarnation != beat->incarnation) {
+        int status = shard_put(store, *shard, beat, e);
+        if (status != 0)
+            return status;
+    }
     *what = !s->seen ? COORD_BEAT_NEW : COORD_BEAT_SAME;
     if (s->seen && beat->ready && !s->ready)
         *what = COORD_BEAT_READY;
-    if (s->seen && s->incarnation != beat->incarnation)
+    if (s->incarnation != 0 && s->incarnation != beat->incarnation)
         *what = COORD_BEAT_RESTARTED;
+    memcpy(s->server, beat->server, LIMIT_NAME);
+    s->index = beat->shard_index;
     s->seen = true;
     s->ready = beat->ready;
     s->incarnation = beat->incarnation;

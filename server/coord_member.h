@@ -41,6 +41,9 @@ struct coord_worker {
     char backend[32];
     uint32_t lanes_max;
     uint64_t beat_ns;
+    uint64_t asked_id;         /* newest question for a lane: older ones are late copies */
+    uint32_t asked_lane;       /* what was granted for it; meaningless without a generation */
+    uint64_t asked_generation; /* 0: nothing was */
     struct wire_WORKER_BEAT figures;
 };
 

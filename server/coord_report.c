@@ -6,6 +6,7 @@
 #include "server/coord_core.h"
 #include "server/coord_epoch.h"
 #include "server/coord_flow.h"
+#include "server/coord_watch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -332,6 +333,7 @@ char *coord_report_status(struct coord *c)
     struct json *s = json_new_object();
     double loss_sum;
     uint64_t loss_examples;
+    char missing[ERR_TEXT_MAX];
 
     rate_sample(c);
     uint64_t examples = examples_so_far(j, &loss_sum, &loss_examples);
@@ -347,6 +349,8 @@ char *coord_report_status(struct coord *c)
     json_set_number(s, "eta_seconds", j->rate > 0 && all >= examples ? (double)(all - examples) / j->rate : NAN);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
+    if (coord_watch_missing(c, missing, sizeof missing))
+        json_set_string(s, "waiting", missing);
     if (j->at.status != 0)
         json_set_string(s, "error", j->at.text);
     json_set(s, "lanes", lanes_json(&j->tasks));

@@ -81,7 +81,10 @@ static bool step_start(struct coord *c, uint32_t shard)
                                 shard, true, shard, NULL, step_done) != NULL;
     }
     w.type = WIRE_TYPE_RUN_OPEN;
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run, .lanes = j->tasks.lanes, .mode = j->spec.train.mode};
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
+                                          .lanes = j->tasks.lanes,
+                                          .mode = j->spec.train.mode,
+                                          .tables = UINT64_MAX >> (LIMIT_TABLES - j->at.tables)};
     return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, step_done) != NULL;
 }
 

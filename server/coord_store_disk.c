@@ -201,15 +201,16 @@ static int record_take(struct disk_store *d, const unsigned char *log, uint64_t 
     bool sane = r.magic == RECORD_MAGIC && r.key_bytes > 0 && r.key_bytes < COORD_KEY_MAX && value <= COORD_VALUE_MAX;
     if (sane && all > left)
         return 0;
-    if (!sane || record_checksum(&r, log + at + sizeof r, r.key_bytes + value) != r.checksum) {
-        if (sane && all == left)
-            return 0; /* the last one, its bytes not all written */
+    bool whole = sane && record_checksum(&r, log + at + sizeof r, r.key_bytes + value) == r.checksum;
+    if (sane && !whole && all == left)
+        return 0; /* the last one, its bytes not all written */
+    /* A NUL in a key would make it another key here, one that this store could write but not read again. */
+    if (!whole || memchr(log + at + sizeof r, 0, r.key_bytes) != NULL)
         return err_set(e, SHOAL_E_CORRUPT,
                        "%s/state.log: record at byte %llu is damaged and others follow it; restore the folder from a "
                        "copy, or move it away and "
                        "start the job again",
                        d->dir, (unsigned long long)at);
-    }
     memcpy(key, log + at + sizeof r, r.key_bytes);
     key[r.key_bytes] = 0;
     *length = all;

@@ -57,6 +57,12 @@ void hold_on_hold(struct shard *s, peer_t from, struct msg *m)
         shard_refuse(s, from, WIRE_TYPE_HOLD, id, SHOAL_E_MALFORMED, "cut 0 is none; cuts are numbered from 1");
         return;
     }
+    if (h->cut != cut && (h->going == cut || h->last == cut)) { /* a late copy: this cut has gone on already */
+        shard_reply(s, WIRE_TYPE_HOLD, id)->u.HOLD_reply.sequence =
+            h->going == cut ? h->going_sequence : h->last_sequence;
+        shard_send_reply(s, from);
+        return;
+    }
     if (h->cut && h->cut != cut) {
         engine_release(s->engine, h->cut);
         h->cut = cut; /* the queue stays: the new cut holds it on */
@@ -176,6 +182,12 @@ void hold_on_cut_drop(struct shard *s, peer_t from, struct msg *m)
 {
     uint64_t cut = s->in.u.CUT_DROP.cut, id = s->in.id;
     msg_free(m);
+    if (cut && s->hold.cut == cut) { /* given up between HOLD and GO: nobody has to wait for the timer */
+        engine_release(s->engine, cut);
+        let_go(s);
+        if (shard_settle(s))
+            return;
+    }
     int rc = s->hold.going == cut ? SHOAL_E_BUSY : engine_cut_drop(s->engine, cut);
     if (rc && rc != SHOAL_E_NOT_FOUND) { /* dropped already: a resend */
         shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc, "shard %s cannot drop cut %llu: %s", s->name,

@@ -70,7 +70,7 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
         return;
     }
     if (before)
-        table_pull_before(t, q->pull.keys, n, before, rows);
+        table_pull_before(t, q->pull.keys, n, table_undo_clock(q->pull.run, before), rows);
     else
         table_pull(t, q->pull.keys, n, rows);
     count(s, q, low, waited_ns);

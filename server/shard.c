@@ -7,6 +7,7 @@
 #include "server/push.h"
 
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,16 +34,30 @@ static void shard_tick(void *core)
         return;
     pull_tick(s);
     engine_flush_step(s->engine);
+    if (!s->sync.due_ns && engine_unsynced(s->engine))
+        env_timer_start(s->env, &s->sync, SHARD_SYNC_NS);
     if (s->options.memory_max && s->ticks++ % MEMORY_TICKS == 0) {
         struct engine_stats stats;
         engine_stats_get(s->engine, &stats);
-        s->over_memory = stats.memory_bytes > s->options.memory_max;
+        bool over = stats.memory_bytes > s->options.memory_max;
+        if (over != s->over_memory)
+            log_warn("shard %s: rows are %s the memory budget of %llu bytes; pushes are %s", s->name,
+                     over ? "past" : "within", (unsigned long long)s->options.memory_max, over ? "refused" : "taken");
+        s->over_memory = over;
     }
 }
 
 static void parked_timer_cb(struct env_timer *t)
 {
     shard_tick((char *)t - offsetof(struct shard, parked_timer));
+}
+
+/* A sync under way when it fires may not cover all: then it fires once more. */
+static void sync_cb(struct env_timer *t)
+{
+    struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, sync));
+    if (!s->fatal.code && engine_sync_due(s->engine))
+        env_timer_start(s->env, t, SHARD_SYNC_NS);
 }
 
 /* Its waiting pulls would be answered to nobody. Its held pushes stay: they are the lane's, until a newer generation
@@ -125,6 +140,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     hold_init(s);
     digest_init(s);
     beat_init(s);
+    s->sync.fire = sync_cb;
     int rc = open_parts(s, e);
     if (rc) {
         request_pool_close(&s->pool);
@@ -149,6 +165,7 @@ int shard_close(struct shard *s, bool flush_all)
     hold_close(s);
     digest_close(s);
     beat_close(s);
+    env_timer_stop(s->env, &s->sync);
     int rc = engine_close(s->engine, flush_all && !s->fatal.code);
     bsp_close(&s->bsp);
     clock_close(&s->clock);

@@ -40,6 +40,8 @@ struct shard_options {
     void *context;
 };
 
+#define SHARD_SYNC_NS 100000000ull
+
 struct shard_counts {
     uint64_t pulls, keys_pulled, pushes, keys_pushed, skipped, refused, malformed, unsent;
     uint64_t waited_ns, waited_ns_max; /* by pulls */
@@ -65,6 +67,7 @@ struct shard {
     struct hold hold;
     struct digests digests;
     struct beat beat;
+    struct env_timer sync; /* journal mode: what was acknowledged is on disk within SHARD_SYNC_NS */
     struct shard_counts counts;
     struct dispatch_counts dispatched;
     struct err fatal; /* code 0 while all is well */

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAINS = 1024, TRIES_BEFORE_SLOWING = 3, PAUSE_FIRST_MS = 50, PAUSE_LAST_MS = 1000, MAP_PAUSE_MS = 200 };
+enum { CHAINS = 1024, TRIES_BEFORE_SLOWING = 3, PAUSE_FIRST_MS = 50, PAUSE_LAST_MS = 1000, MAP_PAUSE_MS = 200, PAUSES_SAID = 20, TRIES_SAID = 8 };
 #define MS 1000000ull
 
 struct connection {
@@ -149,7 +149,9 @@ static void request_send(struct client *c, struct request *r)
         return;
     }
     r->order = ++c->last_order;
-    r->tries++;
+    if (++r->tries % TRIES_SAID == 0)
+        log_warn("%s has not been answered by %s after %u tries; sent again", wire_type_name(r->type),
+                 r->target == CLIENT_COORDINATOR ? c->coordinator.endpoint : c->shard[r->target].endpoint, r->tries - 1);
     request_due(c, r, resend_ns(c, r));
     if (r->tries > TRIES_BEFORE_SLOWING && r->target != CLIENT_COORDINATOR)
         client_map_refresh(c);
@@ -232,7 +234,9 @@ static void request_answer(struct client *c, struct request *r, const struct wir
         return;
     }
     uint64_t delay = pause_ns(r);
-    r->pauses++;
+    if (++r->pauses % PAUSES_SAID == 0 && r->pause_ms == 0) /* those with a pause of their own wait as a rule */
+        log_warn("%s is refused for the %uth time and sent again: %s", wire_type_name(r->type), r->pauses,
+                 w->error[0] != '\0' ? w->error : err_text(w->status));
     request_due(c, r, delay);
 }
 

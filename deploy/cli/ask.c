@@ -160,6 +160,10 @@ int ask_open(const char *endpoint, struct ask **out, struct err *e)
     struct net_options options = {0};
     struct ask *a = calloc(1, sizeof *a);
 
+    if (strncmp(endpoint, "tcp://", 6) != 0 && strncmp(endpoint, "ipc://", 6) != 0) {
+        free(a);
+        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000", endpoint);
+    }
     if (a == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     int status = net_new(&options, &a->net, e);
@@ -175,7 +179,7 @@ int ask_open(const char *endpoint, struct ask **out, struct err *e)
     status = env_connect(a->env, endpoint, &a->peer);
     if (status != 0) {
         ask_close(a);
-        return err_set(e, status, "%s is not an endpoint such as tcp://127.0.0.1:7000", endpoint);
+        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000", endpoint);
     }
     *out = a;
     return 0;
@@ -206,7 +210,8 @@ int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_
     env_timer_stop(a->env, &a->resend);
     env_timer_stop(a->env, &a->deadline);
     if (a->outcome == SHOAL_E_TIMEOUT && a->message == NULL)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "no answer to %s within %u ms", wire_type_name(request->type), timeout_ms);
+        return err_set(e, SHOAL_E_UNAVAILABLE, "no answer to %s within %g s; is it running, and is that its address?",
+                       wire_type_name(request->type), timeout_ms / 1000.0);
     if (a->outcome == 1)
         return err_set(e, SHOAL_E_STOPPED, "interrupted");
     if (a->outcome != 0) {

@@ -375,6 +375,22 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
     return status;
 }
 
+static int only_check(const char *list, struct err *e)
+{
+    static const char *const part[] = {"memory", "journal", "fsync", "train"};
+
+    for (const char *p = list;; p++) {
+        size_t n = strcspn(p, ","), i = 0;
+        while (i < 4 && (strlen(part[i]) != n || strncmp(p, part[i], n) != 0))
+            i++;
+        if (i == 4)
+            return err_set(e, SHOAL_E_USAGE, "--only %s: expected some of memory,journal,fsync,train", list);
+        p += n;
+        if (*p == 0)
+            return 0;
+    }
+}
+
 int bench_main(int argc, char **argv)
 {
     static struct bench b;
@@ -394,6 +410,8 @@ int bench_main(int argc, char **argv)
     if (status == 0 && (cli_number(&o[0], KEYS, 100000000, &rows, &e) != 0 || cli_number(&o[1], 1, 3600, &seconds, &e) != 0 ||
                         cli_number(&o[2], 1, 3600, &journal_seconds, &e) != 0 || cli_number(&o[4], 1, 1000000000, &train_rows, &e) != 0))
         status = e.code;
+    if (status == 0)
+        status = only_check(o[3].value, &e);
     if (status != 0)
         return cli_fail("bench", &e);
     signal(SIGPIPE, SIG_IGN);

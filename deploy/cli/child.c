@@ -88,5 +88,8 @@ void child_last_words(const struct child *c, char out[256])
         n--;
     tail[n] = 0;
     const char *line = strrchr(tail, '\n');
-    (void)snprintf(out, 256, "%.255s", line == NULL ? tail : line + 1);
+    line = line == NULL ? tail : line + 1;
+    /* Level, time and program are in the log; here the sentence counts. */
+    const char *sentence = strncmp(line, "error ", 6) == 0 ? strstr(line, ": ") : NULL;
+    (void)snprintf(out, 256, "%.255s", sentence == NULL ? line : sentence + 2);
 }

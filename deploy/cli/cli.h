@@ -12,6 +12,8 @@
 
 /* ---- verbs: argv[0] is the verb; each returns an exit status ---- */
 int local_main(int argc, char **argv);
+int submit_main(int argc, char **argv);
+int stop_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int digest_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
@@ -41,7 +43,9 @@ void ask_close(struct ask *a);
 int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms, struct wire *reply,
         struct msg **reply_message, struct err *e);
 
-/* Prints a report for people; files and next steps included. run_dir may be NULL. */
+/* A status of the coordinator as one line: phase, epoch, examples, speed, loss, time left. */
+void progress_text(const struct json *status, char out[256]);
+/* Prints a report for people; with a run_dir (else NULL), files and next steps too. */
 void report_print(const struct json *report, const char *run_dir, const char *job_path);
 
 #endif

@@ -111,7 +111,7 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
 
     (void)snprintf(pattern, sizeof pattern, "%s/server-*/shard-*", run_dir);
     if (glob(pattern, 0, NULL, &found) != 0)
-        return err_set(e, SHOAL_E_NOINPUT, "%s holds no server-*/shard-* folder: is it a run folder of `shoal local`?", run_dir);
+        return err_set(e, SHOAL_E_NOINPUT, "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, such as runs/JOB-DATE-TIME", run_dir);
     int status = net_new(&none, &c->net, e);
     c->folder = calloc(found.gl_pathc, sizeof *c->folder);
     if (status == 0 && c->folder == NULL)
@@ -205,7 +205,7 @@ static int live_open(struct cluster *c, const char *endpoint, uint32_t patience_
     if (status != 0) {
         ask_close(c->coordinator);
         c->coordinator = NULL;
-        return err_wrap(e, status, "coordinator %s", endpoint);
+        return status == SHOAL_E_USAGE ? status : err_wrap(e, status, "coordinator %s", endpoint);
     }
     return 0;
 }

@@ -94,7 +94,7 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
         return status;
     if (realpath(path, absolute) == NULL || strlen(absolute) >= sizeof l->dir)
         return err_set(e, SHOAL_E_CANTCREATE, "the folder %s cannot be used: its full path is too long or not readable", path);
-    (void)snprintf(l->dir, sizeof l->dir, "%s", absolute);
+    memcpy(l->dir, absolute, strlen(absolute) + 1);
     (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s holds an earlier run; name another --run-dir or remove it", l->dir);
@@ -232,26 +232,9 @@ static void line_show(struct local *l, const char *text, bool passing)
 
 static void progress_show(struct local *l, const struct json *s)
 {
-    char line[256], left[48] = "";
-    double eta = json_as_number(json_get(s, "eta_seconds"), (double)NAN);
-    double loss = json_as_number(json_get(s, "loss"), (double)NAN);
-    const char *waiting = json_as_string(json_get(s, "waiting"), NULL);
+    char line[256];
 
-    if (waiting != NULL) {
-        line_show(l, waiting, true);
-        return;
-    }
-    if (eta >= 90)
-        (void)snprintf(left, sizeof left, "   %.0f min left", eta / 60);
-    else if (eta >= 0)
-        (void)snprintf(left, sizeof left, "   %.0f s left", eta);
-    int n = snprintf(line, sizeof line, "%-8s epoch %.0f   %.0f examples   %.0f/s", json_as_string(json_get(s, "state"), "?"),
-                     json_as_number(json_get(s, "epoch"), 0), json_as_number(json_get(s, "examples"), 0),
-                     json_as_number(json_get(s, "rate"), 0));
-    if (!isnan(loss) && n > 0 && (size_t)n < sizeof line)
-        n += snprintf(line + n, sizeof line - (size_t)n, "   loss %.4f", loss);
-    if (n > 0 && (size_t)n < sizeof line)
-        (void)snprintf(line + n, sizeof line - (size_t)n, "%s", left);
+    progress_text(s, line);
     line_show(l, line, true);
 }
 

@@ -12,7 +12,9 @@ static const struct {
     const char *text;
 } verbs[] = {
     {"local", local_main, "run a job on this machine: coordinator, servers and workers over loopback"},
-    {"status", status_main, "what a running cluster is doing"},
+    {"submit", submit_main, "hand a job to a running cluster and show it until it ends"},
+    {"stop", stop_main, "end the job of a running cluster early"},
+    {"status", status_main, "what a cluster is doing, or how a run ended"},
     {"digest", digest_main, "rows and digest of each table"},
     {"inspect", inspect_main, "one row: weights, optimizer state, tablet, shard"},
     {"synth", synth_main, "write a Criteo-like click log whose best possible AUC is known"},
@@ -45,7 +47,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         if (strcmp(argv[1], verbs[i].name) == 0)
             return verbs[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "shoal: unknown verb %s\n", argv[1]);
+    fprintf(stderr, "shoal: unknown verb %s\n\n", argv[1]);
     usage(stderr);
     return 64;
 }

@@ -1,6 +1,7 @@
 /* report.c: a report for people: what was learned, how fast, where the time went, and what to try next. */
 #include "deploy/cli/cli.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,28 @@ static const char *grouped(double x, char out[32])
     }
     out[k] = 0;
     return out;
+}
+
+void progress_text(const struct json *s, char out[256])
+{
+    double eta = number(s, "eta_seconds"), loss = number(s, "loss"), rate = number(s, "rate");
+    const char *waiting = json_as_string(json_get(s, "waiting"), NULL);
+
+    if (waiting != NULL) {
+        (void)snprintf(out, 256, "%.255s", waiting);
+        return;
+    }
+    int n = snprintf(out, 256, "%-8.16s epoch %.0f   %.0f examples", json_as_string(json_get(s, "state"), "?"),
+                     json_as_number(json_get(s, "epoch"), 0), json_as_number(json_get(s, "examples"), 0));
+
+    if (rate > 0) /* between epochs there is none */
+        n += snprintf(out + n, 256 - (size_t)n, "   %.0f/s", rate);
+    if (!isnan(loss))
+        n += snprintf(out + n, 256 - (size_t)n, "   loss %.4f", loss);
+    if (eta >= 90)
+        (void)snprintf(out + n, 256 - (size_t)n, "   %.0f min left", eta / 60);
+    else if (eta >= 0)
+        (void)snprintf(out + n, 256 - (size_t)n, "   %.0f s left", eta);
 }
 
 static void quality_print(const struct json *r)
@@ -110,12 +133,16 @@ void report_print(const struct json *r, const char *run_dir, const char *job_pat
     printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n", number(r, "staleness.p50"), number(r, "staleness.p99"),
            number(r, "staleness.max"));
     printf("  bad lines      %s\n", grouped(number(r, "bad_lines"), n));
-    printf("  server memory  %.0f MiB at its peak\n", number(r, "peak_server_rss_bytes") / 1048576);
+    if (number(r, "peak_server_rss_bytes") > 0) /* a job shorter than a beat has none */
+        printf("  server memory  %.0f MiB at its peak\n", number(r, "peak_server_rss_bytes") / 1048576);
     if (run_dir == NULL)
         return;
     printf("\n  files          %s/report.json (everything above and more), %s/log/*.log\n", run_dir, run_dir);
-    printf("  try next       shoal inspect --run-dir %s %s KEY     one row of the table\n", run_dir,
+    if (job_path == NULL)
+        return;
+    const char *shoal = program_invocation_name;
+    printf("  try next       %s inspect --run-dir %s %s 0:VALUE     one row: a value of the first categorical field\n", shoal, run_dir,
            json_as_string(json_get(json_array_at(json_get(r, "tables"), 0), "name"), "emb"));
-    printf("                 shoal local %s --set train.consistency=bsp     the same bits at every run\n", job_path);
-    printf("                 shoal local %s --servers 2 --workers 2     kill -9 one of them: the job ends all the same\n", job_path);
+    printf("                 %s local %s --set train.consistency=bsp     the same bits at every run\n", shoal, job_path);
+    printf("                 %s local %s --servers 2 --workers 2     kill -9 one of them: the job ends all the same\n", shoal, job_path);
 }

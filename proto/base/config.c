@@ -18,6 +18,7 @@ struct entry {
     char path[PATH_MAX_BYTES];
     char *value; /* owned; NULL for an empty list */
     int line;
+    bool set; /* by --set */
     bool quoted; /* so that "" is a value */
     const struct config_key *key;
 };
@@ -203,7 +204,10 @@ static int overrides_apply(struct config *c, const struct string_list *set, stru
             return err_set(e, SHOAL_E_USAGE, "--set %s: expected KEY=VALUE, such as train.batch=4096", set->item[i]);
         path_normalise(set->item[i], (size_t)(equals - set->item[i]), path);
         entry_remove_under(c, path);
+        size_t before = c->count;
         int status = text_flatten(c, equals + 1, strlen(equals + 1), path, e);
+        for (size_t k = before; k < c->count; k++)
+            c->entry[k].set = true;
         if (status != 0)
             return err_wrap(e, status, "--set %s", set->item[i]);
     }
@@ -277,6 +281,8 @@ static const struct config_key *key_find(const struct config_key *spec, const ch
     return NULL;
 }
 
+#define SIZE_LARGEST 9e18 /* bytes or ms: fits 63 bits */
+
 /* A number with an optional suffix out of `suffix` pairs; false when it is none. */
 static bool size_parse(const char *text, double *out)
 {
@@ -308,6 +314,23 @@ static bool number_parse(const char *text, double *out)
     return end != text && *end == 0 && isfinite(*out);
 }
 
+/* Plain digits are exact up to 63 bits, for seeds; 1e6 and 0x1f are taken as far as a double holds every whole number. */
+static bool int_parse(const char *text, int64_t *out)
+{
+    double x;
+
+    if (strpbrk(text, ".eExX") == NULL) {
+        char *end;
+        errno = 0;
+        *out = (int64_t)strtoll(text, &end, 10);
+        return end != text && *end == 0 && errno == 0;
+    }
+    if (!number_parse(text, &x) || x != floor(x) || fabs(x) > 9007199254740992.0)
+        return false;
+    *out = (int64_t)x;
+    return true;
+}
+
 static int bool_parse(const char *text)
 {
     static const char *const word[] = {"false", "true", "no", "yes", "off", "on"};
@@ -329,15 +352,28 @@ static int choice_parse(const char *text, const char *choices)
     return -1;
 }
 
+#define PLACE_BYTES (LIMIT_PATH + 16)
+
+/* "job.yaml:12", or "--set" where the command line said it. */
+static const char *place_of(const struct config *c, const struct entry *n, char out[PLACE_BYTES])
+{
+    if (n->set)
+        return "--set";
+    (void)snprintf(out, PLACE_BYTES, "%.*s:%d", (int)LIMIT_PATH, c->name, n->line);
+    return out;
+}
+
 static int value_check(const struct config *c, const struct entry *n, const struct config_key *k, struct err *e)
 {
+    char where[PLACE_BYTES];
     double x = 0;
+    int64_t whole;
 
     if (n->value == NULL) /* an empty list */
         return k->type == CONFIG_LIST ? 0
-                                      : err_set(e, SHOAL_E_CONFIG, "%s:%d: %s: an empty list is no value here", c->name, n->line, n->path);
+                                      : err_set(e, SHOAL_E_CONFIG, "%s: %s: an empty list is no value here", place_of(c, n, where), n->path);
     if (n->value[0] == 0 && !n->quoted)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s has no value; give one or take the line out", c->name, n->line, n->path);
+        return err_set(e, SHOAL_E_CONFIG, "%s: %s has no value; give one or take the line out", place_of(c, n, where), n->path);
     switch (k->type) {
     case CONFIG_STRING:
     case CONFIG_LIST:
@@ -346,32 +382,32 @@ static int value_check(const struct config *c, const struct entry *n, const stru
     case CONFIG_BOOL:
         return bool_parse(n->value) >= 0
                    ? 0
-                   : err_set(e, SHOAL_E_CONFIG, "%s:%d: %s: %s is not true or false", c->name, n->line, n->path, n->value);
+                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not true or false", place_of(c, n, where), n->path, n->value);
     case CONFIG_ENUM:
         return choice_parse(n->value, k->choices) >= 0
                    ? 0
-                   : err_set(e, SHOAL_E_CONFIG, "%s:%d: %s: %s is not one of %s", c->name, n->line, n->path, n->value, k->choices);
+                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not one of %s", place_of(c, n, where), n->path, n->value, k->choices);
     case CONFIG_SIZE:
-        if (!size_parse(n->value, &x))
-            return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s: %s is not a size or time (such as 512MiB, 4GiB, 10s)", c->name, n->line,
+        if (!size_parse(n->value, &x) || x < 0 || x > SIZE_LARGEST)
+            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a size or time (such as 512MiB, 4GiB, 10s)", place_of(c, n, where),
                            n->path, n->value);
         break;
     case CONFIG_INT:
     case CONFIG_FLOAT:
         if (!number_parse(n->value, &x))
-            return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s: %s is not a number", c->name, n->line, n->path, n->value);
-        if (k->type == CONFIG_INT && x != floor(x))
-            return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s: %s is not a whole number", c->name, n->line, n->path, n->value);
+            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a number", place_of(c, n, where), n->path, n->value);
+        if (k->type == CONFIG_INT && !int_parse(n->value, &whole))
+            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a whole number of at most 63 bits", place_of(c, n, where), n->path, n->value);
         break;
     }
     if ((k->min != 0 || k->max != 0) && (x < k->min || x > k->max))
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s: %s is not between %g and %g", c->name, n->line, n->path, n->value, k->min, k->max);
+        return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not between %g and %g", place_of(c, n, where), n->path, n->value, k->min, k->max);
     return 0;
 }
 
 static int entries_check(struct config *c, const struct config_key *spec, struct err *e)
 {
-    char generic[PATH_MAX_BYTES];
+    char generic[PATH_MAX_BYTES], where[PLACE_BYTES];
 
     for (size_t i = 0; i < c->count; i++) {
         struct entry *n = &c->entry[i];
@@ -380,9 +416,9 @@ static int entries_check(struct config *c, const struct config_key *spec, struct
         if (n->key == NULL) {
             for (const struct config_key *k = spec; k->path != NULL; k++)
                 if (path_under(k->path, generic) && k->path[strlen(generic)] != 0)
-                    return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s holds further keys (such as %s), not a value", c->name, n->line, n->path,
+                    return err_set(e, SHOAL_E_CONFIG, "%s: %s holds further keys (such as %s), not a value", place_of(c, n, where), n->path,
                                    k->path);
-            return err_set(e, SHOAL_E_CONFIG, "%s:%d: unknown key %s; the nearest known key is %s", c->name, n->line, n->path,
+            return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; the nearest known key is %s", place_of(c, n, where), n->path,
                            nearest_key(spec, generic));
         }
         int status = value_check(c, n, n->key, e);
@@ -526,14 +562,12 @@ const char *config_string(const struct config *c, const char *path, const char *
 int64_t config_int(const struct config *c, const char *path, int64_t fallback)
 {
     const struct entry *n = entry_typed(c, path, CONFIG_INT);
-    double x;
+    int64_t x = 0;
 
     if (n == NULL)
         return fallback;
-    if (strpbrk(n->value, ".eE") == NULL)
-        return (int64_t)strtoll(n->value, NULL, 10); /* exact beyond 2^53, for seeds */
-    (void)number_parse(n->value, &x);
-    return (int64_t)x;
+    (void)int_parse(n->value, &x);
+    return x;
 }
 
 double config_float(const struct config *c, const char *path, double fallback)
@@ -562,7 +596,7 @@ uint64_t config_size(const struct config *c, const char *path, uint64_t fallback
     if (n == NULL)
         return fallback;
     (void)size_parse(n->value, &x);
-    return x < 0 ? 0 : (uint64_t)x;
+    return (uint64_t)x;
 }
 
 int config_enum(const struct config *c, const char *path, int fallback)

@@ -189,7 +189,10 @@ double json_as_number(const struct json *j, double fallback)
 
 int64_t json_as_int(const struct json *j, int64_t fallback)
 {
-    return json_is_integer(in(j)) ? json_integer_value(in(j)) : (int64_t)json_as_number(j, (double)fallback);
+    if (json_is_integer(in(j)))
+        return json_integer_value(in(j));
+    double x = json_as_number(j, NAN);
+    return x > -9.2e18 && x < 9.2e18 ? (int64_t)x : fallback; /* a peer's number may be any */
 }
 
 bool json_as_bool(const struct json *j, bool fallback)

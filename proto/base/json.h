@@ -49,7 +49,7 @@ size_t json_count(const struct json *array); /* elements of an array, 0 of anyth
 struct json *json_array_at(const struct json *array, size_t index);
 bool json_absent(const struct json *j);                       /* absent or null */
 double json_as_number(const struct json *j, double fallback); /* integer, real, or true/false as 1/0 */
-int64_t json_as_int(const struct json *j, int64_t fallback);
+int64_t json_as_int(const struct json *j, int64_t fallback); /* fallback also beyond 63 bits */
 bool json_as_bool(const struct json *j, bool fallback);
 const char *json_as_string(const struct json *j, const char *fallback); /* lent */
 

@@ -57,8 +57,9 @@
     F32(initial) F32(l1) F32(l2) F32(beta) U32(fixed_lr) U32(field_init_count)
 #define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
-/* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. Journalled. All marks start at 0. Again: no change. */
-#define WIRE_RUN_OPEN(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lanes) U32(mode)
+/* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the run pushes to table t, so that it
+ * counts in the run's clocks and lowest marks; 0: all tables. Journalled. All marks start at 0. Again: no change. */
+#define WIRE_RUN_OPEN(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lanes) U32(mode) U64(tables)
 #define WIRE_RUN_OPEN_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)

@@ -79,6 +79,22 @@ static void refused(const char *text, const char *set, const char *part)
     ck_assert_msg(strstr(e.text, part) != NULL, "\"%s\" is not in \"%s\"", part, e.text);
 }
 
+START_TEST(job_numbers_are_read_as_they_were_checked)
+{
+    struct job j;
+
+    ck_assert_int_eq(parse(good, "train.batch=0x10", &j, NULL), 0);
+    ck_assert_uint_eq(j.train.batch, 16);
+    job_free(&j);
+    ck_assert_int_eq(parse(good, "train.batch=1e3", &j, NULL), 0);
+    ck_assert_uint_eq(j.train.batch, 1000);
+    job_free(&j);
+    ck_assert_int_eq(parse(good, "train.seed=9223372036854775807", &j, NULL), 0);
+    ck_assert_uint_eq(j.train.seed, 9223372036854775807u);
+    job_free(&j);
+}
+END_TEST
+
 START_TEST(job_unknown_key_names_line_and_nearest)
 {
     refused("job: x\ndata: {train: a}\ntrain:\n  bach: 3\n", NULL, "job.yaml:4: unknown key train.bach; the nearest known key is train.batch");
@@ -87,9 +103,13 @@ END_TEST
 
 START_TEST(job_wrong_values_are_refused)
 {
-    refused(good, "train.batch=many", "not a number");
+    refused(good, "train.batch=many", "--set: train.batch: many is not a number");
+    refused(good, "train.bacth=3", "--set: unknown key train.bacth; the nearest known key is train.batch");
     refused(good, "train.batch=0", "not between 1 and");
     refused(good, "train.batch=1.5", "not a whole number");
+    refused(good, "train.seed=1e300", "not a whole number");
+    refused(good, "train.seed=99999999999999999999", "not a whole number");
+    refused(good, "journal.max=-1", "not a size");
     refused(good, "train.consistency=eventual", "async|ssp|bsp");
     refused(good, "train=5", "holds further keys");
     refused(good, "model.hidden=[400, x]", "not a number of units");
@@ -144,6 +164,7 @@ int main(void)
 
     tcase_add_test(t, job_good_file_is_read);
     tcase_add_test(t, job_set_replaces_values_and_lists);
+    tcase_add_test(t, job_numbers_are_read_as_they_were_checked);
     tcase_add_test(t, job_unknown_key_names_line_and_nearest);
     tcase_add_test(t, job_wrong_values_are_refused);
     tcase_add_test(t, job_text_survives_a_round_trip);

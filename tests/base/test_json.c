@@ -79,6 +79,17 @@ START_TEST(json_takes_null_values)
 }
 END_TEST
 
+START_TEST(json_number_beyond_63_bits_is_the_fallback)
+{
+    struct json *j;
+    ck_assert_int_eq(json_parse("[1e300, -1e300, 2.9]", 20, &j, NULL), 0);
+    ck_assert_int_eq(json_as_int(json_array_at(j, 0), 7), 7);
+    ck_assert_int_eq(json_as_int(json_array_at(j, 1), 7), 7);
+    ck_assert_int_eq(json_as_int(json_array_at(j, 2), 7), 2);
+    json_free(j);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("json");
@@ -88,6 +99,7 @@ int main(void)
     tcase_add_test(c, json_replaces_bytes_that_are_not_utf8);
     tcase_add_test(c, json_refuses_damaged_text_with_its_line);
     tcase_add_test(c, json_takes_null_values);
+    tcase_add_test(c, json_number_beyond_63_bits_is_the_fallback);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -127,9 +127,10 @@ def free_port():
 
 
 def data_folder(name):
-    """Folder of a public data set, or None: those tests are then skipped with a reason."""
-    path = pathlib.Path(os.environ.get("SHOAL_DATA", "../shared/data")) / name
-    return path if path.is_dir() else None
+    """Folder of a public data set under SHOAL_DATA, or None: those tests are then skipped with a reason."""
+    root = os.environ.get("SHOAL_DATA", "")
+    path = pathlib.Path(root) / name
+    return path if root and path.is_dir() else None
 
 
 class Skip(Exception):

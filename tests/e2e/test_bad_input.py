@@ -51,14 +51,15 @@ def bad_configuration_ends_with_78_and_names_the_line(space):
 
 
 def wrong_usage_ends_with_64(space):
-    for words in (["frobnicate"], ["local"], ["local", "a", "b"], ["local", "--nope"], ["local", "x.yaml", "--servers", "0"]):
+    for words in (["frobnicate"], ["local"], ["local", "a", "b"], ["local", "--nope"], ["local", "x.yaml", "--servers", "0"],
+                  ["bench", "--only", "pull"], ["submit", "a.yaml"], ["stop"], ["status"], ["status", "--coordinator", "127.0.0.1:7000"]):
         got = subprocess.run([SHOAL, *words], capture_output=True, text=True, check=False)
         assert got.returncode == 64, (words, got.returncode, got.stderr)
         assert got.stderr.strip(), words
 
 
 def help_and_version_of_every_program(space):
-    for words in ([SHOAL], [SHOAL, "local"], [SHOAL, "status"], [SHOAL, "digest"], [SHOAL, "inspect"], [SHOAL, "synth"], [SHOAL, "bench"],
+    for words in ([SHOAL], [SHOAL, "local"], [SHOAL, "submit"], [SHOAL, "stop"], [SHOAL, "status"], [SHOAL, "digest"], [SHOAL, "inspect"], [SHOAL, "synth"], [SHOAL, "bench"],
                   [BIN / "shoal-server"], [BIN / "shoal-coordinator"], [BIN / "shoal-worker"]):
         got = subprocess.run([*words, "--help"], capture_output=True, text=True, check=False)
         assert got.returncode == 0 and "usage" in got.stdout.lower(), (words, got)

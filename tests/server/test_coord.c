@@ -3,6 +3,8 @@
 #include "proto/base/log.h"
 #include "server/coord.h"
 #include "server/coord_core.h"
+#include "server/coord_grant.h"
+#include "server/coord_report.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -334,6 +336,152 @@ START_TEST(coord_restarted_coordinator_goes_on)
 }
 END_TEST
 
+static void coord_restart(void)
+{
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_start();
+}
+
+/* What is evaluated once more is the best as before, and is kept. */
+START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
+
+    memset(&r, 0, sizeof r);
+    for (uint32_t i = 0; i < 2; i++)
+        memcpy(r.worker[i].quality, quality, sizeof quality);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}", 2, 2,
+              NULL);
+    while (r.coord->job.at.phase != PHASE_CUT || r.coord->job.at.epoch != 2)
+        ck_assert(sim_step(r.sim));
+    for (int i = 0; i < _i; i++)
+        ck_assert(sim_step(r.sim));
+    coord_restart();
+    run_job(120);
+    job_done(4);
+    ck_assert_double_eq(report_number("best_epoch"), 2);
+    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
+    ck_assert_uint_ge(r.shard[0]->restores, 1);
+    rig_stop();
+}
+END_TEST
+
+/* A job's lanes begin at batch 1, whatever the one before it had stored. */
+START_TEST(coord_former_jobs_lanes_are_forgotten)
+{
+    struct coord_lane_record stale[3] = {{9, 77}, {9, 77}, {9, 77}};
+    struct err e = {0};
+
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 1, NULL);
+    ck_assert_int_eq(coord_store_put(r.store, "lanes", stale, (uint32_t)(2 + _i) * sizeof stale[0], &e), 0);
+    while (r.coord->job.at.phase != PHASE_SETUP)
+        ck_assert(sim_step(r.sim));
+    coord_restart();
+    run_job(120);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+static bool task_hole(const struct coord_tasks *t)
+{
+    for (uint32_t i = 1; i < t->tasks; i++)
+        if (t->task[i].first_batch != 0 && t->task[i - 1].first_batch == 0)
+            return true;
+    return false;
+}
+
+/* Lanes of bsp get the tasks of a round in any order: one that is stored counts although one before it is not. */
+START_TEST(coord_death_within_a_round_loses_no_task)
+{
+    struct sim_options o = {
+        .seed = 40 + (uint64_t)_i, .delay_min_ns = 100000, .delay_max_ns = 40000000, .reorder = true};
+
+    rig_start("epochs: 2, consistency: bsp, lanes: 3", 2, 2, &o);
+    while (!task_hole(&r.coord->job.tasks))
+        ck_assert(sim_step(r.sim));
+    ck_assert(coord_grant_lanes_put(r.coord)); /* as any lane's fence does */
+    coord_restart();
+    run_job(120);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+/* With every message doubled a worker of one seat holds one lane, not one more for each copy of its question. */
+START_TEST(coord_doubled_question_is_granted_once)
+{
+    struct sim_options o = {
+        .seed = 5, .duplicate = 1, .delay_min_ns = 100000, .delay_max_ns = 30000000, .reorder = true};
+
+    rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 1, &o);
+    r.worker[0].seats = 1;
+    while (!job_over(NULL)) {
+        ck_assert(sim_step(r.sim));
+        ck_assert_uint_le(coord_lane_held(&r.coord->job.tasks, r.worker[0].number), 1);
+    }
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+/* A lane that its worker dropped without a word (a shard had refused it) is taken back and dealt again. */
+START_TEST(coord_lane_dropped_in_silence_is_dealt_again)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 1, NULL);
+    while (r.worker[0].batches < 30)
+        ck_assert(sim_step(r.sim));
+    struct fake_seat *seat = &r.worker[0].seat[0];
+    while (seat->lane == UINT32_MAX || seat->state != FAKE_WORKING)
+        ck_assert(sim_step(r.sim));
+    seat->lane = UINT32_MAX;
+    seat->generation = seat->batch = 0;
+    seat->state = FAKE_RESTING;
+    run_job(30);
+    job_done(2);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_silent_server_ends_a_job_in_memory)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    sim_kill(r.client.node);
+    (void)snprintf(r.yaml + strlen(r.yaml), 64, "durability: memory\n");
+    memset(&r.client, 0, sizeof r.client);
+    fake_client_start(&r.client, r.sim, r.yaml, 2);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.shard[1]->node);
+    run_job(10);
+    ck_assert_int_eq(r.client.status, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(r.client.text, "server-1 has not been heard"));
+    rig_stop();
+}
+END_TEST
+
+/* Under journal it is waited for, and the status says so. */
+START_TEST(coord_silent_server_is_named_in_the_status)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    sim_kill(r.shard[1]->node);
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, NULL, NULL);
+    char *text = coord_report_status(r.coord);
+    ck_assert_ptr_nonnull(strstr(text, "waits for server server-1"));
+    free(text);
+    fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
+    run_job(60);
+    job_done(3);
+    text = coord_report_status(r.coord);
+    ck_assert_ptr_null(strstr(text, "waiting"));
+    free(text);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(coord_too_many_bad_lines_end_the_job)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -404,6 +552,13 @@ int main(void)
     tcase_add_test(t, coord_restarted_shard_is_set_up_again);
     tcase_add_test(t, coord_restarted_shard_ends_a_job_in_memory);
     tcase_add_loop_test(t, coord_restarted_coordinator_goes_on, 0, 8);
+    tcase_add_loop_test(t, coord_death_at_the_cut_keeps_the_best_epoch, 0, 12);
+    tcase_add_loop_test(t, coord_former_jobs_lanes_are_forgotten, 0, 2);
+    tcase_add_loop_test(t, coord_death_within_a_round_loses_no_task, 0, 8);
+    tcase_add_test(t, coord_doubled_question_is_granted_once);
+    tcase_add_test(t, coord_lane_dropped_in_silence_is_dealt_again);
+    tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
+    tcase_add_test(t, coord_silent_server_is_named_in_the_status);
     tcase_add_test(t, coord_too_many_bad_lines_end_the_job);
     tcase_add_test(t, coord_missing_input_ends_the_job);
     tcase_add_test(t, coord_wrong_job_file_is_refused);

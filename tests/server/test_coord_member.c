@@ -58,6 +58,8 @@ START_TEST(coord_member_server_keeps_its_numbers_over_a_restart)
     ck_assert_int_eq(coord_member_open(&m, 3, store, &e), 0);
     ck_assert_int_eq(beat("b", 1, 2, true, 13, &shard, &what), 0);
     ck_assert_uint_eq(shard, 1);
+    ck_assert_int_eq(what, COORD_BEAT_RESTARTED); /* it died while no coordinator was there */
+    ck_assert_int_eq(beat("a", 0, 1, true, 11, &shard, &what), 0);
     ck_assert_int_eq(what, COORD_BEAT_NEW);
     ck_assert(!coord_member_shards_ready(&m));
 }

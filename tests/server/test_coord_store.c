@@ -1,4 +1,5 @@
 /* test_coord_store.c: what is put is there after a restart; what is damaged is found. */
+#include "proto/base/hash.h"
 #include "server/coord_store.h"
 
 #include <check.h>
@@ -56,7 +57,7 @@ static off_t log_size(void)
     return st.st_size;
 }
 
-static void log_edit(off_t at, const char *bytes, size_t count, off_t cut)
+static void log_edit(off_t at, const void *bytes, size_t count, off_t cut)
 {
     char path[96];
 
@@ -148,6 +149,26 @@ START_TEST(coord_store_damage_before_the_end_is_found)
 }
 END_TEST
 
+START_TEST(coord_store_key_with_a_nul_is_damage)
+{
+    /* Found by fuzzing: such a record was read as a key that the store then wrote but could not read. */
+    struct {
+        uint32_t magic, key_bytes, value_bytes, zero;
+        uint64_t checksum;
+        char body[24];
+    } record = {0x53434f52u, 2, 1, 0, 0, "\0av"};
+    struct coord_store *s = store_open();
+    struct err e = {0};
+
+    ck_assert_int_eq(coord_store_put(s, "a", "one", 3, NULL), 0);
+    off_t end = log_size();
+    coord_store_close(s);
+    record.checksum = hash_bytes(record.body, 3, ((uint64_t)record.key_bytes << 32 | record.value_bytes) ^ record.magic);
+    log_edit(end, &record, sizeof record, -1);
+    ck_assert_int_eq(coord_store_open(dir, &s, &e), SHOAL_E_CORRUPT);
+}
+END_TEST
+
 START_TEST(coord_store_is_not_shared)
 {
     struct coord_store *s = store_open(), *second;
@@ -181,6 +202,7 @@ int main(void)
     tcase_add_test(c, coord_store_is_rewritten_and_stays_small);
     tcase_add_loop_test(c, coord_store_torn_end_is_cut_off, 0, 10);
     tcase_add_test(c, coord_store_damage_before_the_end_is_found);
+    tcase_add_test(c, coord_store_key_with_a_nul_is_damage);
     tcase_add_test(c, coord_store_is_not_shared);
     tcase_add_test(c, coord_store_value_of_another_size_is_corrupt);
     suite_add_tcase(s, c);

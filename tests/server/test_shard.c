@@ -121,7 +121,9 @@ START_TEST(shard_without_a_map_says_again)
     rig_open(&r, RIG_RUN, 1, WIRE_ASYNC);
     uint64_t push = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0)});
     uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
+    uint64_t fence = rig_fence(&r, 0, 1, true); /* its mark would be that of no tablets */
     rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, fence), SHOAL_E_AGAIN);
     ck_assert_int_eq(rig_status(&r, push), SHOAL_E_AGAIN);
     ck_assert_int_eq(rig_status(&r, pull), SHOAL_E_AGAIN);
     rig_free(&r);
@@ -479,6 +481,25 @@ START_TEST(fsync_answers_nothing_before_the_sync)
 }
 END_TEST
 
+/* journal: what was acknowledged is on the disk soon, though nothing else comes. */
+START_TEST(idle_journal_is_synced)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_run(&r, 1000);
+    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    ck_assert(engine_unsynced(r.shard->engine));
+    rig_run(&r, 120);
+    ck_assert(!engine_unsynced(r.shard->engine));
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 START_TEST(acknowledged_push_survives_a_kill_and_is_not_repeated)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -579,6 +600,7 @@ int main(void)
         waiting_requests_are_bounded,
         lossy_network_applies_each_push_once,
         fsync_answers_nothing_before_the_sync,
+        idle_journal_is_synced,
         acknowledged_push_survives_a_kill_and_is_not_repeated,
 #ifndef __SANITIZE_ADDRESS__
         warm_pulls_and_pushes_allocate_nothing,

@@ -1,0 +1,189 @@
+/* submit.c: `shoal submit` and `shoal stop`: handing a job to a running coordinator, following it, ending it early. */
+#include "deploy/cli/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { QUESTION_MS = 10000, SILENCE_MAX_MS = 60000 };
+
+static const char submit_help[] =
+    "usage: shoal submit JOB.yaml --coordinator EP [options]\n\n"
+    "Hands a job to a running cluster and shows it until it ends; interrupting this command leaves the job running.\n"
+    "The workers read the input: its paths must hold on their machines.\n\n"
+    "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
+    "  --workers N       begin when N workers have joined (default 1)\n"
+    "  --set KEY=VALUE   change a key of the job file; may be repeated\n"
+    "  --no-wait         return as soon as the job is taken\n";
+static const char stop_help[] =
+    "usage: shoal stop --coordinator EP\n\n"
+    "Ends the running job, which then counts as failed; coordinator, servers and workers stay.\n\n"
+    "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n";
+
+static int job_submit(struct ask *a, const char *text, int64_t workers, uint64_t *run, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
+    struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
+
+    w.u.SUBMIT.workers = (uint32_t)workers;
+    int status = ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
+    if (status == 0)
+        *run = reply.u.SUBMIT_reply.run;
+    return status;
+}
+
+/* One line a change on a terminal, one every five seconds elsewhere. */
+static void progress_show(const struct json *s, unsigned round)
+{
+    char line[256];
+
+    progress_text(s, line);
+    if (isatty(STDOUT_FILENO))
+        printf("\r\033[K%s", line);
+    else if (round % 10 == 0)
+        puts(line);
+    fflush(stdout);
+}
+
+/* Until the job is over; its status is left in *job_status. */
+static int job_follow(struct ask *a, int *job_status, struct err *e)
+{
+    const struct timespec pause = {0, 500000000};
+    uint32_t silent_ms = 0;
+
+    for (unsigned round = 0;; round++) {
+        struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+        struct json *s = NULL;
+        struct msg *m;
+        nanosleep(&pause, NULL);
+        int status = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+        if (status == SHOAL_E_UNAVAILABLE && (silent_ms += QUESTION_MS) < SILENCE_MAX_MS)
+            continue; /* a coordinator that was killed comes back and goes on */
+        if (status != 0)
+            return status;
+        silent_ms = 0;
+        if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0)
+            progress_show(s, round);
+        json_free(s);
+        msg_free(m);
+        *job_status = reply.u.STATUS_reply.job_status;
+        if (reply.u.STATUS_reply.state == WIRE_JOB_DONE || reply.u.STATUS_reply.state == WIRE_JOB_FAILED)
+            return 0;
+    }
+}
+
+/* The report of a job that is done, or the sentence of one that failed. */
+static int job_outcome(struct ask *a, int job_status, const char *path, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_REPORT}, reply;
+    struct json *report = NULL;
+    struct msg *m;
+    int status = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+
+    if (status != 0)
+        return status;
+    if (job_status != 0)
+        status = err_set(e, job_status, "%s",
+                         reply.u.REPORT_reply.job_text[0] != 0 ? reply.u.REPORT_reply.job_text : err_text(job_status));
+    else
+        status = json_parse(m->frame[1].data, m->frame[1].bytes, &report, e);
+    if (status == 0)
+        report_print(report, NULL, path);
+    json_free(report);
+    msg_free(m);
+    return status;
+}
+
+static int submit(const char *path, const struct string_list *set, const char *coordinator, int64_t workers, bool wait,
+                  struct err *e)
+{
+    struct ask *a = NULL;
+    char *text = NULL;
+    uint64_t run = 0;
+    int job_status = 0, status = job_text(path, set, &text, e);
+
+    if (status == 0)
+        status = ask_open(coordinator, &a, e);
+    if (status == 0) {
+        status = job_submit(a, text, workers, &run, e);
+        if (status != 0)
+            err_wrap(e, status, "coordinator %s", coordinator);
+    }
+    if (status == 0) {
+        printf("%s is run %llu; `shoal status --coordinator %s` shows it, `shoal stop --coordinator %s` ends it\n",
+               path, (unsigned long long)run, coordinator, coordinator);
+        fflush(stdout);
+    }
+    if (status == 0 && wait) {
+        status = job_follow(a, &job_status, e);
+        if (isatty(STDOUT_FILENO))
+            putchar('\n');
+        if (status == 0)
+            status = job_outcome(a, job_status, path, e);
+    }
+    free(text);
+    ask_close(a);
+    return status;
+}
+
+int submit_main(int argc, char **argv)
+{
+    enum { COORDINATOR, WORKERS, SET, NO_WAIT, HELP, END };
+    struct string_list set = {0};
+    struct cli_option o[END + 1] = {{"--coordinator", false, NULL, NULL},
+                                    {"--workers", false, "1", NULL},
+                                    {"--set", false, NULL, &set},
+                                    {"--no-wait", true, NULL, NULL},
+                                    {"--help", true, NULL, NULL}};
+    const char *words[1];
+    int count;
+    int64_t workers = 1;
+    struct err e = {0};
+    int status = cli_parse(argc, argv, o, words, 1, &count, &e);
+
+    if (status == 0 && o[HELP].value != NULL) {
+        fputs(submit_help, stdout);
+        return 0;
+    }
+    if (status == 0 && count != 1)
+        status = err_set(&e, SHOAL_E_USAGE, "name one job file; see `shoal submit --help`");
+    if (status == 0 && o[COORDINATOR].value == NULL)
+        status =
+            err_set(&e, SHOAL_E_USAGE,
+                    "say where: --coordinator tcp://HOST:PORT (on one machine `shoal local` needs no coordinator)");
+    if (status == 0)
+        status = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
+    if (status == 0)
+        status = submit(words[0], &set, o[COORDINATOR].value, workers, o[NO_WAIT].value == NULL, &e);
+    string_list_free(&set);
+    return status == 0 ? 0 : cli_fail("submit", &e);
+}
+
+int stop_main(int argc, char **argv)
+{
+    struct cli_option o[] = {
+        {"--coordinator", false, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
+    struct wire w = {.type = WIRE_TYPE_STOP}, reply;
+    struct ask *a = NULL;
+    struct err e = {0};
+    int count, status = cli_parse(argc, argv, o, NULL, 0, &count, &e);
+
+    if (status == 0 && o[1].value != NULL) {
+        fputs(stop_help, stdout);
+        return 0;
+    }
+    if (status == 0 && o[0].value == NULL)
+        status = err_set(&e, SHOAL_E_USAGE,
+                         "say where: --coordinator tcp://HOST:PORT (a run of `shoal local` ends with Ctrl-C)");
+    if (status == 0)
+        status = ask_open(o[0].value, &a, &e);
+    w.u.STOP.job_only = true;
+    if (status == 0 && (status = ask(a, &w, NULL, QUESTION_MS, &reply, NULL, &e)) != 0)
+        err_wrap(&e, status, "coordinator %s", o[0].value);
+    if (status == 0)
+        puts("no job runs there any more");
+    ask_close(a);
+    return status == 0 ? 0 : cli_fail("stop", &e);
+}

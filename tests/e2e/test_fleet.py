@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""test_fleet: coordinator, server and worker started one by one, as units start them; jobs by `shoal submit` and `shoal stop`."""
+from lib import *
+
+
+def shoal(*words):
+    return subprocess.run([SHOAL, *map(str, words)], capture_output=True, text=True, timeout=120, check=False)
+
+
+class Fleet:
+    """One coordinator and one server; workers by hand. Everything goes with it."""
+
+    def __init__(self, space):
+        self.endpoint, self.space, self.daemons = f"tcp://127.0.0.1:{free_port()}", space, []
+        self.start("shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={space / 'coordinator'}",
+                   "--set", f"report={space / 'report.json'}")
+        self.start("shoal-server", "--set", f"listen=tcp://127.0.0.1:{free_port()}", "--set", f"data_dir={space / 'server'}",
+                   "--set", f"coordinator={self.endpoint}")
+
+    def start(self, program, *words):
+        with open(self.space / f"{program}-{len(self.daemons)}.log", "w", encoding="utf-8") as log:
+            self.daemons.append(subprocess.Popen([BIN / program, *map(str, words)], stdout=log, stderr=log))
+        return self.daemons[-1]
+
+    def worker(self, job):
+        return self.start("shoal-worker", "train", "--config", job, "--coordinator", self.endpoint)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for daemon in self.daemons:
+            daemon.kill()
+            daemon.wait()
+
+
+def submitted_job_is_shown_until_its_end(space):
+    train, valid = synth(space / "train.tsv", 6000, 1), synth(space / "valid.tsv", 1000, 2)
+    job = job_file(space / "job.yaml", train, **{"data.valid": str(valid)})
+    with Fleet(space) as fleet:
+        before = shoal("status", "--coordinator", fleet.endpoint)
+        assert before.returncode == 0 and "no job" in before.stdout, before
+        worker = fleet.worker(job)
+        got = shoal("submit", job, "--coordinator", fleet.endpoint)
+        assert got.returncode == 0 and "AUC" in got.stdout and "digest" in got.stdout, got
+        assert worker.wait(30) == 0, "a worker leaves with 0 when the job is over"
+        report = json.loads((space / "report.json").read_text())
+        seen = shoal("digest", "--coordinator", fleet.endpoint, "emb")
+        assert report["tables"][0]["digest"] in seen.stdout, (report["tables"], seen)
+
+
+def stopped_job_leaves_the_fleet_to_the_next(space):
+    train = synth(space / "train.tsv", 6000, 1)
+    job = job_file(space / "job.yaml", train, **{"train.epochs": 1000})
+    with Fleet(space) as fleet:
+        fleet.worker(job)
+        assert shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait").returncode == 0
+        second = shoal("submit", job, "--coordinator", fleet.endpoint, "--no-wait", "--set", "job=other")
+        assert second.returncode == 69 and "is running" in second.stderr, second
+        assert shoal("stop", "--coordinator", fleet.endpoint).returncode == 0
+        assert "failed" in shoal("status", "--coordinator", fleet.endpoint).stdout
+        fleet.worker(job)
+        third = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", "train.epochs=1")
+        assert third.returncode == 0, third
+
+
+def failed_job_ends_submit_with_its_status(space):
+    job = job_file(space / "job.yaml", space / "nowhere.tsv")
+    with Fleet(space) as fleet:
+        fleet.worker(job)
+        got = shoal("submit", job, "--coordinator", fleet.endpoint)
+        assert got.returncode == 66 and "nowhere.tsv" in got.stderr, got
+
+
+def ended_run_shows_its_report(space):
+    train = synth(space / "train.tsv", 3000, 1)
+    report = run_job(job_file(space / "job.yaml", train), space / "run")
+    text, whole = shoal("status", "--run-dir", space / "run"), shoal("status", "--run-dir", space / "run", "--json")
+    assert text.returncode == 0 and report["tables"][0]["digest"] in text.stdout, text
+    assert json.loads(whole.stdout)["tables"] == report["tables"]
+    value = train.read_text().split("\n")[0].split("\t")[14]  # C1 of the first row
+    row = shoal("inspect", "--run-dir", space / "run", "emb", f"0:{value}")
+    assert row.returncode == 0 and len(json.loads(row.stdout)["weights"]) == 5, row
+    none = shoal("inspect", "--run-dir", space / "run", "emb", "0:never")
+    assert none.returncode == 66 and "field 0" in none.stderr, none
+
+
+if __name__ == "__main__":
+    main([submitted_job_is_shown_until_its_end, stopped_job_leaves_the_fleet_to_the_next, failed_job_ends_submit_with_its_status,
+          ended_run_shows_its_report])

@@ -1,0 +1,65 @@
+/* fuzz_file.h: for targets whose decoder reads files: a folder of this process, its files, and reading of test input.
+ */
+#ifndef TESTS_FUZZ_FUZZ_FILE_H
+#define TESTS_FUZZ_FUZZ_FILE_H
+
+#include "embedding/cut_manifest.h"
+#include "proto/base/assert.h"
+#include "proto/base/log.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char fuzz_folder[256];
+
+static inline void fuzz_folder_remove(void)
+{
+    (void)cut_remove_tree(fuzz_folder);
+}
+
+/* The folder, made at the first call and removed when the process ends. Warnings about what is damaged are silenced. */
+static inline const char *fuzz_dir(void)
+{
+    if (fuzz_folder[0] == '\0') {
+        const char *base = getenv("TMPDIR");
+        (void)snprintf(fuzz_folder, sizeof fuzz_folder, "%.200s/shoal-fuzz-XXXXXX", base != NULL ? base : "/tmp");
+        SHOAL_ASSERT(mkdtemp(fuzz_folder) != NULL);
+        (void)atexit(fuzz_folder_remove);
+        log_set_level(LOG_LEVEL_ERROR);
+    }
+    return fuzz_folder;
+}
+
+/* Writes PATH anew. */
+static inline void fuzz_file(const char *path, const void *data, size_t bytes)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    SHOAL_ASSERT(fd >= 0 && write(fd, data, bytes) == (ssize_t)bytes);
+    close(fd);
+}
+
+/* A copy of just the input's size, so that a sanitizer sees every byte read beyond it; the target frees it. */
+static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size + (size == 0));
+    SHOAL_ASSERT(copy != NULL);
+    if (size > 0)
+        memcpy(copy, data, size);
+    return copy;
+}
+
+/* The first byte of an input says how it is to be used. */
+static inline uint8_t fuzz_mode(const uint8_t **data, size_t *size)
+{
+    if (*size == 0)
+        return 0;
+    (*size)--;
+    return *(*data)++;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#endif

@@ -1,0 +1,105 @@
+/* fuzz_journal.c: any bytes as the segments of a journal: replayed, then written to.
+ * First byte: bit 0: mend the checksums; bit 1: the second half is a segment of its own; bit 2: a free file beside
+ * them; bit 3: read as a cut's copy. Mended: headers and records are sealed where they stand. */
+#include "tests/fuzz/fuzz_file.h"
+
+#include "embedding/journal_file.h"
+
+#include <sys/stat.h>
+
+/* A header and the records behind it, each as long as it says. (Inlined, gcc 12 with AddressSanitizer takes an empty
+ * input for the only one and warns.) */
+__attribute__((noinline, noipa)) static void segment_mend(uint8_t *at, size_t size, uint64_t generation)
+{
+    struct segment_header head;
+    struct record_header h;
+    if (size < sizeof head)
+        return;
+    memcpy(&head, at, sizeof head);
+    head.magic = SEGMENT_MAGIC;
+    head.generation = generation;
+    head.checksum = segment_checksum(&head);
+    memcpy(at, &head, sizeof head);
+    for (size_t p = sizeof head; p + sizeof h <= size; p += record_bytes(h.payload_bytes)) {
+        memcpy(&h, at + p, sizeof h);
+        if (h.payload_bytes > size - p - sizeof h || h.magic != RECORD_MAGIC)
+            return;
+        size_t keys = h.kind == RECORD_PUSH ? (size_t)h.key_count * sizeof(uint64_t) : h.payload_bytes;
+        keys = keys > h.payload_bytes ? h.payload_bytes : keys;
+        struct record_payload whole = {{at + p + sizeof h, at + p + sizeof h + keys}, {keys, h.payload_bytes - keys}};
+        h.segment = generation;
+        record_seal(&h, &whole);
+        memcpy(at + p, &h, sizeof h);
+    }
+}
+
+static int visit(void *context, const struct record_header *h, const void *payload, struct err *e)
+{
+    uint64_t *last = context;
+    volatile uint8_t byte = 0;
+    (void)e;
+    if (h->sequence != *last + 1 && *last != 0)
+        abort(); /* sequences have no gap */
+    *last = h->sequence;
+    for (uint32_t i = 0; i < h->payload_bytes; i++)
+        byte = (uint8_t)(byte ^ ((const uint8_t *)payload)[i]);
+    return 0;
+}
+
+static void segments_write(const char *dir, const uint8_t *data, size_t size, uint8_t mode)
+{
+    char path[LIMIT_PATH + 64];
+    size_t first = (mode & 2) != 0 ? size / 2 / RECORD_ALIGN * RECORD_ALIGN : size;
+    uint8_t *copy = fuzz_copy(data, size);
+    SHOAL_ASSERT(mkdir(dir, 0700) == 0);
+    if ((mode & 1) != 0) {
+        segment_mend(copy, first, 1);
+        segment_mend(copy + first, size - first, 2);
+    }
+    (void)snprintf(path, sizeof path, "%s/seg-%016x", dir, 1u);
+    fuzz_file(path, copy, first);
+    (void)snprintf(path, sizeof path, "%s/seg-%016x", dir, 2u);
+    if (first < size)
+        fuzz_file(path, copy + first, size - first);
+    (void)snprintf(path, sizeof path, "%s/free-%08x", dir, 7u);
+    if ((mode & 4) != 0)
+        fuzz_file(path, copy, size);
+    free(copy);
+}
+
+static void write_on(struct journal *j, uint64_t last)
+{
+    struct record_header h = {.kind = RECORD_RUN_DROP};
+    uint64_t run = 1;
+    struct record_payload payload = {{&run, NULL}, {sizeof run, 0}};
+    struct err e;
+    if (journal_start(j, last + 1, &e) != 0 || journal_append(j, &h, &payload, &e) != 0 || journal_commit(j, &e) != 0)
+        abort(); /* what was read is a journal, so it can be gone on with */
+    journal_trim(j, last, 1);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char dir[LIMIT_PATH];
+    struct journal *j = NULL;
+    struct err e;
+    uint64_t first = 0, last = 0, seen = 0;
+    uint8_t mode = fuzz_mode(&data, &size);
+
+    (void)snprintf(dir, sizeof dir, "%s/journal", fuzz_dir());
+    (void)cut_remove_tree(dir);
+    segments_write(dir, data, size, mode);
+    bool copy = (mode & 8) != 0;
+    int rc = copy ? journal_open_copy(dir, &j, &e) : journal_open(dir, JOURNAL_SEGMENT_MIN, &j, &e);
+    if (rc == 0) {
+        rc = journal_replay(j, UINT64_MAX, visit, &seen, &first, &last, &e);
+        if (rc == 0 && last != seen)
+            abort();
+        if (rc == 0 && !copy && last < UINT64_MAX - 4)
+            write_on(j, last);
+        journal_close(j);
+    }
+    if (rc != 0 && e.text[0] == '\0')
+        abort();
+    return 0;
+}

@@ -1,0 +1,58 @@
+/* fuzz_record.c: any bytes as a journal record, as they are and with a checksum that is right; and as a table's schema.
+ * First byte: bit 0: make the record one of segment 1 that checks. */
+#include "tests/fuzz/fuzz_file.h"
+
+#include "embedding/record.h"
+
+static void record_mend(uint8_t *at, size_t size)
+{
+    struct record_header h;
+    if (size < sizeof h)
+        return;
+    memcpy(&h, at, sizeof h);
+    size_t payload = size - sizeof h, keys = (size_t)h.key_count * sizeof(uint64_t);
+    h.segment = 1;
+    h.sequence += h.sequence == 0;
+    h.kind = (uint16_t)(RECORD_PUSH + h.kind % RECORD_RESTORE);
+    keys = h.kind != RECORD_PUSH || keys > payload ? payload : keys;
+    h.key_count = h.kind == RECORD_PUSH ? (uint32_t)(keys / sizeof(uint64_t)) : h.key_count;
+    keys = h.kind == RECORD_PUSH ? h.key_count * sizeof(uint64_t) : keys;
+    struct record_payload p = {{at + sizeof h, at + sizeof h + keys}, {keys, payload - keys}};
+    record_seal(&h, &p);
+    memcpy(at, &h, sizeof h);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct record_header h;
+    struct table_schema s;
+    struct push_record r;
+    struct err e;
+    const void *payload;
+    bool mend = (fuzz_mode(&data, &size) & 1) != 0;
+    uint8_t *copy = fuzz_copy(data, size);
+
+    if (mend)
+        record_mend(copy, size);
+    if (record_read(copy, size, 1, &h, &payload) == 0) {
+        for (uint32_t width = 1; width <= 17; width += 16)
+            if (record_to_push(&h, payload, width, &r) == 0 && r.key_count > 0) {
+                volatile uint64_t last;
+                float weight;
+                memcpy((void *)(uintptr_t)&last, r.keys + r.key_count - 1, sizeof last);
+                memcpy(&weight, r.gradients + (size_t)r.key_count * width - 1, sizeof weight);
+            }
+        if (h.kind == RECORD_TABLE)
+            (void)record_schema_read(payload, h.payload_bytes, &s, &e);
+    }
+    if (record_schema_read(copy, size, &s, &e) == 0) {
+        uint8_t out[RECORD_SCHEMA_BYTES];
+        if (record_schema_bytes(&s) != size)
+            abort();
+        record_schema_write(&s, out);
+        if (memcmp(out, copy, size) != 0)
+            abort();
+    }
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* fuzz_server_config.c: any text as server.yaml. */
+#include "server/server_config.h"
+
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct server_config c;
+    struct err e;
+    char endpoint[256], advertised[256];
+
+    if (server_config_parse((const char *)data, size, "fuzz", NULL, &c, &e) != 0)
+        return 0;
+    for (uint32_t shard = 0; shard < c.shards; shard++) /* what was taken as a whole can be used shard by shard */
+        if (server_config_endpoint(&c, shard, endpoint, &e) != 0)
+            __builtin_trap();
+    server_config_advertised(&c, endpoint, advertised);
+    return 0;
+}

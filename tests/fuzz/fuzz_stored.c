@@ -1,0 +1,76 @@
+/* fuzz_stored.c: any bytes as a stored tablet (column of marks and image) and as the stored control state (schemas and
+ * runs), as they are and with a checksum that is right. First byte: bit 0: mend; bit 1: control state. */
+#include "tests/fuzz/fuzz_file.h"
+
+#include "embedding/stored.h"
+#include "proto/base/hash.h"
+
+static struct table *table;
+static struct runs known; /* one run with two lanes is open */
+
+static void table_prepare(void)
+{
+    static const struct table_schema s = {
+        .name = "emb", .width = 2, .tablet_bits = 1, .seed = 1, .optimizer = {.kind = OPT_SGD, .lr = 0.05f}};
+    struct arena *arena;
+    struct err e;
+    SHOAL_ASSERT(arena_new(&arena) == 0 && table_new(&s, arena, &table, &e) == 0);
+}
+
+/* The checksums of both kinds cover what follows them, from byte 16 on: a tablet's to the end of its column. */
+static void value_mend(uint8_t *at, size_t size, bool control)
+{
+    uint64_t magic = control ? 0x314c5254434c4853ull : 0x314254454c424154ull, sum;
+    uint32_t column = 0;
+    if (size < 40)
+        return;
+    memcpy(at, &magic, sizeof magic);
+    memcpy(&column, at + 32, sizeof column);
+    column = column > size - 40 ? (uint32_t)(size - 40) : column;
+    if (control) {
+        sum = hash_bytes(at + 16, size - 16, magic);
+    } else {
+        memset(at + 24, 0, 8); /* table 0, tablet 0 */
+        memcpy(at + 32, &column, sizeof column);
+        sum = hash_bytes(at + 40, column, hash_bytes(at + 16, 24, magic));
+    }
+    memcpy(at + 8, &sum, sizeof sum);
+}
+
+static int visit(void *context, const struct table_schema *s, struct err *e)
+{
+    uint32_t *schemas = context;
+    (*schemas)++;
+    return schema_check(s, e) == 0 ? 0 : (abort(), 0); /* what is visited is legal */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct err e = {0};
+    struct run *run;
+    uint64_t sequence;
+    uint32_t schemas = 0;
+    int rc;
+    if (table == NULL)
+        table_prepare();
+    uint8_t mode = fuzz_mode(&data, &size);
+    bool control = (mode & 2) != 0;
+    uint8_t *copy = fuzz_copy(data, size);
+    if ((mode & 1) != 0)
+        value_mend(copy, size, control);
+    known = (struct runs){0};
+    SHOAL_ASSERT(runs_add(&known, 7, 1, 2, RUN_SSP, &run) == 0);
+    if (control) {
+        rc = stored_control_read(copy, size, NULL, &sequence, visit, &schemas, &e);
+        if (rc == 0 && stored_control_read(copy, size, &known, &sequence, visit, &schemas, &e) != 0 &&
+            e.text[0] == '\0')
+            abort();
+    } else {
+        rc = stored_tablet_read(copy, size, table, &known, 0, &e);
+    }
+    if (rc != 0 && e.text[0] == '\0')
+        abort();
+    runs_free(&known);
+    free(copy);
+    return 0;
+}

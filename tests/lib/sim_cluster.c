@@ -1,0 +1,226 @@
+/* sim_cluster.c: nodes of a simulated cluster, their deaths and returns. */
+#include "tests/lib/sim_cluster.h"
+
+#include "proto/base/json.h"
+#include "server/coord_core.h"
+#include "server/shard.h"
+#include "tests/lib/server_fake.h"
+#include "worker/trainer.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Trainers whose threads had work when they died are never freed, as in life; the leak checker finds them here. */
+static struct trainer *dead[CLUSTER_DEAD];
+static uint32_t dead_count;
+
+/* ---- servers ----------------------------------------------------------------------------------------------- */
+
+void cluster_server_start(struct cluster *c, uint32_t i)
+{
+    struct cluster_server *s = &c->server[i];
+    char endpoint[64];
+    struct err e = {0};
+
+    ck_assert_ptr_null(s->node);
+    snprintf(s->name, sizeof s->name, "server-%u", i);
+    snprintf(endpoint, sizeof endpoint, "sim://%s", s->name);
+    struct shard_options o = {.server = s->name, .shard_count = 1, .coordinator = "sim://coordinator"};
+    if (c->options.dir != NULL) {
+        snprintf(s->dir, sizeof s->dir, "%s/server-%u", c->options.dir, i);
+        o.engine.dir = s->dir;
+    }
+    o.engine.durability = (enum durability)c->options.durability;
+    o.engine.segment_bytes = 1u << 20;
+    o.engine.disk_watermark = 1;
+    s->node = sim_node_new(c->sim, s->name, NULL, NULL);
+    ck_assert_msg(shard_open(&o, sim_node_env(s->node), &s->shard, &e) == 0, "%s", e.text);
+    sim_node_set_handler(s->node, &shard_handler, s->shard);
+    sim_listen(s->node, endpoint);
+    ck_assert_msg(shard_start(s->shard, endpoint, &e) == 0, "%s", e.text);
+}
+
+void cluster_server_kill(struct cluster *c, uint32_t i)
+{
+    struct cluster_server *s = &c->server[i];
+
+    if (s->node == NULL)
+        return;
+    sim_kill(s->node);
+    shard_close(s->shard, false);
+    s->node = NULL;
+    s->shard = NULL;
+}
+
+/* ---- the coordinator --------------------------------------------------------------------------------------- */
+
+void cluster_coord_start(struct cluster *c)
+{
+    struct coord_options o = {.shards = c->options.servers, .lease_ms = 1000, .resend_ms = 100, .version = "test"};
+    struct err e = {0};
+
+    ck_assert_ptr_null(c->coord_node);
+    c->coord_node = sim_node_new(c->sim, "coordinator", NULL, NULL);
+    ck_assert_msg(coord_new(&o, sim_node_env(c->coord_node), c->store, &c->coord, &e) == 0, "%s", e.text);
+    sim_node_set_handler(c->coord_node, &coord_handler, c->coord);
+    sim_listen(c->coord_node, "sim://coordinator");
+}
+
+void cluster_coord_kill(struct cluster *c)
+{
+    if (c->coord_node == NULL)
+        return;
+    sim_kill(c->coord_node);
+    coord_free(c->coord);
+    c->coord_node = NULL;
+    c->coord = NULL;
+}
+
+/* ---- workers ----------------------------------------------------------------------------------------------- */
+
+uint32_t cluster_worker_start(struct cluster *c)
+{
+    uint32_t i = c->workers++;
+    struct cluster_worker *w = &c->worker[i];
+    char name[32];
+    struct err e = {0};
+
+    ck_assert_uint_lt(i, CLUSTER_WORKERS);
+    snprintf(name, sizeof name, "worker-%u", i);
+    struct trainer_options o = {.coordinator = "sim://coordinator",
+                                .name = name,
+                                .pid = 100 + i,
+                                .lanes_max = 2,
+                                .backend = c->backend,
+                                .wait_ms = 600000};
+    w->node = sim_node_new(c->sim, name, NULL, NULL);
+    ck_assert_msg(trainer_new(sim_node_env(w->node), &o, &w->trainer, &e) == 0, "%s", e.text);
+    sim_node_set_handler(w->node, trainer_handler(), w->trainer);
+    return i;
+}
+
+static void worker_bury(struct cluster_worker *w)
+{
+    if (trainer_settled(w->trainer)) {
+        trainer_free(w->trainer);
+    } else {
+        ck_assert_uint_lt(dead_count, CLUSTER_DEAD);
+        dead[dead_count++] = w->trainer;
+    }
+    *w = (struct cluster_worker){0};
+}
+
+void cluster_worker_kill(struct cluster *c, uint32_t i)
+{
+    if (c->worker[i].node == NULL)
+        return;
+    sim_kill(c->worker[i].node);
+    worker_bury(&c->worker[i]);
+}
+
+static void workers_reap(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->workers; i++) {
+        struct cluster_worker *w = &c->worker[i];
+        if (w->node == NULL || !sim_stopped(w->node))
+            continue;
+        worker_bury(w);
+    }
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------- */
+
+void cluster_start(struct cluster *c, const struct cluster_options *options, struct backend *backend)
+{
+    memset(c, 0, sizeof *c);
+    c->options = *options;
+    c->backend = backend;
+    ck_assert(options->servers <= CLUSTER_SERVERS);
+    c->sim = sim_new(&options->sim);
+    c->store = coord_store_memory();
+    c->client = calloc(1, sizeof *c->client);
+    ck_assert(c->store != NULL && c->client != NULL);
+    cluster_coord_start(c);
+    for (uint32_t i = 0; i < options->servers; i++)
+        cluster_server_start(c, i);
+    for (uint32_t i = 0; i < options->workers; i++)
+        cluster_worker_start(c);
+    fake_client_start(c->client, c->sim, options->yaml, options->workers);
+}
+
+void cluster_free(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->workers; i++)
+        cluster_worker_kill(c, i);
+    for (uint32_t i = 0; i < c->options.servers; i++)
+        cluster_server_kill(c, i);
+    cluster_coord_kill(c);
+    coord_store_close(c->store);
+    free(c->client);
+    sim_free(c->sim);
+}
+
+static bool job_over(void *context)
+{
+    const struct fake_client *client = context;
+
+    return client->submit_status != 0 || client->state == WIRE_JOB_DONE || client->state == WIRE_JOB_FAILED;
+}
+
+bool cluster_run(struct cluster *c, uint64_t until_ns)
+{
+    bool over = sim_run(c->sim, until_ns, job_over, c->client);
+
+    workers_reap(c);
+    return over;
+}
+
+struct phase_wait {
+    const struct cluster *c;
+    uint32_t phase;
+};
+
+static bool phase_reached(void *context)
+{
+    const struct phase_wait *w = context;
+
+    return job_over(w->c->client) || (w->c->coord != NULL && w->c->coord->job.at.phase == w->phase);
+}
+
+bool cluster_run_phase(struct cluster *c, uint32_t phase, uint64_t until_ns)
+{
+    struct phase_wait w = {c, phase};
+
+    (void)sim_run(c->sim, until_ns, phase_reached, &w);
+    workers_reap(c);
+    return job_over(c->client);
+}
+
+void cluster_result(const struct cluster *c, struct cluster_result *out)
+{
+    const struct fake_client *client = c->client;
+
+    memset(out, 0, sizeof *out);
+    out->state = client->state;
+    out->status = client->submit_status != 0 ? client->submit_status : client->status;
+    snprintf(out->text, sizeof out->text, "%s", client->text);
+    if (out->state != WIRE_JOB_DONE)
+        return;
+    struct json *r;
+    struct err e = {0};
+    ck_assert_msg(json_parse(client->report, strlen(client->report), &r, &e) == 0, "%s", e.text);
+    out->examples = (uint64_t)json_as_int(json_get(r, "examples"), 0);
+    out->rows = (uint64_t)json_as_int(json_get(r, "rows"), 0);
+    const struct json *tables = json_get(r, "tables"), *epochs = json_get(r, "epochs");
+    out->tables = (uint32_t)json_count(tables);
+    ck_assert_uint_le(out->tables, CLUSTER_TABLES);
+    for (uint32_t i = 0; i < out->tables; i++)
+        snprintf(out->digest[i], sizeof out->digest[i], "%s",
+                 json_as_string(json_get(json_array_at(tables, i), "digest"), ""));
+    out->epochs = (uint32_t)json_count(epochs);
+    for (uint32_t i = 0; i < out->epochs && i < 16; i++)
+        out->loss[i] = json_as_number(json_get(json_array_at(epochs, i), "train_logloss"), 0);
+    json_free(r);
+}

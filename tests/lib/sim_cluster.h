@@ -1,0 +1,78 @@
+/* sim_cluster.h: a whole cluster in one process on virtual time: real shards with real engines, the real coordinator,
+ * real workers that read real files, and a client that submits a job and waits for its report. Every failure to build
+ * it ends the test.
+ *
+ * A killed node's process is gone between two events: what its engine had written stays in its folder, what its
+ * coordinator had put stays in the store, all else is lost. Included by tests/sim only. */
+#ifndef TESTS_LIB_SIM_CLUSTER_H
+#define TESTS_LIB_SIM_CLUSTER_H
+
+#include "proto/base/err.h"
+#include "proto/net/sim.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CLUSTER_SERVERS 4u
+#define CLUSTER_WORKERS 64u /* over the whole run, dead ones counted */
+#define CLUSTER_DEAD 512u
+#define CLUSTER_TABLES 8u
+
+struct cluster_options {
+    struct sim_options sim;
+    const char *yaml;
+    const char *dir; /* of the servers' folders; NULL: engines keep all in memory */
+    uint32_t servers, workers;
+    uint32_t durability; /* enum durability */
+};
+
+struct cluster_server {
+    struct sim_node *node; /* NULL: dead */
+    struct shard *shard;
+    char name[32], dir[512];
+};
+
+struct cluster_worker {
+    struct sim_node *node; /* NULL: dead or ended */
+    struct trainer *trainer;
+};
+
+/* What the job ended with. */
+struct cluster_result {
+    uint32_t state; /* enum wire_job_state */
+    int status;
+    char text[ERR_TEXT_MAX];
+    uint64_t examples, rows;
+    uint32_t tables, epochs;
+    char digest[CLUSTER_TABLES][40];
+    double loss[16]; /* by epoch */
+};
+
+struct cluster {
+    struct cluster_options options;
+    struct sim *sim;
+    struct coord_store *store;
+    struct sim_node *coord_node; /* NULL: dead */
+    struct coord *coord;
+    struct cluster_server server[CLUSTER_SERVERS];
+    struct cluster_worker worker[CLUSTER_WORKERS];
+    uint32_t workers; /* ever started */
+    struct fake_client *client;
+    struct backend *backend;
+};
+
+void cluster_start(struct cluster *c, const struct cluster_options *options, struct backend *backend);
+void cluster_free(struct cluster *c);
+void cluster_server_kill(struct cluster *c, uint32_t i);
+void cluster_server_start(struct cluster *c, uint32_t i);
+void cluster_coord_kill(struct cluster *c);
+void cluster_coord_start(struct cluster *c);
+void cluster_worker_kill(struct cluster *c, uint32_t i);
+uint32_t cluster_worker_start(struct cluster *c); /* its number */
+/* Until virtual time `until_ns` or the job's end; whether it ended. Workers that left are freed. */
+bool cluster_run(struct cluster *c, uint64_t until_ns);
+/* Until the coordinator is in this phase (enum coord_phase), time is up or the job is over; whether it is over. */
+bool cluster_run_phase(struct cluster *c, uint32_t phase, uint64_t until_ns);
+void cluster_result(const struct cluster *c, struct cluster_result *out);
+
+#endif
