@@ -38,6 +38,7 @@ struct rig {
     struct rig_answer *answer;
     const char *dir; /* NULL: the engine keeps all in memory */
     enum durability durability;
+    uint64_t journal_max; /* 0: the engine's default */
     uint64_t work_ns; /* of the engine's slow work; 0: 1 ms */
 };
 
@@ -217,6 +218,7 @@ __attribute__((unused)) static void rig_shard(struct rig *r)
     struct err e = {0};
     o.engine.dir = r->dir;
     o.engine.durability = r->durability;
+    o.engine.journal_max = r->journal_max;
     o.engine.segment_bytes = 1u << 20;
     o.engine.disk_watermark = 1;
     ck_assert_msg(shard_open(&o, sim_node_env(r->shard_node), &r->shard, &e) == 0, "%s", e.text);

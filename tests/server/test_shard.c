@@ -448,6 +448,46 @@ START_TEST(lossy_network_applies_each_push_once)
 }
 END_TEST
 
+static int mixed_order(const void *a, const void *b)
+{
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return x < y ? -1 : x > y;
+}
+
+START_TEST(full_journal_makes_pushes_wait_not_fail)
+{
+    enum { PUSHES = 60, PUSH_KEYS = 8000 };
+    static uint64_t keys[PUSH_KEYS], id[PUSHES];
+    static float g[2 * PUSH_KEYS];
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .journal_max = 3u << 20, .work_ns = 200 * MS};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_run(&r, 2000);
+    for (uint64_t i = 0; i < PUSH_KEYS; i++)
+        keys[i] = i + 1;
+    qsort(keys, PUSH_KEYS, sizeof keys[0], mixed_order);
+    for (int i = 0; i < 2 * PUSH_KEYS; i++)
+        g[i] = 1;
+    for (uint64_t i = 0; i < PUSHES; i++) { /* 128 KB each: 2.5 times the journal */
+        struct wire w = rig_wire(&r, WIRE_TYPE_PUSH);
+        w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN, .generation = 1, .from = i, .to = i + 1, .tablet_count = 1u << RIG_BITS,
+                                      .lr_scale = 1, .key_count = PUSH_KEYS, .map_epoch = 1};
+        id[i] = rig_send(&r, &w, 2, keys, sizeof keys, g, sizeof g);
+    }
+    rig_run(&r, 100);
+    ck_assert_int_eq(rig_status(&r, id[PUSHES - 1]), RIG_WAITING);
+    rig_run(&r, 60000);
+    for (int i = 0; i < PUSHES; i++)
+        ck_assert_int_eq(rig_status(&r, id[i]), 0);
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, keys[0]);
+    rig_run(&r, 50);
+    ck_assert(rig_value(&r, pull) == -(float)PUSHES);
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 START_TEST(fsync_answers_nothing_before_the_sync)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -599,6 +639,7 @@ int main(void)
         hostile_messages_cost_nobody_else_anything,
         waiting_requests_are_bounded,
         lossy_network_applies_each_push_once,
+        full_journal_makes_pushes_wait_not_fail,
         fsync_answers_nothing_before_the_sync,
         idle_journal_is_synced,
         acknowledged_push_survives_a_kill_and_is_not_repeated,
