@@ -165,6 +165,12 @@ static void report_settings(const struct coord *c, struct json *r)
         json_set_string(r, "kernel", j->kernel);
 }
 
+/* The epoch whose rows the tables hold at the end: the best one, where early stopping restores it, else the last. */
+static uint32_t final_epoch(const struct coord_job *j)
+{
+    return j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 ? j->at.best_epoch : j->at.epoch;
+}
+
 static struct json *report_json(const struct coord *c)
 {
     const struct coord_job *j = &c->job;
@@ -183,7 +189,7 @@ static struct json *report_json(const struct coord *c)
     json_set_number(r, "train_seconds", train);
     json_set_number(r, "examples_per_second", train > 0 ? (double)examples / train : 0);
     json_set(r, "epochs", epochs_json(j));
-    metric_set(r, "valid", &j->epoch[(j->at.best_epoch != 0 ? j->at.best_epoch : j->at.epoch) - 1].valid, true);
+    metric_set(r, "valid", &j->epoch[final_epoch(j) - 1].valid, true);
     metric_set(r, "test", &j->at.test, true);
     json_set(r, "staleness", staleness_json(j));
     json_set(r, "time", time_json(&sum));

@@ -181,7 +181,7 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
     }
     struct coord_split *split = &c->job.at.split[q->split];
     if (q->fail_status != 0) {
-        coord_flow_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "data.%s: %s", name[q->split],
+        coord_flow_fail(c, q->fail_status > 0 ? SHOAL_E_INTERNAL : q->fail_status, "%s",
                         q->fail_text);
     } else if (split->known != 0 && (split->rows != q->rows || split->digest != q->digest)) {
         coord_send(c, from,

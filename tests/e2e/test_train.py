@@ -40,6 +40,14 @@ def early_stop_restores_the_best_epoch(space):
     assert abs(report["test"]["auc"] - best) < 1e-6, (report["test"], best)
 
 
+def without_early_stopping_valid_is_the_last_epoch(space):
+    train, valid = synth(space / "train.tsv", 5000, 1), synth(space / "valid.tsv", 5000, 2)
+    job = job_file(space / "job.yaml", train, **{"data.valid": str(valid), "train.epochs": 15, "train.batch": 128, "tables[0].optimizer.lr": 0.3})
+    report = run_job(job, space / "run")
+    assert report["valid"]["auc"] == report["epochs"][-1]["valid"]["auc"], report["valid"]
+    assert report["valid"]["auc"] < max(e["valid"]["auc"] for e in report["epochs"]), "the last epoch is the best: nothing was shown"
+
+
 def standard_input_and_compressed_files_are_read(space):
     train = synth(space / "train.tsv", 5000, 1)
     subprocess.run(["gzip", "-k", str(train)], check=True)
@@ -50,4 +58,5 @@ def standard_input_and_compressed_files_are_read(space):
 
 if __name__ == "__main__":
     main([train_report_is_whole_and_model_learns, every_model_trains, early_stop_restores_the_best_epoch,
+          without_early_stopping_valid_is_the_last_epoch,
           standard_input_and_compressed_files_are_read])
