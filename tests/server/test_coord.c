@@ -501,7 +501,7 @@ START_TEST(coord_missing_input_ends_the_job)
     r.worker[0].fatal_status = SHOAL_E_NOINPUT;
     run_job(60);
     ck_assert_int_eq(r.client.status, SHOAL_E_NOINPUT);
-    ck_assert_ptr_nonnull(strstr(r.client.text, "data.train: no such file"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "no such file"));
     rig_stop();
 }
 END_TEST
