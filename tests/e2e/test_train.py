@@ -41,11 +41,15 @@ def early_stop_restores_the_best_epoch(space):
 
 
 def without_early_stopping_valid_is_the_last_epoch(space):
+    """A rate that swings: with bsp the same swings at every run, and the last of 12 epochs is not the best."""
     train, valid = synth(space / "train.tsv", 5000, 1), synth(space / "valid.tsv", 5000, 2)
-    job = job_file(space / "job.yaml", train, **{"data.valid": str(valid), "train.epochs": 15, "train.batch": 128, "tables[0].optimizer.lr": 0.3})
+    job = job_file(space / "job.yaml", train, **{
+        "data.valid": str(valid), "train.epochs": 12, "train.batch": 128, "train.consistency": "bsp", "tables[0].optimizer.lr": 0.5,
+        "dense_optimizer.lr": 0.05})
     report = run_job(job, space / "run")
-    assert report["valid"]["auc"] == report["epochs"][-1]["valid"]["auc"], report["valid"]
-    assert report["valid"]["auc"] < max(e["valid"]["auc"] for e in report["epochs"]), "the last epoch is the best: nothing was shown"
+    last, best = report["epochs"][-1]["valid"]["auc"], max(e["valid"]["auc"] for e in report["epochs"])
+    assert last < best - 0.001, [e["valid"]["auc"] for e in report["epochs"]]
+    assert report["valid"]["auc"] == last, (report["valid"], last, best)
 
 
 def standard_input_and_compressed_files_are_read(space):
