@@ -145,3 +145,15 @@ const struct backend_ops *backend_ops_of(const struct backend *b)
 {
     return b->ops;
 }
+
+void *backend_host_alloc(const struct backend *b, size_t bytes)
+{
+    (void)b;
+    return aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+}
+
+void backend_host_free(const struct backend *b, void *p)
+{
+    (void)b;
+    free(p);
+}

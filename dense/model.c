@@ -104,8 +104,9 @@ static size_t tensor_floats(const struct tensor *t, uint32_t max_examples)
     return (floats + MODEL_ALIGN / sizeof(float) - 1) / (MODEL_ALIGN / sizeof(float)) * (MODEL_ALIGN / sizeof(float));
 }
 
-int model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out, struct err *e)
+int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out, struct err *e)
 {
+    (void)cache_rows;
     const struct plan *plan = &m->plan;
     struct model_run *r = calloc(1, sizeof *r);
     size_t bytes = 0;
@@ -295,4 +296,10 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
         range_loss(plan, &p, first, count);
     }
     return isfinite(out->loss_sum) ? 0 : SHOAL_E_NOT_FINITE;
+}
+
+const char *model_run_error(const struct model_run *r)
+{
+    (void)r;
+    return "";
 }

@@ -33,33 +33,52 @@ int backend_load(enum backend_kind kind, struct backend **out, struct err *e);
 void backend_unload(struct backend *b);
 const char *backend_name(const struct backend *b);
 const char *backend_kernel(const struct backend *b);
+/* Host memory that the device reads and writes at full speed (pinned); plain memory on the CPU. 64-byte aligned; NULL when there is
+ * none. Freed on any thread, before the backend is unloaded. b may be NULL: plain memory. */
+void *backend_host_alloc(const struct backend *b, size_t bytes);
+void backend_host_free(const struct backend *b, void *p);
 
 /* What a model needs to know of the input, the same on every worker of a job. */
 struct model_shape {
-    uint32_t fields;                      /* sparse fields of an example */
-    uint32_t numerics;                    /* numeric inputs of an example */
-    uint8_t pooling[LIMIT_FIELDS];        /* enum pooling, of each field */
+    uint32_t fields;                 /* sparse fields of an example */
+    uint32_t numerics;               /* numeric inputs of an example */
+    uint32_t tasks;                  /* labels of an example; 0 counts as 1 */
+    uint8_t pooling[LIMIT_FIELDS];   /* enum pooling, of each field */
+    uint16_t attend[LIMIT_FIELDS];   /* of a field with pooling attention: the target's field */
+    uint32_t most[LIMIT_FIELDS];     /* values that a field may have; 0: any number (attention: at most 65,536) */
 };
 
-/* One batch. All arrays are the caller's. */
+#define MODEL_CACHED 0x80000000u
+
+/* One batch. All arrays are the caller's, in host memory; the big ones better in memory of backend_host_alloc. */
 struct model_input {
     uint32_t examples;
-    const float *label;     /* (examples): 0 or 1 */
+    const float *label;     /* (examples, tasks): 0 or 1 */
+    const float *weight;    /* (examples) or NULL: all weigh 1 */
     const float *numeric;   /* (examples, numerics) */
     const uint32_t *index;  /* (values): row number of each value, example by example, field by field */
     const uint32_t *offset; /* (examples * fields + 1) into index; NULL: exactly one value for each field */
     uint32_t row_count;     /* unique keys */
-    const float *rows;      /* (row_count, row width): pulled */
+    const float *rows;      /* (fresh_count, row width): pulled */
+    uint32_t fresh_count;   /* row_count without a cache */
+    const uint32_t *source; /* (row_count) or NULL: row i is rows[i]. Else row i is rows[source[i]], or, with MODEL_CACHED set, the
+                               slot source[i] & ~MODEL_CACHED of the run's cache */
+    const uint32_t *keep;   /* (keep_count, 2): a position in rows, and the slot that takes a copy once the batch has its rows */
+    uint32_t keep_count;
     const float *dense;     /* flat, model_dense_floats: pulled */
     const float *stats;     /* flat, model_stats_floats: pulled */
 };
 
 struct model_output {
-    double loss_sum;       /* logloss summed over the examples (L2 not in it) */
-    float *row_gradients;  /* (row_count, row width): merged; gradient of the mean loss of the batch, plus l2 * weight */
-    float *dense_gradients; /* flat, model_dense_floats */
-    float *stats_gradients; /* flat, model_stats_floats */
-    float *scores;         /* (examples): probabilities */
+    double loss_sum;               /* weighted logloss summed over examples and (weighted) tasks (L2 not in it) */
+    double weight_sum;             /* of the examples */
+    double loss_task[LIMIT_TASKS]; /* weighted by example only */
+    double dense_norm, row_norm;   /* 2-norms of the gradients, before clipping; 0 where there are none */
+    bool skipped;                  /* precision fp16: a gradient overflowed, nothing is to be pushed; the scale is lowered */
+    float *row_gradients;          /* (row_count, row width): merged; gradient of the mean loss of the batch, plus l2 * weight */
+    float *dense_gradients;        /* flat, model_dense_floats */
+    float *stats_gradients;        /* flat, model_stats_floats */
+    float *scores;                 /* (examples, tasks): probabilities */
 };
 
 struct model; /* shape and settings: read-only, shared by lanes */
@@ -80,13 +99,16 @@ size_t model_stats_floats(const struct model *m);
  * floats / BLOCK_FLOATS.) The arrays live as long as the model. table: MODEL_DENSE_TABLE or MODEL_STATS_TABLE. */
 void model_blocks(const struct model *m, uint32_t table, const uint64_t **keys, const uint32_t **block, size_t *count);
 
-/* A run's scratch for up to max_examples. */
-int model_run_new(const struct model *m, uint32_t max_examples, struct model_run **out, struct err *e);
+/* A run's scratch for up to max_examples, and a cache of cache_rows sparse rows (0: none). It lives on one device. */
+int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out, struct err *e);
 void model_run_free(struct model_run *r);
-/* Forward and backward. seed, lane, batch choose the dropout mask. SHOAL_E_NOT_FINITE when the loss is not finite. */
+/* Forward and backward. seed, lane, batch choose the dropout mask. NOT_FINITE when the loss is not finite; UNAVAILABLE or INTERNAL
+ * when the device failed: model_run_error says how, and the run is of no more use. */
 int model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed, uint32_t lane, uint64_t batch,
                 struct model_output *out);
-/* Forward with running statistics and without dropout: scores and loss_sum only. */
+const char *model_run_error(const struct model_run *r);
+/* Forward with running statistics and without dropout: scores and losses only. Where training keeps only a share of the negatives
+ * (data.negatives) the scores are corrected for it. */
 int model_predict(const struct model *m, struct model_run *r, const struct model_input *in, struct model_output *out);
 
 #endif

@@ -107,8 +107,8 @@ static uint32_t plan_hidden(struct plan *p, struct layer linear)
 
 void plan_network(struct plan *p)
 {
-    const uint32_t *hidden = p->job->model.hidden;
-    uint32_t hidden_count = p->job->model.hidden_count, widest = 0;
+    const uint32_t *hidden = p->job->model.hidden.at;
+    uint32_t hidden_count = p->job->model.hidden.count, widest = 0;
     for (uint32_t i = 0; i < hidden_count; i++)
         widest = hidden[i] > widest ? hidden[i] : widest;
 
@@ -164,16 +164,16 @@ static int plan_check(const struct job *job, const struct model_shape *shape, st
                        LIMIT_WIDTH - 1);
     if (kind == MODEL_FM)
         return 0;
-    if (job->model.hidden_count == 0 || job->model.hidden_count > 16)
+    if (job->model.hidden.count == 0 || job->model.hidden.count > 16)
         return err_set(e, SHOAL_E_CONFIG,
                        "model.hidden names %u layers; a model with a network needs 1 to 16, as in [400, 400]",
-                       job->model.hidden_count);
+                       job->model.hidden.count);
     double in = (double)shape->fields * job->table[0].dim + shape->numerics, floats = 0;
-    for (uint32_t i = 0; i < job->model.hidden_count; i++) {
-        if (job->model.hidden[i] == 0)
+    for (uint32_t i = 0; i < job->model.hidden.count; i++) {
+        if (job->model.hidden.at[i] == 0)
             return err_set(e, SHOAL_E_CONFIG, "model.hidden: a layer cannot have 0 outputs");
-        floats += (in + 3 + BLOCK_FLOATS) * job->model.hidden[i];
-        in = job->model.hidden[i];
+        floats += (in + 3 + BLOCK_FLOATS) * job->model.hidden.at[i];
+        in = job->model.hidden.at[i];
     }
     if (floats > (double)BLOCK_TABLE_FLOATS_MAX)
         return err_set(e, SHOAL_E_CONFIG,
@@ -194,6 +194,8 @@ int plan_build(const struct job *job, const struct model_shape *shape, struct pl
     if (code != 0)
         return code;
 
+    if (job->model.kind >= sizeof build / sizeof build[0] || !build[job->model.kind])
+        return err_set(e, SHOAL_E_CONFIG, "model.kind: not built into this version");
     bool vectors = job->model.kind != MODEL_LR && job->model.kind != MODEL_PROBE;
     bool network = job->model.kind == MODEL_WIDE_DEEP || job->model.kind == MODEL_DEEPFM;
     memset(out, 0, sizeof *out);

@@ -237,7 +237,7 @@ static int label_of_job(struct plan *p, struct features *f, struct err *e)
                            p->column[found]->name, p->column[i]->name);
         found = i;
     }
-    const char *name = p->job->data.label[0] != '\0' ? p->job->data.label : "0";
+    const char *name = p->job->data.label[0][0] != '\0' ? p->job->data.label[0] : "0";
     if (found == NO_COLUMN) {
         found = find(f->name, f->columns, name);
         if (found == NO_COLUMN)

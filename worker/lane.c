@@ -555,7 +555,7 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     l->reuse_timer.fire = reuse_fire;
     l->compute = (struct env_work){.run = compute_run, .done = compute_done};
     scores_init(&l->scores);
-    int status = model_run_new(base->model, job->train.batch, &l->run, e);
+    int status = model_run_new(base->model, job->train.batch, 0, &l->run, e);
     l->batch = calloc(3 + (size_t)job->train.prefetch, sizeof *l->batch);
     if (status == 0 && l->batch == NULL)
         status = err_set(e, SHOAL_E_NOMEM, "no memory for a lane");

@@ -14,14 +14,19 @@ static const struct config_key job_keys[] = {
     {"data.train", CONFIG_LIST, 0, 0, NULL},
     {"data.valid", CONFIG_LIST, 0, 0, NULL},
     {"data.test", CONFIG_LIST, 0, 0, NULL},
-    {"data.label", CONFIG_STRING, 0, 0, NULL},
+    {"data.label", CONFIG_LIST, 0, 0, NULL},
+    {"data.weight", CONFIG_STRING, 0, 0, NULL},
+    {"data.negatives", CONFIG_FLOAT, 1e-6, 1, NULL},
     {"data.label_above", CONFIG_FLOAT, 0, 0, NULL},
     {"data.header", CONFIG_BOOL, 0, 0, NULL},
     {"data.delimiter", CONFIG_STRING, 0, 0, NULL},
     {"data.columns[].name", CONFIG_STRING, 0, 0, NULL},
     {"data.columns[].type", CONFIG_ENUM, 0, 0, "skip|label|category|multi|number"},
     {"data.columns[].separator", CONFIG_STRING, 0, 0, NULL},
-    {"data.columns[].pooling", CONFIG_ENUM, 0, 0, "sum|mean"},
+    {"data.columns[].pooling", CONFIG_ENUM, 0, 0, "sum|mean|attention"},
+    {"data.columns[].share", CONFIG_STRING, 0, 0, NULL},
+    {"data.columns[].attend", CONFIG_STRING, 0, 0, NULL},
+    {"data.columns[].max", CONFIG_INT, 0, 65536, NULL},
     {"data.max_bad", CONFIG_FLOAT, 0, 1, NULL},
     {"data.cache", CONFIG_STRING, 0, 0, NULL},
     {"data.shuffle", CONFIG_BOOL, 0, 0, NULL},
@@ -44,10 +49,25 @@ static const struct config_key job_keys[] = {
     {"tables[].optimizer.beta", CONFIG_FLOAT, 0, 1e6, NULL},
     {"tables[].admit.min_count", CONFIG_INT, 1, 1, NULL},
     {"tables[].evict.ttl_days", CONFIG_ENUM, 0, 0, "0"},
-    {"model.kind", CONFIG_ENUM, 0, 0, "lr|fm|wide_deep|deepfm|probe"},
+    {"model.kind", CONFIG_ENUM, 0, 0, "lr|fm|wide_deep|deepfm|probe|fwfm|ipnn|dcnv2|dlrm|xdeepfm|autoint|finalmlp|din|mmoe|ple"},
     {"model.hidden", CONFIG_LIST, 0, 0, NULL},
+    {"model.hidden2", CONFIG_LIST, 0, 0, NULL},
+    {"model.bottom", CONFIG_LIST, 0, 0, NULL},
+    {"model.cin", CONFIG_LIST, 0, 0, NULL},
+    {"model.tower", CONFIG_LIST, 0, 0, NULL},
+    {"model.attention_hidden", CONFIG_LIST, 0, 0, NULL},
+    {"model.gate_hidden", CONFIG_LIST, 0, 0, NULL},
+    {"model.cross_layers", CONFIG_INT, 1, 16, NULL},
+    {"model.heads", CONFIG_INT, 1, 64, NULL},
+    {"model.attention_layers", CONFIG_INT, 1, 16, NULL},
+    {"model.attention_dim", CONFIG_INT, 1, 1024, NULL},
+    {"model.interaction", CONFIG_ENUM, 0, 0, "dot|cat"},
+    {"model.experts", CONFIG_INT, 1, 64, NULL},
+    {"model.own_experts", CONFIG_INT, 0, 64, NULL},
+    {"model.top_k", CONFIG_INT, 0, 64, NULL},
+    {"model.task_weights", CONFIG_LIST, 0, 0, NULL},
     {"model.dropout", CONFIG_FLOAT, 0, 0.95, NULL},
-    {"model.norm", CONFIG_ENUM, 0, 0, "none|batch"},
+    {"model.norm", CONFIG_ENUM, 0, 0, "none|batch|layer"},
     {"model.activation", CONFIG_ENUM, 0, 0, "relu|tanh|sigmoid"},
     {"model.l2", CONFIG_FLOAT, 0, 1e6, NULL},
     {"model.l2_dense", CONFIG_FLOAT, 0, 1e6, NULL},
@@ -62,14 +82,29 @@ static const struct config_key job_keys[] = {
     {"dense_optimizer.beta", CONFIG_FLOAT, 0, 1e6, NULL},
     {"train.batch", CONFIG_INT, 1, LIMIT_BATCH, NULL},
     {"train.epochs", CONFIG_INT, 1, 100000, NULL},
-    {"train.early_stop.metric", CONFIG_ENUM, 0, 0, "auc|logloss"},
+    {"train.early_stop.metric", CONFIG_ENUM, 0, 0, "auc|logloss|gauc"},
     {"train.early_stop.patience", CONFIG_INT, 0, 1000, NULL},
     {"train.early_stop.lr_decay", CONFIG_FLOAT, 1e-6, 1, NULL},
     {"train.consistency", CONFIG_ENUM, 0, 0, "async|ssp|bsp"},
     {"train.staleness", CONFIG_INT, 0, 1000000, NULL},
     {"train.prefetch", CONFIG_INT, 0, 64, NULL},
     {"train.lanes", CONFIG_INT, 1, LIMIT_LANES, NULL},
-    {"train.precision", CONFIG_ENUM, 0, 0, "fp32"},
+    {"train.precision", CONFIG_ENUM, 0, 0, "fp32|tf32|bf16|fp16"},
+    {"train.deterministic", CONFIG_BOOL, 0, 0, NULL},
+    {"train.read_ahead", CONFIG_INT, 0, 64, NULL},
+    {"train.schedule.kind", CONFIG_ENUM, 0, 0, "constant|linear|cosine|step"},
+    {"train.schedule.batches", CONFIG_INT, 1, 1e9, NULL},
+    {"train.schedule.floor", CONFIG_FLOAT, 0, 1, NULL},
+    {"train.schedule.factor", CONFIG_FLOAT, 1e-6, 1, NULL},
+    {"train.clip_dense", CONFIG_FLOAT, 0, 1e12, NULL},
+    {"train.clip_row", CONFIG_FLOAT, 0, 1e12, NULL},
+    {"train.cache.rows", CONFIG_SIZE, 0, 1e9, NULL},
+    {"train.cache.batches", CONFIG_INT, 1, 1000000, NULL},
+    {"evaluate.group", CONFIG_STRING, 0, 0, NULL},
+    {"evaluate.by", CONFIG_LIST, 0, 0, NULL},
+    {"evaluate.buckets", CONFIG_INT, 1, 1000, NULL},
+    {"evaluate.exact", CONFIG_SIZE, 1, 1e9, NULL},
+    {"warm_start", CONFIG_STRING, 0, 0, NULL},
     {"train.backend", CONFIG_ENUM, 0, 0, "auto|cpu|cuda"},
     {"train.seed", CONFIG_INT, 0, 0, NULL},
     {"train.task_batches", CONFIG_INT, 1, 65536, NULL},
@@ -126,7 +161,42 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
         (void)snprintf(path, sizeof path, "data.columns[%zu].separator", i);
         if (status == 0)
             status = character_take(c, path, '|', &k->separator, e);
+        (void)snprintf(path, sizeof path, "data.columns[%zu].max", i);
+        k->max = (uint32_t)config_int(c, path, 0);
+        (void)snprintf(path, sizeof path, "data.columns[%zu].share", i);
+        if (status == 0 && config_has(c, path))
+            status = name_take(c, path, "", k->share, e);
+        (void)snprintf(path, sizeof path, "data.columns[%zu].attend", i);
+        if (status == 0 && config_has(c, path))
+            status = name_take(c, path, "", k->attend, e);
+        if (status == 0 && (k->pooling == POOL_ATTENTION) != (k->attend[0] != '\0'))
+            status = err_set(e, SHOAL_E_CONFIG, "line %d: data.columns[%zu]: pooling attention and attend (the column of the target) belong together",
+                             config_line(c, "data.columns"), i);
     }
+    return status;
+}
+
+static int labels_take(const struct config *c, struct job *j, struct err *e)
+{
+    struct string_list labels = {0};
+    int status = 0;
+
+    if (config_list(c, "data.label", &labels) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (labels.count > LIMIT_TASKS)
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: data.label: at most %u labels", config_line(c, "data.label"), LIMIT_TASKS);
+    for (size_t i = 0; i < labels.count && status == 0; i++) {
+        if (strlen(labels.item[i]) >= LIMIT_NAME || labels.item[i][0] == '\0')
+            status = err_set(e, SHOAL_E_CONFIG, "line %d: data.label: a name must have 1 to %u bytes", config_line(c, "data.label"),
+                             LIMIT_NAME - 1);
+        (void)snprintf(j->data.label[i], LIMIT_NAME, "%s", labels.item[i]);
+    }
+    j->data.label_count = (uint32_t)labels.count;
+    if (labels.count == 0) {
+        j->data.label_count = 1;
+        (void)snprintf(j->data.label[0], LIMIT_NAME, "0");
+    }
+    string_list_free(&labels);
     return status;
 }
 
@@ -140,13 +210,17 @@ static int data_take(const struct config *c, struct job *j, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (j->data.train.count == 0)
         return err_set(e, SHOAL_E_CONFIG, "line %d: data.train is empty: name the files to train on", config_line(c, "data.train"));
-    (void)snprintf(j->data.label, sizeof j->data.label, "%s", config_string(c, "data.label", "0"));
+    j->data.negatives = config_float(c, "data.negatives", 1);
+    if (config_has(c, "data.weight") && name_take(c, "data.weight", "", j->data.weight, e) != 0)
+        return SHOAL_E_CONFIG;
     j->data.label_above = config_float(c, "data.label_above", 0);
     j->data.header = config_bool(c, "data.header", true);
     j->data.max_bad = config_float(c, "data.max_bad", 0.001);
     j->data.shuffle = config_bool(c, "data.shuffle", true);
     (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache", ""));
     int status = character_take(c, "data.delimiter", ',', &j->data.delimiter, e);
+    if (status == 0)
+        status = labels_take(c, j, e);
     return status != 0 ? status : columns_take(c, j, e);
 }
 
@@ -230,44 +304,123 @@ static int tables_take(const struct config *c, struct job *j, struct err *e)
     return status;
 }
 
-static int model_take(const struct config *c, struct job *j, struct err *e)
+/* A list of layer widths; the fallback, (fallback_count), where the job says nothing. */
+static int widths_take(const struct config *c, const char *path, const struct widths *fallback, struct widths *out, struct err *e)
 {
-    struct string_list hidden = {0};
+    struct string_list list = {0};
     int status = 0;
 
-    j->model.kind = (enum model_kind)config_enum(c, "model.kind", MODEL_DEEPFM);
-    if (config_list(c, "model.hidden", &hidden) != 0)
+    *out = *fallback;
+    if (!config_has(c, path))
+        return 0;
+    memset(out, 0, sizeof *out);
+    if (config_list(c, path, &list) != 0)
         status = err_set(e, SHOAL_E_NOMEM, "out of memory");
-    else if (hidden.count > 16)
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: model.hidden: at most 16 layers", config_line(c, "model.hidden"));
-    for (size_t i = 0; i < hidden.count && status == 0; i++) {
+    else if (list.count > 16)
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: at most 16 layers", config_line(c, path), path);
+    for (size_t i = 0; i < list.count && status == 0; i++) {
         char *end;
-        long units = strtol(hidden.item[i], &end, 10);
-        if (*end != 0 || end == hidden.item[i] || units < 1 || units > 16384)
-            status = err_set(e, SHOAL_E_CONFIG, "line %d: model.hidden: %s is not a number of units (1 to 16384)",
-                             config_line(c, "model.hidden"), hidden.item[i]);
-        j->model.hidden[i] = (uint32_t)units;
+        long units = strtol(list.item[i], &end, 10);
+        if (*end != 0 || end == list.item[i] || units < 1 || units > 16384)
+            status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: %s is not a number of units (1 to 16384)", config_line(c, path), path,
+                             list.item[i]);
+        out->at[out->count++] = (uint32_t)units;
     }
-    j->model.hidden_count = (uint32_t)hidden.count;
-    if (!config_has(c, "model.hidden")) {
-        j->model.hidden_count = 3;
-        j->model.hidden[0] = j->model.hidden[1] = j->model.hidden[2] = 400;
+    string_list_free(&list);
+    return status;
+}
+
+static int task_weights_take(const struct config *c, struct job *j, struct err *e)
+{
+    struct string_list list = {0};
+    int status = 0;
+
+    for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+        j->model.task_weight[t] = 1;
+    if (config_list(c, "model.task_weights", &list) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (list.count > 0 && list.count != j->data.label_count)
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: model.task_weights has %zu numbers, data.label names %u labels",
+                         config_line(c, "model.task_weights"), list.count, j->data.label_count);
+    for (size_t i = 0; i < list.count && status == 0; i++) {
+        char *end;
+        double weight = strtod(list.item[i], &end);
+        if (*end != 0 || end == list.item[i] || !(weight >= 0 && weight <= 1e6))
+            status = err_set(e, SHOAL_E_CONFIG, "line %d: model.task_weights: %s is not a number from 0 to 1e6",
+                             config_line(c, "model.task_weights"), list.item[i]);
+        j->model.task_weight[i] = weight;
     }
-    string_list_free(&hidden);
+    string_list_free(&list);
+    return status;
+}
+
+static int networks_take(const struct config *c, struct job *j, struct err *e)
+{
+    static const struct widths none, three = {{400, 400, 400}, 3}, maps = {{100, 100}, 2}, tower = {{64}, 1}, weigh = {{80, 40}, 2};
+    int status = widths_take(c, "model.hidden", &three, &j->model.hidden, e);
+
+    if (status == 0)
+        status = widths_take(c, "model.hidden2", &j->model.hidden, &j->model.hidden2, e);
+    if (status == 0)
+        status = widths_take(c, "model.bottom", &none, &j->model.bottom, e);
+    if (status == 0)
+        status = widths_take(c, "model.cin", &maps, &j->model.cin, e);
+    if (status == 0)
+        status = widths_take(c, "model.tower", &tower, &j->model.tower, e);
+    if (status == 0)
+        status = widths_take(c, "model.attention_hidden", &weigh, &j->model.attention_hidden, e);
+    if (status == 0)
+        status = widths_take(c, "model.gate_hidden", &none, &j->model.gate_hidden, e);
+    return status;
+}
+
+static int model_take(const struct config *c, struct job *j, struct err *e)
+{
+    int status = networks_take(c, j, e);
+
+    j->model.kind = (enum model_kind)config_enum(c, "model.kind", MODEL_DEEPFM);
+    j->model.cross_layers = (uint32_t)config_int(c, "model.cross_layers", 3);
+    j->model.heads = (uint32_t)config_int(c, "model.heads", 2);
+    j->model.attention_layers = (uint32_t)config_int(c, "model.attention_layers", 3);
+    j->model.attention_dim = (uint32_t)config_int(c, "model.attention_dim", 64);
+    j->model.interaction = (enum interaction)config_enum(c, "model.interaction", INTERACT_DOT);
+    j->model.experts = (uint32_t)config_int(c, "model.experts", 4);
+    j->model.own_experts = (uint32_t)config_int(c, "model.own_experts", 2);
+    j->model.top_k = (uint32_t)config_int(c, "model.top_k", 0);
     j->model.dropout = config_float(c, "model.dropout", 0);
     j->model.norm = (enum norm_kind)config_enum(c, "model.norm", NORM_NONE);
     j->model.activation = (enum activation)config_enum(c, "model.activation", ACT_RELU);
     j->model.l2 = config_float(c, "model.l2", 0);
     j->model.l2_dense = config_float(c, "model.l2_dense", 0);
     j->dense_optimizer = optimizer_take(c, "dense_optimizer", OPT_ADAM);
+    if (status == 0)
+        status = task_weights_take(c, j, e);
+    if (status == 0 && j->data.label_count > 1 && j->model.kind != MODEL_MMOE && j->model.kind != MODEL_PLE)
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: data.label names %u labels; only the models mmoe and ple have a task for each",
+                         config_line(c, "data.label"), j->data.label_count);
     return status;
+}
+
+static int evaluate_take(const struct config *c, struct job *j, struct err *e)
+{
+    if (config_has(c, "evaluate.group") && name_take(c, "evaluate.group", "", j->evaluate.group, e) != 0)
+        return SHOAL_E_CONFIG;
+    if (config_list(c, "evaluate.by", &j->evaluate.by) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    j->evaluate.buckets = (uint32_t)config_int(c, "evaluate.buckets", 20);
+    j->evaluate.exact = config_size(c, "evaluate.exact", 20000000);
+    if (j->train.early_stop.metric == METRIC_GAUC && j->evaluate.group[0] == '\0')
+        return err_set(e, SHOAL_E_CONFIG, "line %d: train.early_stop.metric is gauc: evaluate.group must name the field of the groups",
+                       config_line(c, "train.early_stop.metric"));
+    (void)snprintf(j->warm_start, sizeof j->warm_start, "%s", config_string(c, "warm_start", ""));
+    return 0;
 }
 
 static int train_take(const struct config *c, struct job *j, struct err *e)
 {
     j->train.batch = (uint32_t)config_int(c, "train.batch", 4096);
     j->train.epochs = (uint32_t)config_int(c, "train.epochs", 1);
-    j->train.early_stop.metric = config_enum(c, "train.early_stop.metric", METRIC_AUC) == METRIC_LOGLOSS ? METRIC_LOGLOSS : METRIC_AUC;
+    j->train.early_stop.metric = (enum early_metric)config_enum(c, "train.early_stop.metric", METRIC_AUC);
     j->train.early_stop.patience = (uint32_t)config_int(c, "train.early_stop.patience", 0);
     j->train.early_stop.lr_decay = config_float(c, "train.early_stop.lr_decay", 1);
     j->train.mode = (uint32_t)config_enum(c, "train.consistency", 1);
@@ -278,6 +431,17 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.seed = (uint64_t)config_int(c, "train.seed", 2026);
     j->train.task_batches = (uint32_t)config_int(c, "train.task_batches", 0);
     j->train.warmup = (uint32_t)config_int(c, "train.warmup", 0);
+    j->train.schedule.kind = (enum schedule_kind)config_enum(c, "train.schedule.kind", SCHEDULE_CONSTANT);
+    j->train.schedule.batches = (uint32_t)config_int(c, "train.schedule.batches", 0);
+    j->train.schedule.floor = config_float(c, "train.schedule.floor", 0);
+    j->train.schedule.factor = config_float(c, "train.schedule.factor", 0.1);
+    j->train.clip_dense = config_float(c, "train.clip_dense", 0);
+    j->train.clip_row = config_float(c, "train.clip_row", 0);
+    j->train.precision = (enum precision)config_enum(c, "train.precision", PRECISION_FP32);
+    j->train.deterministic = config_bool(c, "train.deterministic", true);
+    j->train.read_ahead = (uint32_t)config_int(c, "train.read_ahead", 0);
+    j->train.cache.rows = config_size(c, "train.cache.rows", 0);
+    j->train.cache.batches = (uint32_t)config_int(c, "train.cache.batches", 1);
     j->durability = (enum durability)config_enum(c, "durability", DURABLE_JOURNAL);
     j->coordinator.lease_ms = (uint32_t)config_size(c, "coordinator.lease", 10000);
     j->net.drop = config_float(c, "net.drop", 0);
@@ -285,7 +449,10 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->journal.max = config_size(c, "journal.max", 0);
     if (j->train.early_stop.patience > 0 && j->data.valid.count == 0)
         return err_set(e, SHOAL_E_CONFIG, "line %d: train.early_stop needs data.valid", config_line(c, "train.early_stop"));
-    return 0;
+    if (j->train.schedule.kind != SCHEDULE_CONSTANT && j->train.schedule.batches == 0)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: train.schedule needs batches: over how many batches of a lane the rate falls",
+                       config_line(c, "train.schedule.kind"));
+    return evaluate_take(c, j, e);
 }
 
 static int job_take(const struct config *c, struct job *j, struct err *e)
@@ -359,6 +526,7 @@ void job_free(struct job *j)
     string_list_free(&j->data.valid);
     string_list_free(&j->data.test);
     string_list_free(&j->features.fields);
+    string_list_free(&j->evaluate.by);
     free(j->data.column);
     free(j->table);
     memset(j, 0, sizeof *j);

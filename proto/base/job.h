@@ -16,10 +16,31 @@
 enum data_format { DATA_CRITEO, DATA_LIBSVM, DATA_CSV };
 enum column_type { COLUMN_SKIP, COLUMN_LABEL, COLUMN_CATEGORY, COLUMN_MULTI, COLUMN_NUMBER };
 enum number_transform { NUMBER_NONE, NUMBER_LOG1P, NUMBER_BUCKET }; /* log1p: sign(x) log(1 + |x|); bucket: floor(log2) as a category */
-enum pooling { POOL_SUM, POOL_MEAN };
-enum model_kind { MODEL_LR, MODEL_FM, MODEL_WIDE_DEEP, MODEL_DEEPFM, MODEL_PROBE };
-enum activation { ACT_RELU, ACT_TANH, ACT_SIGMOID };
-enum norm_kind { NORM_NONE, NORM_BATCH };
+/* attention: the values stay apart, in order, for a model that weighs them against a target (din). */
+enum pooling { POOL_SUM, POOL_MEAN, POOL_ATTENTION };
+enum model_kind {
+    MODEL_LR,
+    MODEL_FM,
+    MODEL_WIDE_DEEP,
+    MODEL_DEEPFM,
+    MODEL_PROBE,
+    MODEL_FWFM,
+    MODEL_IPNN,
+    MODEL_DCNV2,
+    MODEL_DLRM,
+    MODEL_XDEEPFM,
+    MODEL_AUTOINT,
+    MODEL_FINALMLP,
+    MODEL_DIN,
+    MODEL_MMOE,
+    MODEL_PLE,
+};
+enum activation { ACT_RELU, ACT_TANH, ACT_SIGMOID, ACT_NONE }; /* none: a layer's, not a job's */
+enum norm_kind { NORM_NONE, NORM_BATCH, NORM_LAYER };
+enum interaction { INTERACT_DOT, INTERACT_CAT };
+enum precision { PRECISION_FP32, PRECISION_TF32, PRECISION_BF16, PRECISION_FP16 };
+enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDULE_STEP };
+enum early_metric { METRIC_AUC, METRIC_LOGLOSS, METRIC_GAUC };
 enum durability { DURABLE_MEMORY, DURABLE_JOURNAL, DURABLE_FSYNC };
 enum backend_kind { BACKEND_AUTO, BACKEND_CPU, BACKEND_CUDA };
 
@@ -33,6 +54,15 @@ struct column {
     enum column_type type;
     char separator;         /* of a MULTI value; '|' by default */
     enum pooling pooling;   /* of a MULTI field */
+    char share[LIMIT_NAME]; /* another column whose rows this one uses: the same value is the same key; empty: its own */
+    char attend[LIMIT_NAME]; /* pooling attention: the column of the target; empty otherwise */
+    uint32_t max;           /* of a MULTI: the last `max` values count; 0: all */
+};
+
+/* Widths of the layers of a network. */
+struct widths {
+    uint32_t at[16];
+    uint32_t count;
 };
 
 struct job_table {
@@ -50,8 +80,12 @@ struct job {
     struct {
         enum data_format format;
         struct string_list train, valid, test; /* files, globs, or "-"; "cmd:" prefix for {cmd: "..."} inputs */
-        char label[LIMIT_NAME];                /* column by name or number; default "0" */
+        char label[LIMIT_TASKS][LIMIT_NAME];   /* columns by name or number; one, "0", by default; several: a task each */
+        uint32_t label_count;
         double label_above;                    /* label = value > label_above; default 0 */
+        char weight[LIMIT_NAME];               /* column of the examples' weights; empty: all weigh 1 */
+        double negatives;                      /* share of the examples without a positive label that training keeps; 1: all.
+                                                  Predictions are corrected for it */
         bool header;                           /* csv: first line names the columns; default true */
         char delimiter;                        /* csv; default ',' */
         struct column *column;                 /* owned; csv: names and types; may be empty: all but the label are categories */
@@ -69,8 +103,21 @@ struct job {
     size_t table_count;
     struct {
         enum model_kind kind;
-        uint32_t hidden[16];
-        uint32_t hidden_count;
+        struct widths hidden;    /* the network; default 400, 400, 400 */
+        struct widths hidden2;   /* finalmlp: the second stream; default: as hidden */
+        struct widths bottom;    /* dlrm: the network over the numbers, without its last layer, which has dim outputs */
+        struct widths cin;       /* xdeepfm: feature maps of each layer; default 100, 100 */
+        struct widths tower;     /* mmoe, ple: a task's own network; default 64 */
+        struct widths attention_hidden; /* din: the network that weighs a value; default 80, 40 */
+        struct widths gate_hidden;      /* finalmlp: of the feature gates; default: no gates */
+        uint32_t cross_layers;   /* dcnv2; default 3 */
+        uint32_t heads;          /* autoint, finalmlp; default 2 */
+        uint32_t attention_layers, attention_dim; /* autoint; default 3, 64 (all heads together) */
+        enum interaction interaction;             /* dlrm; default dot */
+        uint32_t experts;        /* mmoe: all; ple: shared; default 4 */
+        uint32_t own_experts;    /* ple: of each task; default 2 */
+        uint32_t top_k;          /* mmoe, ple: experts that a gate lets through; 0: all */
+        double task_weight[LIMIT_TASKS]; /* of the tasks' losses; default 1 */
         double dropout;
         enum norm_kind norm;
         enum activation activation;
@@ -82,7 +129,7 @@ struct job {
         uint32_t batch;
         uint32_t epochs;
         struct {
-            enum { METRIC_AUC, METRIC_LOGLOSS } metric;
+            enum early_metric metric;
             uint32_t patience; /* epochs without gain before the end; 0: no early stopping */
             double lr_decay;   /* learning rates are multiplied by this at each miss; default 1 */
         } early_stop;
@@ -94,7 +141,29 @@ struct job {
         uint64_t seed;
         uint32_t task_batches; /* batches of a task; 0: chosen by the coordinator */
         uint32_t warmup;       /* learning rates rise evenly over the first `warmup` batches of a lane; 0: at once */
+        struct {
+            enum schedule_kind kind; /* after the warm-up; default constant */
+            uint32_t batches;        /* of a lane: linear, cosine: when the floor is reached; step: between steps */
+            double floor;            /* share of the rate that is left; default 0 */
+            double factor;           /* step: what a step multiplies by; default 0.1 */
+        } schedule;
+        double clip_dense;     /* the dense gradients of a batch are scaled to this norm where theirs is larger; 0: never */
+        double clip_row;       /* likewise the gradient of each sparse row */
+        enum precision precision; /* of matrix products; weights, sums and gradients are fp32 */
+        bool deterministic;    /* default true: the same bits at every run of the same kernels */
+        uint32_t read_ahead;   /* batches a lane reads and parses ahead; 0: chosen from the cores */
+        struct {
+            uint64_t rows;     /* of a lane's cache of hot rows, in the memory of the backend; 0: none */
+            uint32_t batches;  /* async: how long a cached row may serve; under a bound the bound says it */
+        } cache;
     } train;
+    struct {
+        char group[LIMIT_NAME];   /* field by whose values AUC is also taken group by group; empty: none */
+        struct string_list by;    /* fields by whose values calibration is told */
+        uint32_t buckets;         /* of the calibration curve; default 20 */
+        uint64_t exact;           /* examples up to which AUC is exact; beyond it is taken from buckets of scores; default 20 million */
+    } evaluate;
+    char warm_start[LIMIT_PATH];  /* folder of a run or checkpoint whose tables this job begins with; empty: from initial values */
     enum durability durability;
     struct {
         uint32_t lease_ms; /* default 10000 */

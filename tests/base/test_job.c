@@ -46,8 +46,8 @@ START_TEST(job_good_file_is_read)
     ck_assert_uint_eq(j.data.valid.count, 1);
     ck_assert_uint_eq(j.table[0].dim, 10);
     ck_assert(j.table[0].optimizer.kind == OPT_ADAM && j.table[0].optimizer.lr == 0.002f);
-    ck_assert_uint_eq(j.model.hidden_count, 2);
-    ck_assert_uint_eq(j.model.hidden[1], 200);
+    ck_assert_uint_eq(j.model.hidden.count, 2);
+    ck_assert_uint_eq(j.model.hidden.at[1], 200);
     ck_assert_uint_eq(j.train.mode, 2);
     ck_assert(j.durability == DURABLE_FSYNC);
     job_free(&j);

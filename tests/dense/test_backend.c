@@ -181,7 +181,7 @@ static void *train_same(void *result)
 {
     struct dense_case c;
     dense_case_job(&c, MODEL_DEEPFM);
-    c.job.model.hidden[0] = c.job.model.hidden[1] = 120;
+    c.job.model.hidden.at[0] = c.job.model.hidden.at[1] = 120;
     dense_case_batch(&c, 1500, 9, false);
     for (int i = 0; i < 20; i++)
         ck_assert_int_eq(model_train(c.model, c.run, &c.in, 1, 2, 3, &c.out), 0);

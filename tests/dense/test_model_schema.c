@@ -107,11 +107,11 @@ static void break_dim(struct dense_case *c)
 }
 static void break_hidden(struct dense_case *c)
 {
-    c->job.model.hidden_count = 0;
+    c->job.model.hidden.count = 0;
 }
 static void break_size(struct dense_case *c)
 {
-    c->job.model.hidden[0] = c->job.model.hidden[1] = 1u << 20;
+    c->job.model.hidden.at[0] = c->job.model.hidden.at[1] = 1u << 20;
 }
 
 START_TEST(schema_refuses_jobs_that_no_model_can_run)

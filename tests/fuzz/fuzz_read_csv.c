@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                      {.name = "age", .type = COLUMN_NUMBER}};
     struct job job = {
         .data =
-            {.format = DATA_CSV, .header = true, .delimiter = ',', .label = "0", .column = column, .column_count = 4},
+            {.format = DATA_CSV, .header = true, .delimiter = ',', .label = {"0"}, .label_count = 1, .column = column, .column_count = 4},
         .features = {.fields_auto = true}};
     fuzz_features(&f, &job, "user,tags,age,click");
     fuzz_line(read_csv_line, &f, data, size);

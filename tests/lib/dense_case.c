@@ -72,9 +72,9 @@ void dense_case_job(struct dense_case *c, enum model_kind kind)
     c->job.table = &c->table;
     c->job.table_count = 1;
     c->job.model.kind = kind;
-    c->job.model.hidden[0] = 5;
-    c->job.model.hidden[1] = 4;
-    c->job.model.hidden_count = 2;
+    c->job.model.hidden.at[0] = 5;
+    c->job.model.hidden.at[1] = 4;
+    c->job.model.hidden.count = 2;
     c->job.model.activation = ACT_TANH;
     c->job.dense_optimizer = (struct optimizer_spec){.kind = OPT_SGD, .lr = 0.01f};
     c->job.train.seed = 2026;
@@ -106,7 +106,7 @@ void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_coun
     struct rng r = rng_of(11, examples, row_count);
     if (plan_build(&c->job, &c->shape, &c->plan, &e) != 0 ||
         model_new(&c->job, &c->shape, dense_backend(), &c->model, &e) != 0 ||
-        model_run_new(c->model, examples, &c->run, &e) != 0) {
+        model_run_new(c->model, examples, 0, &c->run, &e) != 0) {
         fprintf(stderr, "%s\n", e.text);
         exit(1);
     }

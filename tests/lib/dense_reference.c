@@ -120,8 +120,8 @@ double dense_reference_loss(const struct dense_case *c, const double *rows, cons
         penalty += square_sum(linear, numerics);
     if (kind == MODEL_FM || kind == MODEL_DEEPFM)
         pairs(c, dim, x, in, logit);
-    for (uint32_t l = 0; network && l < c->job.model.hidden_count; l++) {
-        uint32_t out = c->job.model.hidden[l];
+    for (uint32_t l = 0; network && l < c->job.model.hidden.count; l++) {
+        uint32_t out = c->job.model.hidden.at[l];
         const double *w = take(&dense, (size_t)in * out), *a = take(&dense, out), *b = norm ? take(&dense, out) : NULL;
         struct dropout_mask mask =
             dropout_of(train ? c->job.model.dropout : 0, seed, lane, batch, act_number(&c->plan, l));

@@ -74,7 +74,7 @@ void worker_job(struct job *j, enum data_format format, const char *train)
 {
     memset(j, 0, sizeof *j);
     j->data.format = format;
-    strcpy(j->data.label, "0");
+    strcpy(j->data.label[0], "0");
     j->data.header = true;
     j->data.delimiter = ',';
     j->data.shuffle = true;

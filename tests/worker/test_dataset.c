@@ -288,7 +288,7 @@ START_TEST(dataset_columns_are_found_by_name_in_each_split)
 {
     string_list_add(&job.data.train, worker_text("t.csv", "label,user,item\n1,u,i\n"));
     string_list_add(&job.data.valid, worker_text("v.csv", "item,user,label\r\ni,u,1\r\n"));
-    strcpy(job.data.label, "label");
+    strcpy(job.data.label[0], "label");
     open_split(WIRE_VALID);
     read_batch(1, 0, 1);
     ck_assert_uint_eq(b.bad_lines, 0);

@@ -53,13 +53,13 @@ START_TEST(feature_all_but_the_label_are_categories_by_default)
 {
     check_made("user,label,item", 2, 0);
     ck_assert_uint_eq(f.label, 0); /* data.label is 0 by default */
-    strcpy(job.data.label, "label");
+    strcpy(job.data.label[0], "label");
     check_made("user,label,item", 2, 0);
     ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "7,1,9"), 0);
     ck_assert(r.label == 1.0f);
     check_key(0, 0, "7");
     check_key(1, 1, "9");
-    strcpy(job.data.label, "2");
+    strcpy(job.data.label[0], "2");
     check_made("user,label,item", 2, 0);
     ck_assert_uint_eq(f.label, 2);
 }
@@ -105,7 +105,7 @@ END_TEST
 START_TEST(feature_without_header_columns_are_named_by_place)
 {
     job.data.header = false;
-    strcpy(job.data.label, "1");
+    strcpy(job.data.label[0], "1");
     check_made("a,1,b", 2, 0);
     worker_job_column(&job, "user", COLUMN_CATEGORY);
     worker_job_column(&job, "click", COLUMN_LABEL);
@@ -122,9 +122,9 @@ START_TEST(feature_wrong_names_are_refused_with_the_nearest)
     ck_assert_ptr_nonnull(strstr(e.text, "a.csv:1"));
     ck_assert_ptr_nonnull(strstr(e.text, "data.columns"));
     job.data.column_count = 0;
-    strcpy(job.data.label, "clik");
+    strcpy(job.data.label[0], "clik");
     check_refused("user,click", SHOAL_E_CONFIG, "did you mean \"click\"?");
-    strcpy(job.data.label, "click");
+    strcpy(job.data.label[0], "click");
     job.features.fields_auto = false;
     string_list_add(&job.features.fields, "item_id");
     check_refused("click,item-id,user", SHOAL_E_CONFIG, "did you mean \"item-id\"?");
@@ -176,14 +176,14 @@ END_TEST
 
 START_TEST(feature_byte_order_mark_is_no_part_of_a_name)
 {
-    strcpy(job.data.label, "label");
+    strcpy(job.data.label[0], "label");
     check_made("\xef\xbb\xbflabel,user", 1, 0);
 }
 END_TEST
 
 START_TEST(feature_bind_finds_columns_of_another_header)
 {
-    strcpy(job.data.label, "label");
+    strcpy(job.data.label[0], "label");
     check_made("label,user,item", 2, 0);
     ck_assert_int_eq(features_bind(&f, "b.csv", "item,extra,label,user", 21, &e), 0);
     ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "i,x,1,u"), 0);
