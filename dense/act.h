@@ -1,11 +1,10 @@
-/* act.h: bias, activation and dropout, in place and in one pass; on the way back the bias gradient is summed in the
- * same pass. */
+/* act.h: activation and dropout in place, behind a norm; a linear layer without norm has them in itself. */
 #ifndef DENSE_ACT_H
 #define DENSE_ACT_H
 
 #include "dense/layer.h"
 
-/* Uses y and dy (in place), out, act, dropout, number (of the mask), bias or PARAMETER_NONE. */
+/* Uses x (== y), act, dropout. */
 extern const struct layer_ops act_layer;
 
 #endif

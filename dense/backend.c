@@ -148,12 +148,13 @@ const struct backend_ops *backend_ops_of(const struct backend *b)
 
 void *backend_host_alloc(const struct backend *b, size_t bytes)
 {
-    (void)b;
-    return aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    return b ? b->ops->host_alloc(bytes) : aligned_alloc(64, (bytes + 63) & ~(size_t)63);
 }
 
 void backend_host_free(const struct backend *b, void *p)
 {
-    (void)b;
-    free(p);
+    if (b)
+        b->ops->host_free(p);
+    else
+        free(p);
 }

@@ -1,27 +1,44 @@
 /* backend.h: the vtable of matrix products and element-wise kernels, and the loading of the module that fills it.
  *
- * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol, shoal_backend_v1, which gives its
+ * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol, shoal_backend_v2, which gives its
  * table of functions. It is loaded with dlopen, so that the program needs neither BLAS nor CUDA to start, and so that
  * the BLAS can be told its kernel type (OPENBLAS_CORETYPE) before it is loaded.
  *
- * All matrices are row-major float: activations (examples, features), weights (out, in). Every function is a pure
- * function of its arguments with a fixed order of reduction: the same bits at each call on one kernel type. Of the
- * element-wise kernels of the CPU module the bits are the same at every vector width; those of a matrix product differ.
+ * Memory. Every float pointer that a kernel takes lies in the backend's memory: the host's on the CPU (`host` is true),
+ * the card's with CUDA. What changes from step to step without changing the shape (mask keys, loss factors) is read
+ * from that memory too and not passed by value, so that a recorded graph can be played again.
  *
- * Threads: functions may be called by several threads at the same time, each with its own arrays; none starts a thread.
- */
+ * Streams. Kernels are queued on a stream, in order, and may run later; stream_finish waits. A kernel that fails is
+ * remembered by the stream: later calls do nothing, stream_finish says what happened. On the CPU all is done at once.
+ *
+ * All matrices are row-major float: activations (examples, features), weights (out, in); ld*: floats from a row to the
+ * next. Every function is a pure function of its arguments with a fixed order of reduction: the same bits at each call
+ * on one kernel type. Of the element-wise kernels of the CPU module the bits are the same at every vector width; those
+ * of a matrix product differ.
+ *
+ * Threads: a stream belongs to one thread at a time; several threads may work on streams of their own. */
 #ifndef DENSE_BACKEND_H
 #define DENSE_BACKEND_H
 
 #include "dense/model.h"
+#include "dense/ops_attention.h"
+#include "dense/ops_interact.h"
+#include "dense/ops_mix.h"
 
-#define BACKEND_ABI 1u /* of struct backend_ops: a module of another number is refused */
-#define BACKEND_SYMBOL "shoal_backend_v1"
+#define BACKEND_ABI 2u /* of struct backend_ops: a module of another number is refused */
+#define BACKEND_SYMBOL "shoal_backend_v2"
+
+struct stream;
+
+struct stream_spec {
+    enum precision precision; /* of matrix products; the CPU computes in fp32 whatever is asked */
+    bool deterministic;
+};
 
 /* Which values dropout keeps: value i of a layer stays when draw(key, i) >= threshold, in 2^-24, and is multiplied by
  * scale = 1 / (1 - rate). threshold 0: no dropout. */
 struct dropout_mask {
-    uint32_t key[2];
+    const uint32_t *key; /* (2), in the backend's memory; not read when threshold is 0 */
     uint32_t threshold;
     float scale;
 };
@@ -30,66 +47,165 @@ struct dropout_mask {
  * index, offset and numeric are those of the whole batch, x and logit begin at example `first`. */
 struct pool_args {
     uint32_t first, count;
+    uint32_t examples, values, row_count; /* of the whole batch */
     uint32_t fields, dim, numerics;
-    const uint8_t *pooling; /* (fields): enum pooling */
+    uint32_t first_order; /* 1: a row begins with its first-order weight; else 0 */
+    uint32_t tasks;       /* floats from a logit to the next */
+    const uint8_t *pooling; /* (fields): enum pooling, in the backend's memory. attention: x is left alone, and the
+                               first-order weight is averaged */
     const uint32_t *index;  /* as in struct model_input */
     const uint32_t *offset; /* or NULL */
-    const float *rows;      /* (rows, 1 + dim): first-order weight, then the vector */
+    const float *rows;      /* (rows, first_order + dim) */
     const float *numeric;   /* (examples, numerics) */
+};
+
+/* A linear layer with bias, activation and dropout: y = dropout(act(x w' + bias)). */
+struct linear_args {
+    uint32_t first, count; /* number of the first row, for the mask; rows */
+    uint32_t in, out;
+    const float *x;
+    uint32_t ldx;
+    const float *w;    /* (out, in) */
+    const float *bias; /* (out) or NULL */
+    enum activation act;
+    struct dropout_mask mask;
+    float *y;
+    uint32_t ldy;
+    /* the way back */
+    float *dy; /* in: gradient of y; overwritten */
+    uint32_t lddy;
+    float *dw;       /* += */
+    float *dbias;    /* += unless NULL */
+    float *dx;       /* NULL: not wanted */
+    uint32_t lddx;
+    uint32_t dx_width; /* leading columns of x whose gradient is wanted */
+    bool add;          /* dx +=, else = */
+};
+
+struct norm_args {
+    uint32_t count, width;
+    const float *x; /* (count, width) */
+    uint32_t ldx;
+    float *y; /* forward: (count, width) */
+    uint32_t ldy;
+    float *dy; /* backward: in place: becomes dx */
+    uint32_t lddy;
+    /* for the settling */
+    uint32_t examples; /* of the batch */
+    bool of_batch;     /* statistics of the batch, else the running ones */
+    const float *gamma, *beta, *running_mean, *running_variance;             /* (width) */
+    float *gamma_gradient, *beta_gradient, *mean_gradient, *variance_gradient; /* (width), += */
+    float *state; /* norm_state_floats(width), 64-byte aligned, the layer's own */
 };
 
 struct backend_ops {
     uint32_t abi;                /* BACKEND_ABI */
     const char *name;            /* "cpu" */
     const char *(*kernel)(void); /* kernel type of the matrix product, "SkylakeX" */
+    bool host;                   /* the backend's memory is the host's */
+    uint32_t range;              /* examples that should go through the layers together; 0: all */
+
+    /* UNAVAILABLE: no device; NOMEM; UNSUPPORTED precision. */
+    int (*stream_new)(const struct stream_spec *spec, struct stream **out, struct err *e);
+    void (*stream_free)(struct stream *s);
+    /* Waits for all that is queued. 0, or the first failure (UNAVAILABLE: the device is lost, INTERNAL). It stays. */
+    int (*stream_finish)(struct stream *s, struct err *e);
+    void *(*host_alloc)(size_t bytes); /* pinned, 64-byte aligned; NULL */
+    void (*host_free)(void *p);
+    void *(*alloc)(struct stream *s, size_t bytes); /* 256-byte aligned, of the backend's memory; NULL */
+    void (*release)(struct stream *s, void *p);
+    void (*upload)(struct stream *s, void *to, const void *from, size_t bytes);   /* host -> backend */
+    void (*download)(struct stream *s, void *to, const void *from, size_t bytes); /* backend -> host */
+    void (*copy)(struct stream *s, void *to, const void *from, size_t bytes);     /* backend -> backend */
+    void (*zero)(struct stream *s, void *to, size_t bytes);
+    /* true: queue the kernels of this section, which the backend may record; false: it has played them from a recording
+     * with the same number. graph_end after true only. All kernels between have the same arguments for the same number. */
+    bool (*graph_begin)(struct stream *s, uint64_t number);
+    void (*graph_end)(struct stream *s);
 
     /* c (m, n) = op(a) op(b) + beta c; beta 0 does not read c. op(a) is (m, k), op(b) is (k, n); `transpose` says that
-     * the matrix lies the other way round; ld*: floats from a row to the next. */
-    void (*gemm)(bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a, uint32_t lda,
-                 const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
+     * the matrix lies the other way round. */
+    void (*gemm)(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
+                 uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
+    void (*linear_forward)(struct stream *s, const struct linear_args *a);
+    void (*linear_backward)(struct stream *s, const struct linear_args *a);
 
     /* y (count, width) = dropout(act(y + bias)); bias (width) or NULL. first: number of the first row, for the mask. */
-    void (*act_forward)(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count,
-                        uint32_t width, const float *bias, float *y);
+    void (*act_forward)(struct stream *s, enum activation act, const struct dropout_mask *mask, uint32_t first,
+                        uint32_t count, uint32_t width, const float *bias, float *y, uint32_t ldy);
     /* dy *= derivative, from the output y; bias_gradient (width) += sum of dy over the rows, unless NULL. */
-    void (*act_backward)(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count,
-                         uint32_t width, const float *y, float *dy, float *bias_gradient);
+    void (*act_backward)(struct stream *s, enum activation act, const struct dropout_mask *mask, uint32_t first,
+                         uint32_t count, uint32_t width, const float *y, uint32_t ldy, float *dy, uint32_t lddy,
+                         float *bias_gradient);
 
-    /* Batch norm. sum[j] += sum over rows of (x - pivot[j]), square[j] likewise of the squares. */
-    void (*norm_sums)(uint32_t count, uint32_t width, const float *x, const float *pivot, double *sum, double *square);
-    /* y = (x - mean) * scale + shift. */
-    void (*norm_apply)(uint32_t count, uint32_t width, const float *x, const float *mean, const float *scale,
-                       const float *shift, float *y);
-    /* sum[j] += sum of dy; product[j] += sum of dy * (x - mean). */
-    void (*norm_back_sums)(uint32_t count, uint32_t width, const float *x, const float *dy, const float *mean,
-                           double *sum, double *product);
-    /* dy = scale * dy - slope * (x - mean) - shift. */
-    void (*norm_back_apply)(uint32_t count, uint32_t width, const float *x, const float *mean, const float *scale,
-                            const float *slope, const float *shift, float *dy);
+    /* Batch norm (norm.h). begin: zeroes the sums, and takes x's first row as the pivot on the way forward; gather adds
+     * a range to the sums; settle ends them, once; apply works on ranges. */
+    void (*norm_begin)(struct stream *s, const struct norm_args *a, bool back);
+    void (*norm_gather)(struct stream *s, const struct norm_args *a, bool back);
+    void (*norm_settle)(struct stream *s, const struct norm_args *a, bool back);
+    void (*norm_apply)(struct stream *s, const struct norm_args *a, bool back);
 
-    /* One output: logit[i] += x_i . w, rows of x `ldx` floats apart. */
-    void (*head_forward)(uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w, float *logit);
-    /* dw += sum of dlogit[i] * x_i; dx (count, width) = dlogit[i] * w, unless dx is NULL. */
-    void (*head_backward)(uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
-                          const float *dlogit, float *dw, float *dx);
+    /* logit[i * stride] = bias[0] (NULL: 0), for each of `stride` tasks bias[t]; and bias_gradient[t] += sum of dlogit. */
+    void (*bias_forward)(struct stream *s, uint32_t count, uint32_t stride, const float *bias, float *logit);
+    void (*bias_backward)(struct stream *s, uint32_t count, uint32_t stride, const float *dlogit, float *bias_gradient);
 
-    /* x (count, fields * dim + numerics): pooled vectors, then the numerics (not touched when dim is 0); logit[i] +=
-     * pooled first-order weights. */
-    void (*pool_forward)(const struct pool_args *a, float *x, float *logit);
-    /* row_gradients (rows, 1 + dim) += dlogit and dx (count, fields * dim), spread over the values; in the order of the
-     * examples. */
-    void (*pool_backward)(const struct pool_args *a, const float *dx, const float *dlogit, float *row_gradients);
+    /* One output: logit[i * stride] += x_i . w. */
+    void (*head_forward)(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
+                         float *logit, uint32_t stride);
+    /* dw += sum of dlogit[i * stride] * x_i; dx = (add ? dx : 0) + dlogit[i] * w, in the leading dx_width columns. */
+    void (*head_backward)(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
+                          const float *dlogit, uint32_t stride, float *dw, float *dx, uint32_t lddx, uint32_t dx_width,
+                          bool add);
 
-    /* Pairwise products of the field vectors: logit[i] += 1/2 (|sum v|^2 - sum |v|^2). sums (count, dim): sum v, for
-     * the way back. */
-    void (*fm_forward)(uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, float *sums,
-                       float *logit);
-    /* dx (count, fields * dim) = (add ? dx : 0) + dlogit[i] * (sums_i - v). */
-    void (*fm_backward)(uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, const float *sums,
-                        const float *dlogit, bool add, float *dx);
+    /* Before a batch's first pool_*: the backend may sort its values by row. first, count: the whole batch. */
+    void (*pool_begin)(struct stream *s, const struct pool_args *a, bool train);
+    /* x (count, fields * dim, then numerics where they are wanted): pooled vectors, then the numerics (x is NULL when
+     * dim is 0); logit[i * tasks] += pooled first-order weights. */
+    void (*pool_forward)(struct stream *s, const struct pool_args *a, float *x, uint32_t ldx, float *logit);
+    /* row_gradients (rows, first_order + dim) += dlogit and dx (count, fields * dim), spread over the values; in the
+     * order of the examples. */
+    void (*pool_backward)(struct stream *s, const struct pool_args *a, const float *dx, uint32_t lddx,
+                          const float *dlogit, float *row_gradients);
+    /* A row's gradient is -1 for each example that has it (model_probe.c). */
+    void (*probe_backward)(struct stream *s, const struct pool_args *a, float *row_gradients);
+    /* Rows with a cache: out (count, width): row i is rows[source[i]], or the cache's (struct model_input). */
+    void (*rows_gather)(struct stream *s, uint32_t count, uint32_t width, const uint32_t *source, const float *rows,
+                        const float *cache, float *out);
+    void (*rows_keep)(struct stream *s, uint32_t count, uint32_t width, const uint32_t *keep, const float *rows,
+                      float *cache);
+
+    /* Pairwise products of the field vectors: logit[i * stride] += 1/2 (|sum v|^2 - sum |v|^2). sums (count, dim): sum
+     * v, for the way back. */
+    void (*fm_forward)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
+                       float *sums, float *logit, uint32_t stride);
+    /* dx (count, fields * dim) = (add ? dx : 0) + dlogit[i * stride] * (sums_i - v). */
+    void (*fm_backward)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
+                        const float *sums, const float *dlogit, uint32_t stride, bool add, float *dx, uint32_t lddx);
+
+    /* Logistic loss of `count` examples, z = logit + offset: loss[t] += weight_i (max(z, 0) - z y + log(1 + e^-|z|)), in
+     * double; scores = 1 / (1 + e^-z); dlogit = factor[t] weight_i (score - y), unless NULL. weight may be NULL: 1.
+     * A logit that is not a number makes the loss not a number. */
+    void (*loss_logistic)(struct stream *s, uint32_t count, uint32_t tasks, const float *logit, float offset,
+                          const float *label, const float *weight, const float *factor, double *loss, float *scores,
+                          float *dlogit);
 
     /* y = factor * x; factor 0 does not read x. */
-    void (*scale)(size_t count, float factor, const float *x, float *y);
+    void (*scale)(struct stream *s, size_t count, float factor, const float *x, float *y);
+    /* y = *factor * y, *factor in the backend's memory. */
+    void (*scale_by)(struct stream *s, size_t count, const float *factor, float *y);
+    /* y += x, (count, width). */
+    void (*add)(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, float *y, uint32_t ldy);
+    /* *sum += sum of squares. In double. */
+    void (*square_sum)(struct stream *s, size_t count, const float *x, double *sum);
+    /* Scales x to the norm `limit` where sqrt(*square) is larger. */
+    void (*clip)(struct stream *s, size_t count, double limit, const double *square, float *x);
+    /* The same for each row by itself. */
+    void (*clip_rows)(struct stream *s, uint32_t count, uint32_t width, float limit, float *x);
+
+    /* dense/ops_*.h: what single models need. */
+    struct interact_ops interact;
+    struct attention_ops attention;
+    struct mix_ops mix;
 };
 
 /* backend_load (dense/model.h) sets OPENBLAS_CORETYPE, so call it before other threads read the environment. */

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-size_t block_add(struct block_layout *b, size_t count, struct init_spec init)
+size_t block_add(struct block_layout *b, size_t count, struct init_spec init, bool decay)
 {
     SHOAL_ASSERT(b->tensor_count < BLOCK_TENSORS_MAX && count > 0);
     size_t first = b->floats, blocks = (count + BLOCK_FLOATS - 1) / BLOCK_FLOATS;
@@ -14,6 +14,7 @@ size_t block_add(struct block_layout *b, size_t count, struct init_spec init)
     b->tensor[t].first = first;
     b->tensor[t].count = count;
     b->tensor[t].init = init;
+    b->tensor[t].decay = decay;
     b->floats += blocks * BLOCK_FLOATS;
     return first;
 }

@@ -8,7 +8,7 @@
 
 #include "dense/model.h"
 
-#define BLOCK_TENSORS_MAX 64u
+#define BLOCK_TENSORS_MAX 512u
 #define BLOCK_TABLE_FLOATS_MAX ((size_t)1 << 28)
 
 _Static_assert(BLOCK_TENSORS_MAX <= LIMIT_FIELDS,
@@ -20,11 +20,12 @@ struct block_layout {
     struct {
         size_t first, count; /* in the flat array */
         struct init_spec init;
+        bool decay; /* l2_dense applies */
     } tensor[BLOCK_TENSORS_MAX];
 };
 
 /* Adds a tensor; returns where it begins. */
-size_t block_add(struct block_layout *b, size_t count, struct init_spec init);
+size_t block_add(struct block_layout *b, size_t count, struct init_spec init, bool decay);
 /* Initial values by tensor, into a schema (sorted by field; zero is the table's own). */
 void block_inits(const struct block_layout *b, struct table_schema *out);
 /* Keys of all blocks sorted by key_mix, and the flat block number of each; the caller frees both. NOMEM. */

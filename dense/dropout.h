@@ -4,9 +4,13 @@
 #ifndef DENSE_DROPOUT_H
 #define DENSE_DROPOUT_H
 
-#include "dense/backend.h"
+#include "dense/layer.h"
 
-/* rate in [0, 1). Rate 0 keeps everything. */
-struct dropout_mask dropout_of(double rate, uint64_t seed, uint32_t lane, uint64_t batch, uint32_t layer);
+/* The key of a layer's mask. */
+void dropout_key(uint64_t seed, uint32_t lane, uint64_t batch, uint32_t layer, uint32_t out[2]);
+/* rate in [0, 1); rate 0 keeps everything. key: in the backend's memory. */
+struct dropout_mask dropout_mask(double rate, const uint32_t *key);
+/* The mask of a layer in this pass: in prediction everything is kept. */
+struct dropout_mask dropout_of(const struct layer *l, const struct pass *p);
 
 #endif

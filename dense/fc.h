@@ -1,13 +1,12 @@
-/* fc.h: fully connected layers: y = x W' (the bias is added by the activation, in the same pass over y), and the head,
- * which has one output and adds it to the logit. */
+/* fc.h: fully connected layers: y = dropout(act(x w' + b)), and the head, which has one output and adds it to a logit. */
 #ifndef DENSE_FC_H
 #define DENSE_FC_H
 
 #include "dense/layer.h"
 
-/* Uses x, y, dx (or TENSOR_NONE), dy, dx_width, weight (out, in). */
+/* Uses x, y, parameter 0: weights (y.width, x.width), 1: bias (y.width) or none; act, dropout. */
 extern const struct layer_ops fc_layer;
-/* Uses x, dx (or TENSOR_NONE), weight (in). x may be TENSOR_NUMERIC. */
+/* Uses x, y (a column of the logit), parameter 0: weights (x.width). */
 extern const struct layer_ops head_layer;
 
 #endif

@@ -3,7 +3,7 @@
 
 void model_deepfm_plan(struct plan *p)
 {
-    plan_first_order(p, true);
-    plan_pairs(p);
-    plan_network(p);
+    struct view input = plan_input(p, true, 0);
+    plan_pairs(p, plan_vectors(p, input));
+    plan_head(p, plan_network(p, input, &p->job->model.hidden), 0);
 }

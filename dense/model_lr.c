@@ -1,7 +1,7 @@
-/* model_lr.c: logistic regression: one weight a key, linear in the numerics. */
+/* model_lr.c: logistic regression: bias, first-order weights, weights of the numbers. */
 #include "dense/plan.h"
 
 void model_lr_plan(struct plan *p)
 {
-    plan_first_order(p, false);
+    plan_input(p, true, 0);
 }

@@ -22,8 +22,8 @@ static int sparse_schema(const struct job *job, const struct plan *p, struct tab
                        LIMIT_TABLETS);
     snprintf(out->name, sizeof out->name, "%s", t->name);
     out->table = MODEL_SPARSE_TABLE;
-    out->width = p->dim + 1;
-    out->zero_first = 1;
+    out->width = p->first_order + p->dim;
+    out->zero_first = p->first_order;
     out->tablet_bits = (uint32_t)__builtin_ctz(tablets);
     out->seed = t->seed;
     out->init = p->dim > 0 ? t->init : (struct init_spec){INIT_ZERO, 0.0f};

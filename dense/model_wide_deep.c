@@ -1,8 +1,8 @@
-/* model_wide_deep.c: Wide & Deep (Cheng et al. 2016): logistic regression beside a network over the field vectors. */
+/* model_wide_deep.c: Wide & Deep (Cheng et al. 2016): logistic regression and a network over vectors and numbers. */
 #include "dense/plan.h"
 
 void model_wide_deep_plan(struct plan *p)
 {
-    plan_first_order(p, true);
-    plan_network(p);
+    struct view input = plan_input(p, true, 0);
+    plan_head(p, plan_network(p, input, &p->job->model.hidden), 0);
 }

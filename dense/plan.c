@@ -14,201 +14,239 @@
 static const struct init_spec init_zero = {INIT_ZERO, 0.0f};
 static const struct init_spec init_one = {INIT_CONSTANT, 1.0f};
 
-/* Glorot, Bengio 2010: keeps the deviation of activations and gradients about the same from layer to layer. */
-static struct init_spec init_xavier(uint32_t in, uint32_t out)
-{
-    return (struct init_spec){INIT_UNIFORM, (float)sqrt(6.0 / ((double)in + out))};
-}
+/* ---- building blocks -------------------------------------------------------------------------------------- */
 
-static uint32_t plan_tensor(struct plan *p, uint32_t width, bool whole, bool state)
+static uint32_t tensor_add(struct plan *p, struct tensor t)
 {
     SHOAL_ASSERT(p->tensor_count < PLAN_TENSORS_MAX);
-    p->tensor[p->tensor_count] = (struct tensor){.width = width, .whole = whole, .state = state};
+    t.gradient = TENSOR_NONE;
+    p->tensor[p->tensor_count] = t;
     return p->tensor_count++;
 }
 
-void plan_layer(struct plan *p, struct layer layer)
+struct view plan_tensor(struct plan *p, uint32_t width)
 {
-    SHOAL_ASSERT(p->layer_count < PLAN_LAYERS_MAX && layer.ops);
-    layer.number = p->layer_count;
-    p->layer[p->layer_count++] = layer;
+    uint32_t t = tensor_add(p, (struct tensor){.width = width, .wanted = width, .whole = p->by_batch});
+    return (struct view){t, 0, width};
 }
 
-void plan_first_order(struct plan *p, bool vectors)
+struct view plan_columns(struct view v, uint32_t at, uint32_t width)
 {
-    uint32_t vector_floats = p->shape.fields * p->dim;
-    uint32_t in = vector_floats + p->shape.numerics;
+    SHOAL_ASSERT(at + width <= v.width);
+    return (struct view){v.tensor, v.at + at, width};
+}
 
-    if (vectors) {
-        p->input = plan_tensor(p, in, p->by_batch, false);
-        p->input_gradient = plan_tensor(p, vector_floats, p->by_batch, false);
+uint32_t plan_state(struct plan *p, uint32_t floats_an_example)
+{
+    return tensor_add(p, (struct tensor){.width = floats_an_example, .whole = p->by_batch});
+}
+
+uint32_t plan_state_whole(struct plan *p, uint32_t floats)
+{
+    return tensor_add(p, (struct tensor){.width = floats, .whole = true, .state = true});
+}
+
+/* Glorot, Bengio 2010: keeps the deviation of activations and gradients about the same from layer to layer. */
+size_t plan_weights(struct plan *p, uint32_t out, uint32_t in)
+{
+    struct init_spec xavier = {INIT_UNIFORM, (float)sqrt(6.0 / ((double)in + out))};
+    return block_add(&p->dense, (size_t)in * out, xavier, true);
+}
+
+size_t plan_zeros(struct plan *p, size_t count)
+{
+    return block_add(&p->dense, count, init_zero, false);
+}
+
+size_t plan_ones(struct plan *p, size_t count)
+{
+    return block_add(&p->dense, count, init_one, false);
+}
+
+size_t plan_statistic(struct plan *p, size_t count, float initial)
+{
+    return block_add(&p->stats, count, initial == 0.0f ? init_zero : (struct init_spec){INIT_CONSTANT, initial}, false);
+}
+
+struct view plan_logit(const struct plan *p, uint32_t task)
+{
+    SHOAL_ASSERT(task < p->tasks);
+    return (struct view){TENSOR_LOGIT, task, 1};
+}
+
+struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct view x, struct view y)
+{
+    SHOAL_ASSERT(p->layer_count < PLAN_LAYERS_MAX);
+    struct layer *l = &p->layer[p->layer_count];
+    *l = (struct layer){.ops = ops, .number = p->layer_count++, .x = x, .y = y, .z = VIEW_NONE, .act = ACT_NONE};
+    for (uint32_t i = 0; i < LAYER_STATES; i++)
+        l->state[i] = TENSOR_NONE;
+    for (uint32_t i = 0; i < LAYER_PARAMETERS; i++)
+        l->parameter[i] = PARAMETER_NONE;
+    return l;
+}
+
+/* ---- parts ------------------------------------------------------------------------------------------------ */
+
+struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
+{
+    uint32_t vectors = p->shape.fields * p->dim, copied = numerics ? p->shape.numerics : 0;
+    struct view input = VIEW_NONE, pooled = VIEW_NONE;
+
+    SHOAL_ASSERT(extra == 0 || copied == 0);
+    if (p->dim > 0) {
+        input = plan_tensor(p, vectors + copied + extra);
+        p->tensor[input.tensor].wanted = vectors + extra;
+        pooled = plan_columns(input, 0, vectors + copied);
     }
-    plan_layer(p, (struct layer){.ops = &pool_layer,
-                                 .out = in,
-                                 .y = p->input,
-                                 .dy = p->input_gradient,
-                                 .bias = block_add(&p->dense, 1, init_zero)});
-    if (p->shape.numerics > 0)
-        plan_layer(p, (struct layer){.ops = &head_layer,
-                                     .in = p->shape.numerics,
-                                     .out = 1,
-                                     .x = TENSOR_NUMERIC,
-                                     .dx = TENSOR_NONE,
-                                     .weight = block_add(&p->dense, p->shape.numerics, init_zero)});
-}
-
-void plan_pairs(struct plan *p)
-{
-    plan_layer(p, (struct layer){.ops = &fm_layer,
-                                 .in = p->tensor[p->input].width,
-                                 .x = p->input,
-                                 .dx = p->input_gradient,
-                                 .dx_width = p->shape.fields * p->dim,
-                                 .state = plan_tensor(p, p->dim, p->by_batch, false)});
-}
-
-/* Linear, then batch norm where the job has it, then activation with dropout. Batch norm brings a shift of its own, so
- * the linear layer before it has no bias. Returns the tensor of the layer's output. */
-static uint32_t plan_hidden(struct plan *p, struct layer linear)
-{
-    bool norm = p->by_batch;
-    uint32_t out = linear.out;
-
-    linear.ops = &fc_layer;
-    linear.weight = block_add(&p->dense, (size_t)linear.in * out, init_xavier(linear.in, out));
-    linear.y = plan_tensor(p, out, norm, false);
-    plan_layer(p, linear);
-
-    struct layer act = {.ops = &act_layer,
-                        .out = out,
-                        .y = linear.y,
-                        .dy = linear.dy,
-                        .act = p->job->model.activation,
-                        .dropout = p->job->model.dropout,
-                        .bias = PARAMETER_NONE};
-    if (norm) {
-        act.y = plan_tensor(p, out, true, false);
-        plan_layer(p, (struct layer){.ops = &norm_layer,
-                                     .out = out,
-                                     .x = linear.y,
-                                     .y = act.y,
-                                     .dy = linear.dy,
-                                     .state = plan_tensor(p, norm_state_floats(out), true, true),
-                                     .weight = block_add(&p->dense, out, init_one),
-                                     .bias = block_add(&p->dense, out, init_zero),
-                                     .mean = block_add(&p->stats, out, init_zero),
-                                     .variance = block_add(&p->stats, out, init_one)});
-    } else {
-        act.bias = block_add(&p->dense, out, init_zero);
+    plan_layer(p, &pool_layer, VIEW_NONE, pooled)->parameter[1] = plan_zeros(p, p->tasks);
+    if (p->first_order && p->shape.numerics > 0) {
+        struct view numeric = {TENSOR_NUMERIC, 0, p->shape.numerics};
+        struct layer *l = plan_layer(p, &head_layer, numeric, plan_logit(p, 0));
+        l->parameter[0] = block_add(&p->dense, p->shape.numerics, init_zero, true);
     }
-    plan_layer(p, act);
-    return act.y;
+    return input;
 }
 
-void plan_network(struct plan *p)
+struct view plan_vectors(const struct plan *p, struct view input)
 {
-    const uint32_t *hidden = p->job->model.hidden.at;
-    uint32_t hidden_count = p->job->model.hidden.count, widest = 0;
-    for (uint32_t i = 0; i < hidden_count; i++)
-        widest = hidden[i] > widest ? hidden[i] : widest;
+    return plan_columns(input, 0, p->shape.fields * p->dim);
+}
 
-    /* A layer's gradient is read while that of the layer before is written: two buffers take turns. */
-    uint32_t gradient[2] = {plan_tensor(p, widest, p->by_batch, false), plan_tensor(p, widest, p->by_batch, false)};
-    uint32_t x = p->input, in = p->tensor[p->input].width;
-    for (uint32_t i = 0; i < hidden_count; i++) {
-        x = plan_hidden(p, (struct layer){.in = in,
-                                          .out = hidden[i],
-                                          .x = x,
-                                          .dx = i == 0 ? p->input_gradient : gradient[(i + 1) % 2],
-                                          .dx_width = i == 0 ? p->shape.fields * p->dim : in,
-                                          .dy = gradient[i % 2]});
-        in = hidden[i];
+struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activation act, double dropout, enum norm_kind norm,
+                        struct view y)
+{
+    SHOAL_ASSERT(norm == NORM_NONE || norm == NORM_BATCH); /* layer norm: to be added */
+    bool normed = norm != NORM_NONE;
+    struct view result = y.tensor == TENSOR_NONE ? plan_tensor(p, out) : y;
+    struct view product = normed ? plan_tensor(p, out) : result;
+    struct layer *l = plan_layer(p, &fc_layer, x, product);
+
+    l->parameter[0] = plan_weights(p, out, x.width);
+    if (!normed) {
+        l->parameter[1] = plan_zeros(p, out);
+        l->act = act;
+        l->dropout = dropout;
+        return result;
     }
-    plan_layer(p, (struct layer){.ops = &head_layer,
-                                 .in = in,
-                                 .out = 1,
-                                 .x = x,
-                                 .dx = gradient[(hidden_count - 1) % 2],
-                                 .dx_width = in,
-                                 .weight = block_add(&p->dense, in, init_xavier(in, 1))});
-}
-
-/* On the way back the network has written the gradient of the input before the pairs come to it. */
-static void plan_share_input(struct plan *p)
-{
-    bool written = false;
-    for (uint32_t i = p->layer_count; i-- > 0;) {
-        struct layer *l = &p->layer[i];
-        if (p->input_gradient == TENSOR_NONE || l->dx != p->input_gradient)
-            continue;
-        SHOAL_ASSERT(!written || l->ops == &fm_layer);
-        l->add = written;
-        written = true;
+    plan_norm(p, product, result);
+    if (act != ACT_NONE || dropout > 0) {
+        l = plan_layer(p, &act_layer, result, result);
+        l->act = act;
+        l->dropout = dropout;
     }
+    return result;
 }
 
-static int plan_check(const struct job *job, const struct model_shape *shape, struct err *e)
+struct view plan_network(struct plan *p, struct view x, const struct widths *hidden)
 {
-    enum model_kind kind = job->model.kind;
+    for (uint32_t i = 0; i < hidden->count; i++)
+        x = plan_linear(p, x, hidden->at[i], p->job->model.activation, p->job->model.dropout, p->job->model.norm, VIEW_NONE);
+    return x;
+}
+
+void plan_head(struct plan *p, struct view x, uint32_t task)
+{
+    struct layer *l = plan_layer(p, &head_layer, x, plan_logit(p, task));
+    l->parameter[0] = plan_weights(p, 1, x.width);
+}
+
+void plan_pairs(struct plan *p, struct view vectors)
+{
+    struct layer *l = plan_layer(p, &fm_layer, vectors, plan_logit(p, 0));
+    l->state[0] = plan_state(p, p->dim);
+}
+
+/* ---- checking and building -------------------------------------------------------------------------------- */
+
+struct kind {
+    const char *name;
+    void (*build)(struct plan *p);
+    bool vectors, first_order;
+    bool network; /* of model.hidden, with the job's norm */
+    bool multi;   /* a task for each label */
+};
+
+static const struct kind kinds[] = {
+    [MODEL_LR] = {"lr", model_lr_plan, .first_order = true},
+    [MODEL_FM] = {"fm", model_fm_plan, .vectors = true, .first_order = true},
+    [MODEL_WIDE_DEEP] = {"wide_deep", model_wide_deep_plan, .vectors = true, .first_order = true, .network = true},
+    [MODEL_DEEPFM] = {"deepfm", model_deepfm_plan, .vectors = true, .first_order = true, .network = true},
+    [MODEL_PROBE] = {"probe", model_probe_plan, .first_order = true},
+};
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
+static int shape_check(const struct job *job, const struct model_shape *shape, const struct kind *kind, struct err *e)
+{
+    if (shape->fields > LIMIT_FIELDS || shape->numerics > LIMIT_NUMERIC || shape->tasks > LIMIT_TASKS)
+        return err_set(e, SHOAL_E_CONFIG, "features: %u fields, %u numbers, %u labels are over the limits of %u, %u and %u",
+                       shape->fields, shape->numerics, shape->tasks, LIMIT_FIELDS, LIMIT_NUMERIC, LIMIT_TASKS);
+    if (!kind->multi && shape->tasks > 1)
+        return err_set(e, SHOAL_E_CONFIG, "data.label names %u labels; model.kind %s has one task", shape->tasks, kind->name);
+    for (uint32_t f = 0; f < shape->fields; f++)
+        if (shape->pooling[f] == POOL_ATTENTION && job->model.kind != MODEL_DIN)
+            return err_set(e, SHOAL_E_CONFIG, "data.columns: field %u has pooling attention, which only model.kind din has", f);
+    return 0;
+}
+
+static int widths_check(const struct widths *w, const char *key, struct err *e)
+{
+    if (w->count == 0 || w->count > 16)
+        return err_set(e, SHOAL_E_CONFIG, "%s names %u layers; a model with a network needs 1 to 16, as in [400, 400]", key,
+                       w->count);
+    double floats = 0;
+    for (uint32_t i = 0; i < w->count; i++) {
+        if (w->at[i] == 0)
+            return err_set(e, SHOAL_E_CONFIG, "%s: a layer cannot have 0 outputs", key);
+        floats += (double)w->at[i] * (i > 0 ? w->at[i - 1] : 1);
+    }
+    if (floats > (double)BLOCK_TABLE_FLOATS_MAX)
+        return err_set(e, SHOAL_E_CONFIG, "%s makes %.0f weights, over the limit of %zu; make the layers narrower", key, floats,
+                       BLOCK_TABLE_FLOATS_MAX);
+    return 0;
+}
+
+static int plan_check(const struct job *job, const struct model_shape *shape, const struct kind *kind, struct err *e)
+{
     if (job->table_count != 1)
         return err_set(e, SHOAL_E_CONFIG,
                        "tables: %zu tables are given; a model of this version has exactly one, for all fields",
                        job->table_count);
-    if (shape->fields > LIMIT_FIELDS || shape->numerics > LIMIT_NUMERIC)
-        return err_set(e, SHOAL_E_CONFIG, "features: %u fields and %u numbers are over the limits of %u and %u",
-                       shape->fields, shape->numerics, LIMIT_FIELDS, LIMIT_NUMERIC);
-    if (kind == MODEL_LR || kind == MODEL_PROBE)
-        return 0;
+    int code = shape_check(job, shape, kind, e);
+    if (code != 0 || !kind->vectors)
+        return code;
     if (job->table[0].dim == 0 || job->table[0].dim + 1 > LIMIT_WIDTH)
         return err_set(e, SHOAL_E_CONFIG, "tables[0].dim is %u; a model with vectors needs 1 to %u", job->table[0].dim,
                        LIMIT_WIDTH - 1);
-    if (kind == MODEL_FM)
-        return 0;
-    if (job->model.hidden.count == 0 || job->model.hidden.count > 16)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "model.hidden names %u layers; a model with a network needs 1 to 16, as in [400, 400]",
-                       job->model.hidden.count);
-    double in = (double)shape->fields * job->table[0].dim + shape->numerics, floats = 0;
-    for (uint32_t i = 0; i < job->model.hidden.count; i++) {
-        if (job->model.hidden.at[i] == 0)
-            return err_set(e, SHOAL_E_CONFIG, "model.hidden: a layer cannot have 0 outputs");
-        floats += (in + 3 + BLOCK_FLOATS) * job->model.hidden.at[i];
-        in = job->model.hidden.at[i];
-    }
-    if (floats > (double)BLOCK_TABLE_FLOATS_MAX)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "model.hidden makes %.0f weights, over the limit of %zu; make the layers narrower", floats,
-                       BLOCK_TABLE_FLOATS_MAX);
-    if (shape->fields == 0 && shape->numerics == 0)
+    if (kind->network && shape->fields == 0 && shape->numerics == 0)
         return err_set(e, SHOAL_E_CONFIG, "features: there are neither fields nor numbers to learn from");
-    return 0;
+    return kind->network ? widths_check(&job->model.hidden, "model.hidden", e) : 0;
 }
 
 int plan_build(const struct job *job, const struct model_shape *shape, struct plan *out, struct err *e)
 {
-    static void (*const build[])(struct plan *) = {
-        [MODEL_LR] = model_lr_plan,         [MODEL_FM] = model_fm_plan,       [MODEL_WIDE_DEEP] = model_wide_deep_plan,
-        [MODEL_DEEPFM] = model_deepfm_plan, [MODEL_PROBE] = model_probe_plan,
-    };
-    int code = plan_check(job, shape, e);
+    const struct kind *kind = (size_t)job->model.kind < KINDS ? &kinds[job->model.kind] : NULL;
+    if (!kind || !kind->build)
+        return err_set(e, SHOAL_E_CONFIG, "model.kind: number %d is not built into this version", (int)job->model.kind);
+    int code = plan_check(job, shape, kind, e);
     if (code != 0)
         return code;
 
-    if (job->model.kind >= sizeof build / sizeof build[0] || !build[job->model.kind])
-        return err_set(e, SHOAL_E_CONFIG, "model.kind: not built into this version");
-    bool vectors = job->model.kind != MODEL_LR && job->model.kind != MODEL_PROBE;
-    bool network = job->model.kind == MODEL_WIDE_DEEP || job->model.kind == MODEL_DEEPFM;
     memset(out, 0, sizeof *out);
     out->job = job;
     out->shape = *shape;
-    out->dim = vectors ? job->table[0].dim : 0;
+    out->dim = kind->vectors ? job->table[0].dim : 0;
+    out->first_order = kind->first_order;
+    out->tasks = shape->tasks > 0 ? shape->tasks : 1;
     out->has_loss = job->model.kind != MODEL_PROBE;
-    out->by_batch = network && job->model.norm == NORM_BATCH;
-    out->input = out->input_gradient = TENSOR_NONE;
-    for (uint32_t t = 0; t < TENSOR_FIRST_FREE; t++)
-        plan_tensor(out, t == TENSOR_NUMERIC ? 0 : 1, true, false);
-    build[job->model.kind](out);
-    plan_share_input(out);
+    out->by_batch = kind->network && job->model.norm == NORM_BATCH;
+    tensor_add(out, (struct tensor){.width = out->tasks, .wanted = out->tasks, .whole = true});
+    tensor_add(out, (struct tensor){.width = shape->numerics, .whole = true});
+    kind->build(out);
+    plan_settle(out);
     out->job = NULL;
+    if (out->dense.floats > BLOCK_TABLE_FLOATS_MAX)
+        return err_set(e, SHOAL_E_CONFIG, "model.hidden makes %zu weights, over the limit of %zu; make the layers narrower",
+                       out->dense.floats, BLOCK_TABLE_FLOATS_MAX);
     return 0;
 }

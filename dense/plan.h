@@ -1,40 +1,63 @@
 /* plan.h: a model taken apart: its layers in order, the tensors between them, its parameters in the dense tables.
  *
  * plan_build is a function of job and shape alone, the same on every worker and on whoever makes the schemas. Each
- * model_<kind>.c says in a few lines which parts it is made of. Read-only once built. */
+ * model_<kind>.c says in a few lines which parts it is made of: parts are functions from views to views, and where
+ * gradients go is worked out at the end, from who reads what (plan_settle.c). Read-only once built. */
 #ifndef DENSE_PLAN_H
 #define DENSE_PLAN_H
 
 #include "dense/block.h"
 #include "dense/layer.h"
 
-#define PLAN_LAYERS_MAX 64u
-#define PLAN_TENSORS_MAX 128u
+#define PLAN_LAYERS_MAX PASS_LAYERS_MAX
+#define PLAN_TENSORS_MAX 768u
 
 struct plan {
     const struct job *job; /* borrowed, while building only */
     struct model_shape shape;
-    uint32_t dim;  /* of the row's vector; 0: first-order only */
+    uint32_t dim;         /* of the row's vector; 0: none */
+    uint32_t first_order; /* 1: rows begin with a first-order weight */
+    uint32_t tasks;
     bool has_loss; /* false: the layers give the gradients by themselves (probe) */
-    bool by_batch; /* some layer looks at the whole batch */
+    bool by_batch; /* some layer looks at the whole batch: tensors hold all of it */
     struct layer layer[PLAN_LAYERS_MAX];
     uint32_t layer_count;
     struct tensor tensor[PLAN_TENSORS_MAX];
     uint32_t tensor_count;
-    uint32_t input, input_gradient; /* tensors of the pooled input, TENSOR_NONE when dim is 0 */
     struct block_layout dense, stats;
 };
 
-/* CONFIG: more than one sparse table, no hidden layer where the model has a network, or more parameters than a dense
- * table holds. */
+/* CONFIG: more than one sparse table, a network without a layer, a model that does not fit the input, or more parameters
+ * than a dense table holds. */
 int plan_build(const struct job *job, const struct model_shape *shape, struct plan *out, struct err *e);
+/* Where gradients lie and who adds to whom; by plan_build. */
+void plan_settle(struct plan *p);
 
-/* The parts, called by the models in this order. */
-void plan_first_order(struct plan *p,
-                      bool vectors); /* logit = bias + pooled w + numerics . weights; vectors: rows have v too */
-void plan_pairs(struct plan *p);     /* logit += pairwise products of the field vectors */
-void plan_network(struct plan *p);   /* logit += network over vectors and numerics */
-void plan_layer(struct plan *p, struct layer layer); /* any other layer */
+/* Building blocks of parts. */
+struct view plan_tensor(struct plan *p, uint32_t width); /* whose gradient is wanted */
+struct view plan_columns(struct view v, uint32_t at, uint32_t width);
+uint32_t plan_state(struct plan *p, uint32_t floats_an_example); /* a layer's own, by example */
+uint32_t plan_state_whole(struct plan *p, uint32_t floats);      /* in all */
+size_t plan_weights(struct plan *p, uint32_t out, uint32_t in);  /* (out, in), Xavier-uniform, with l2_dense */
+size_t plan_zeros(struct plan *p, size_t count);                 /* a bias: no L2 */
+size_t plan_ones(struct plan *p, size_t count);
+size_t plan_statistic(struct plan *p, size_t count, float initial); /* in dense_stats */
+struct view plan_logit(const struct plan *p, uint32_t task);
+struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct view x, struct view y); /* all else: none */
+
+/* Parts. plan_input is the first: everything else reads its view.
+ * Input: (fields * dim vectors [, numerics]), or vectors followed by `extra` columns that another layer fills. A bias
+ * goes to the logit; where the plan has first_order, pooled first-order weights and weights of the numerics as well. */
+struct view plan_input(struct plan *p, bool numerics, uint32_t extra);
+struct view plan_vectors(const struct plan *p, struct view input); /* the leading fields * dim columns */
+/* Linear, then norm, then activation with dropout. With a norm the linear layer has no bias. y: where to write, or
+ * VIEW_NONE: a tensor of its own. */
+struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activation act, double dropout, enum norm_kind norm,
+                        struct view y);
+/* Hidden layers with the job's norm, activation and dropout; the last one's output. */
+struct view plan_network(struct plan *p, struct view x, const struct widths *hidden);
+void plan_head(struct plan *p, struct view x, uint32_t task); /* logit of the task += x . w */
+void plan_pairs(struct plan *p, struct view vectors);         /* logit += pairwise products of the field vectors */
 
 /* The models. */
 void model_lr_plan(struct plan *p);
@@ -42,5 +65,15 @@ void model_fm_plan(struct plan *p);
 void model_wide_deep_plan(struct plan *p);
 void model_deepfm_plan(struct plan *p);
 void model_probe_plan(struct plan *p);
+void model_fwfm_plan(struct plan *p);
+void model_ipnn_plan(struct plan *p);
+void model_dcnv2_plan(struct plan *p);
+void model_dlrm_plan(struct plan *p);
+void model_xdeepfm_plan(struct plan *p);
+void model_autoint_plan(struct plan *p);
+void model_finalmlp_plan(struct plan *p);
+void model_din_plan(struct plan *p);
+void model_mmoe_plan(struct plan *p);
+void model_ple_plan(struct plan *p);
 
 #endif

@@ -3,25 +3,148 @@
 #include "dense/cpu/kernels.h"
 
 #include <cblas.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
-const struct backend_ops *shoal_backend_v1(void);
+#define CPU_ALIGN 64u
+#define CPU_BACKEND_ALIGN 256u
+#define CPU_HUGE ((size_t)2 << 20)
+/* Examples that go through the layers together: enough rows that a matrix product runs at its full rate (measured:
+ * ../README.md), few enough for the cache. */
+#define CPU_RANGE 512u
+
+const struct backend_ops *shoal_backend_v2(void);
 
 static const char *cpu_kernel(void)
 {
     return openblas_get_corename();
 }
 
-static void cpu_gemm(bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
+/* Nothing is queued and nothing fails: a stream is only a name. */
+struct stream {
+    char unused;
+};
+
+static int cpu_stream_new(const struct stream_spec *spec, struct stream **out, struct err *e)
+{
+    static struct stream one;
+    (void)spec;
+    (void)e;
+    *out = &one;
+    return 0;
+}
+
+static void cpu_stream_free(struct stream *s)
+{
+    (void)s;
+}
+
+static int cpu_stream_finish(struct stream *s, struct err *e)
+{
+    (void)s;
+    (void)e;
+    return 0;
+}
+
+static void *cpu_host_alloc(size_t bytes)
+{
+    return aligned_alloc(CPU_ALIGN, (bytes + CPU_ALIGN - 1) / CPU_ALIGN * CPU_ALIGN);
+}
+
+/* Large arrays come in huge pages, where the system gives them: without it is only slower. */
+static void *cpu_alloc(struct stream *s, size_t bytes)
+{
+    (void)s;
+    if (bytes < CPU_HUGE)
+        return aligned_alloc(CPU_BACKEND_ALIGN, (bytes + CPU_BACKEND_ALIGN - 1) / CPU_BACKEND_ALIGN * CPU_BACKEND_ALIGN);
+    bytes = (bytes + CPU_HUGE - 1) / CPU_HUGE * CPU_HUGE;
+    void *p = aligned_alloc(CPU_HUGE, bytes);
+    if (p)
+        madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
+}
+
+static void cpu_release(struct stream *s, void *p)
+{
+    (void)s;
+    free(p);
+}
+
+static void cpu_copy(struct stream *s, void *to, const void *from, size_t bytes)
+{
+    (void)s;
+    if (bytes > 0)
+        memcpy(to, from, bytes);
+}
+
+static void cpu_zero(struct stream *s, void *to, size_t bytes)
+{
+    (void)s;
+    memset(to, 0, bytes);
+}
+
+static bool cpu_graph_begin(struct stream *s, uint64_t number)
+{
+    (void)s;
+    (void)number;
+    return true;
+}
+
+static void cpu_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
                      uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc)
 {
+    (void)s;
     cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, (int)m,
                 (int)n, (int)k, 1.0f, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
 }
 
-static struct backend_ops cpu_ops = {.abi = BACKEND_ABI, .name = "cpu", .kernel = cpu_kernel, .gemm = cpu_gemm};
+static void cpu_linear_forward(struct stream *s, const struct linear_args *a);
+static void cpu_linear_backward(struct stream *s, const struct linear_args *a);
+
+static struct backend_ops cpu_ops = {
+    .abi = BACKEND_ABI,
+    .name = "cpu",
+    .kernel = cpu_kernel,
+    .host = true,
+    .range = CPU_RANGE,
+    .stream_new = cpu_stream_new,
+    .stream_free = cpu_stream_free,
+    .stream_finish = cpu_stream_finish,
+    .host_alloc = cpu_host_alloc,
+    .host_free = free,
+    .alloc = cpu_alloc,
+    .release = cpu_release,
+    .upload = cpu_copy,
+    .download = cpu_copy,
+    .copy = cpu_copy,
+    .zero = cpu_zero,
+    .graph_begin = cpu_graph_begin,
+    .graph_end = cpu_stream_free,
+    .gemm = cpu_gemm,
+    .linear_forward = cpu_linear_forward,
+    .linear_backward = cpu_linear_backward,
+};
+
+static void cpu_linear_forward(struct stream *s, const struct linear_args *a)
+{
+    cpu_gemm(s, false, true, a->count, a->out, a->in, a->x, a->ldx, a->w, a->in, 0.0f, a->y, a->ldy);
+    if (a->bias || a->act != ACT_NONE || a->mask.threshold > 0)
+        cpu_ops.act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy);
+}
+
+static void cpu_linear_backward(struct stream *s, const struct linear_args *a)
+{
+    if (a->dbias || a->act != ACT_NONE || a->mask.threshold > 0)
+        cpu_ops.act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy, a->lddy, a->dbias);
+    cpu_gemm(s, true, false, a->out, a->in, a->count, a->dy, a->lddy, a->x, a->ldx, 1.0f, a->dw, a->in);
+    if (a->dx)
+        cpu_gemm(s, false, false, a->count, a->dx_width, a->out, a->dy, a->lddy, a->w, a->in, a->add ? 1.0f : 0.0f, a->dx,
+                 a->lddx);
+}
 
 /* Called once, by backend_load, right after dlopen. */
-const struct backend_ops *shoal_backend_v1(void)
+const struct backend_ops *shoal_backend_v2(void)
 {
     /* The worker's lanes are the parallelism: one thread a lane, and results that do not depend on a thread count. */
     openblas_set_num_threads(1);

@@ -27,6 +27,8 @@ KERNEL_INLINE vf act_value(enum activation act, vf x)
     const vf zero = {0};
     if (act == ACT_RELU)
         return vector_choose(x < zero, zero, x); /* not a number passes: the loss must show it */
+    if (act == ACT_NONE)
+        return x;
     if (act == ACT_TANH)
         return 1.0f - 2.0f / (vector_exp(x * 2.0f) + 1.0f);
     return 1.0f / (1.0f + vector_exp(-x));
@@ -38,15 +40,17 @@ KERNEL_INLINE vf act_slope(enum activation act, vf a)
     const vf zero = {0};
     if (act == ACT_RELU)
         return vector_choose(a > zero, vector_all(1.0f), zero);
+    if (act == ACT_NONE)
+        return vector_all(1.0f);
     if (act == ACT_TANH)
         return 1.0f - a * a;
     return a * (1.0f - a);
 }
 
 KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct dropout_mask *mask, uint32_t first,
-                                    uint32_t count, uint32_t width, const float *bias, float *y)
+                                    uint32_t count, uint32_t width, const float *bias, float *y, uint32_t ldy)
 {
-    for (uint32_t i = 0; i < count; i++, y += width)
+    for (uint32_t i = 0; i < count; i++, y += ldy)
         for (uint32_t j = 0; j < width; j += VECTOR) {
             uint32_t n = vector_left(width, j);
             vf v = vector_load_n(y + j, n);
@@ -60,10 +64,11 @@ KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct
 }
 
 KERNEL_INLINE void act_backward_rows(enum activation act, bool drop, const struct dropout_mask *mask, uint32_t first,
-                                     uint32_t count, uint32_t width, const float *y, float *dy, float *bias_gradient)
+                                     uint32_t count, uint32_t width, const float *y, uint32_t ldy, float *dy, uint32_t lddy,
+                                     float *bias_gradient)
 {
     float unscale = drop ? 1.0f / mask->scale : 1.0f;
-    for (uint32_t i = 0; i < count; i++, y += width, dy += width)
+    for (uint32_t i = 0; i < count; i++, y += ldy, dy += lddy)
         for (uint32_t j = 0; j < width; j += VECTOR) {
             uint32_t n = vector_left(width, j);
             vf d = vector_load_n(dy + j, n), value = vector_load_n(y + j, n);
@@ -83,32 +88,43 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop, const struc
 }
 
 /* The switches stand outside of the loops: each case is a loop of its own. */
-static void body_act_forward(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count,
-                             uint32_t width, const float *bias, float *y)
+static void body_act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask, uint32_t first,
+                             uint32_t count, uint32_t width, const float *bias, float *y, uint32_t ldy)
 {
     bool drop = mask->threshold > 0;
+    (void)s;
     if (act == ACT_RELU && !drop)
-        act_forward_rows(ACT_RELU, false, mask, first, count, width, bias, y);
+        act_forward_rows(ACT_RELU, false, mask, first, count, width, bias, y, ldy);
     else if (act == ACT_RELU)
-        act_forward_rows(ACT_RELU, true, mask, first, count, width, bias, y);
+        act_forward_rows(ACT_RELU, true, mask, first, count, width, bias, y, ldy);
+    else if (act == ACT_NONE && !drop)
+        act_forward_rows(ACT_NONE, false, mask, first, count, width, bias, y, ldy);
+    else if (act == ACT_NONE)
+        act_forward_rows(ACT_NONE, true, mask, first, count, width, bias, y, ldy);
     else if (act == ACT_TANH)
-        act_forward_rows(ACT_TANH, drop, mask, first, count, width, bias, y);
+        act_forward_rows(ACT_TANH, drop, mask, first, count, width, bias, y, ldy);
     else
-        act_forward_rows(ACT_SIGMOID, drop, mask, first, count, width, bias, y);
+        act_forward_rows(ACT_SIGMOID, drop, mask, first, count, width, bias, y, ldy);
 }
 
-static void body_act_backward(enum activation act, const struct dropout_mask *mask, uint32_t first, uint32_t count,
-                              uint32_t width, const float *y, float *dy, float *bias_gradient)
+static void body_act_backward(struct stream *s, enum activation act, const struct dropout_mask *mask, uint32_t first,
+                              uint32_t count, uint32_t width, const float *y, uint32_t ldy, float *dy, uint32_t lddy,
+                              float *bias_gradient)
 {
     bool drop = mask->threshold > 0;
+    (void)s;
     if (act == ACT_RELU && !drop)
-        act_backward_rows(ACT_RELU, false, mask, first, count, width, y, dy, bias_gradient);
+        act_backward_rows(ACT_RELU, false, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
     else if (act == ACT_RELU)
-        act_backward_rows(ACT_RELU, true, mask, first, count, width, y, dy, bias_gradient);
+        act_backward_rows(ACT_RELU, true, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
+    else if (act == ACT_NONE && !drop)
+        act_backward_rows(ACT_NONE, false, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
+    else if (act == ACT_NONE)
+        act_backward_rows(ACT_NONE, true, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
     else if (act == ACT_TANH)
-        act_backward_rows(ACT_TANH, drop, mask, first, count, width, y, dy, bias_gradient);
+        act_backward_rows(ACT_TANH, drop, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
     else
-        act_backward_rows(ACT_SIGMOID, drop, mask, first, count, width, y, dy, bias_gradient);
+        act_backward_rows(ACT_SIGMOID, drop, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
 }
 
 #endif

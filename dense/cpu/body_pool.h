@@ -5,6 +5,8 @@
 #include "dense/backend.h"
 #include "dense/cpu/vector.h"
 
+#include <math.h>
+
 /* Rows lie in the order of their keys' hash, so each value is a miss of the first caches: they are asked for this many
  * values ahead. */
 #define POOL_AHEAD 24u
@@ -14,8 +16,8 @@ KERNEL_INLINE void pool_prefetch(const struct pool_args *a, uint32_t value, uint
 {
     if (value + POOL_AHEAD >= value_end)
         return;
-    const float *row = rows + (size_t)a->index[value + POOL_AHEAD] * (a->dim + 1);
-    const float *last = row + a->dim;
+    const float *row = rows + (size_t)a->index[value + POOL_AHEAD] * (a->first_order + a->dim);
+    const float *last = row + a->first_order + a->dim - 1;
     if (write) {
         __builtin_prefetch(row, 1);
         __builtin_prefetch(last, 1);
@@ -33,7 +35,7 @@ KERNEL_INLINE uint32_t pool_begin(const struct pool_args *a, uint32_t slot)
 
 KERNEL_INLINE float pool_share(const struct pool_args *a, uint32_t field, uint32_t values)
 {
-    return a->pooling[field] == POOL_MEAN && values > 1 ? 1.0f / (float)values : 1.0f;
+    return a->pooling[field] != POOL_SUM && values > 1 ? 1.0f / (float)values : 1.0f;
 }
 
 KERNEL_INLINE void pool_copy(const float *from, float *to, uint32_t width)
@@ -56,103 +58,148 @@ KERNEL_INLINE void pool_add(const float *from, float factor, bool add, float *to
 
 /* Several values of a field, or none. */
 KERNEL_INLINE float pool_many(const struct pool_args *a, uint32_t field, uint32_t begin, uint32_t end, float *to,
-                              uint32_t dim)
+                              uint32_t first_order, uint32_t dim)
 {
-    float first_order = 0.0f, share = pool_share(a, field, end - begin);
+    bool vectors = dim > 0 && a->pooling[field] != POOL_ATTENTION;
+    float weight = 0.0f, share = pool_share(a, field, end - begin);
     for (uint32_t value = begin; value < end; value++) {
-        const float *row = a->rows + (size_t)a->index[value] * (dim + 1);
-        first_order += row[0] * share;
-        pool_add(row + 1, share, value > begin, to, dim);
+        const float *row = a->rows + (size_t)a->index[value] * (first_order + dim);
+        weight += first_order > 0 ? row[0] * share : 0.0f;
+        if (vectors)
+            pool_add(row + first_order, share, value > begin, to, dim);
     }
-    if (begin == end && dim > 0)
+    if (begin == end && vectors)
         memset(to, 0, dim * sizeof *to);
-    return first_order;
+    return weight;
 }
 
-KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, float *logit, uint32_t dim)
+KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, uint32_t ldx, float *logit, uint32_t first_order,
+                                     uint32_t dim)
 {
     uint32_t slot = a->first * a->fields;
     uint32_t value_end = pool_begin(a, slot + a->count * a->fields);
 
     for (uint32_t i = 0; i < a->count; i++) {
-        float first_order = 0.0f;
-        for (uint32_t f = 0; f < a->fields; f++, slot++, x += dim) {
+        float weight = 0.0f, *to = dim > 0 ? x + (size_t)i * ldx : NULL;
+        for (uint32_t f = 0; f < a->fields; f++, slot++, to += dim) {
             uint32_t begin = pool_begin(a, slot), end = a->offset ? a->offset[slot + 1] : begin + 1;
             pool_prefetch(a, begin, value_end, a->rows, false);
-            if (end - begin == 1) {
-                const float *row = a->rows + (size_t)a->index[begin] * (dim + 1);
-                first_order += row[0];
-                pool_copy(row + 1, x, dim);
+            if (end - begin == 1 && a->pooling[f] != POOL_ATTENTION) {
+                const float *row = a->rows + (size_t)a->index[begin] * (first_order + dim);
+                weight += first_order > 0 ? row[0] : 0.0f;
+                pool_copy(row + first_order, to, dim);
             } else {
-                first_order += pool_many(a, f, begin, end, x, dim);
+                weight += pool_many(a, f, begin, end, to, first_order, dim);
             }
         }
-        logit[i] += first_order;
-        if (dim > 0 && a->numerics > 0) {
-            memcpy(x, a->numeric + (size_t)(a->first + i) * a->numerics, a->numerics * sizeof *x);
-            x += a->numerics;
-        }
+        if (first_order > 0)
+            logit[(size_t)i * a->tasks] += weight;
+        if (dim > 0 && a->numerics > 0)
+            memcpy(to, a->numeric + (size_t)(a->first + i) * a->numerics, a->numerics * sizeof *to);
     }
 }
 
-KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx, const float *dlogit,
-                                      float *row_gradients, uint32_t dim)
+KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx, uint32_t lddx, const float *dlogit,
+                                      float *row_gradients, uint32_t first_order, uint32_t dim)
 {
     uint32_t slot = a->first * a->fields;
     uint32_t value_end = pool_begin(a, slot + a->count * a->fields);
 
-    for (uint32_t i = 0; i < a->count; i++)
-        for (uint32_t f = 0; f < a->fields; f++, slot++, dx += dim) {
+    for (uint32_t i = 0; i < a->count; i++) {
+        const float *from = dim > 0 ? dx + (size_t)i * lddx : NULL;
+        for (uint32_t f = 0; f < a->fields; f++, slot++, from += dim) {
             uint32_t begin = pool_begin(a, slot), end = a->offset ? a->offset[slot + 1] : begin + 1;
             float share = pool_share(a, f, end - begin);
+            bool vectors = dim > 0 && a->pooling[f] != POOL_ATTENTION;
             for (uint32_t value = begin; value < end; value++) {
                 pool_prefetch(a, value, value_end, row_gradients, true);
-                float *row = row_gradients + (size_t)a->index[value] * (dim + 1);
-                row[0] += dlogit[i] * share;
-                pool_add(dx, share, true, row + 1, dim);
+                float *row = row_gradients + (size_t)a->index[value] * (first_order + dim);
+                if (first_order > 0)
+                    row[0] += dlogit[(size_t)i * a->tasks] * share;
+                if (vectors)
+                    pool_add(from, share, true, row + first_order, dim);
             }
         }
-}
-
-/* The usual dims are loops of a length known to the compiler. */
-static void body_pool_forward(const struct pool_args *a, float *x, float *logit)
-{
-    switch (a->dim) {
-    case 0:
-        pool_forward_rows(a, x, logit, 0);
-        break;
-    case 8:
-        pool_forward_rows(a, x, logit, 8);
-        break;
-    case 16:
-        pool_forward_rows(a, x, logit, 16);
-        break;
-    case 32:
-        pool_forward_rows(a, x, logit, 32);
-        break;
-    default:
-        pool_forward_rows(a, x, logit, a->dim);
     }
 }
 
-static void body_pool_backward(const struct pool_args *a, const float *dx, const float *dlogit, float *row_gradients)
+/* The usual shapes are loops of a length known to the compiler. */
+#define POOL_SHAPES(call)                            \
+    do {                                             \
+        if (a->first_order == 1 && a->dim == 0)      \
+            call(1, 0);                              \
+        else if (a->first_order == 1 && a->dim == 16) \
+            call(1, 16);                             \
+        else if (a->first_order == 0 && a->dim == 16) \
+            call(0, 16);                             \
+        else if (a->first_order == 1 && a->dim == 32) \
+            call(1, 32);                             \
+        else if (a->first_order == 0 && a->dim == 32) \
+            call(0, 32);                             \
+        else                                         \
+            call(a->first_order, a->dim);            \
+    } while (0)
+
+static void body_pool_begin(struct stream *s, const struct pool_args *a, bool train)
 {
-    switch (a->dim) {
-    case 0:
-        pool_backward_rows(a, dx, dlogit, row_gradients, 0);
-        break;
-    case 8:
-        pool_backward_rows(a, dx, dlogit, row_gradients, 8);
-        break;
-    case 16:
-        pool_backward_rows(a, dx, dlogit, row_gradients, 16);
-        break;
-    case 32:
-        pool_backward_rows(a, dx, dlogit, row_gradients, 32);
-        break;
-    default:
-        pool_backward_rows(a, dx, dlogit, row_gradients, a->dim);
+    (void)s;
+    (void)a;
+    (void)train;
+}
+
+static void body_pool_forward(struct stream *s, const struct pool_args *a, float *x, uint32_t ldx, float *logit)
+{
+    (void)s;
+#define POOL_CALL(first_order, dim) pool_forward_rows(a, x, ldx, logit, first_order, dim)
+    POOL_SHAPES(POOL_CALL);
+#undef POOL_CALL
+}
+
+static void body_pool_backward(struct stream *s, const struct pool_args *a, const float *dx, uint32_t lddx,
+                               const float *dlogit, float *row_gradients)
+{
+    (void)s;
+#define POOL_CALL(first_order, dim) pool_backward_rows(a, dx, lddx, dlogit, row_gradients, first_order, dim)
+    POOL_SHAPES(POOL_CALL);
+#undef POOL_CALL
+}
+
+/* A key belongs to one field, so only values of one field can be the same: the first sight of a row takes one half off,
+ * which marks it, and a second walk over the field takes the other half. Halves of numbers below 2^23 are exact. */
+static void probe_field(const uint32_t *index, uint32_t begin, uint32_t end, float *count)
+{
+    for (uint32_t v = begin; v < end; v++)
+        if (count[index[v]] == floorf(count[index[v]]))
+            count[index[v]] -= 0.5f;
+    for (uint32_t v = begin; v < end; v++)
+        if (count[index[v]] != floorf(count[index[v]]))
+            count[index[v]] -= 0.5f;
+}
+
+static void body_probe_backward(struct stream *s, const struct pool_args *a, float *row_gradients)
+{
+    (void)s;
+    for (uint32_t slot = a->first * a->fields; slot < (a->first + a->count) * a->fields; slot++)
+        probe_field(a->index, pool_begin(a, slot), a->offset ? a->offset[slot + 1] : slot + 1, row_gradients);
+}
+
+static void body_rows_gather(struct stream *s, uint32_t count, uint32_t width, const uint32_t *source, const float *rows,
+                             const float *cache, float *out)
+{
+    (void)s;
+    for (uint32_t i = 0; i < count; i++, out += width) {
+        const float *from = source[i] & MODEL_CACHED ? cache + (size_t)(source[i] & ~MODEL_CACHED) * width
+                                                    : rows + (size_t)source[i] * width;
+        memcpy(out, from, width * sizeof *out);
     }
+}
+
+static void body_rows_keep(struct stream *s, uint32_t count, uint32_t width, const uint32_t *keep, const float *rows,
+                           float *cache)
+{
+    (void)s;
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(cache + (size_t)keep[2 * i + 1] * width, rows + (size_t)keep[2 * i] * width, width * sizeof *cache);
 }
 
 #endif

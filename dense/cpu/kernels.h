@@ -7,7 +7,7 @@
 
 #include "dense/backend.h"
 
-/* Fill everything in *ops but abi, name, kernel and gemm. */
+/* Fill everything in *ops but what backend_cpu.c fills itself. */
 void kernels_base(struct backend_ops *ops);
 void kernels_avx2(struct backend_ops *ops);
 void kernels_avx512(struct backend_ops *ops);

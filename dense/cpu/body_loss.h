@@ -1,0 +1,100 @@
+/* body_loss.h: the logistic loss, and what is done to whole gradients: scale, measure, clip. */
+#ifndef DENSE_CPU_BODY_LOSS_H
+#define DENSE_CPU_BODY_LOSS_H
+
+#include "dense/cpu/vector.h"
+
+#include <math.h>
+
+/* In double and by libm: it is one value an example. */
+static void body_loss_logistic(struct stream *s, uint32_t count, uint32_t tasks, const float *logit, float offset,
+                               const float *label, const float *weight, const float *factor, double *loss, float *scores,
+                               float *dlogit)
+{
+    (void)s;
+    for (uint32_t i = 0; i < count; i++) {
+        double of_example = weight ? (double)weight[i] : 1.0;
+        for (uint32_t t = 0; t < tasks; t++) {
+            size_t at = (size_t)i * tasks + t;
+            double z = (double)logit[at] + (double)offset, y = (double)label[at];
+            double e = exp(-fabs(z)), score = (z >= 0 ? 1.0 : e) / (1.0 + e);
+            loss[t] += of_example * ((z > 0 ? z : 0.0) - z * y + log1p(e));
+            if (isnan(z))
+                loss[t] = (double)NAN; /* fabs and the comparisons above must not hide it */
+            if (scores)
+                scores[at] = (float)score;
+            if (dlogit)
+                dlogit[at] = (float)((double)factor[t] * of_example * (score - y));
+        }
+    }
+}
+
+static void body_scale(struct stream *s, size_t count, float factor, const float *x, float *y)
+{
+    (void)s;
+    if (factor == 0.0f) {
+        memset(y, 0, count * sizeof *y);
+        return;
+    }
+    size_t i = 0;
+    for (; i + VECTOR <= count; i += VECTOR)
+        vector_store(y + i, vector_load(x + i) * factor);
+    for (; i < count; i++)
+        y[i] = x[i] * factor;
+}
+
+static void body_scale_by(struct stream *s, size_t count, const float *factor, float *y)
+{
+    body_scale(s, count, *factor, y, y);
+}
+
+static void body_add(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, float *y, uint32_t ldy)
+{
+    (void)s;
+    for (uint32_t i = 0; i < count; i++, x += ldx, y += ldy)
+        for (uint32_t j = 0; j < width; j += VECTOR) {
+            uint32_t n = vector_left(width, j);
+            vector_store_n(y + j, vector_load_n(y + j, n) + vector_load_n(x + j, n), n);
+        }
+}
+
+/* So many squares are summed in float before their sum goes to double. */
+#define SQUARE_BLOCK 1024u
+
+static void body_square_sum(struct stream *s, size_t count, const float *x, double *sum)
+{
+    double total = 0.0;
+    (void)s;
+    for (size_t begin = 0; begin < count; begin += SQUARE_BLOCK) {
+        size_t end = count - begin < SQUARE_BLOCK ? count : begin + SQUARE_BLOCK, i = begin;
+        vf part = {0};
+        for (; i + VECTOR <= end; i += VECTOR) {
+            vf v = vector_load(x + i);
+            part += v * v;
+        }
+        if (i < end) {
+            vf v = vector_load_part(x + i, (uint32_t)(end - i));
+            part += v * v;
+        }
+        total += (double)vector_sum(part);
+    }
+    *sum += total;
+}
+
+static void body_clip(struct stream *s, size_t count, double limit, const double *square, float *x)
+{
+    double norm = sqrt(*square);
+    if (norm > limit)
+        body_scale(s, count, (float)(limit / norm), x, x);
+}
+
+static void body_clip_rows(struct stream *s, uint32_t count, uint32_t width, float limit, float *x)
+{
+    for (uint32_t i = 0; i < count; i++, x += width) {
+        double square = 0.0;
+        body_square_sum(s, width, x, &square);
+        body_clip(s, width, (double)limit, &square, x);
+    }
+}
+
+#endif

@@ -1,0 +1,152 @@
+/* pass.c: a batch through the layers, forward and back.
+ *
+ * Without batch norm a range of examples goes through all layers and back before the next one begins, so that its
+ * activations never leave the core's cache. With batch norm all ranges go up to the next norm layer, whose sums are
+ * then settled, and so on:
+ *
+ *     ranges: layers .. up to norm, norm gathers  ->  norm settles  ->  ranges: norm, layers .. up to the next norm, ..
+ *
+ * and the same on the way back. Prediction needs no sums: ranges go straight through. A device takes the whole batch as
+ * one range, and what lies behind the layers that look at values is one section, which it may record and replay. */
+#include "dense/plan.h"
+#include "proto/base/assert.h"
+
+static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first)
+{
+    uint32_t left = p->in->examples - first;
+    return left < range ? left : range;
+}
+
+/* Layers [from, to) over a range. */
+static void range_forward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = from; i < to; i++)
+        plan->layer[i].ops->forward(&plan->layer[i], p, first, count);
+}
+
+static void range_backward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = to; i-- > from;)
+        plan->layer[i].ops->backward(&plan->layer[i], p, first, count);
+}
+
+static float *row(const struct pass *p, uint32_t tensor, uint32_t example)
+{
+    return p->data[tensor] + (size_t)(example - (p->tensor[tensor].whole ? 0 : p->base)) * p->tensor[tensor].width;
+}
+
+/* The loss, and before the way back the gradients that are added to by all. */
+static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, uint32_t count, float offset)
+{
+    uint32_t tasks = plan->tasks;
+    p->k->loss_logistic(p->s, count, tasks, row(p, TENSOR_LOGIT, first), offset, p->in->label + (size_t)first * tasks,
+                        p->in->weight ? p->in->weight + first : NULL, p->step->factor, p->loss,
+                        p->out->scores ? p->out->scores + (size_t)first * tasks : NULL,
+                        p->train ? row(p, p->tensor[TENSOR_LOGIT].gradient, first) : NULL);
+    for (uint32_t t = 0; t < plan->tensor_count && p->train; t++) {
+        uint32_t gradient = plan->tensor[t].gradient;
+        if (plan->tensor[t].zero && gradient != TENSOR_NONE)
+            p->k->zero(p->s, row(p, gradient, first), (size_t)count * p->tensor[gradient].width * sizeof(float));
+    }
+}
+
+static void train_by_range(const struct plan *plan, struct pass *p, uint32_t range)
+{
+    for (uint32_t first = 0; first < p->in->examples; first += range) {
+        uint32_t count = range_count(p, range, first);
+        p->base = first;
+        range_forward(plan, p, 0, plan->layer_count, first, count);
+        range_loss(plan, p, first, count, 0.0f);
+        range_backward(plan, p, 0, plan->layer_count, first, count);
+    }
+}
+
+/* From layer `begin`, which gathers nothing, up to the layer that must see the whole batch first; then on from it. */
+static void batch_forward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin)
+{
+    for (uint32_t from = begin, stop; from < plan->layer_count; from = stop) {
+        for (stop = from + 1; stop < plan->layer_count && !plan->layer[stop].ops->forward_gather; stop++)
+            ;
+        const struct layer *gatherer = stop < plan->layer_count ? &plan->layer[stop] : NULL;
+        for (uint32_t first = 0; first < p->in->examples; first += range) {
+            uint32_t count = range_count(p, range, first);
+            range_forward(plan, p, from, stop, first, count);
+            if (gatherer)
+                gatherer->ops->forward_gather(gatherer, p, first, count);
+            else
+                range_loss(plan, p, first, count, 0.0f);
+        }
+        if (gatherer)
+            gatherer->ops->forward_settle(gatherer, p);
+    }
+}
+
+/* Back to layer `end`. */
+static void batch_backward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t end)
+{
+    /* Layers [to, ...) are done. Layer to - 1, after the first round, has gathered and settled. */
+    for (uint32_t to = plan->layer_count, settled = to; to > end;) {
+        uint32_t from = settled; /* one above the next layer that gathers, or `end` */
+        while (from > end && !plan->layer[from - 1].ops->backward_gather)
+            from--;
+        const struct layer *gatherer = from > end ? &plan->layer[from - 1] : NULL;
+        for (uint32_t first = 0; first < p->in->examples; first += range) {
+            uint32_t count = range_count(p, range, first);
+            range_backward(plan, p, from, to, first, count);
+            if (gatherer)
+                gatherer->ops->backward_gather(gatherer, p, first, count);
+        }
+        if (gatherer)
+            gatherer->ops->backward_settle(gatherer, p);
+        to = from;
+        settled = from > end ? from - 1 : end;
+    }
+}
+
+/* The whole batch as one range: layers that look at values, then the section of fixed shape. */
+static void train_whole(const struct plan *plan, struct pass *p)
+{
+    uint32_t examples = p->in->examples, head = 0;
+
+    while (head < plan->layer_count && plan->layer[head].ops->by_values)
+        head++;
+    range_forward(plan, p, 0, head, 0, examples);
+    if (p->k->graph_begin(p->s, examples)) {
+        if (head == plan->layer_count)
+            range_loss(plan, p, 0, examples, 0.0f);
+        SHOAL_ASSERT(head == plan->layer_count || !plan->layer[head].ops->forward_gather);
+        batch_forward(plan, p, examples, head);
+        batch_backward(plan, p, examples, head);
+        p->k->graph_end(p->s);
+    }
+    range_backward(plan, p, 0, head, 0, examples);
+}
+
+void pass_train(const struct plan *plan, struct pass *p, uint32_t range)
+{
+    p->base = 0;
+    if (range == 0 || range >= p->in->examples) {
+        train_whole(plan, p);
+    } else if (!plan->by_batch) {
+        train_by_range(plan, p, range);
+    } else {
+        batch_forward(plan, p, range, 0);
+        batch_backward(plan, p, range, 0);
+    }
+}
+
+void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float offset)
+{
+    if (range == 0 || range > p->in->examples)
+        range = p->in->examples;
+    p->base = 0;
+    for (uint32_t i = 0; i < plan->layer_count; i++)
+        if (plan->layer[i].ops->forward_settle)
+            plan->layer[i].ops->forward_settle(&plan->layer[i], p);
+    for (uint32_t first = 0; first < p->in->examples; first += range) {
+        uint32_t count = range_count(p, range, first);
+        p->base = first;
+        range_forward(plan, p, 0, plan->layer_count, first, count);
+        range_loss(plan, p, first, count, offset);
+    }
+}

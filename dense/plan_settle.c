@@ -1,0 +1,156 @@
+/* plan_settle.c: where gradients lie and who adds to whom.
+ *
+ * The way back visits layers from last to first; each reads the gradient of what it wrote and writes the gradient of
+ * what it read. So for every tensor the columns already written are known at each moment: the first reader (from
+ * behind) sets them, later ones add. A gradient that its readers do not cover, or cover in part before somebody adds,
+ * is zeroed first and then added to by all. */
+#include "dense/plan.h"
+#include "proto/base/assert.h"
+
+/* ---- who adds --------------------------------------------------------------------------------------------- */
+
+/* Columns of one gradient that are written so far: disjoint stretches; models have few. */
+struct cover {
+    uint32_t begin[128], end[128];
+    uint32_t count;
+};
+
+static uint32_t cover_columns(const struct cover *c, uint32_t begin, uint32_t end)
+{
+    uint32_t columns = 0;
+    for (uint32_t i = 0; i < c->count; i++) {
+        uint32_t low = c->begin[i] > begin ? c->begin[i] : begin, high = c->end[i] < end ? c->end[i] : end;
+        columns += high > low ? high - low : 0;
+    }
+    return columns;
+}
+
+static uint32_t wanted_columns(const struct plan *p, struct view v)
+{
+    if (p->tensor[v.tensor].wanted <= v.at)
+        return 0;
+    uint32_t left = p->tensor[v.tensor].wanted - v.at;
+    return left < v.width ? left : v.width;
+}
+
+/* A reader of view v. Whether it adds. */
+static bool reader_adds(struct plan *p, struct cover *cover, struct view v)
+{
+    uint32_t columns = wanted_columns(p, v);
+    uint32_t have = cover_columns(cover, v.at, v.at + columns);
+    if (columns == 0)
+        return false;
+    if (have > 0 && have < columns)
+        p->tensor[v.tensor].zero = true;
+    if (have == 0) {
+        SHOAL_ASSERT(cover->count < 128);
+        cover->begin[cover->count] = v.at;
+        cover->end[cover->count++] = v.at + columns;
+    }
+    return have > 0;
+}
+
+static bool reads_x(const struct layer *l, uint32_t tensor)
+{
+    return l->x.tensor == tensor && l->y.tensor != tensor; /* what works in place has nobody to add to */
+}
+
+static void readers_settle(struct plan *p, uint32_t tensor)
+{
+    struct cover cover = {.count = 0};
+    for (uint32_t i = p->layer_count; i-- > 0;) {
+        struct layer *l = &p->layer[i];
+        if (l->z.tensor == tensor)
+            l->add_z = reader_adds(p, &cover, l->z);
+        if (reads_x(l, tensor))
+            l->add = reader_adds(p, &cover, l->x);
+    }
+    if (cover_columns(&cover, 0, p->tensor[tensor].wanted) < p->tensor[tensor].wanted)
+        p->tensor[tensor].zero = true;
+    for (uint32_t i = 0; i < p->layer_count && p->tensor[tensor].zero; i++) {
+        p->layer[i].add = p->layer[i].add || reads_x(&p->layer[i], tensor);
+        p->layer[i].add_z = p->layer[i].add_z || p->layer[i].z.tensor == tensor;
+    }
+}
+
+/* ---- where gradients lie ---------------------------------------------------------------------------------- */
+
+/* First and last layer that touch a tensor: on the way back its gradient lives from last down to first. */
+struct life {
+    uint32_t first, last;
+};
+
+static struct life tensor_life(const struct plan *p, uint32_t tensor)
+{
+    struct life life = {p->layer_count, 0};
+    for (uint32_t i = 0; i < p->layer_count; i++) {
+        const struct layer *l = &p->layer[i];
+        if (l->x.tensor != tensor && l->y.tensor != tensor && l->z.tensor != tensor)
+            continue;
+        life.first = i < life.first ? i : life.first;
+        life.last = i;
+    }
+    return life;
+}
+
+/* A layer that works in place on the gradient: what it read and what it wrote share one. The tensor that the one
+ * written shares with (of_written), or the one read. */
+static uint32_t gradient_sharer(const struct plan *p, uint32_t tensor, bool of_written)
+{
+    for (uint32_t i = 0; i < p->layer_count; i++) {
+        const struct layer *l = &p->layer[i];
+        if (l->ops->gradient_in_place && l->x.tensor != l->y.tensor && (of_written ? l->y : l->x).tensor == tensor)
+            return (of_written ? l->x : l->y).tensor;
+    }
+    return TENSOR_NONE;
+}
+
+struct buffers {
+    uint32_t tensor[PLAN_TENSORS_MAX];
+    uint32_t below[PLAN_TENSORS_MAX]; /* free for gradients that live only below this layer; 0: never again */
+    uint32_t count;
+};
+
+/* A buffer for a gradient: one that is free by then and of the same shape, or a new one. Using them again keeps what a
+ * range touches small, and so in the cache. A gradient that is zeroed beforehand has a buffer for itself. */
+static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tensor, struct life life)
+{
+    const struct tensor *t = &p->tensor[tensor];
+    bool alone = t->zero || tensor < TENSOR_FIRST_FREE;
+    uint32_t i = 0;
+
+    for (; i < b->count; i++)
+        if (!alone && b->below[i] > life.last && p->tensor[b->tensor[i]].width == t->wanted &&
+            p->tensor[b->tensor[i]].whole == t->whole)
+            break;
+    if (i == b->count) {
+        SHOAL_ASSERT(p->tensor_count < PLAN_TENSORS_MAX);
+        b->tensor[b->count++] = p->tensor_count;
+        p->tensor[p->tensor_count++] = (struct tensor){.width = t->wanted, .gradient = TENSOR_NONE, .whole = t->whole};
+    }
+    b->below[i] = alone ? 0 : life.first;
+    return b->tensor[i];
+}
+
+void plan_settle(struct plan *p)
+{
+    struct buffers b = {.count = 0};
+    uint32_t tensors = p->tensor_count;
+
+    p->tensor[TENSOR_LOGIT].gradient = gradient_place(p, &b, TENSOR_LOGIT, (struct life){0, 0});
+    for (uint32_t layer = p->layer_count; layer-- > 0;)
+        for (uint32_t t = TENSOR_FIRST_FREE; t < tensors; t++) {
+            struct life life = tensor_life(p, t);
+            if (p->tensor[t].wanted == 0 || life.first == p->layer_count || life.last != layer)
+                continue;
+            uint32_t from = gradient_sharer(p, t, true), with = gradient_sharer(p, t, false);
+            if (with != TENSOR_NONE) { /* placed already: it is read later, and for the life of both */
+                p->tensor[t].gradient = p->tensor[with].gradient;
+                continue;
+            }
+            readers_settle(p, t);
+            if (from != TENSOR_NONE)
+                life.first = tensor_life(p, from).first;
+            p->tensor[t].gradient = gradient_place(p, &b, t, life);
+        }
+}

@@ -1,0 +1,288 @@
+/* run.c: one batch: gradients begin, the layers run, gradients are scaled, measured and clipped. */
+#include "dense/run.h"
+
+#include "dense/dropout.h"
+#include "dense/pool.h"
+#include "proto/base/assert.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN_ALIGN 64u
+#define NORM_EVERY 16u /* batches: gradients are measured that often where nothing else needs it */
+
+/* Dynamic loss scaling as in Micikevicius et al. 2018: halved when a gradient overflows, doubled after so many steps
+ * without. */
+#define SCALE_BEGIN 65536.0
+#define SCALE_MAX 16777216.0
+#define SCALE_STEPS 1000u
+
+/* ---- life ------------------------------------------------------------------------------------------------- */
+
+static size_t tensor_floats(const struct model_run *r, const struct tensor *t)
+{
+    size_t floats = t->state ? t->width : (size_t)t->width * (t->whole ? r->max_examples : r->range);
+    return (floats + RUN_ALIGN / sizeof(float) - 1) / (RUN_ALIGN / sizeof(float)) * (RUN_ALIGN / sizeof(float));
+}
+
+static bool run_allocate(struct model_run *r)
+{
+    const struct plan *plan = &r->model->plan;
+    const struct backend_ops *k = r->model->k;
+    size_t floats = 0;
+
+    for (uint32_t t = 0; t < plan->tensor_count; t++)
+        floats += t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]);
+    r->arena_bytes = floats * sizeof(float);
+    r->arena = k->alloc(r->stream, r->arena_bytes + RUN_ALIGN);
+    r->step = k->alloc(r->stream, sizeof *r->step);
+    r->result = k->alloc(r->stream, sizeof *r->result);
+    r->pooling = k->alloc(r->stream, LIMIT_FIELDS);
+    r->step_host = k->host_alloc(sizeof *r->step_host);
+    r->result_host = k->host_alloc(sizeof *r->result_host);
+    if (r->cache_rows > 0)
+        r->cache = k->alloc(r->stream, (size_t)r->cache_rows * model_row_width(r->model) * sizeof(float));
+    if (!r->arena || !r->step || !r->result || !r->pooling || !r->step_host || !r->result_host || (r->cache_rows > 0 && !r->cache))
+        return false;
+    k->zero(r->stream, r->arena, r->arena_bytes);
+    k->upload(r->stream, r->pooling, plan->shape.pooling, sizeof plan->shape.pooling);
+    memset(r->step_host, 0, sizeof *r->step_host);
+    float *at = r->arena;
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        r->data[t] = t == TENSOR_NUMERIC ? NULL : at;
+        at += t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]);
+    }
+    return true;
+}
+
+int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out, struct err *e)
+{
+    struct model_run *r = calloc(1, sizeof *r);
+    uint32_t range = m->k->range;
+
+    *out = NULL;
+    if (!r)
+        return err_set(e, SHOAL_E_NOMEM, "a run of the model: out of memory");
+    r->model = m;
+    r->max_examples = max_examples;
+    r->range = range == 0 || range > max_examples ? max_examples : range;
+    r->cache_rows = cache_rows;
+    r->scale = m->scaled ? SCALE_BEGIN : 1.0;
+    int code = m->k->stream_new(&m->stream, &r->stream, e);
+    if (code == 0 && !run_allocate(r))
+        code = err_set(e, SHOAL_E_NOMEM, "model of %u examples a batch: no memory for %zu bytes; make train.batch smaller",
+                       max_examples, r->arena_bytes);
+    if (code == 0)
+        code = m->k->stream_finish(r->stream, e);
+    if (code != 0) {
+        model_run_free(r);
+        return code;
+    }
+    *out = r;
+    return 0;
+}
+
+void model_run_free(struct model_run *r)
+{
+    if (!r)
+        return;
+    const struct backend_ops *k = r->model->k;
+    if (r->stream) {
+        void *owned[] = {r->arena, r->step, r->result, r->pooling, r->cache};
+        for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
+            if (owned[i])
+                k->release(r->stream, owned[i]);
+        for (uint32_t i = 0; i < RUN_ARRAYS; i++)
+            if (r->array[i].at)
+                k->release(r->stream, r->array[i].at);
+        k->stream_free(r->stream);
+    }
+    k->host_free(r->step_host);
+    k->host_free(r->result_host);
+    free(r);
+}
+
+const char *model_run_error(const struct model_run *r)
+{
+    return r->error.text;
+}
+
+/* ---- a batch ---------------------------------------------------------------------------------------------- */
+
+static double weights_sum(const struct model_input *in)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < in->examples && in->weight; i++)
+        sum += (double)in->weight[i];
+    return in->weight ? sum : (double)in->examples;
+}
+
+/* What the kernels read of the step: loss factors and dropout keys. */
+static void step_upload(struct model_run *r, double weight_sum, uint64_t seed, uint32_t lane, uint64_t batch)
+{
+    const struct model *m = r->model;
+    struct step *s = r->step_host;
+
+    for (uint32_t t = 0; t < m->plan.tasks; t++)
+        s->factor[t] = weight_sum > 0 ? (float)(r->scale * m->task_weight[t] / weight_sum) : 0.0f;
+    s->unscale = (float)(1.0 / r->scale);
+    for (uint32_t i = 0; i < m->plan.layer_count; i++)
+        if (m->plan.layer[i].dropout > 0)
+            dropout_key(seed, lane, batch, i, s->key[i]);
+    m->k->upload(r->stream, r->step, s, sizeof *s);
+}
+
+static void pass_begin(struct pass *p, struct model_run *r, const struct model_input *in, struct model_output *out, uint32_t values)
+{
+    const struct model *m = r->model;
+    r->data[TENSOR_NUMERIC] = (float *)in->numeric;
+    *p = (struct pass){.k = m->k,
+                       .s = r->stream,
+                       .shape = &m->plan.shape,
+                       .in = in,
+                       .out = out,
+                       .step = r->step,
+                       .loss = r->result->loss,
+                       .pooling = r->pooling,
+                       .tensor = m->plan.tensor,
+                       .data = r->data,
+                       .dim = m->plan.dim,
+                       .first_order = m->plan.first_order,
+                       .tasks = m->plan.tasks,
+                       .values = values};
+}
+
+/* Gradients begin with what L2 gives: l2 * weight for each pulled row, l2_dense * weight for the network's matrices. */
+static void gradients_begin(struct model_run *r, const struct model_input *in, struct model_output *out)
+{
+    const struct model *m = r->model;
+    const struct plan *plan = &m->plan;
+    bool empty = in->examples == 0;
+    size_t rows = (size_t)in->row_count * model_row_width(m);
+
+    m->k->scale(r->stream, rows, empty ? 0.0f : (float)(m->l2 * r->scale), in->rows, out->row_gradients);
+    if (plan->dense.floats > 0)
+        m->k->zero(r->stream, out->dense_gradients, plan->dense.floats * sizeof(float));
+    if (plan->stats.floats > 0)
+        m->k->zero(r->stream, out->stats_gradients, plan->stats.floats * sizeof(float));
+    for (uint32_t t = 0; t < plan->dense.tensor_count && m->l2_dense > 0 && !empty; t++)
+        if (plan->dense.tensor[t].decay)
+            m->k->scale(r->stream, plan->dense.tensor[t].count, (float)(m->l2_dense * r->scale),
+                        in->dense + plan->dense.tensor[t].first, out->dense_gradients + plan->dense.tensor[t].first);
+}
+
+/* Takes the loss scale out again, measures, clips. */
+static void gradients_end(struct model_run *r, const struct model_input *in, struct model_output *out, uint64_t batch)
+{
+    const struct model *m = r->model;
+    uint32_t width = model_row_width(m);
+    size_t rows = (size_t)in->row_count * width, dense = m->plan.dense.floats;
+    const struct backend_ops *k = m->k;
+
+    if (m->scaled) {
+        k->scale_by(r->stream, rows, &r->step->unscale, out->row_gradients);
+        k->scale_by(r->stream, dense, &r->step->unscale, out->dense_gradients);
+    }
+    if (m->scaled || m->clip_dense > 0 || batch % NORM_EVERY == 0) {
+        k->square_sum(r->stream, rows, out->row_gradients, &r->result->row_square);
+        k->square_sum(r->stream, dense, out->dense_gradients, &r->result->dense_square);
+    }
+    if (m->clip_dense > 0)
+        k->clip(r->stream, dense, m->clip_dense, &r->result->dense_square, out->dense_gradients);
+    if (m->clip_row > 0)
+        k->clip_rows(r->stream, in->row_count, width, (float)m->clip_row, out->row_gradients);
+}
+
+/* After the pass: losses and norms to the caller; 0, NOT_FINITE, or what the device says. */
+static int result_take(struct model_run *r, struct model_output *out)
+{
+    const struct model *m = r->model;
+    int code = m->k->stream_finish(r->stream, &r->error);
+    if (code != 0)
+        return code;
+    for (uint32_t t = 0; t < m->plan.tasks && m->plan.has_loss; t++) {
+        out->loss_task[t] = r->result_host->loss[t];
+        out->loss_sum += m->task_weight[t] * out->loss_task[t];
+    }
+    out->dense_norm = sqrt(r->result_host->dense_square);
+    out->row_norm = sqrt(r->result_host->row_square);
+    return isfinite(out->loss_sum) ? 0 : SHOAL_E_NOT_FINITE;
+}
+
+/* Whether the step counts; finds the largest scale that does not overflow. */
+static bool scale_settle(struct model_run *r, const struct model_output *out)
+{
+    if (!r->model->scaled)
+        return true;
+    if (!isfinite(out->dense_norm) || !isfinite(out->row_norm)) {
+        r->scale = r->scale > 2.0 ? r->scale / 2.0 : 1.0;
+        r->scale_steps = 0;
+        return false;
+    }
+    if (++r->scale_steps >= SCALE_STEPS && r->scale < SCALE_MAX) {
+        r->scale *= 2.0;
+        r->scale_steps = 0;
+    }
+    return true;
+}
+
+static void output_begin(struct model_output *out, double weight_sum)
+{
+    out->loss_sum = 0.0;
+    out->weight_sum = weight_sum;
+    memset(out->loss_task, 0, sizeof out->loss_task);
+    out->dense_norm = out->row_norm = 0.0;
+    out->skipped = false;
+}
+
+int model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed, uint32_t lane,
+                uint64_t batch, struct model_output *out)
+{
+    struct model_input device;
+    struct model_output device_out;
+    struct pass p;
+
+    SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
+    output_begin(out, weights_sum(in));
+    int code = run_upload(r, in, true, &device, out, &device_out);
+    if (code != 0)
+        return code;
+    gradients_begin(r, &device, &device_out);
+    m->k->zero(r->stream, r->result, sizeof *r->result);
+    if (in->examples > 0) {
+        step_upload(r, out->weight_sum, seed, lane, batch);
+        pass_begin(&p, r, &device, &device_out, run_values(m, in));
+        p.train = true;
+        struct pool_args all = pool_args_of(&p, 0, in->examples);
+        m->k->pool_begin(r->stream, &all, true);
+        pass_train(&m->plan, &p, m->k->range);
+        gradients_end(r, &device, &device_out, batch);
+    }
+    run_download(r, in, true, &device_out, out);
+    code = result_take(r, out);
+    if (code == 0)
+        out->skipped = !scale_settle(r, out);
+    return code;
+}
+
+int model_predict(const struct model *m, struct model_run *r, const struct model_input *in, struct model_output *out)
+{
+    struct model_input device;
+    struct model_output device_out;
+    struct pass p;
+
+    SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
+    output_begin(out, weights_sum(in));
+    int code = run_upload(r, in, false, &device, out, &device_out);
+    if (code != 0)
+        return code;
+    m->k->zero(r->stream, r->result, sizeof *r->result);
+    step_upload(r, out->weight_sum, 0, 0, 0);
+    pass_begin(&p, r, &device, &device_out, run_values(m, in));
+    struct pool_args all = pool_args_of(&p, 0, in->examples);
+    m->k->pool_begin(r->stream, &all, false);
+    pass_predict(&m->plan, &p, m->k->range, m->negatives < 1.0 ? (float)log(m->negatives) : 0.0f);
+    run_download(r, in, false, &device_out, out);
+    return result_take(r, out);
+}
