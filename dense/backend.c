@@ -61,10 +61,11 @@ static void *module_open(const char *file, struct err *e)
     return NULL;
 }
 
-static int module_load(const char *file, struct backend **out, struct err *e)
+int backend_load_module(const char *file, struct backend **out, struct err *e)
 {
     typedef const struct backend_ops *(*entry_function)(void);
     void *handle = module_open(file, e);
+    *out = NULL;
     if (!handle)
         return SHOAL_E_UNAVAILABLE;
 
@@ -101,7 +102,7 @@ static int load_cpu(struct backend **out, struct err *e)
     if (type)
         setenv("OPENBLAS_CORETYPE", type, 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 1); /* or loading starts a thread for every core, which then waits for ever */
-    return module_load("libshoal_cpu.so", out, e);
+    return backend_load_module("libshoal_cpu.so", out, e);
 }
 
 int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
@@ -117,7 +118,7 @@ int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
                 "or set train.backend to cpu or auto");
         return load_cpu(out, e);
     }
-    int code = module_load("libshoal_cuda.so", out, e);
+    int code = backend_load_module("libshoal_cuda.so", out, e);
     if (code != 0 && kind == BACKEND_CUDA)
         return err_wrap(e, code, "train.backend is cuda");
     return code == 0 ? 0 : load_cpu(out, e);

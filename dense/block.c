@@ -8,7 +8,11 @@
 
 size_t block_add(struct block_layout *b, size_t count, struct init_spec init, bool decay)
 {
-    SHOAL_ASSERT(b->tensor_count < BLOCK_TENSORS_MAX && count > 0);
+    SHOAL_ASSERT(count > 0);
+    if (b->tensor_count == BLOCK_TENSORS_MAX) {
+        b->overflow = true;
+        return 0;
+    }
     size_t first = b->floats, blocks = (count + BLOCK_FLOATS - 1) / BLOCK_FLOATS;
     uint32_t t = b->tensor_count++;
     b->tensor[t].first = first;

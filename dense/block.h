@@ -17,6 +17,7 @@ _Static_assert(BLOCK_TENSORS_MAX <= LIMIT_FIELDS,
 struct block_layout {
     uint32_t tensor_count;
     size_t floats; /* multiple of BLOCK_FLOATS */
+    bool overflow; /* there were more tensors than fit; what was added since is not there */
     struct {
         size_t first, count; /* in the flat array */
         struct init_spec init;

@@ -31,7 +31,8 @@ enum {
 struct tensor {
     uint32_t width;    /* floats an example; of a state: floats in all */
     uint32_t wanted;   /* leading columns whose gradient is wanted; 0: none */
-    uint32_t gradient; /* tensor that holds the gradient, `wanted` wide, or TENSOR_NONE */
+    uint32_t gradient; /* tensor that holds the gradient, `wanted` wide or wider, or TENSOR_NONE */
+    uint32_t gradient_at; /* its first column there */
     bool whole;        /* holds the whole batch, whatever the range */
     bool state;        /* not by example: a layer's sums and the like */
     bool zero;         /* its gradient's writers do not cover it one after another: zeroed before the way back */
@@ -124,8 +125,8 @@ static inline float *pass_gradient_at(const struct pass *p, struct view v, uint3
 {
     if (pass_wanted(p, v) == 0)
         return NULL;
-    const struct tensor *g = &p->tensor[p->tensor[v.tensor].gradient];
-    return p->data[p->tensor[v.tensor].gradient] + (size_t)(example - (g->whole ? 0 : p->base)) * g->width + v.at;
+    const struct tensor *t = &p->tensor[v.tensor], *g = &p->tensor[t->gradient];
+    return p->data[t->gradient] + (size_t)(example - (g->whole ? 0 : p->base)) * g->width + t->gradient_at + v.at;
 }
 
 static inline uint32_t pass_gradient_ld(const struct pass *p, struct view v)

@@ -8,11 +8,17 @@
 int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend, struct model **out,
               struct err *e)
 {
+    return model_new_kind(job, shape, NULL, backend, out, e);
+}
+
+int model_new_kind(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind,
+                   struct backend *backend, struct model **out, struct err *e)
+{
     struct model *m = calloc(1, sizeof *m);
     *out = NULL;
     if (!m)
         return err_set(e, SHOAL_E_NOMEM, "model of job %s: out of memory", job->name);
-    int code = plan_build(job, shape, &m->plan, e);
+    int code = kind ? plan_build_kind(job, shape, kind, &m->plan, e) : plan_build(job, shape, &m->plan, e);
     if (code == 0) {
         code = block_keys(&m->plan.dense, &m->key[MODEL_DENSE_TABLE], &m->block[MODEL_DENSE_TABLE]);
         if (code == 0)

@@ -18,7 +18,10 @@ static const struct init_spec init_one = {INIT_CONSTANT, 1.0f};
 
 static uint32_t tensor_add(struct plan *p, struct tensor t)
 {
-    SHOAL_ASSERT(p->tensor_count < PLAN_TENSORS_MAX);
+    if (p->tensor_count == PLAN_TENSORS_MAX) {
+        p->overflow = true;
+        return PLAN_TENSORS_MAX - 1;
+    }
     t.gradient = TENSOR_NONE;
     p->tensor[p->tensor_count] = t;
     return p->tensor_count++;
@@ -47,10 +50,14 @@ uint32_t plan_state_whole(struct plan *p, uint32_t floats)
 }
 
 /* Glorot, Bengio 2010: keeps the deviation of activations and gradients about the same from layer to layer. */
+struct init_spec plan_xavier(uint32_t out, uint32_t in)
+{
+    return (struct init_spec){INIT_UNIFORM, (float)sqrt(6.0 / ((double)in + out))};
+}
+
 size_t plan_weights(struct plan *p, uint32_t out, uint32_t in)
 {
-    struct init_spec xavier = {INIT_UNIFORM, (float)sqrt(6.0 / ((double)in + out))};
-    return block_add(&p->dense, (size_t)in * out, xavier, true);
+    return block_add(&p->dense, (size_t)in * out, plan_xavier(out, in), true);
 }
 
 size_t plan_zeros(struct plan *p, size_t count)
@@ -76,7 +83,10 @@ struct view plan_logit(const struct plan *p, uint32_t task)
 
 struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct view x, struct view y)
 {
-    SHOAL_ASSERT(p->layer_count < PLAN_LAYERS_MAX);
+    if (p->layer_count == PLAN_LAYERS_MAX) {
+        p->overflow = true;
+        p->layer_count--;
+    }
     struct layer *l = &p->layer[p->layer_count];
     *l = (struct layer){.ops = ops, .number = p->layer_count++, .x = x, .y = y, .z = VIEW_NONE, .act = ACT_NONE};
     for (uint32_t i = 0; i < LAYER_STATES; i++)
@@ -93,10 +103,9 @@ struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
     uint32_t vectors = p->shape.fields * p->dim, copied = numerics ? p->shape.numerics : 0;
     struct view input = VIEW_NONE, pooled = VIEW_NONE;
 
-    SHOAL_ASSERT(extra == 0 || copied == 0);
     if (p->dim > 0) {
         input = plan_tensor(p, vectors + copied + extra);
-        p->tensor[input.tensor].wanted = vectors + extra;
+        p->tensor[input.tensor].wanted = extra > 0 ? input.width : vectors; /* leading columns: the numerics' too */
         pooled = plan_columns(input, 0, vectors + copied);
     }
     plan_layer(p, &pool_layer, VIEW_NONE, pooled)->parameter[1] = plan_zeros(p, p->tasks);
@@ -159,24 +168,24 @@ void plan_pairs(struct plan *p, struct view vectors)
 
 /* ---- checking and building -------------------------------------------------------------------------------- */
 
-struct kind {
-    const char *name;
-    void (*build)(struct plan *p);
-    bool vectors, first_order;
-    bool network; /* of model.hidden, with the job's norm */
-    bool multi;   /* a task for each label */
-};
-
-static const struct kind kinds[] = {
+static const struct plan_kind kinds[] = {
     [MODEL_LR] = {"lr", model_lr_plan, .first_order = true},
     [MODEL_FM] = {"fm", model_fm_plan, .vectors = true, .first_order = true},
     [MODEL_WIDE_DEEP] = {"wide_deep", model_wide_deep_plan, .vectors = true, .first_order = true, .network = true},
     [MODEL_DEEPFM] = {"deepfm", model_deepfm_plan, .vectors = true, .first_order = true, .network = true},
     [MODEL_PROBE] = {"probe", model_probe_plan, .first_order = true},
+    [MODEL_FWFM] = {"fwfm", model_fwfm_plan, .vectors = true, .first_order = true, .check = model_fwfm_check},
+    [MODEL_IPNN] = {"ipnn", model_ipnn_plan, .vectors = true, .network = true, .check = model_ipnn_check},
+    [MODEL_DCNV2] = {"dcnv2", model_dcnv2_plan, .vectors = true, .network = true, .check = model_dcnv2_check},
+    [MODEL_DLRM] = {"dlrm", model_dlrm_plan, .vectors = true, .network = true, .check = model_dlrm_check},
+    [MODEL_XDEEPFM] = {"xdeepfm", model_xdeepfm_plan, .vectors = true, .first_order = true, .network = true,
+                       .check = model_xdeepfm_check},
+    [MODEL_MMOE] = {"mmoe", model_mmoe_plan, .vectors = true, .network = true, .multi = true, .check = model_mmoe_check},
+    [MODEL_PLE] = {"ple", model_ple_plan, .vectors = true, .network = true, .multi = true, .check = model_ple_check},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
-static int shape_check(const struct job *job, const struct model_shape *shape, const struct kind *kind, struct err *e)
+static int shape_check(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct err *e)
 {
     if (shape->fields > LIMIT_FIELDS || shape->numerics > LIMIT_NUMERIC || shape->tasks > LIMIT_TASKS)
         return err_set(e, SHOAL_E_CONFIG, "features: %u fields, %u numbers, %u labels are over the limits of %u, %u and %u",
@@ -206,7 +215,7 @@ static int widths_check(const struct widths *w, const char *key, struct err *e)
     return 0;
 }
 
-static int plan_check(const struct job *job, const struct model_shape *shape, const struct kind *kind, struct err *e)
+static int plan_check(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct err *e)
 {
     if (job->table_count != 1)
         return err_set(e, SHOAL_E_CONFIG,
@@ -220,14 +229,21 @@ static int plan_check(const struct job *job, const struct model_shape *shape, co
                        LIMIT_WIDTH - 1);
     if (kind->network && shape->fields == 0 && shape->numerics == 0)
         return err_set(e, SHOAL_E_CONFIG, "features: there are neither fields nor numbers to learn from");
-    return kind->network ? widths_check(&job->model.hidden, "model.hidden", e) : 0;
+    code = kind->network ? widths_check(&job->model.hidden, "model.hidden", e) : 0;
+    return code == 0 && kind->check ? kind->check(job, shape, e) : code;
 }
 
 int plan_build(const struct job *job, const struct model_shape *shape, struct plan *out, struct err *e)
 {
-    const struct kind *kind = (size_t)job->model.kind < KINDS ? &kinds[job->model.kind] : NULL;
+    const struct plan_kind *kind = (size_t)job->model.kind < KINDS ? &kinds[job->model.kind] : NULL;
     if (!kind || !kind->build)
         return err_set(e, SHOAL_E_CONFIG, "model.kind: number %d is not built into this version", (int)job->model.kind);
+    return plan_build_kind(job, shape, kind, out, e);
+}
+
+int plan_build_kind(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct plan *out,
+                    struct err *e)
+{
     int code = plan_check(job, shape, kind, e);
     if (code != 0)
         return code;
@@ -243,8 +259,13 @@ int plan_build(const struct job *job, const struct model_shape *shape, struct pl
     tensor_add(out, (struct tensor){.width = out->tasks, .wanted = out->tasks, .whole = true});
     tensor_add(out, (struct tensor){.width = shape->numerics, .whole = true});
     kind->build(out);
-    plan_settle(out);
+    if (!out->overflow && !out->dense.overflow && !out->stats.overflow)
+        plan_settle(out);
     out->job = NULL;
+    if (out->overflow || out->dense.overflow || out->stats.overflow)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model: %s of this size is more than %u layers, %u tensors or %u parameters; fewer layers, heads or experts",
+                       kind->name, PLAN_LAYERS_MAX, PLAN_TENSORS_MAX, BLOCK_TENSORS_MAX);
     if (out->dense.floats > BLOCK_TABLE_FLOATS_MAX)
         return err_set(e, SHOAL_E_CONFIG, "model.hidden makes %zu weights, over the limit of %zu; make the layers narrower",
                        out->dense.floats, BLOCK_TABLE_FLOATS_MAX);

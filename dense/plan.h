@@ -20,6 +20,7 @@ struct plan {
     uint32_t tasks;
     bool has_loss; /* false: the layers give the gradients by themselves (probe) */
     bool by_batch; /* some layer looks at the whole batch: tensors hold all of it */
+    bool overflow; /* more layers, tensors or parameters than fit: parts go on, plan_build refuses */
     struct layer layer[PLAN_LAYERS_MAX];
     uint32_t layer_count;
     struct tensor tensor[PLAN_TENSORS_MAX];
@@ -27,9 +28,22 @@ struct plan {
     struct block_layout dense, stats;
 };
 
+/* A model as plan_build finds it by model.kind. */
+struct plan_kind {
+    const char *name;
+    void (*build)(struct plan *p);
+    bool vectors, first_order; /* of the sparse rows */
+    bool network;              /* of model.hidden, with the job's norm */
+    bool multi;                /* a task for each label */
+    int (*check)(const struct job *job, const struct model_shape *shape, struct err *e); /* CONFIG: cannot be built; or NULL */
+};
+
 /* CONFIG: more than one sparse table, a network without a layer, a model that does not fit the input, or more parameters
  * than a dense table holds. */
 int plan_build(const struct job *job, const struct model_shape *shape, struct plan *out, struct err *e);
+/* The same for a model that has no number of its own: tests build theirs with it. */
+int plan_build_kind(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct plan *out,
+                    struct err *e);
 /* Where gradients lie and who adds to whom; by plan_build. */
 void plan_settle(struct plan *p);
 
@@ -38,6 +52,7 @@ struct view plan_tensor(struct plan *p, uint32_t width); /* whose gradient is wa
 struct view plan_columns(struct view v, uint32_t at, uint32_t width);
 uint32_t plan_state(struct plan *p, uint32_t floats_an_example); /* a layer's own, by example */
 uint32_t plan_state_whole(struct plan *p, uint32_t floats);      /* in all */
+struct init_spec plan_xavier(uint32_t out, uint32_t in);
 size_t plan_weights(struct plan *p, uint32_t out, uint32_t in);  /* (out, in), Xavier-uniform, with l2_dense */
 size_t plan_zeros(struct plan *p, size_t count);                 /* a bias: no L2 */
 size_t plan_ones(struct plan *p, size_t count);
@@ -46,7 +61,7 @@ struct view plan_logit(const struct plan *p, uint32_t task);
 struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct view x, struct view y); /* all else: none */
 
 /* Parts. plan_input is the first: everything else reads its view.
- * Input: (fields * dim vectors [, numerics]), or vectors followed by `extra` columns that another layer fills. A bias
+ * Input: (fields * dim vectors [, numerics]), followed by `extra` columns that another layer fills. A bias
  * goes to the logit; where the plan has first_order, pooled first-order weights and weights of the numerics as well. */
 struct view plan_input(struct plan *p, bool numerics, uint32_t extra);
 struct view plan_vectors(const struct plan *p, struct view input); /* the leading fields * dim columns */
@@ -74,6 +89,13 @@ void model_autoint_plan(struct plan *p);
 void model_finalmlp_plan(struct plan *p);
 void model_din_plan(struct plan *p);
 void model_mmoe_plan(struct plan *p);
+int model_fwfm_check(const struct job *job, const struct model_shape *shape, struct err *e);
+int model_ipnn_check(const struct job *job, const struct model_shape *shape, struct err *e);
+int model_dcnv2_check(const struct job *job, const struct model_shape *shape, struct err *e);
+int model_dlrm_check(const struct job *job, const struct model_shape *shape, struct err *e);
+int model_xdeepfm_check(const struct job *job, const struct model_shape *shape, struct err *e);
+int model_mmoe_check(const struct job *job, const struct model_shape *shape, struct err *e);
 void model_ple_plan(struct plan *p);
+int model_ple_check(const struct job *job, const struct model_shape *shape, struct err *e);
 
 #endif

@@ -9,9 +9,10 @@
 
 /* ---- who adds --------------------------------------------------------------------------------------------- */
 
-/* Columns of one gradient that are written so far: disjoint stretches; models have few. */
+/* Columns of one gradient that are written so far: disjoint stretches, of each layer at most two. */
+#define COVER_MAX (2 * PLAN_LAYERS_MAX)
 struct cover {
-    uint32_t begin[128], end[128];
+    uint32_t begin[COVER_MAX], end[COVER_MAX];
     uint32_t count;
 };
 
@@ -43,7 +44,7 @@ static bool reader_adds(struct plan *p, struct cover *cover, struct view v)
     if (have > 0 && have < columns)
         p->tensor[v.tensor].zero = true;
     if (have == 0) {
-        SHOAL_ASSERT(cover->count < 128);
+        SHOAL_ASSERT(cover->count < COVER_MAX);
         cover->begin[cover->count] = v.at;
         cover->end[cover->count++] = v.at + columns;
     }
@@ -52,7 +53,8 @@ static bool reader_adds(struct plan *p, struct cover *cover, struct view v)
 
 static bool reads_x(const struct layer *l, uint32_t tensor)
 {
-    return l->x.tensor == tensor && l->y.tensor != tensor; /* what works in place has nobody to add to */
+    bool in_place = l->y.tensor == tensor && l->y.at == l->x.at; /* has nobody to add to */
+    return l->x.tensor == tensor && !in_place;
 }
 
 static void readers_settle(struct plan *p, uint32_t tensor)
@@ -93,16 +95,38 @@ static struct life tensor_life(const struct plan *p, uint32_t tensor)
     return life;
 }
 
-/* A layer that works in place on the gradient: what it read and what it wrote share one. The tensor that the one
- * written shares with (of_written), or the one read. */
-static uint32_t gradient_sharer(const struct plan *p, uint32_t tensor, bool of_written)
+/* A layer that works in place on the gradient: what it read and what it wrote share one. What it wrote may be columns of
+ * a wider tensor, of which several such layers may each write theirs. */
+static bool shares_gradient(const struct layer *l)
+{
+    return l->ops->gradient_in_place && l->x.tensor != l->y.tensor;
+}
+
+/* Takes the place of the tensor that shares with it; that one is read later, so it has its place. */
+static bool gradient_shared(struct plan *p, uint32_t tensor)
 {
     for (uint32_t i = 0; i < p->layer_count; i++) {
         const struct layer *l = &p->layer[i];
-        if (l->ops->gradient_in_place && l->x.tensor != l->y.tensor && (of_written ? l->y : l->x).tensor == tensor)
-            return (of_written ? l->x : l->y).tensor;
+        if (!shares_gradient(l) || l->x.tensor != tensor)
+            continue;
+        SHOAL_ASSERT(l->y.at >= l->x.at);
+        p->tensor[tensor].gradient = p->tensor[l->y.tensor].gradient;
+        p->tensor[tensor].gradient_at = p->tensor[l->y.tensor].gradient_at + l->y.at - l->x.at;
+        return true;
     }
-    return TENSOR_NONE;
+    return false;
+}
+
+/* A gradient lives as long as those that share it, with those that share theirs. */
+static struct life shared_life(const struct plan *p, uint32_t tensor)
+{
+    struct life life = tensor_life(p, tensor);
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        if (shares_gradient(&p->layer[i]) && p->layer[i].y.tensor == tensor) {
+            uint32_t first = shared_life(p, p->layer[i].x.tensor).first;
+            life.first = first < life.first ? first : life.first;
+        }
+    return life;
 }
 
 struct buffers {
@@ -124,7 +148,10 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
             p->tensor[b->tensor[i]].whole == t->whole)
             break;
     if (i == b->count) {
-        SHOAL_ASSERT(p->tensor_count < PLAN_TENSORS_MAX);
+        if (p->tensor_count == PLAN_TENSORS_MAX) {
+            p->overflow = true;
+            return 0;
+        }
         b->tensor[b->count++] = p->tensor_count;
         p->tensor[p->tensor_count++] = (struct tensor){.width = t->wanted, .gradient = TENSOR_NONE, .whole = t->whole};
     }
@@ -143,14 +170,9 @@ void plan_settle(struct plan *p)
             struct life life = tensor_life(p, t);
             if (p->tensor[t].wanted == 0 || life.first == p->layer_count || life.last != layer)
                 continue;
-            uint32_t from = gradient_sharer(p, t, true), with = gradient_sharer(p, t, false);
-            if (with != TENSOR_NONE) { /* placed already: it is read later, and for the life of both */
-                p->tensor[t].gradient = p->tensor[with].gradient;
+            if (gradient_shared(p, t))
                 continue;
-            }
             readers_settle(p, t);
-            if (from != TENSOR_NONE)
-                life.first = tensor_life(p, from).first;
-            p->tensor[t].gradient = gradient_place(p, &b, t, life);
+            p->tensor[t].gradient = gradient_place(p, &b, t, shared_life(p, t));
         }
 }

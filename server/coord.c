@@ -8,6 +8,7 @@
 #include "server/coord_grant.h"
 #include "server/coord_report.h"
 #include "server/coord_setup.h"
+#include "server/coord_status.h"
 #include "server/coord_watch.h"
 #include "server/coord_work.h"
 
@@ -169,7 +170,7 @@ static void reply_text(struct coord *c, peer_t to, const struct wire *w, const c
 static void on_status(struct coord *c, peer_t from, const struct wire *request)
 {
     struct wire w;
-    char *text = coord_report_status(c);
+    char *text = coord_status_text(c);
 
     if (text == NULL)
         return;

@@ -10,11 +10,18 @@
 
 #include "proto/base/env.h"
 #include "proto/base/err.h"
+#include "proto/base/limits.h"
 #include "server/coord_store.h"
 
 #include <stdint.h>
 
 struct coord;
+
+/* A figure of a running job: "valid/auc". */
+struct coord_scalar {
+    char tag[LIMIT_NAME + 32];
+    double value;
+};
 
 struct coord_options {
     uint32_t shards;     /* to wait for, in total over all servers */
@@ -24,6 +31,10 @@ struct coord_options {
     /* Writes the finished report somewhere (a file); may be NULL. Called on the loop; a failure is logged and the job
      * still done. */
     int (*write_report)(void *context, const char *text, struct err *e);
+    /* Takes figures of the running job as they come (coord_trace.h); may be NULL. run: "JOB-NUMBER"; step: examples trained. A
+     * failure is logged, and the job's others are not offered any more. */
+    int (*write_scalars)(void *context, const char *run, uint64_t step, const struct coord_scalar *scalar, uint32_t count,
+                         struct err *e);
     void *context;
 };
 

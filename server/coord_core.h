@@ -3,10 +3,12 @@
 #define SERVER_COORD_CORE_H
 
 #include "proto/base/job.h"
+#include "proto/base/json.h"
 #include "proto/base/metric.h"
 #include "proto/wire/wire.h"
 #include "server/coord.h"
 #include "server/coord_call.h"
+#include "server/coord_curve.h"
 #include "server/coord_cut.h"
 #include "server/coord_eval.h"
 #include "server/coord_member.h"
@@ -62,16 +64,27 @@ struct coord_progress {
     uint64_t train_rows;           /* rows of all epochs done */
     uint64_t staleness[COORD_HISTOGRAM];
     uint64_t keys_pulled_base, keys_pushed_base;
-    struct metric test;
+    struct metric test[LIMIT_TASKS]; /* of each label; examples 0: not evaluated */
     char text[ERR_TEXT_MAX];
 };
 
 /* What is stored of an epoch under "epoch/N". */
 struct coord_epoch {
     uint64_t number; /* of the job */
-    uint64_t examples, bad_lines, valid_bad_lines;
-    double loss_sum, seconds;
-    struct metric valid; /* examples 0: not evaluated */
+    uint64_t valid_bad_lines;
+    double seconds;
+    struct coord_losses train;
+    struct metric valid[LIMIT_TASKS]; /* of each label; examples 0: not evaluated */
+};
+
+/* What is told of the job while it runs (coord_trace.h). */
+struct coord_trace {
+    struct coord_curve curve;
+    struct coord_point recent; /* reports since the last scalars */
+    uint64_t staleness[COORD_HISTOGRAM];
+    uint64_t since_ns; /* when those were written */
+    uint64_t before;   /* examples of the epochs that are over */
+    bool failed;       /* the writer of scalars */
 };
 
 struct coord_job {
@@ -103,6 +116,8 @@ struct coord_job {
     char backend[32];
     uint32_t workers_most;
     uint64_t test_bad_lines;
+    struct coord_trace trace;
+    struct json *details[3]; /* by split, owned: curves and tables of `valid` and `test` (measure_json.h); NULL: none */
     uint64_t rate_examples, rate_ns; /* the last sample, for status */
     double rate;
     char *report; /* owned; the finished one */

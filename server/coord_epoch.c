@@ -5,10 +5,14 @@
 #include "server/coord_flow.h"
 #include "server/coord_grant.h"
 #include "server/coord_setup.h"
+#include "server/coord_trace.h"
+#include "proto/base/measure_json.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define GAIN_MIN 1e-6
 #define REPORT_WAIT_NS                                                                                                 \
@@ -30,6 +34,45 @@ static bool epoch_put(struct coord *c)
     return coord_put(c, key, epoch_at_hand(c), sizeof(struct coord_epoch));
 }
 
+/* ---- details of an evaluation ------------------------------------------------------------------------------ */
+
+static const char *const details_key[] = {"", "details/valid", "details/test"};
+
+/* Kept as text: the job's number, then curves and tables as measure_details makes them. */
+static bool details_put(struct coord *c, uint32_t split, const struct measure *m)
+{
+    struct json *stored = json_new_object();
+
+    json_free(c->job.details[split]);
+    c->job.details[split] = measure_details(m, &c->job.spec);
+    json_set_int(stored, "job", (int64_t)c->job.at.number);
+    json_set(stored, "details", json_hold(c->job.details[split]));
+    char *text = json_text(stored, 0);
+    json_free(stored);
+    bool good = text == NULL || coord_put(c, details_key[split], text, strlen(text)); /* without them the report is shorter */
+    free(text);
+    return good;
+}
+
+static int details_load(struct coord *c, uint32_t split, struct err *e)
+{
+    struct json *stored = NULL;
+    void *text;
+    size_t bytes;
+
+    int status = coord_store_get(c->store, details_key[split], &text, &bytes, e);
+    if (status != 0)
+        return status == SHOAL_E_NOT_FOUND ? 0 : status;
+    status = json_parse(text, bytes, &stored, e);
+    free(text);
+    if (status != 0)
+        return err_wrap(e, SHOAL_E_CORRUPT, "stored %s", details_key[split]);
+    if (json_as_int(json_get(stored, "job"), -1) == (int64_t)c->job.at.number)
+        c->job.details[split] = json_hold(json_get(stored, "details"));
+    json_free(stored);
+    return 0;
+}
+
 int coord_epoch_load(struct coord *c, struct err *e)
 {
     if (c->job.at.epoch < 1 || c->job.at.epoch > c->job.spec.train.epochs)
@@ -45,7 +88,7 @@ int coord_epoch_load(struct coord *c, struct err *e)
         if (status == 0 && stored.number == c->job.at.number)
             c->job.epoch[n - 1] = stored;
     }
-    return 0;
+    return details_load(c, WIRE_VALID, e);
 }
 
 /* ---- training ---------------------------------------------------------------------------------------------- */
@@ -107,17 +150,14 @@ static bool step_train(struct coord *c)
     if (!coord_task_epoch_over(t) || (t->reported < t->tasks && now - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
     *epoch = (struct coord_epoch){.number = j->at.number, .seconds = (double)(now - j->epoch_ns) * 1e-9};
-    for (uint32_t i = 0; i < t->tasks; i++) {
-        epoch->examples += t->task[i].examples;
-        epoch->bad_lines += t->task[i].bad_lines;
-        epoch->loss_sum += t->task[i].loss_sum;
-    }
-    if (coord_epoch_bad_lines(c, epoch->bad_lines, t->rows, "train"))
+    for (uint32_t i = 0; i < t->tasks; i++)
+        coord_losses_add(&epoch->train, &t->task[i].sum);
+    if (coord_epoch_bad_lines(c, epoch->train.bad_lines, t->rows, "train"))
         return false;
+    coord_trace_epoch(c);
     j->at.train_ns += now - j->epoch_ns;
     j->at.train_rows += t->rows;
-    log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch,
-             epoch->loss_sum / (double)(epoch->examples == 0 ? 1 : epoch->examples), epoch->seconds);
+    log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train), epoch->seconds);
     if (!coord_grant_lanes_put(c) || !epoch_put(c))
         return false;
     return j->at.split[WIRE_VALID].used != 0 ? coord_epoch_resume(c, PHASE_EVAL) : epoch_ended(c);
@@ -165,7 +205,7 @@ static bool eval_begin(struct coord *c, enum coord_phase phase)
     struct err e = {0};
 
     coord_eval_close(&j->eval);
-    int status = coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, j->spec.train.batch, &e);
+    int status = coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
     if (status != 0) {
         coord_flow_fail(c, status, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test", e.text);
         return false;
@@ -227,32 +267,49 @@ static void cut_made(struct coord *c, int status, const char *text, uint64_t cut
     (void)epoch_ended(c);
 }
 
-static bool metric_gains(const struct coord_job *j, const struct metric *m)
+/* What early stopping looks at: over several labels the mean. */
+static double early_value(const struct coord_job *j, const struct metric *mean)
 {
-    bool auc = j->spec.train.early_stop.metric == METRIC_AUC;
-    double value = auc ? m->auc : m->logloss;
+    switch (j->spec.train.early_stop.metric) {
+    case METRIC_AUC:
+        return mean->auc;
+    case METRIC_GAUC:
+        return mean->gauc;
+    default:
+        return mean->logloss;
+    }
+}
 
+static bool metric_gains(const struct coord_job *j, double value)
+{
     if (!isfinite(value))
         return false;
     if (j->at.best_epoch == 0 || j->at.best_epoch == j->at.epoch) /* evaluated again: the coordinator died at its cut */
         return true;
-    return auc ? value > j->at.best_value + GAIN_MIN : value < j->at.best_value - GAIN_MIN;
+    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < j->at.best_value - GAIN_MIN
+                                                             : value > j->at.best_value + GAIN_MIN;
 }
 
-static bool eval_valid_ended(struct coord *c, const struct metric *m)
+static bool eval_valid_ended(struct coord *c, const struct measure *m)
 {
     struct coord_job *j = &c->job;
-    bool auc = j->spec.train.early_stop.metric == METRIC_AUC;
+    struct metric mean;
 
-    epoch_at_hand(c)->valid = *m;
+    metric_mean(m->metric, m->options.tasks, &mean);
+    memcpy(epoch_at_hand(c)->valid, m->metric, sizeof m->metric);
     epoch_at_hand(c)->valid_bad_lines = j->eval.bad_lines;
-    log_info("epoch %u: valid auc %.6f, logloss %.6f", j->at.epoch, m->auc, m->logloss);
+    log_info("epoch %u: valid auc %.6f, logloss %.6f", j->at.epoch, mean.auc, mean.logloss);
     if (!epoch_put(c))
         return false;
-    bool gain = metric_gains(j, m);
+    double value = early_value(j, &mean);
+    bool gain = metric_gains(j, value), best = gain || j->at.best_epoch == 0;
+    /* The report tells these of the epoch whose tables the job ends with: the best one, or without early stopping the last. */
+    if ((best || j->spec.train.early_stop.patience == 0) && !details_put(c, WIRE_VALID, m))
+        return false;
+    coord_eval_close(&j->eval);
     if (gain) {
         j->at.best_epoch = j->at.epoch;
-        j->at.best_value = auc ? m->auc : m->logloss;
+        j->at.best_value = value;
         j->at.misses = 0;
     } else {
         j->at.misses++;
@@ -270,7 +327,8 @@ static bool eval_valid_ended(struct coord *c, const struct metric *m)
 static bool step_eval(struct coord *c)
 {
     struct coord_job *j = &c->job;
-    struct metric m;
+    const struct measure *m;
+    struct metric mean;
     struct err e = {0};
     bool valid = j->at.phase == PHASE_EVAL;
 
@@ -278,17 +336,21 @@ static bool step_eval(struct coord *c)
         return false;
     if (coord_epoch_bad_lines(c, j->eval.bad_lines, j->eval.rows, valid ? "valid" : "test"))
         return false;
-    int status = coord_eval_metric(&j->eval, &m, &e);
+    int status = coord_eval_finish(&j->eval, &m, &e);
     if (status != 0) {
         coord_flow_fail(c, status, "%s", e.text);
         return false;
     }
+    coord_trace_eval(c, j->eval.split, m->metric);
     if (valid)
-        return eval_valid_ended(c, &m);
-    j->at.test = m;
+        return eval_valid_ended(c, m);
+    memcpy(j->at.test, m->metric, sizeof m->metric);
     j->test_bad_lines = j->eval.bad_lines;
-    log_info("test: auc %.6f, logloss %.6f over %zu examples", m.auc, m.logloss, m.examples);
-    return coord_epoch_resume(c, PHASE_DIGEST);
+    metric_mean(m->metric, m->options.tasks, &mean);
+    log_info("test: auc %.6f, logloss %.6f over %" PRIu64 " examples", mean.auc, mean.logloss, mean.examples);
+    bool good = details_put(c, WIRE_TEST, m);
+    coord_eval_close(&j->eval);
+    return good && coord_epoch_resume(c, PHASE_DIGEST);
 }
 
 bool coord_epoch_step(struct coord *c)

@@ -7,6 +7,7 @@
 #include "server/coord_grant.h"
 #include "server/coord_report.h"
 #include "server/coord_setup.h"
+#include "server/coord_trace.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -116,6 +117,9 @@ void coord_flow_close(struct coord *c)
 
     coord_task_close(&j->tasks);
     coord_eval_close(&j->eval);
+    coord_curve_close(&j->trace.curve);
+    for (uint32_t s = 0; s < 3; s++)
+        json_free(j->details[s]);
     if (j->parsed)
         job_free(&j->spec);
     free(j->yaml);
@@ -147,6 +151,9 @@ static int job_build(struct coord_job *j, const char *yaml, size_t bytes, struct
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     memcpy(j->yaml, yaml, bytes);
     j->yaml_bytes = bytes;
+    status = coord_curve_open(&j->trace.curve, e);
+    if (status != 0)
+        return status;
     uint32_t lanes = j->spec.train.lanes == 0 ? 2 : j->spec.train.lanes;
     return coord_task_open(&j->tasks, lanes, j->spec.train.mode, e);
 }
@@ -279,6 +286,8 @@ static int job_resume(struct coord *c, struct err *e)
         status = lanes_load(c, e);
     if (status == 0)
         status = coord_epoch_load(c, e);
+    if (status == 0)
+        status = coord_trace_load(c, e);
     j->resume = phase_after_setup(was);
     j->at.phase = PHASE_SETUP;
     log_info("job %s goes on in epoch %u, phase %s", j->spec.name, j->at.epoch, phase_name[j->resume]);

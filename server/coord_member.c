@@ -231,6 +231,18 @@ static void figures_add(struct wire_WORKER_BEAT *sum, const struct wire_WORKER_B
     sum->compute_s += f->compute_s;
     sum->push_s += f->push_s;
     sum->wait_s += f->wait_s;
+    sum->skipped_steps += f->skipped_steps;
+    sum->cache_hits += f->cache_hits;
+    sum->cache_misses += f->cache_misses;
+    sum->held_s += f->held_s;
+    sum->file_busy_s += f->file_busy_s;
+    sum->parse_busy_s += f->parse_busy_s;
+    sum->pull_busy_s += f->pull_busy_s;
+    sum->compute_busy_s += f->compute_busy_s;
+    sum->push_busy_s += f->push_busy_s;
+    sum->read_least_s += f->read_least_s;
+    sum->pull_least_s += f->pull_least_s;
+    sum->push_least_s += f->push_least_s;
 }
 
 void coord_member_worker_gone(struct coord_members *m, uint64_t number)

@@ -1,12 +1,14 @@
-/* coord_report.c: report.json and status. */
+/* coord_report.c: report.json. */
 #include "server/coord_report.h"
 #include "proto/base/hash.h"
 #include "proto/base/json.h"
 #include "proto/base/log.h"
+#include "proto/base/measure_json.h"
+#include "server/coord_bottleneck.h"
 #include "server/coord_core.h"
 #include "server/coord_epoch.h"
 #include "server/coord_flow.h"
-#include "server/coord_watch.h"
+#include "server/coord_trace.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,30 +18,30 @@
 static const char *const mode_name[] = {"async", "ssp", "bsp"};
 static const char *const durability_name[] = {"memory", "journal", "fsync"};
 
-static struct json *metric_json(const struct metric *m, bool whole)
+#define EPOCHS_WHOLE 1000u /* with more of them only the first figures of each are told: a report is one message */
+
+static void brief_set(struct json *to, const struct metric *metric, uint32_t labels)
 {
     struct json *j = json_new_object();
+    struct metric mean;
 
-    json_set_number(j, "auc", m->auc);
-    json_set_number(j, "logloss", m->logloss);
-    if (whole) {
-        json_set_number(j, "calibration", m->calibration);
-        json_set_int(j, "examples", (int64_t)m->examples);
+    metric_mean(metric, labels == 0 ? 1 : labels, &mean);
+    json_set_number(j, "auc", mean.auc);
+    json_set_number(j, "logloss", mean.logloss);
+    json_set(to, "valid", j);
+}
+
+static void train_tasks_set(struct json *item, const struct coord_job *j, const struct coord_losses *l)
+{
+    struct json *list = json_new_array();
+
+    for (uint32_t t = 0; t < j->spec.data.label_count; t++) {
+        struct json *task = json_new_object();
+        json_set_string(task, "label", j->spec.data.label[t]);
+        json_set_number(task, "train_logloss", coord_losses_mean_of(l, t));
+        json_append(list, task);
     }
-    return j;
-}
-
-static void metric_set(struct json *to, const char *key, const struct metric *m, bool whole)
-{
-    if (m->examples == 0)
-        json_set_null(to, key);
-    else
-        json_set(to, key, metric_json(m, whole));
-}
-
-static double mean_loss(const struct coord_epoch *e)
-{
-    return e->examples == 0 ? NAN : e->loss_sum / (double)e->examples;
+    json_set(item, "tasks", list);
 }
 
 static struct json *epochs_json(const struct coord_job *j)
@@ -50,37 +52,62 @@ static struct json *epochs_json(const struct coord_job *j)
         const struct coord_epoch *e = &j->epoch[n - 1];
         struct json *item = json_new_object();
         json_set_int(item, "epoch", n);
-        json_set_number(item, "train_logloss", mean_loss(e));
-        metric_set(item, "valid", &e->valid, false);
+        json_set_number(item, "train_logloss", coord_losses_mean(&e->train));
+        if (e->valid[0].examples == 0)
+            json_set_null(item, "valid");
+        else if (j->at.epoch > EPOCHS_WHOLE)
+            brief_set(item, e->valid, j->spec.data.label_count);
+        else
+            json_set(item, "valid", measure_report(e->valid, &j->spec, NULL, false));
         json_set_number(item, "seconds", e->seconds);
-        json_set_int(item, "bad_lines", (int64_t)e->bad_lines);
+        json_set_int(item, "bad_lines", (int64_t)e->train.bad_lines);
+        if (j->spec.data.label_count > 1 && j->at.epoch <= EPOCHS_WHOLE)
+            train_tasks_set(item, j, &e->train);
         json_append(list, item);
     }
     return list;
 }
 
-/* Smallest staleness that at least `share` of the pulls did not exceed. */
-static int64_t histogram_quantile(const uint64_t *histogram, double share)
+static double per(double sum, uint64_t count)
 {
-    uint64_t sum = 0, seen = 0;
+    return count > 0 ? sum / (double)count : (double)NAN;
+}
 
-    for (uint32_t i = 0; i < COORD_HISTOGRAM; i++)
-        sum += histogram[i];
-    for (uint32_t i = 0; i < COORD_HISTOGRAM; i++) {
-        seen += histogram[i];
-        if (sum > 0 && (double)seen >= share * (double)sum && seen > 0)
-            return i;
-    }
-    return 0;
+static void point_append(struct json *list, const struct coord_point *p)
+{
+    struct json *item = json_new_object();
+    uint64_t steps = p->batches - p->skipped;
+
+    json_set_int(item, "epoch", p->epoch);
+    json_set_int(item, "examples", (int64_t)p->seen);
+    json_set_number(item, "seconds", p->seconds);
+    json_set_number(item, "logloss", p->weight > 0 ? p->loss / p->weight : (double)NAN);
+    json_set_number(item, "dense_norm", per(p->dense_norm, steps));
+    json_set_number(item, "row_norm", per(p->row_norm, steps));
+    json_set_number(item, "staleness", per(p->staleness, p->pulls));
+    json_set_number(item, "lr_scale", p->lr_scale);
+    json_set_int(item, "skipped_steps", (int64_t)p->skipped);
+    json_append(list, item);
+}
+
+static struct json *training_json(const struct coord_curve *c)
+{
+    struct json *list = json_new_array();
+
+    for (uint32_t i = 0; i < c->count; i++)
+        point_append(list, &c->point[i]);
+    if (c->open.reports > 0)
+        point_append(list, &c->open);
+    return list;
 }
 
 static struct json *staleness_json(const struct coord_job *j)
 {
     struct json *s = json_new_object();
 
-    json_set_int(s, "p50", histogram_quantile(j->at.staleness, 0.5));
-    json_set_int(s, "p99", histogram_quantile(j->at.staleness, 0.99));
-    json_set_int(s, "max", histogram_quantile(j->at.staleness, 1.0));
+    json_set_int(s, "p50", coord_trace_quantile(j->at.staleness, 0.5));
+    json_set_int(s, "p99", coord_trace_quantile(j->at.staleness, 0.99));
+    json_set_int(s, "max", coord_trace_quantile(j->at.staleness, 1.0));
     return s;
 }
 
@@ -94,6 +121,52 @@ static struct json *time_json(const struct wire_WORKER_BEAT *sum)
     json_set_number(t, "push", sum->push_s);
     json_set_number(t, "wait", sum->wait_s);
     return t;
+}
+
+/* How long each stage had work in its hands; batches overlap. */
+static struct json *busy_json(const struct wire_WORKER_BEAT *sum)
+{
+    struct json *b = json_new_object();
+
+    json_set_number(b, "read", sum->file_busy_s);
+    json_set_number(b, "parse", sum->parse_busy_s);
+    json_set_number(b, "pull", sum->pull_busy_s);
+    json_set_number(b, "compute", sum->compute_busy_s);
+    json_set_number(b, "push", sum->push_busy_s);
+    return b;
+}
+
+static void bottleneck_set(struct json *to, const struct wire_WORKER_BEAT *sum)
+{
+    struct coord_bottleneck found;
+
+    coord_bottleneck_find(sum, &found);
+    if (found.stage == NULL) {
+        json_set_null(to, "bottleneck");
+        return;
+    }
+    struct json *b = json_new_object();
+    json_set_string(b, "stage", found.stage);
+    json_set_number(b, "share", found.share);
+    json_set_string(b, "next", found.next);
+    json_set_number(b, "speedup_if_free", found.speedup_if_free); /* infinite: null */
+    json_set(to, "bottleneck", b);
+}
+
+/* Rows of batches of training that came from the workers' caches; null where no worker has one. */
+static void cache_set(struct json *to, const struct wire_WORKER_BEAT *sum)
+{
+    uint64_t all = sum->cache_hits + sum->cache_misses;
+
+    if (all == 0) {
+        json_set_null(to, "cache");
+        return;
+    }
+    struct json *c = json_new_object();
+    json_set_int(c, "hits", (int64_t)sum->cache_hits);
+    json_set_int(c, "misses", (int64_t)sum->cache_misses);
+    json_set_number(c, "hit_rate", (double)sum->cache_hits / (double)all);
+    json_set(to, "cache", c);
 }
 
 /* Batches applied: every lane's batches, each once; the other two are what recovery and resending cost. */
@@ -132,7 +205,7 @@ static uint64_t bad_lines_once(const struct coord_job *j)
 {
     const struct coord_epoch *last = &j->epoch[j->at.epoch - 1];
 
-    return last->bad_lines + last->valid_bad_lines + j->test_bad_lines;
+    return last->train.bad_lines + last->valid_bad_lines + j->test_bad_lines;
 }
 
 static uint32_t servers_of(const struct coord_members *m)
@@ -171,17 +244,29 @@ static uint32_t final_epoch(const struct coord_job *j)
     return j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 ? j->at.best_epoch : j->at.epoch;
 }
 
+static void evaluation_set(struct json *to, const char *key, const struct coord_job *j, const struct metric *metric,
+                           uint32_t split)
+{
+    if (metric[0].examples == 0)
+        json_set_null(to, key);
+    else
+        json_set(to, key, measure_report(metric, &j->spec, j->details[split], true));
+}
+
 static struct json *report_json(const struct coord *c)
 {
     const struct coord_job *j = &c->job;
     struct json *r = json_new_object();
     struct wire_WORKER_BEAT sum;
-    uint64_t rows, examples = 0, bad = 0;
+    struct coord_losses all = {.examples = 0};
+    uint64_t rows, examples;
 
     coord_member_sums(&c->members, &sum);
     for (uint32_t n = 0; n < j->at.epoch; n++)
-        bad += j->epoch[n].bad_lines;
-    examples = j->at.train_rows - (bad < j->at.train_rows ? bad : j->at.train_rows);
+        coord_losses_add(&all, &j->epoch[n].train);
+    examples = j->at.train_rows - (all.bad_lines < j->at.train_rows ? all.bad_lines : j->at.train_rows);
+    if (j->spec.data.negatives > 0 && j->spec.data.negatives < 1) /* rows are left out on purpose: what was reported counts */
+        examples = all.examples;
     double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
     json_set_string(r, "job", j->spec.name);
     json_set_int(r, "examples", (int64_t)examples);
@@ -189,10 +274,15 @@ static struct json *report_json(const struct coord *c)
     json_set_number(r, "train_seconds", train);
     json_set_number(r, "examples_per_second", train > 0 ? (double)examples / train : 0);
     json_set(r, "epochs", epochs_json(j));
-    metric_set(r, "valid", &j->epoch[final_epoch(j) - 1].valid, true);
-    metric_set(r, "test", &j->at.test, true);
+    evaluation_set(r, "valid", j, j->epoch[final_epoch(j) - 1].valid, WIRE_VALID);
+    evaluation_set(r, "test", j, j->at.test, WIRE_TEST);
+    json_set(r, "training", training_json(&j->trace.curve));
     json_set(r, "staleness", staleness_json(j));
     json_set(r, "time", time_json(&sum));
+    json_set(r, "busy", busy_json(&sum));
+    bottleneck_set(r, &sum);
+    cache_set(r, &sum);
+    json_set_int(r, "skipped_steps", (int64_t)sum.skipped_steps);
     json_set_int(r, "lanes", j->tasks.lanes);
     json_set(r, "batches", batches_json(j, &sum));
     json_set_int(r, "bad_lines", (int64_t)bad_lines_once(j));
@@ -212,6 +302,10 @@ int coord_report_make(struct coord *c, struct err *e)
     char *text = json_text(r, 2);
     struct err failed = {0};
 
+    if (text != NULL && strlen(text) >= COORD_VALUE_MAX) { /* without indentation it is half as long */
+        free(text);
+        text = json_text(r, 0);
+    }
     json_free(r);
     if (text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the report");
@@ -243,126 +337,4 @@ int coord_report_load(struct coord *c, struct err *e)
         c->job.report[bytes] = 0;
     free(value);
     return status;
-}
-
-/* ---- status ------------------------------------------------------------------------------------------------ */
-
-static struct json *lanes_json(const struct coord_tasks *t)
-{
-    struct json *list = json_new_array();
-
-    for (uint32_t l = 0; l < t->lanes; l++) {
-        struct json *item = json_new_object();
-        json_set_int(item, "lane", l);
-        json_set_int(item, "worker", (int64_t)t->lane[l].worker);
-        json_set_int(item, "generation", (int64_t)t->lane[l].generation);
-        json_set_int(item, "batch", (int64_t)t->lane[l].mark);
-        json_append(list, item);
-    }
-    return list;
-}
-
-static struct json *servers_json(const struct coord *c)
-{
-    struct json *list = json_new_array();
-
-    for (uint32_t s = 0; s < c->members.shards; s++) {
-        const struct coord_shard *shard = &c->members.shard[s];
-        struct json *item = json_new_object();
-        json_set_string(item, "name", shard->server);
-        json_set_int(item, "shard", s);
-        json_set_string(item, "endpoint", shard->endpoint);
-        json_set_int(item, "rows", (int64_t)shard->figures.rows);
-        json_set_int(item, "journal_bytes", (int64_t)shard->figures.journal_bytes);
-        json_set_int(item, "rss_bytes", (int64_t)shard->figures.rss_bytes);
-        json_set_bool(item, "ready", shard->ready);
-        json_set_int(item, "silent_ms", shard->seen ? (int64_t)((env_now_ns(c->env) - shard->beat_ns) / 1000000) : -1);
-        json_append(list, item);
-    }
-    return list;
-}
-
-static struct json *workers_json(const struct coord *c)
-{
-    struct json *list = json_new_array();
-
-    for (uint32_t i = 0; i < c->members.workers; i++) {
-        const struct coord_worker *w = &c->members.worker[i];
-        struct json *item = json_new_object();
-        json_set_int(item, "worker", (int64_t)w->number);
-        json_set_string(item, "name", w->name);
-        json_set_int(item, "pid", w->pid);
-        json_set_string(item, "backend", w->backend);
-        json_set_int(item, "lanes", coord_lane_held(&c->job.tasks, w->number));
-        json_set_int(item, "examples", (int64_t)w->figures.examples);
-        json_set_int(item, "silent_ms", (int64_t)((env_now_ns(c->env) - w->beat_ns) / 1000000));
-        json_append(list, item);
-    }
-    return list;
-}
-
-/* Examples of all epochs so far, by finished tasks. */
-static uint64_t examples_so_far(const struct coord_job *j, double *loss_sum, uint64_t *loss_examples)
-{
-    uint64_t examples = j->at.train_rows;
-
-    *loss_sum = 0;
-    *loss_examples = 0;
-    for (uint32_t i = 0; i < j->tasks.tasks; i++) {
-        const struct coord_task *task = &j->tasks.task[i];
-        if (j->at.phase == PHASE_TRAIN && task->pushed)
-            examples += task->rows;
-        *loss_sum += task->loss_sum;
-        *loss_examples += task->examples;
-    }
-    return examples;
-}
-
-/* Workers' own counts between two questions, at least a second apart: finer than tasks. */
-static void rate_sample(struct coord *c)
-{
-    struct wire_WORKER_BEAT sum;
-    uint64_t now = env_now_ns(c->env);
-
-    coord_member_sums(&c->members, &sum);
-    if (c->job.rate_ns != 0 && now - c->job.rate_ns < 1000000000ull)
-        return;
-    if (c->job.rate_ns != 0 && sum.examples >= c->job.rate_examples)
-        c->job.rate = (double)(sum.examples - c->job.rate_examples) / ((double)(now - c->job.rate_ns) * 1e-9);
-    c->job.rate_ns = now;
-    c->job.rate_examples = sum.examples;
-}
-
-char *coord_report_status(struct coord *c)
-{
-    const struct coord_job *j = &c->job;
-    struct json *s = json_new_object();
-    double loss_sum;
-    uint64_t loss_examples;
-    char missing[ERR_TEXT_MAX];
-
-    rate_sample(c);
-    uint64_t examples = examples_so_far(j, &loss_sum, &loss_examples);
-    uint64_t all = j->at.split[WIRE_TRAIN].rows * j->spec.train.epochs;
-    json_set_string(s, "job", j->spec.name);
-    json_set_string(s, "state", coord_flow_phase(c));
-    json_set_int(s, "run", (int64_t)j->at.number);
-    json_set_int(s, "epoch", j->at.epoch);
-    json_set_int(s, "epochs", j->spec.train.epochs);
-    json_set_int(s, "examples", (int64_t)examples);
-    json_set_number(s, "rate", j->rate);
-    json_set_number(s, "loss", loss_examples == 0 ? NAN : loss_sum / (double)loss_examples);
-    json_set_number(s, "eta_seconds", j->rate > 0 && all >= examples ? (double)(all - examples) / j->rate : NAN);
-    json_set_int(s, "restarts", j->at.restarts);
-    json_set_int(s, "worker_deaths", j->at.worker_deaths);
-    if (coord_watch_missing(c, missing, sizeof missing))
-        json_set_string(s, "waiting", missing);
-    if (j->at.status != 0)
-        json_set_string(s, "error", j->at.text);
-    json_set(s, "lanes", lanes_json(&j->tasks));
-    json_set(s, "workers", workers_json(c));
-    json_set(s, "servers", servers_json(c));
-    char *text = json_text(s, 0);
-    json_free(s);
-    return text;
 }

@@ -1,5 +1,4 @@
-/* coord_report.h: the report of a finished job and the status of a running one, as JSON text. Keys as in the design,
- * section 7; more may be there. */
+/* coord_report.h: the report of a finished job as JSON text. What its keys mean: deploy/README.md, "report.json". */
 #ifndef SERVER_COORD_REPORT_H
 #define SERVER_COORD_REPORT_H
 
@@ -14,7 +13,5 @@ struct coord;
 int coord_report_make(struct coord *c, struct err *e);
 /* After a restart with the job over: the stored report. */
 int coord_report_load(struct coord *c, struct err *e);
-/* The caller frees. NULL when out of memory. */
-char *coord_report_status(struct coord *c);
 
 #endif

@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/wire/wire.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,6 +107,7 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32
     t->rows = rows;
     t->batch = batch;
     t->next = t->pushed = t->reported = 0;
+    t->examples = 0;
     t->planned_ns = t->last_pushed_ns = now_ns;
     for (uint32_t l = 0; l < t->lanes; l++) {
         SHOAL_ASSERT(t->lane[l].task == COORD_NO_TASK);
@@ -182,18 +184,44 @@ void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns)
     l->task = COORD_NO_TASK;
 }
 
-bool coord_task_report(struct coord_tasks *t, uint32_t index, uint64_t examples, uint64_t bad_lines, double loss_sum)
+bool coord_task_report(struct coord_tasks *t, uint32_t index, const struct coord_losses *sum)
 {
     struct coord_task *task = &t->task[index];
 
     if (task->reported)
         return false;
     task->reported = true;
-    task->examples = examples;
-    task->bad_lines = bad_lines;
-    task->loss_sum = loss_sum;
+    task->sum = *sum;
     t->reported++;
+    t->examples += sum->examples;
     return true;
+}
+
+void coord_losses_add(struct coord_losses *to, const struct coord_losses *from)
+{
+    to->examples += from->examples;
+    to->bad_lines += from->bad_lines;
+    to->loss_sum += from->loss_sum;
+    to->weight_sum += from->weight_sum;
+    for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+        to->loss_task[t] += from->loss_task[t];
+}
+
+static double mean_of(const struct coord_losses *l, double sum)
+{
+    double weight = l->weight_sum > 0 ? l->weight_sum : (double)l->examples;
+
+    return weight > 0 ? sum / weight : (double)NAN;
+}
+
+double coord_losses_mean(const struct coord_losses *l)
+{
+    return mean_of(l, l->loss_sum);
+}
+
+double coord_losses_mean_of(const struct coord_losses *l, uint32_t label)
+{
+    return mean_of(l, l->loss_task[label]);
 }
 
 bool coord_task_epoch_over(const struct coord_tasks *t)
@@ -273,9 +301,7 @@ void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t 
 
     *out = (struct coord_task_record){.run = run,
                                       .first_batch = task->first_batch,
-                                      .examples = task->examples,
-                                      .bad_lines = task->bad_lines,
-                                      .loss_sum = task->loss_sum,
+                                      .sum = task->sum,
                                       .epoch = t->epoch,
                                       .lane = task->lane,
                                       .batch_count = task->batch_count,
@@ -294,7 +320,7 @@ bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
     task->lane = in->lane;
     task->first_batch = in->first_batch;
     if (in->reported)
-        (void)coord_task_report(t, index, in->examples, in->bad_lines, in->loss_sum);
+        (void)coord_task_report(t, index, &in->sum);
     return true;
 }
 

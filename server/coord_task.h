@@ -48,6 +48,13 @@ struct coord_lane {
     uint64_t ask_ns;
 };
 
+/* What the examples of a task, or of an epoch, came to in training. */
+struct coord_losses {
+    uint64_t examples, bad_lines;
+    double loss_sum, weight_sum;   /* over examples (and labels, weighted); of their weights */
+    double loss_task[LIMIT_TASKS]; /* of each label */
+};
+
 struct coord_task {
     uint64_t position, rows; /* of the epoch's order */
     uint64_t first_batch;    /* 0: not appended yet */
@@ -55,8 +62,7 @@ struct coord_task {
     uint32_t lane; /* bsp: from the start; else when appended */
     bool pushed;   /* all batches acknowledged everywhere */
     bool reported; /* TASK_DONE was taken */
-    uint64_t examples, bad_lines;
-    double loss_sum;
+    struct coord_losses sum;
 };
 
 struct coord_tasks {
@@ -66,6 +72,7 @@ struct coord_tasks {
     uint32_t tasks, capacity;
     uint32_t next; /* async, ssp: first task not appended */
     uint32_t pushed, reported;
+    uint64_t examples; /* reported in this epoch */
     uint32_t epoch;
     uint64_t rows, batch;
     uint64_t planned_ns, last_pushed_ns;
@@ -73,11 +80,11 @@ struct coord_tasks {
 
 /* What is stored of a task appended, under "task/INDEX"; of another run or epoch it is stale and means nothing. */
 struct coord_task_record {
-    uint64_t run, first_batch, examples, bad_lines;
-    double loss_sum;
+    uint64_t run, first_batch;
+    struct coord_losses sum;
     uint32_t epoch, lane, batch_count, reported;
 };
-_Static_assert(sizeof(struct coord_task_record) == 56, "coord_task_record is stored");
+_Static_assert(sizeof(struct coord_task_record) == 128, "coord_task_record is stored");
 struct coord_lane_record { /* an array of them under "lanes" */
     uint64_t generation, next_batch;
 };
@@ -102,7 +109,11 @@ uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane);
 /* The lane's current task is done everywhere. */
 void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns);
 /* Figures of a finished task; false when it has reported before. */
-bool coord_task_report(struct coord_tasks *t, uint32_t index, uint64_t examples, uint64_t bad_lines, double loss_sum);
+bool coord_task_report(struct coord_tasks *t, uint32_t index, const struct coord_losses *sum);
+void coord_losses_add(struct coord_losses *to, const struct coord_losses *from);
+/* Means over the examples' weights (over examples where nobody told of weights); NaN without examples. */
+double coord_losses_mean(const struct coord_losses *l);
+double coord_losses_mean_of(const struct coord_losses *l, uint32_t label);
 /* All tasks pushed and all lanes free. */
 bool coord_task_epoch_over(const struct coord_tasks *t);
 /* Last batch number of a task. */

@@ -6,6 +6,7 @@
 #include "server/coord_flow.h"
 #include "server/coord_grant.h"
 #include "server/coord_setup.h"
+#include "server/coord_trace.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -108,8 +109,14 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
 
 static bool figures_ok(const struct wire_WORKER_BEAT *q)
 {
-    return isfinite(q->read_s) && isfinite(q->pull_s) && isfinite(q->compute_s) && isfinite(q->push_s) &&
-           isfinite(q->wait_s);
+    const double times[] = {q->read_s,       q->pull_s,      q->compute_s,      q->push_s,      q->wait_s,
+                            q->held_s,       q->file_busy_s, q->parse_busy_s,   q->pull_busy_s, q->compute_busy_s,
+                            q->push_busy_s,  q->read_least_s, q->pull_least_s,  q->push_least_s};
+
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        if (!isfinite(times[i]))
+            return false;
+    return true;
 }
 
 void coord_work_beat(struct coord *c, peer_t from, const struct wire *request)
@@ -142,8 +149,8 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
     const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
 
     if (worker != NULL) {
-        log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name, q->fatal ? ": " : "",
-                 q->fatal ? q->fail_text : "");
+        log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name, q->fail_text[0] != 0 ? ": " : "",
+                 q->fail_text);
         if (q->fatal)
             coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s", worker->name,
                             q->fail_text);
@@ -308,8 +315,8 @@ static void bad_lines_look(struct coord *c)
 
     for (uint32_t i = 0; i < c->job.tasks.tasks; i++) {
         const struct coord_task *task = &c->job.tasks.task[i];
-        bad += task->bad_lines;
-        lines += task->reported ? task->examples + task->bad_lines : 0;
+        bad += task->sum.bad_lines;
+        lines += task->reported ? task->sum.examples + task->sum.bad_lines : 0;
     }
     if (lines >= 1000)
         (void)coord_epoch_bad_lines(c, bad, lines, "train");
@@ -321,10 +328,31 @@ static void bad_where_note(struct coord *c, const char *where)
         (void)snprintf(c->job.bad_where, sizeof c->job.bad_where, "%s", where);
 }
 
+/* The figures of a task, if they can be: all finite, sums of what is not negative not negative. */
+static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task,
+                        struct coord_losses *out)
+{
+    uint32_t labels = c->job.spec.data.label_count == 0 ? 1 : c->job.spec.data.label_count;
+    bool good = q->tasks == labels && isfinite(q->loss_sum) && q->weight_sum >= 0 && isfinite(q->weight_sum) &&
+                q->dense_norm_sum >= 0 && isfinite(q->dense_norm_sum) && q->row_norm_sum >= 0 &&
+                isfinite(q->row_norm_sum) && isfinite(q->lr_scale) && q->skipped <= q->batches;
+
+    *out = (struct coord_losses){.examples = q->examples,
+                                 .bad_lines = q->bad_lines,
+                                 .loss_sum = q->loss_sum,
+                                 .weight_sum = q->weight_sum};
+    for (uint32_t t = 0; t < labels && good; t++) {
+        out->loss_task[t] = loss_task[t];
+        good = isfinite(loss_task[t]);
+    }
+    return good;
+}
+
 void coord_work_task(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
     const struct wire_TASK_DONE *q = &request->u.TASK_DONE;
     struct coord_tasks *t = &c->job.tasks;
+    struct coord_losses sum;
 
     if (worker_of(c, from, request, q->worker) == NULL)
         return;
@@ -337,16 +365,19 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
                                 q->generation));
         return;
     }
-    if (!isfinite(q->loss_sum) || q->examples > t->task[index].rows || q->bad_lines > t->task[index].rows) {
+    if (!losses_take(c, q, m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
+        q->bad_lines > t->task[index].rows) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_MALFORMED,
-                                "task %" PRIu64 " cannot have %" PRIu64 " examples, %" PRIu64 " bad lines and loss %g",
-                                q->task, q->examples, q->bad_lines, q->loss_sum));
+                                "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
+                                " bad lines, loss %g and weights of %g",
+                                q->task, q->examples, q->tasks, q->bad_lines, q->loss_sum, q->weight_sum));
         return;
     }
     t->lane[q->lane].used = true;
-    if (coord_task_report(t, index, q->examples, q->bad_lines, q->loss_sum)) {
+    if (coord_task_report(t, index, &sum)) {
         staleness_add(c, m->frame[1].data);
+        coord_trace_task(c, q, m->frame[1].data);
         bad_where_note(c, q->bad_where);
         if (!coord_grant_task_put(c, index, false))
             return;
@@ -365,9 +396,8 @@ void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, c
         return;
     int status = 0;
     if (c->job.at.phase == PHASE_EVAL || c->job.at.phase == PHASE_TEST)
-        status =
-            coord_eval_done(&c->job.eval, q->task, q->examples, q->bad_lines, m->frame[1].data, m->frame[2].data, &e);
-    if (status == SHOAL_E_DATA)
+        status = coord_eval_done(&c->job.eval, q, m->frame[1].data, m->frame[2].data, &e);
+    if (status != 0 && status != SHOAL_E_MALFORMED) /* diverged, or no memory: the rest would be in vain */
         coord_flow_fail(c, status, "%s", e.text);
     if (status != 0)
         coord_send(c, from, wire_refusal(request, status, "%s", e.text));

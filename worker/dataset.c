@@ -3,11 +3,14 @@
  * 1. Rows of whole chunks come first in an epoch, in the order of order_chunk; the rows of a last, smaller chunk come
  * last, so that every position before them is (chunk, row in chunk) by division alone.
  * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of its rows.
- * 3. After dataset_open nothing in a dataset changes. */
+ * 3. After dataset_open nothing in a dataset changes.
+ * 4. Whether a line without a positive label is dropped is decided by its row, not by its position: so a change of
+ * order or batch leaves the choice as it is. */
 #include "worker/dataset.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/rng.h"
 #include "proto/wire/wire.h"
 #include "worker/batch.h"
 #include "worker/feature.h"
@@ -25,13 +28,22 @@ struct dataset {
     struct index index;
     struct features features;
     bool shuffle;
+    uint64_t negatives; /* of 2^64 lines without a positive label training takes so many; 0: all */
 };
+
+#define NEGATIVES_SALT 0x6e65676174697665ULL /* draws of their own, whatever else the seed is used for */
 
 /* Chunks that follow one another in the input and in the order, read at one go. */
 struct span {
     uint64_t chunk, chunks;
     uint64_t skip; /* rows of its first chunk that are not wanted */
     uint64_t rows; /* wanted */
+};
+
+/* What of it: the caller's part of batch_read. */
+struct wish {
+    uint64_t seed;
+    uint32_t epoch;
 };
 
 /* ---- opening ---- */
@@ -141,6 +153,8 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     if (d == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to open it; free some", what);
     d->shuffle = job->data.shuffle && split == WIRE_TRAIN;
+    if (split == WIRE_TRAIN && job->data.negatives > 0 && job->data.negatives < 1)
+        d->negatives = (uint64_t)(job->data.negatives * 0x1p64);
     int error = cache_init(&d->cache, job->data.cache, e);
     if (error == 0)
         error = source_open(list, what, &d->cache, &d->source, e);
@@ -193,7 +207,16 @@ static int changed(const struct dataset *d, uint64_t at, struct err *e)
         d->source.file[source_file_at(&d->source, at)].name, d->cache.folder);
 }
 
-static int read_span(const struct dataset *d, const struct span *span, struct batch *b, struct err *e)
+/* Each epoch draws anew (4): over several of them every line is seen, and the correction of the predictions holds in
+ * each, for the share is the same (He et al., Practical Lessons from Predicting Clicks on Ads at Facebook, 2014). */
+static bool negative_dropped(const struct dataset *d, const struct wish *w, uint64_t row)
+{
+    struct rng rng = rng_of(w->seed ^ NEGATIVES_SALT, w->epoch, row);
+    return d->negatives != 0 && w->epoch > 0 && rng_next(&rng) >= d->negatives;
+}
+
+static int read_span(const struct dataset *d, const struct wish *w, const struct span *span, struct batch *b,
+                     struct err *e)
 {
     const struct index *x = &d->index;
     struct lines *lines = &b->space->lines;
@@ -210,7 +233,7 @@ static int read_span(const struct dataset *d, const struct span *span, struct ba
             return changed(d, x->chunk[chunk - 1].at, e);
         sum += index_row_sum(row, &line);
         if (row >= first && row < last)
-            error = batch_add(b, &d->features, &line, d->source.file[line.file].name, e);
+            error = batch_add(b, &d->features, &line, d->source.file[line.file].name, negative_dropped(d, w, row), e);
         if (error != 0)
             return error;
         row++;
@@ -236,7 +259,8 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
                        "a batch of %u rows at %" PRIu64 " goes beyond the %" PRIu64
                        " rows of the input (first file: %s)",
                        rows, position, x->rows, d->source.file[0].name);
-    int error = batch_begin(out, &d->features, rows, e);
+    struct wish wish = {seed, epoch};
+    int error = batch_begin(out, &d->features, rows, epoch == 0, e);
     uint64_t whole = x->rows / x->chunk_rows, left = rows;
     struct span span = {0};
     for (uint64_t at = position; error == 0 && left > 0;) {
@@ -248,13 +272,13 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
             span.rows += take;
         } else {
             if (span.chunks > 0)
-                error = read_span(d, &span, out, e);
+                error = read_span(d, &wish, &span, out, e);
             span = (struct span){chunk, 1, skip, take};
         }
         at += take;
         left -= take;
     }
     if (error == 0 && span.chunks > 0)
-        error = read_span(d, &span, out, e);
+        error = read_span(d, &wish, &span, out, e);
     return error == 0 ? batch_end(out, e) : error;
 }

@@ -29,16 +29,24 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
 
 /* A batch as the worker pulls and computes it. Buffers grow to the largest batch and are kept: batch_init zeroes, batch_free releases. */
 struct batch {
-    uint32_t examples;   /* good lines */
-    float *label;        /* (examples) */
+    uint32_t examples;   /* good lines that were not dropped */
+    uint32_t tasks;      /* labels of an example */
+    float *label;        /* (examples, tasks): 0 or 1 */
+    float *weight;       /* (examples), or NULL: the job names no data.weight */
     float *numeric;      /* (examples, numerics) */
     uint32_t *index;     /* (values): position in keys */
     uint32_t *offset;    /* (examples * fields + 1), or NULL: one value a field */
     uint32_t values;
     uint64_t *keys;      /* (key_count): unique, sorted by key_mix */
     uint32_t key_count;
+    uint64_t *group;     /* (examples): hash of the value that evaluate.group names, or NULL; filled in epoch 0 only */
+    uint64_t *by;        /* (examples, by_count): likewise, of those that evaluate.by names, in its order */
+    uint32_t by_count;
     uint32_t bad_lines;
+    uint32_t dropped;    /* lines without a positive label that data.negatives leaves out; no other check is made of them */
     char bad_where[256]; /* "file:line: reason" of the first bad line of this batch, or empty */
+    const struct backend *backend; /* borrowed, NULL: plain memory. Set it after batch_init: where label, weight, numeric, index and
+                                      offset are allocated, for a device reads them */
     struct batch_space *space; /* capacities and scratch; owned */
 };
 void batch_init(struct batch *b);
@@ -46,7 +54,10 @@ void batch_free(struct batch *b);
 
 /* Reads, parses, hashes and makes unique the rows at positions [position, position + rows) (rows <= LIMIT_BATCH). epoch >= 1 and seed choose the order for
  * training, epoch 0: file order. Thread-safe: several batches may be read from one dataset at the same time. IO, CHECKSUM, NOMEM, TOO_BIG (over LIMIT_KEYS
- * unique keys is fine: the client splits pushes). Malformed lines are counted, never an error here. */
+ * unique keys is fine: the client splits pushes). Malformed lines are counted, never an error here.
+ *
+ * Of the train split's lines without a positive label, epoch >= 1 takes a share data.negatives: drawn from (seed, epoch, row), so each epoch has
+ * others (over several epochs all are seen), and a batch read again, on whatever worker, has the same. */
 int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position, uint32_t rows, struct batch *out, struct err *e);
 
 #endif

@@ -9,12 +9,17 @@
 #include <string.h>
 
 #define MS 1000000ull
-enum { LANES_DEFAULT = 2, PIECE_BATCHES = 8 };
+enum { LANES_DEFAULT = 2, PIECE_BATCHES = 8, LANE_PIECES = 4 };
 
 struct piece_lane {
     struct evaluator *owner;
     struct lane *lane;
     uint64_t position; /* where its piece begins */
+};
+
+struct waiting {
+    struct scores scores;
+    bool done;
 };
 
 struct evaluator {
@@ -28,14 +33,14 @@ struct evaluator {
     struct table_schema schema[MODEL_TABLES_MAX];
     struct piece_lane *lane; /* owned (lanes) */
     uint32_t lanes;
-    uint64_t rows, next;  /* of the split; first row not dealt */
-    float *score, *label; /* owned (rows): a piece's results begin at its first row */
-    uint32_t *count;      /* owned (pieces): good lines of each piece */
-    uint64_t piece_rows;
+    uint64_t rows, next;     /* of the split; first row not dealt */
+    uint64_t piece_rows, measured; /* rows of a piece; pieces measured */
+    struct waiting *waiting; /* owned (LANE_PIECES * lanes): pieces done before their turn, piece i at i modulo the room */
+    uint32_t waiting_room;
+    struct measure measure;
     bool shaped, preparing, done;
     int status;
     struct err error;
-    struct metric metric;
     struct env_work prepare;
     struct env_timer wait_timer, tick_timer;
 };
@@ -79,22 +84,44 @@ static void prepare_done(struct env_work *w)
     evaluator_wake(v);
 }
 
+static int scores_measure(struct evaluator *v, const struct scores *s, struct err *e)
+{
+    return measure_add(&v->measure, s->score, s->label, s->group, s->by, s->count, e);
+}
+
+/* What a lane has done is measured when its turn has come; then those that waited for it. */
+static int piece_take(struct evaluator *v, uint64_t piece, const struct scores *s, struct err *e)
+{
+    struct waiting *w = &v->waiting[piece % v->waiting_room];
+
+    SHOAL_ASSERT(!w->done && piece - v->measured < v->waiting_room);
+    if (piece != v->measured) {
+        w->done = true;
+        return scores_copy(&w->scores, s, v->options.job, e);
+    }
+    int status = scores_measure(v, s, e);
+    for (v->measured++; status == 0 && v->waiting[v->measured % v->waiting_room].done; v->measured++) {
+        w = &v->waiting[v->measured % v->waiting_room];
+        w->done = false;
+        status = scores_measure(v, &w->scores, e);
+    }
+    return status;
+}
+
 static void lane_ended(void *owner)
 {
     struct piece_lane *l = owner;
     struct evaluator *v = l->owner;
     const struct lane_result *result = lane_result(l->lane);
-    const struct scores *scores = lane_scores(l->lane);
+    struct err e = {0};
 
     if (result->status != 0) {
         evaluator_fail(v, result->status, result->text);
         return;
     }
-    v->count[l->position / v->piece_rows] = scores->count;
-    if (scores->count > 0) {
-        memcpy(v->score + l->position, scores->score, scores->count * sizeof(float));
-        memcpy(v->label + l->position, scores->label, scores->count * sizeof(float));
-    }
+    int status = v->status == 0 ? piece_take(v, l->position / v->piece_rows, lane_scores(l->lane), &e) : 0;
+    if (status != 0)
+        evaluator_fail(v, status, e.text);
     evaluator_wake(v);
 }
 
@@ -110,15 +137,18 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
     if (status != 0)
         return status;
     v->base.model = v->model;
+    v->base.backend = v->options.backend;
     v->base.schema = v->schema;
     v->rows = dataset_rows(d);
     v->piece_rows = (uint64_t)batches * job->train.batch;
-    v->score = malloc((v->rows + 1) * sizeof(float));
-    v->label = malloc((v->rows + 1) * sizeof(float));
-    v->count = calloc(v->rows / v->piece_rows + 1, sizeof *v->count);
+    v->waiting_room = LANE_PIECES * lanes;
+    v->waiting = calloc(v->waiting_room, sizeof *v->waiting);
     v->lane = calloc(lanes, sizeof *v->lane);
-    if (v->score == NULL || v->label == NULL || v->count == NULL || v->lane == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the scores of %llu rows", (unsigned long long)v->rows);
+    if (v->waiting == NULL || v->lane == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", lanes);
+    struct measure_options measures = measure_options_of(job, v->rows);
+    status = measure_open(&v->measure, &measures, e);
+    v->base.ahead = v->base.readers = lane_readers(v->options.cores, lanes);
     while (status == 0 && v->lanes < lanes) {
         v->lane[v->lanes].owner = v;
         status = lane_new(&v->base, lane_ended, &v->lane[v->lanes], &v->lane[v->lanes].lane, e);
@@ -142,20 +172,17 @@ static void piece_start(struct evaluator *v, struct piece_lane *l)
     lane_start(l->lane, &task);
 }
 
-/* Bad lines leave holes at the ends of pieces: closed, then measured. */
+/* A piece may be dealt while there is room for it to wait for those before it. */
+static bool piece_left(const struct evaluator *v)
+{
+    return v->next < v->rows && v->next / v->piece_rows - v->measured < v->waiting_room;
+}
+
 static void evaluator_measure(struct evaluator *v)
 {
-    size_t count = 0;
-
-    for (uint64_t at = 0, piece = 0; at < v->rows; at += v->piece_rows, piece++) {
-        memmove(v->score + count, v->score + at, v->count[piece] * sizeof(float));
-        memmove(v->label + count, v->label + at, v->count[piece] * sizeof(float));
-        count += v->count[piece];
-    }
-    v->status = count == 0 ? err_set(&v->error, SHOAL_E_DATA, "the split has no good line")
-                           : metric_compute(v->score, v->label, count, &v->metric);
-    if (v->status == SHOAL_E_NOMEM)
-        err_set(&v->error, v->status, "no memory to sort %zu scores", count);
+    v->status = measure_finish(&v->measure, &v->error);
+    if (v->status == 0 && v->measure.metric[0].examples == 0)
+        v->status = err_set(&v->error, SHOAL_E_DATA, "the split has no good line");
 }
 
 bool evaluator_settled(const struct evaluator *v)
@@ -198,7 +225,7 @@ static void evaluator_tick(struct evaluator *v)
     }
     bool busy = false;
     for (uint32_t i = 0; i < v->lanes && v->status == 0; i++) {
-        if (lane_idle(v->lane[i].lane) && v->next < v->rows)
+        if (lane_idle(v->lane[i].lane) && piece_left(v))
             piece_start(v, &v->lane[i]);
         busy = busy || !lane_idle(v->lane[i].lane);
     }
@@ -291,18 +318,19 @@ void evaluator_free(struct evaluator *v)
         model_free(v->model);
     client_free(v->client);
     free(v->lane);
-    free(v->score);
-    free(v->label);
-    free(v->count);
+    for (uint32_t i = 0; i < v->waiting_room && v->waiting != NULL; i++)
+        scores_close(&v->waiting[i].scores);
+    free(v->waiting);
+    measure_close(&v->measure);
     free(v);
 }
 
-int evaluator_result(const struct evaluator *v, struct metric *out, struct err *e)
+int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e)
 {
     if (!v->done)
         return err_set(e, SHOAL_E_STOPPED, "stopped before the evaluation was complete");
     if (v->status != 0 && e != NULL)
         *e = v->error;
-    *out = v->metric;
+    *out = &v->measure;
     return v->status;
 }

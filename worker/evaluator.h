@@ -1,8 +1,8 @@
 /* evaluator.h: the core of `shoal-worker eval`: scores one split with the tables as the servers have them now, outside
  * any job's run. It needs the map and the rows, and asks the coordinator for nothing else; reads never write.
  *
- * The split is cut into pieces that lanes work on side by side; scores are put in file order. At the end it calls
- * env_stop. Thread: the process's loop. */
+ * The split is cut into pieces that lanes work on side by side; predictions are measured in file order, a few pieces a
+ * lane wait for the one before them. At the end it calls env_stop. Thread: the process's loop. */
 #ifndef WORKER_EVALUATOR_H
 #define WORKER_EVALUATOR_H
 
@@ -10,7 +10,7 @@
 #include "proto/base/env.h"
 #include "proto/base/err.h"
 #include "proto/base/job.h"
-#include "proto/base/metric.h"
+#include "proto/base/measure.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +20,7 @@ struct evaluator_options {
     const struct job *job;   /* borrowed */
     uint32_t split;          /* enum wire_split */
     uint32_t lanes;          /* 0: 2 */
+    uint32_t cores;          /* that reading may keep busy; 0: 1 */
     struct backend *backend; /* borrowed; NULL for models that need none */
     uint32_t wait_ms;        /* for the map; 0: 30 s */
 };
@@ -30,7 +31,8 @@ int evaluator_new(struct env *env, const struct evaluator_options *options, stru
 const struct env_handler *evaluator_handler(void);
 bool evaluator_settled(const struct evaluator *v); /* no thread has anything of it */
 void evaluator_free(struct evaluator *v);          /* settled */
-/* After env_stop: 0 and the measures; STOPPED when it was stopped before the end; else what went wrong. */
-int evaluator_result(const struct evaluator *v, struct metric *out, struct err *e);
+/* After env_stop: 0 and the measures, finished, lent until evaluator_free; STOPPED when it was stopped before the end; else
+ * what went wrong. */
+int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e);
 
 #endif

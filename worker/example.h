@@ -2,6 +2,7 @@
 #ifndef WORKER_EXAMPLE_H
 #define WORKER_EXAMPLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CELLS_MAX 4096u   /* columns of a line */
@@ -15,11 +16,16 @@ struct cell {
 
 /* Places in the arrays of a batch, borrowed. */
 struct example {
-    float *label;    /* (1) */
-    float *numeric;  /* (numerics) */
-    uint64_t *key;   /* room for all values that the line can have */
-    uint32_t *count; /* (fields): values of each field; NULL when every field has exactly one */
-    uint32_t keys;   /* result: values in all */
+    float *label;        /* (tasks) */
+    float *weight;       /* (1); needed when the features have a weight */
+    float *numeric;      /* (numerics) */
+    uint64_t *key;       /* room for all values that the line can have */
+    uint32_t *count;     /* (fields): values of each field; NULL when every field has exactly one */
+    uint64_t *group;     /* (1): hash of the value that evaluation groups by; NULL: not asked for */
+    uint64_t *by;        /* (by_count): likewise, of the values that calibration is told by */
+    bool positives_only; /* an example without a positive label is to be dropped */
+    bool dropped;        /* result: it was, and nothing but the labels is filled */
+    uint32_t keys;       /* result: values in all */
 };
 
 #endif

@@ -134,31 +134,51 @@ static int numeric_value(const struct features *f, const struct feature_use *use
     return 0;
 }
 
-static int bucket_key(const struct features *f, uint32_t field, const struct cell *cell, uint64_t *key, char *reason)
+static int bucket_key(const struct features *f, const struct feature_use *use, const struct cell *cell, uint64_t *key,
+                      char *reason)
 {
     char text[8];
     double x;
     if (cell->bytes == 0) {
-        *key = key_of_value(field, "", 0);
+        *key = key_of_value(use->key_field, "", 0);
         return 0;
     }
-    int error = number_cell(f, &f->field[field], cell, &x, reason);
+    int error = number_cell(f, use, cell, &x, reason);
     if (error == 0)
-        *key = key_of_value(field, text, feature_bucket(x, text));
+        *key = key_of_value(use->key_field, text, feature_bucket(x, text));
     return error;
 }
 
+/* Where the last `last` values of a cell begin; empty pieces are none. */
+static const char *multi_start(const struct feature_use *use, const struct cell *cell)
+{
+    const char *start = cell->text, *end = start + cell->bytes, *from = end;
+    for (uint32_t count = 0; end > start;) {
+        const char *before = memrchr(start, use->separator, (size_t)(end - start));
+        const char *piece = before != NULL ? before + 1 : start;
+        if (piece < end) {
+            from = piece;
+            if (++count == use->last)
+                return from;
+        }
+        end = before != NULL ? before : start;
+    }
+    return from;
+}
+
 /* Empty pieces are no values: "a||b" has two, "" has none. */
-static uint32_t multi_keys(uint32_t field, char separator, const struct cell *cell, uint64_t *key)
+static uint32_t multi_keys(const struct feature_use *use, const struct cell *cell, uint64_t *key)
 {
     const char *p = cell->text, *end = p + cell->bytes;
     uint32_t count = 0;
+    if (use->last < cell->bytes) /* a value has a byte of its own at least, so a shorter cell never has too many */
+        p = multi_start(use, cell);
     while (p < end) {
-        const char *stop = memchr(p, separator, (size_t)(end - p));
+        const char *stop = memchr(p, use->separator, (size_t)(end - p));
         if (stop == NULL)
             stop = end;
         if (stop > p)
-            key[count++] = key_of_value(field, p, (size_t)(stop - p));
+            key[count++] = key_of_value(use->key_field, p, (size_t)(stop - p));
         p = stop + 1;
     }
     return count;
@@ -172,11 +192,11 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
         const struct cell *cell = &cells[use->column];
         uint32_t count = 1;
         if (use->type == COLUMN_CATEGORY) {
-            *key = key_of_value(i, cell->text, cell->bytes);
+            *key = key_of_value(use->key_field, cell->text, cell->bytes);
         } else if (use->type == COLUMN_MULTI) {
-            count = multi_keys(i, use->separator, cell, key);
+            count = multi_keys(use, cell, key);
         } else {
-            int error = bucket_key(f, i, cell, key, reason);
+            int error = bucket_key(f, use, cell, key, reason);
             if (error != 0)
                 return error;
         }
@@ -188,16 +208,57 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
     return 0;
 }
 
+/* Whether one of the labels is positive, in *positive. */
+static int labels(const struct features *f, const struct cell *cell, float *label, bool *positive, char *reason)
+{
+    *positive = false;
+    for (uint32_t i = 0; i < f->shape.tasks; i++) {
+        double value;
+        if (!feature_number(&cell[f->label[i]], &value))
+            return bad_cell("no number as label", f->label[i], &cell[f->label[i]], reason);
+        label[i] = value > f->label_above ? 1.0f : 0.0f;
+        *positive |= value > f->label_above;
+    }
+    return 0;
+}
+
+static int weight_value(const struct features *f, const struct cell *cells, float *out, char *reason)
+{
+    const struct cell *cell = &cells[f->weight];
+    double x;
+    if (!feature_number(cell, &x) || x > FLT_MAX)
+        return bad_cell("no finite number as weight", f->weight, cell, reason);
+    if (x < 0)
+        return bad_cell("a negative weight", f->weight, cell, reason);
+    *out = (float)x;
+    return 0;
+}
+
+/* What evaluation groups by: values as they stand, whatever type their columns have. */
+static void group_values(const struct features *f, const struct cell *cells, const struct example *out)
+{
+    if (out->group != NULL)
+        *out->group = hash_bytes(cells[f->group].text, cells[f->group].bytes, 0);
+    for (uint32_t i = 0; out->by != NULL && i < f->by_count; i++)
+        out->by[i] = hash_bytes(cells[f->by[i]].text, cells[f->by[i]].bytes, 0);
+}
+
 int features_example(const struct features *f, const struct cell *cell, struct example *out, char *reason)
 {
-    double label;
-    if (!feature_number(&cell[f->label], &label))
-        return bad_cell("no number as label", f->label, &cell[f->label], reason);
-    *out->label = label > f->label_above ? 1.0f : 0.0f;
-    for (uint32_t i = 0; i < f->shape.numerics; i++) {
-        int error = numeric_value(f, &f->numeric[i], &cell[f->numeric[i].column], &out->numeric[i], reason);
-        if (error != 0)
-            return error;
-    }
+    bool positive;
+    int error = labels(f, cell, out->label, &positive, reason);
+    if (error != 0)
+        return error;
+    out->dropped = out->positives_only && !positive;
+    out->keys = 0;
+    if (out->dropped)
+        return 0;
+    if (f->weight != FEATURE_NO_COLUMN)
+        error = weight_value(f, cell, out->weight, reason);
+    for (uint32_t i = 0; i < f->shape.numerics && error == 0; i++)
+        error = numeric_value(f, &f->numeric[i], &cell[f->numeric[i].column], &out->numeric[i], reason);
+    if (error != 0)
+        return error;
+    group_values(f, cell, out);
     return field_keys(f, cell, out, reason);
 }

@@ -3,8 +3,8 @@
  * Field numbers are positions of the sparse fields in the shape: in the order of `features.fields`, or of the columns
  * when that is auto. A number column is a numeric input, or, with the transform `bucket`, a field. Columns: criteo
  * "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label), "1".. (the entries); csv the names of its header, of
- * data.columns, or "0", "1"... A number names a column by position where no column has that name. Made once, then
- * read-only: any thread. */
+ * data.columns, or "0", "1"... A number names a column by position where no column has that name. Labels and the weight
+ * are no features; what evaluation groups by may be any column, used or not. Made once, then read-only: any thread. */
 #ifndef WORKER_FEATURE_H
 #define WORKER_FEATURE_H
 
@@ -12,22 +12,30 @@
 #include "worker/example.h"
 
 #define FEATURE_LOG1P_TABLE 1024u
+#define FEATURE_NO_COLUMN UINT32_MAX
+#define FEATURE_SEQUENCE_MAX 65536u /* values of a field with pooling attention, unless its `max` is smaller */
 
 struct feature_use {
+    uint32_t last; /* of a MULTI: so many of its values count, the last ones */
     uint16_t column;
-    uint8_t type;      /* enum column_type: CATEGORY, MULTI or NUMBER */
-    uint8_t transform; /* enum number_transform, of a NUMBER */
-    char separator;    /* of a MULTI */
+    uint16_t key_field; /* of a field: the number in its keys: its own, or that of the field whose rows it shares */
+    uint8_t type;       /* enum column_type: CATEGORY, MULTI or NUMBER */
+    uint8_t transform;  /* enum number_transform, of a NUMBER */
+    char separator;     /* of a MULTI */
 };
 
 struct features {
     enum data_format format;
-    uint32_t columns; /* that a line must have */
-    uint32_t label;   /* column */
-    double label_above;
-    char delimiter; /* csv */
-    bool header;    /* csv: each file starts with one */
-    bool multi;     /* some field may have other than one value */
+    uint32_t columns;            /* that a line must have */
+    uint32_t label[LIMIT_TASKS]; /* (shape.tasks) columns */
+    uint32_t weight;             /* column, or FEATURE_NO_COLUMN: all examples weigh 1 */
+    uint32_t group;              /* column whose values evaluation groups by, or FEATURE_NO_COLUMN */
+    uint32_t by[LIMIT_BY];       /* (by_count) columns by whose values calibration is told */
+    uint32_t by_count;
+    double label_above; /* of each label */
+    char delimiter;     /* csv */
+    bool header;        /* csv: each file starts with one */
+    bool multi;         /* some field may have other than one value */
     struct model_shape shape;
     struct feature_use field[LIMIT_FIELDS];    /* (shape.fields) */
     struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */
@@ -44,7 +52,7 @@ int features_make(const struct job *job, const char *name, const char *head, siz
 int features_bind(struct features *f, const char *name, const char *head, size_t bytes, struct err *e);
 void features_free(struct features *f);
 
-/* cells -> example. SHOAL_E_DATA with the cause in `reason` for a label or number that is none. */
+/* cells -> example. SHOAL_E_DATA with the cause in `reason` for a label, weight or number that is none. */
 int features_example(const struct features *f, const struct cell *cell, struct example *out, char *reason);
 
 /* sign(x) log(1 + |x|), the same bits on every machine (no libm). */

@@ -3,15 +3,15 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
-#include "worker/reader.h"
+#include "worker/feature_names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CRITEO_NUMBERS 13u
-#define CRITEO_CATEGORIES 26u
-#define NO_COLUMN UINT32_MAX
+#define FIRST_NUMBER 1u /* criteo: the column of I1 */
+#define LAST_NUMBER 13u
+#define NO_FIELD UINT32_MAX
 
 /* While planning: what each column is. */
 struct plan {
@@ -19,193 +19,8 @@ struct plan {
     const char *file;             /* for messages */
     uint8_t *type;                /* (columns) enum column_type */
     const struct column **column; /* (columns) the job's, or NULL */
+    uint32_t *field;              /* (columns) the field that it is, or NO_FIELD */
 };
-
-/* ---- names ---- */
-
-static bool name_is(const struct cell *cell, const char *name)
-{
-    return strlen(name) == cell->bytes && memcmp(cell->text, name, cell->bytes) == 0;
-}
-
-/* Position named by digits alone, else NO_COLUMN. */
-static uint32_t position_of(const char *name)
-{
-    uint32_t value = 0;
-    for (const char *p = name; *p != '\0'; p++) {
-        if (*p < '0' || *p > '9' || value > CELLS_MAX)
-            return NO_COLUMN;
-        value = value * 10 + (uint32_t)(*p - '0');
-    }
-    return *name == '\0' ? NO_COLUMN : value;
-}
-
-static uint32_t find(const struct cell *names, uint32_t count, const char *name)
-{
-    for (uint32_t i = 0; i < count; i++)
-        if (name_is(&names[i], name))
-            return i;
-    uint32_t position = position_of(name);
-    return position < count ? position : NO_COLUMN;
-}
-
-/* Levenshtein distance; long names are compared by their first 63 bytes. */
-static uint32_t distance(const char *a, size_t an, const char *b, size_t bn)
-{
-    uint32_t row[LIMIT_NAME];
-    an = an < LIMIT_NAME ? an : LIMIT_NAME - 1;
-    bn = bn < LIMIT_NAME ? bn : LIMIT_NAME - 1;
-    for (size_t j = 0; j <= bn; j++)
-        row[j] = (uint32_t)j;
-    for (size_t i = 1; i <= an; i++) {
-        uint32_t diagonal = row[0];
-        row[0] = (uint32_t)i;
-        for (size_t j = 1; j <= bn; j++) {
-            uint32_t change = diagonal + (a[i - 1] != b[j - 1]);
-            uint32_t gap = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = change < gap ? change : gap;
-        }
-    }
-    return row[bn];
-}
-
-static int no_column(const char *file, const char *key, const char *name, const struct cell *names, uint32_t count,
-                     struct err *e)
-{
-    uint32_t best = 0, least = UINT32_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t d = distance(name, strlen(name), names[i].text, names[i].bytes);
-        if (d < least) {
-            least = d;
-            best = i;
-        }
-    }
-    int shown = names[best].bytes < 63 ? (int)names[best].bytes : 63;
-    return err_set(e, SHOAL_E_CONFIG,
-                   "%s:1: %s names column \"%s\", which is not among its %u columns; did you mean \"%.*s\"?", file, key,
-                   name, count, shown, names[best].text);
-}
-
-static int names_alloc(struct features *f, uint32_t columns, size_t text_bytes, struct err *e)
-{
-    f->name = calloc(columns, sizeof f->name[0]);
-    f->text = malloc(text_bytes + 1);
-    if (f->name == NULL || f->text == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for %u column names; free some", columns);
-    f->columns = columns;
-    return 0;
-}
-
-/* Copies cells, so that names outlive the line. */
-static int names_copy(struct features *f, const struct cell *cell, uint32_t columns, struct err *e)
-{
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < columns; i++)
-        bytes += cell[i].bytes;
-    int error = names_alloc(f, columns, bytes, e);
-    if (error != 0)
-        return error;
-    char *to = f->text;
-    for (uint32_t i = 0; i < columns; i++) {
-        memcpy(to, cell[i].text, cell[i].bytes);
-        f->name[i] = (struct cell){to, cell[i].bytes};
-        to += cell[i].bytes;
-    }
-    return 0;
-}
-
-/* prefix + number for columns [first, end). */
-static size_t names_count(struct features *f, uint32_t first, uint32_t end, const char *prefix, uint32_t number,
-                          size_t at)
-{
-    for (uint32_t i = first; i < end; i++) {
-        int n = sprintf(f->text + at, "%s%u", prefix, number + (i - first));
-        f->name[i] = (struct cell){f->text + at, (uint32_t)n};
-        at += (size_t)n;
-    }
-    return at;
-}
-
-static int names_numbers(struct features *f, uint32_t columns, struct err *e)
-{
-    int error = names_alloc(f, columns, 12ull * columns, e);
-    if (error == 0)
-        names_count(f, 0, columns, "", 0, 0);
-    return error;
-}
-
-static int names_criteo(struct features *f, struct err *e)
-{
-    int error = names_alloc(f, 1 + CRITEO_NUMBERS + CRITEO_CATEGORIES, 512, e);
-    if (error != 0)
-        return error;
-    memcpy(f->text, "label", 5);
-    f->name[0] = (struct cell){f->text, 5};
-    size_t at = names_count(f, 1, 1 + CRITEO_NUMBERS, "I", 1, 5);
-    names_count(f, 1 + CRITEO_NUMBERS, f->columns, "C", 1, at);
-    return 0;
-}
-
-/* A byte order mark before the first name is no part of it. */
-static void skip_mark(const char **head, size_t *bytes)
-{
-    if (*bytes >= 3 && memcmp(*head, "\xef\xbb\xbf", 3) == 0) {
-        *head += 3;
-        *bytes -= 3;
-    }
-}
-
-static int head_cells(const struct features *f, const char *file, char *line, size_t bytes, struct cell *cell,
-                      uint32_t *count, struct err *e)
-{
-    char reason[REASON_BYTES];
-    int error = f->format == DATA_LIBSVM ? read_libsvm_split(line, bytes, cell, count, reason)
-                                         : read_csv_split(f->delimiter, line, bytes, cell, count, reason);
-    if (error != 0)
-        return err_set(e, SHOAL_E_DATA, "%s:1: %s; look at data.format and the file", file, reason);
-    if (f->format == DATA_LIBSVM && *count < 2)
-        return err_set(e, SHOAL_E_DATA, "%s:1: no entries after the label; look at data.format and the file", file);
-    return 0;
-}
-
-/* Names by header, by the job's columns, or by number. `work` and `cell` are scratch. */
-static int names_of_head(struct features *f, const struct job *job, const char *file, char *work, size_t bytes,
-                         struct cell *cell, struct err *e)
-{
-    uint32_t count;
-    int error = head_cells(f, file, work, bytes, cell, &count, e);
-    if (error != 0)
-        return error;
-    if (f->header)
-        return names_copy(f, cell, count, e);
-    if (f->format == DATA_LIBSVM || job->data.column_count == 0)
-        return names_numbers(f, count, e);
-    if (job->data.column_count != count)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "%s:1: %u columns, but data.columns names %zu; name each (type: skip for those not used)", file,
-                       count, job->data.column_count);
-    for (uint32_t i = 0; i < count; i++)
-        cell[i] = (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
-    return names_copy(f, cell, count, e);
-}
-
-static int names_make(struct features *f, const struct job *job, const char *file, const char *head, size_t bytes,
-                      struct err *e)
-{
-    if (f->format == DATA_CRITEO)
-        return names_criteo(f, e);
-    if (f->header)
-        skip_mark(&head, &bytes);
-    struct cell *cell = malloc(sizeof *cell * CELLS_MAX + bytes + 1);
-    if (cell == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read its first line; free some", file);
-    char *work = (char *)(cell + CELLS_MAX); /* taking quotes out changes the line */
-    memcpy(work, head, bytes);
-    int error = names_of_head(f, job, file, work, bytes, cell, e);
-    free(cell);
-    return error;
-}
 
 /* ---- types ---- */
 
@@ -215,9 +30,9 @@ static int types_of_job(struct plan *p, struct features *f, struct err *e)
     bool positional = !f->header;
     for (size_t i = 0; i < p->job->data.column_count; i++) {
         const struct column *c = &p->job->data.column[i];
-        uint32_t at = positional ? (uint32_t)i : find(f->name, f->columns, c->name);
-        if (at == NO_COLUMN)
-            return no_column(p->file, "data.columns", c->name, f->name, f->columns, e);
+        uint32_t at = positional ? (uint32_t)i : names_find(f, c->name);
+        if (at == FEATURE_NO_COLUMN)
+            return names_missing(f, p->file, "data.columns", c->name, e);
         if (p->column[at] != NULL)
             return err_set(e, SHOAL_E_CONFIG, "data.columns names column \"%s\" twice; take one out", c->name);
         p->type[at] = (uint8_t)c->type;
@@ -226,49 +41,108 @@ static int types_of_job(struct plan *p, struct features *f, struct err *e)
     return 0;
 }
 
-static int label_of_job(struct plan *p, struct features *f, struct err *e)
+static int label_take(struct plan *p, struct features *f, uint32_t task, const char *name, struct err *e)
 {
-    uint32_t found = NO_COLUMN;
+    uint32_t at = names_find(f, name);
+    if (at == FEATURE_NO_COLUMN)
+        return names_missing(f, p->file, "data.label", name, e);
+    if (p->column[at] != NULL && p->type[at] != COLUMN_SKIP && p->type[at] != COLUMN_LABEL)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "column \"%s\" is the label (data.label: %s) and has another type in data.columns; give it "
+                       "type: label, or name the right one in data.label",
+                       p->column[at]->name, name);
+    for (uint32_t i = 0; i < task; i++)
+        if (f->label[i] == at)
+            return err_set(e, SHOAL_E_CONFIG, "data.label names column \"%s\" twice; take one out", name);
+    f->label[task] = at;
+    return 0;
+}
+
+/* Columns of type label that data.label does not name: the one label of a job that names none (the first of them is
+ * then *only), else a contradiction. */
+static int labels_typed(struct plan *p, struct features *f, uint32_t tasks, uint32_t *only, struct err *e)
+{
+    *only = FEATURE_NO_COLUMN;
     for (uint32_t i = 0; i < f->columns; i++) {
-        if (p->type[i] != COLUMN_LABEL)
+        bool named = false;
+        for (uint32_t t = 0; tasks > 1 && t < tasks; t++)
+            named |= f->label[t] == i;
+        if (p->type[i] != COLUMN_LABEL || named)
             continue;
-        if (found != NO_COLUMN)
-            return err_set(e, SHOAL_E_CONFIG, "data.columns has two columns of type label: \"%s\" and \"%s\"; keep one",
-                           p->column[found]->name, p->column[i]->name);
-        found = i;
-    }
-    const char *name = p->job->data.label[0][0] != '\0' ? p->job->data.label[0] : "0";
-    if (found == NO_COLUMN) {
-        found = find(f->name, f->columns, name);
-        if (found == NO_COLUMN)
-            return no_column(p->file, "data.label", name, f->name, f->columns, e);
-        if (p->type[found] != COLUMN_SKIP && p->column[found] != NULL)
+        if (tasks > 1)
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "column \"%s\" has type label in data.columns and is not in data.label; name it there too, or "
+                "give it type: skip",
+                p->column[i]->name);
+        if (*only != FEATURE_NO_COLUMN)
             return err_set(e, SHOAL_E_CONFIG,
-                           "column \"%s\" is the label (data.label: %s) and has another type in data.columns; give it "
-                           "type: label, or name the right one in data.label",
-                           p->column[found]->name, name);
+                           "data.columns has two columns of type label: \"%s\" and \"%s\"; keep one, or name both in "
+                           "data.label",
+                           p->column[*only]->name, p->column[i]->name);
+        *only = i;
     }
-    p->type[found] = COLUMN_LABEL;
-    f->label = found;
+    return 0;
+}
+
+/* Several labels are those that data.label names, in its order. One label is the column of type label, or else the one
+ * that data.label names. */
+static int labels_of_job(struct plan *p, struct features *f, struct err *e)
+{
+    uint32_t tasks = f->shape.tasks, only;
+    const char *name = p->job->data.label[0][0] != '\0' ? p->job->data.label[0] : "0";
+    int error = 0;
+    for (uint32_t i = 0; tasks > 1 && i < tasks && error == 0; i++)
+        error = label_take(p, f, i, p->job->data.label[i], e);
+    if (error == 0)
+        error = labels_typed(p, f, tasks, &only, e);
+    if (error == 0 && tasks == 1 && only != FEATURE_NO_COLUMN)
+        f->label[0] = only;
+    else if (error == 0 && tasks == 1)
+        error = label_take(p, f, 0, name, e);
+    for (uint32_t i = 0; i < tasks && error == 0; i++)
+        p->type[f->label[i]] = COLUMN_LABEL;
+    return error;
+}
+
+static int weight_of_job(struct plan *p, struct features *f, struct err *e)
+{
+    const char *name = p->job->data.weight;
+    if (name[0] == '\0')
+        return 0;
+    uint32_t at = names_find(f, name);
+    if (at == FEATURE_NO_COLUMN)
+        return names_missing(f, p->file, "data.weight", name, e);
+    if (p->type[at] == COLUMN_LABEL)
+        return err_set(e, SHOAL_E_CONFIG, "data.weight names column \"%s\", which is a label; name another", name);
+    if (p->column[at] != NULL && p->type[at] != COLUMN_NUMBER && p->type[at] != COLUMN_SKIP)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "column \"%s\" is the weight (data.weight) and a category in data.columns; give it type: number",
+                       p->column[at]->name);
+    p->type[at] = COLUMN_SKIP;
+    f->weight = at;
     return 0;
 }
 
 static int types_make(struct plan *p, struct features *f, struct err *e)
 {
+    int error = 0;
     memset(p->type, COLUMN_CATEGORY, f->columns);
     if (f->format == DATA_CRITEO)
-        memset(p->type + 1, COLUMN_NUMBER, CRITEO_NUMBERS);
+        memset(p->type + FIRST_NUMBER, COLUMN_NUMBER, LAST_NUMBER);
     if (f->format != DATA_CSV) {
+        if (f->shape.tasks > 1)
+            return err_set(e, SHOAL_E_CONFIG, "data.label names %u labels; a line of %s has one: use csv for several",
+                           f->shape.tasks, f->format == DATA_CRITEO ? "criteo" : "libsvm");
         p->type[0] = COLUMN_LABEL;
-        f->label = 0;
-        return 0;
+        f->label[0] = 0;
+    } else {
+        if (p->job->data.column_count > 0)
+            error = types_of_job(p, f, e);
+        if (error == 0)
+            error = labels_of_job(p, f, e);
     }
-    if (p->job->data.column_count > 0) {
-        int error = types_of_job(p, f, e);
-        if (error != 0)
-            return error;
-    }
-    return label_of_job(p, f, e);
+    return error == 0 ? weight_of_job(p, f, e) : error;
 }
 
 /* ---- use ---- */
@@ -289,8 +163,15 @@ static int use_column(struct plan *p, struct features *f, uint32_t column, struc
         return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields", p->file,
                        LIMIT_FIELDS);
     use.separator = c != NULL && c->separator != '\0' ? c->separator : '|';
-    f->multi |= use.type == COLUMN_MULTI;
+    use.key_field = (uint16_t)f->shape.fields;
+    use.last = UINT32_MAX;
     f->shape.pooling[f->shape.fields] = (uint8_t)(c != NULL ? c->pooling : POOL_SUM);
+    if (use.type == COLUMN_MULTI && c != NULL) {
+        f->multi = true;
+        f->shape.most[f->shape.fields] = c->max;
+        use.last = c->max > 0 ? c->max : c->pooling == POOL_ATTENTION ? FEATURE_SEQUENCE_MAX : UINT32_MAX;
+    }
+    p->field[column] = f->shape.fields;
     f->field[f->shape.fields++] = use;
     return 0;
 }
@@ -299,15 +180,18 @@ static int use_listed(struct plan *p, struct features *f, struct err *e)
 {
     const struct string_list *list = &p->job->features.fields;
     for (size_t i = 0; i < list->count; i++) {
-        uint32_t column = find(f->name, f->columns, list->item[i]);
-        if (column == NO_COLUMN)
-            return no_column(p->file, "features.fields", list->item[i], f->name, f->columns, e);
+        uint32_t column = names_find(f, list->item[i]);
+        if (column == FEATURE_NO_COLUMN)
+            return names_missing(f, p->file, "features.fields", list->item[i], e);
         if (p->type[column] == COLUMN_LABEL || p->type[column] == COLUMN_SKIP)
             return err_set(e, SHOAL_E_CONFIG,
-                           "features.fields names column \"%s\", which is %s; take it out or change data.columns",
-                           list->item[i], p->type[column] == COLUMN_LABEL ? "the label" : "skipped");
+                           "features.fields names column \"%s\", which is %s; take it out or change %s", list->item[i],
+                           column == f->weight               ? "the weight"
+                           : p->type[column] == COLUMN_LABEL ? "the label"
+                                                             : "skipped",
+                           column == f->weight ? "data.weight" : "data.columns");
         for (size_t j = 0; j < i; j++)
-            if (find(f->name, f->columns, list->item[j]) == column)
+            if (names_find(f, list->item[j]) == column)
                 return err_set(e, SHOAL_E_CONFIG, "features.fields names column \"%s\" twice; take one out",
                                list->item[i]);
         int error = use_column(p, f, column, e);
@@ -326,37 +210,143 @@ static int use_all(struct plan *p, struct features *f, struct err *e)
     return error;
 }
 
-static int plan_make(struct plan *p, struct features *f, struct err *e)
+/* ---- fields that stand on other fields ---- */
+
+/* The field that `key` (share, attend) of field i names. */
+static int other_field(const struct plan *p, const struct features *f, uint32_t i, const char *key, const char *name,
+                       uint32_t *out, struct err *e)
 {
-    int error = types_make(p, f, e);
+    const char *own = p->column[f->field[i].column]->name;
+    char path[LIMIT_NAME + 32];
+    snprintf(path, sizeof path, "%s of column \"%s\"", key, own);
+    uint32_t column = names_find(f, name);
+    if (column == FEATURE_NO_COLUMN)
+        return names_missing(f, p->file, path, name, e);
+    *out = p->field[column];
+    if (*out == NO_FIELD)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "%s names \"%s\", which is no field: make it a category, and name it in features.fields where that "
+            "is a list",
+            path, name);
+    if (*out == i)
+        return err_set(e, SHOAL_E_CONFIG, "%s names the column itself; name another", path);
+    return 0;
+}
+
+static int share_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c, struct err *e)
+{
+    uint32_t other;
+    int error = other_field(p, f, i, "share", c->share, &other, e);
     if (error != 0)
         return error;
+    const struct column *of = p->column[f->field[other].column];
+    if (of != NULL && of->share[0] != '\0')
+        return err_set(e, SHOAL_E_CONFIG,
+                       "share of column \"%s\" names \"%s\", which shares with \"%s\": name that one", c->name,
+                       c->share, of->share);
+    f->field[i].key_field = (uint16_t)other;
+    return 0;
+}
+
+static int attend_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c, struct err *e)
+{
+    uint32_t target;
+    if (f->field[i].type != COLUMN_MULTI)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "column \"%s\" has pooling attention and is not of type multi; give it type: multi", c->name);
+    int error = other_field(p, f, i, "attend", c->attend, &target, e);
+    if (error == 0 && f->field[target].type == COLUMN_MULTI)
+        error = err_set(e, SHOAL_E_CONFIG,
+                        "attend of column \"%s\" names \"%s\", which has several values: name a column with one",
+                        c->name, c->attend);
+    if (error == 0)
+        f->shape.attend[i] = (uint16_t)target;
+    return error;
+}
+
+static int links_make(const struct plan *p, struct features *f, struct err *e)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < f->shape.fields && error == 0; i++) {
+        const struct column *c = p->column[f->field[i].column];
+        if (c != NULL && c->share[0] != '\0')
+            error = share_make(p, f, i, c, e);
+        if (error == 0 && c != NULL && c->pooling == POOL_ATTENTION)
+            error = attend_make(p, f, i, c, e);
+    }
+    return error;
+}
+
+static int evaluate_columns(const struct plan *p, struct features *f, struct err *e)
+{
+    const char *group = p->job->evaluate.group;
+    const struct string_list *by = &p->job->evaluate.by;
+    if (group[0] != '\0') {
+        f->group = names_find(f, group);
+        if (f->group == FEATURE_NO_COLUMN)
+            return names_missing(f, p->file, "evaluate.group", group, e);
+    }
+    if (by->count > LIMIT_BY)
+        return err_set(e, SHOAL_E_CONFIG, "evaluate.by names %zu columns, at most %u are told apart; take some out",
+                       by->count, LIMIT_BY);
+    for (size_t i = 0; i < by->count; i++) {
+        f->by[i] = names_find(f, by->item[i]);
+        if (f->by[i] == FEATURE_NO_COLUMN)
+            return names_missing(f, p->file, "evaluate.by", by->item[i], e);
+    }
+    f->by_count = (uint32_t)by->count;
+    return 0;
+}
+
+static int plan_make(struct plan *p, struct features *f, struct err *e)
+{
     const struct job *job = p->job;
-    error = job->features.fields_auto || job->features.fields.count == 0 ? use_all(p, f, e) : use_listed(p, f, e);
+    int error = types_make(p, f, e);
+    if (error == 0)
+        error = job->features.fields_auto || job->features.fields.count == 0 ? use_all(p, f, e) : use_listed(p, f, e);
     if (error == 0 && f->shape.fields + f->shape.numerics == 0)
         error = err_set(e, SHOAL_E_CONFIG,
                         "%s: no column is left as a feature; look at data.columns and features.fields", p->file);
+    if (error == 0)
+        error = links_make(p, f, e);
+    return error == 0 ? evaluate_columns(p, f, e) : error;
+}
+
+static int plan_run(const struct job *job, const char *name, struct features *f, struct err *e)
+{
+    struct plan p = {.job = job, .file = name, .type = calloc(f->columns, 1)};
+    int error = SHOAL_E_NOMEM;
+    p.column = calloc(f->columns, sizeof p.column[0]);
+    p.field = malloc(f->columns * sizeof p.field[0]);
+    if (p.type != NULL && p.column != NULL && p.field != NULL) {
+        for (uint32_t i = 0; i < f->columns; i++)
+            p.field[i] = NO_FIELD;
+        error = plan_make(&p, f, e);
+    } else {
+        err_set(e, error, "%s: no memory for its columns; free some", name);
+    }
+    free(p.type);
+    free(p.column);
+    free(p.field);
     return error;
 }
 
 int features_make(const struct job *job, const char *name, const char *head, size_t bytes, struct features *out,
                   struct err *e)
 {
-    *out = (struct features){.format = job->data.format, .label_above = job->data.label_above};
+    *out = (struct features){.format = job->data.format,
+                             .label_above = job->data.label_above,
+                             .weight = FEATURE_NO_COLUMN,
+                             .group = FEATURE_NO_COLUMN};
+    out->shape.tasks = job->data.label_count > 1 ? job->data.label_count : 1;
     out->delimiter = job->data.delimiter != '\0' ? job->data.delimiter : ',';
     out->header = job->data.format == DATA_CSV && job->data.header;
     for (uint32_t i = 0; i < FEATURE_LOG1P_TABLE; i++)
         out->log1p[i] = feature_log1p(i);
     int error = names_make(out, job, name, head, bytes, e);
-    if (error == 0) {
-        struct plan p = {.job = job, .file = name, .type = calloc(out->columns, 1)};
-        p.column = calloc(out->columns, sizeof p.column[0]);
-        error = p.type == NULL || p.column == NULL
-                    ? err_set(e, SHOAL_E_NOMEM, "%s: no memory for its columns; free some", name)
-                    : plan_make(&p, out, e);
-        free(p.type);
-        free(p.column);
-    }
+    if (error == 0)
+        error = plan_run(job, name, out, e);
     if (error != 0)
         features_free(out);
     return error;
@@ -364,21 +354,42 @@ int features_make(const struct job *job, const char *name, const char *head, siz
 
 /* ---- other headers ---- */
 
-static int rebind(const struct cell *was, uint32_t columns, const struct features *now, const char *name,
-                  uint32_t *column, struct err *e)
+/* *column, of the features as they were, becomes the column of that name in `now`. */
+static int rebind(const struct features *was, const struct features *now, const char *name, uint32_t *column,
+                  struct err *e)
 {
-    SHOAL_ASSERT(*column < columns);
+    SHOAL_ASSERT(*column < was->columns);
+    const struct cell *wanted = &was->name[*column];
     char text[LIMIT_NAME * 4];
-    int shown = was[*column].bytes < sizeof text ? (int)was[*column].bytes : (int)sizeof text - 1;
+    int shown = wanted->bytes < sizeof text ? (int)wanted->bytes : (int)sizeof text - 1;
     for (uint32_t i = 0; i < now->columns; i++) {
-        if (now->name[i].bytes == was[*column].bytes &&
-            memcmp(now->name[i].text, was[*column].text, was[*column].bytes) == 0) {
+        if (now->name[i].bytes == wanted->bytes && memcmp(now->name[i].text, wanted->text, wanted->bytes) == 0) {
             *column = i;
             return 0;
         }
     }
-    snprintf(text, sizeof text, "%.*s", shown, was[*column].text);
-    return no_column(name, "the header of the training input", text, now->name, now->columns, e);
+    snprintf(text, sizeof text, "%.*s", shown, wanted->text);
+    return names_missing(now, name, "the header of the training input", text, e);
+}
+
+static int rebind_all(struct features *f, const struct features *now, const char *name, struct err *e)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < f->shape.tasks && error == 0; i++)
+        error = rebind(f, now, name, &f->label[i], e);
+    if (error == 0 && f->weight != FEATURE_NO_COLUMN)
+        error = rebind(f, now, name, &f->weight, e);
+    if (error == 0 && f->group != FEATURE_NO_COLUMN)
+        error = rebind(f, now, name, &f->group, e);
+    for (uint32_t i = 0; i < f->by_count && error == 0; i++)
+        error = rebind(f, now, name, &f->by[i], e);
+    for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && error == 0; i++) {
+        struct feature_use *use = i < f->shape.fields ? &f->field[i] : &f->numeric[i - f->shape.fields];
+        uint32_t column = use->column;
+        error = rebind(f, now, name, &column, e);
+        use->column = (uint16_t)column;
+    }
+    return error;
 }
 
 int features_bind(struct features *f, const char *name, const char *head, size_t bytes, struct err *e)
@@ -386,13 +397,7 @@ int features_bind(struct features *f, const char *name, const char *head, size_t
     struct features now = {.format = f->format, .delimiter = f->delimiter, .header = true};
     int error = names_make(&now, NULL, name, head, bytes, e);
     if (error == 0)
-        error = rebind(f->name, f->columns, &now, name, &f->label, e);
-    for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && error == 0; i++) {
-        struct feature_use *use = i < f->shape.fields ? &f->field[i] : &f->numeric[i - f->shape.fields];
-        uint32_t column = use->column;
-        error = rebind(f->name, f->columns, &now, name, &column, e);
-        use->column = (uint16_t)column;
-    }
+        error = rebind_all(f, &now, name, e);
     if (error != 0) {
         features_free(&now);
         return error;

@@ -5,12 +5,17 @@
  *       ^                                                                                                                            |
  *       +--------------------------------------- borrowed frames are back: lane_reuse -----------------------------------------------+
  *
- * An empty batch (bsp padding, or no good line) goes READ -> READY and is pushed as ticks. A batch
- * of evaluation ends after COMPUTING. A dropped lane's batches go to DRAINING from wherever they are, those in the
- * hands of a thread when it gives them back.
+ * An empty batch (bsp padding, or no good line) goes READ -> READY and is pushed as ticks; so does the push of a step
+ * that the model skipped. A batch of evaluation ends after COMPUTING. A dropped lane's batches go to DRAINING from
+ * wherever they are, those in the hands of a thread when it gives them back.
  *
- * At most 1 + prefetch batches lie between PULLING and COMPUTED, one more is read ahead, 3 + prefetch have memory. Under bsp a batch is pushed
- * when the one before is acknowledged (a shard holds one batch a lane); else pushes overlap.
+ * The queues between the stages are bounded: at most `ahead` batches lie in READING and READ (of them `readers` in
+ * READING), 1 + prefetch between PULLING and COMPUTED, 3 + prefetch between PULLING and DRAINING: so many have memory
+ * for rows and gradients, the others only for what was parsed. Under bsp a batch is pushed when the one before is
+ * acknowledged (a shard holds one batch a lane); else pushes overlap.
+ *
+ * With base->cache_rows rows of the sparse table stay with the model's run and are not pulled again while the bound
+ * allows (row_cache.h).
  *
  * A lane asks for nothing and decides nothing about leases: its seat does (seat.h). Thread: the worker's loop;
  * batch_read and model_train run in env_work. */
@@ -31,8 +36,11 @@ struct lane_base {
     struct client *client;
     const struct job *job;
     const struct model *model;
+    const struct backend *backend;     /* of the model; may be NULL */
     const struct table_schema *schema; /* (table_count) */
     uint32_t table_count;
+    uint32_t ahead, readers;           /* batches of a lane read ahead, and at the same time; 0 counts as 1 */
+    uint64_t cache_rows;               /* of a lane's cache; 0: none */
     struct dataset *data[3]; /* by enum wire_split; NULL while not open */
     struct stats *stats;
 };
@@ -41,13 +49,23 @@ struct lane_result {
     int status; /* 0; STOPPED: lane_drop; FENCED, OLD_RUN: the lane is another's; else nothing helps: the job cannot go
                    on */
     char text[ERR_TEXT_MAX]; /* why */
+    bool broken;             /* the device failed: this worker cannot go on, the job can */
     uint64_t examples, bad_lines;
-    double loss_sum;
+    double loss_sum, weight_sum;   /* over the examples, as model_output has them */
+    double loss_task[LIMIT_TASKS]; /* likewise, of each label */
+    uint64_t batches, skipped;     /* computed with examples; of these, skipped: a gradient overflowed */
+    double dense_norm, row_norm;   /* sums over the batches that were not skipped */
+    float lr_scale;                /* of the last batch */
     char bad_where[256];
     uint64_t staleness[STALENESS_CELLS];
 };
 
 struct lane;
+
+/* How many batches a lane reads at the same time, so that `lanes` of them keep `cores` busy with parsing: at least 1,
+ * at most LANE_READERS_MAX. */
+uint32_t lane_readers(uint32_t cores, uint32_t lanes);
+#define LANE_READERS_MAX 16u
 
 /* on_end(owner) is called once for each lane_start, when nothing of the task is under way any more; it must not free
  * the lane. */

@@ -23,12 +23,15 @@ static void rows_free(struct rows *r)
 {
     batch_free(&r->batch);
     for (uint32_t t = 0; t < r->table_count; t++) {
-        free(r->table[t].pulled);
-        free(r->table[t].gradients);
-        free(r->table[t].flat);
+        backend_host_free(r->backend, r->table[t].pulled);
+        backend_host_free(r->backend, r->table[t].gradients);
+        backend_host_free(r->backend, r->table[t].flat);
     }
     free(r->block_keys);
-    free(r->scores);
+    backend_host_free(r->backend, r->scores);
+    free(r->plan.fresh);
+    free(r->plan.source);
+    free(r->plan.keep);
     free(r->part);
     free(r->reference);
     free(r);
@@ -60,33 +63,34 @@ bool rows_quiet(const struct rows *r)
     return atomic_load_explicit(&r->reference->count, memory_order_acquire) == 1;
 }
 
-static float *floats_new(size_t count)
+/* What a device reads and writes. Never without a byte: an empty array has an address too. */
+static float *floats_new(const struct rows *r, size_t count)
 {
-    return aligned_alloc(64, (count * sizeof(float) + 127) & ~(size_t)63);
+    return backend_host_alloc(r->backend, (count * sizeof(float) + 127) & ~(size_t)63);
 }
 
 /* Room for `count` rows of a table; old content is not kept. */
-static int table_reserve(struct rows_table *t, size_t count)
+static int table_reserve(const struct rows *r, struct rows_table *t, size_t count)
 {
     size_t width = t->schema->width;
 
     if (count <= t->capacity)
         return 0;
     size_t room = t->block != NULL ? count : count + count / 8;
-    free(t->pulled);
-    free(t->gradients);
-    free(t->flat);
+    backend_host_free(r->backend, t->pulled);
+    backend_host_free(r->backend, t->gradients);
+    backend_host_free(r->backend, t->flat);
     t->capacity = 0;
-    t->pulled = floats_new(room * width);
-    t->gradients = floats_new(room * width);
-    t->flat = t->block == NULL ? NULL : floats_new(room * width);
+    t->pulled = floats_new(r, room * width);
+    t->gradients = floats_new(r, room * width);
+    t->flat = t->block == NULL ? NULL : floats_new(r, room * width);
     if (t->pulled == NULL || t->gradients == NULL || (t->block != NULL && t->flat == NULL))
         return SHOAL_E_NOMEM;
     t->capacity = room;
     return 0;
 }
 
-/* Dense tables: keys copied (frames may outlive the model), room for all blocks at once. */
+/* Dense tables: keys copied, since frames may outlive the model. */
 static int blocks_take(struct rows *r, const struct model *m)
 {
     size_t total = 0, at = 0;
@@ -110,26 +114,24 @@ static int blocks_take(struct rows *r, const struct model *m)
         table->block = block;
         table->block_count = (uint32_t)count;
         at += count;
-        int status = table_reserve(table, count);
-        if (status != 0)
-            return status;
     }
     return 0;
 }
 
-int rows_new(const struct model *m, const struct table_schema *schemas, uint32_t count, uint32_t examples_max,
-             struct rows **out, struct err *e)
+int rows_new(const struct model *m, const struct backend *backend, const struct table_schema *schemas, uint32_t count,
+             uint32_t examples_max, uint32_t tasks, struct rows **out, struct err *e)
 {
     SHOAL_ASSERT(count >= 1 && count <= MODEL_TABLES_MAX);
     struct rows *r = calloc(1, sizeof *r);
     if (r == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a batch");
     batch_init(&r->batch);
+    r->backend = r->batch.backend = backend;
     r->table_count = count;
     for (uint32_t t = 0; t < count; t++)
         r->table[t].schema = &schemas[t];
     r->reference = calloc(1, sizeof *r->reference);
-    r->scores = floats_new(examples_max);
+    r->scores = floats_new(r, (size_t)examples_max * (tasks > 0 ? tasks : 1));
     if (r->reference == NULL || r->scores == NULL || blocks_take(r, m) != 0) {
         rows_free(r);
         return err_set(e, SHOAL_E_NOMEM, "no memory for a batch of %u examples", examples_max);
@@ -149,19 +151,100 @@ int rows_reserve(struct rows *r, struct err *e)
     sparse->key_count = empty ? 0 : r->batch.key_count;
     for (uint32_t t = 1; t < r->table_count; t++)
         r->table[t].key_count = empty ? 0 : r->table[t].block_count;
-    if (table_reserve(sparse, sparse->key_count) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the rows of %u keys: use a smaller train.batch",
-                       sparse->key_count);
+    for (uint32_t t = 0; t < r->table_count; t++) {
+        struct rows_table *table = &r->table[t];
+        table->pull_keys = table->keys;
+        table->pull_count = table->key_count;
+        if (table_reserve(r, table, table->key_count) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "no memory for the rows of %u keys: use a smaller train.batch",
+                           table->key_count);
+    }
+    r->planned = false;
     return 0;
+}
+
+bool rows_has_floats(const struct rows *r)
+{
+    return r->table[MODEL_SPARSE_TABLE].capacity > 0;
+}
+
+void rows_floats_swap(struct rows *r, struct rows *other)
+{
+    SHOAL_ASSERT(rows_quiet(r) && rows_quiet(other) && r->table_count == other->table_count);
+    for (uint32_t t = 0; t < r->table_count; t++) {
+        struct rows_table *a = &r->table[t], *b = &other->table[t], kept = *a;
+        a->pulled = b->pulled;
+        a->gradients = b->gradients;
+        a->flat = b->flat;
+        a->capacity = b->capacity;
+        b->pulled = kept.pulled;
+        b->gradients = kept.gradients;
+        b->flat = kept.flat;
+        b->capacity = kept.capacity;
+    }
+}
+
+/* ---- what is pulled, what is pushed ----------------------------------------------------------------------- */
+
+static int plan_reserve(struct rows *r, uint32_t count)
+{
+    struct row_plan *p = &r->plan;
+
+    if (count <= r->plan_capacity)
+        return 0;
+    uint32_t room = count + count / 8;
+    free(p->fresh);
+    free(p->source);
+    free(p->keep);
+    r->plan_capacity = 0;
+    p->fresh = malloc(room * sizeof *p->fresh);
+    p->source = malloc(room * sizeof *p->source);
+    p->keep = malloc(2 * (size_t)room * sizeof *p->keep);
+    if (p->fresh == NULL || p->source == NULL || p->keep == NULL)
+        return SHOAL_E_NOMEM;
+    r->plan_capacity = room;
+    return 0;
+}
+
+int rows_plan(struct rows *r, struct row_cache *cache, uint64_t batch, struct err *e)
+{
+    struct rows_table *sparse = &r->table[MODEL_SPARSE_TABLE];
+
+    if (plan_reserve(r, sparse->key_count) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to look %u keys up in the cache: use a smaller train.batch",
+                       sparse->key_count);
+    row_cache_plan(cache, batch, sparse->keys, sparse->key_count, &r->plan);
+    sparse->pull_keys = r->plan.fresh;
+    sparse->pull_count = r->plan.fresh_count;
+    r->planned = true;
+    return 0;
+}
+
+void rows_void(struct rows *r)
+{
+    for (uint32_t t = 0; t < r->table_count; t++)
+        r->table[t].key_count = 0;
 }
 
 /* ---- parts (1) -------------------------------------------------------------------------------------------- */
 
+/* The keys of a table that go out: those of a push, or of a pull. */
+struct sent {
+    const struct table_schema *schema;
+    const uint64_t *keys;
+    uint32_t count;
+};
+
+static struct sent sent_of(const struct rows_table *t, bool push)
+{
+    return (struct sent){t->schema, push ? t->keys : t->pull_keys, push ? t->key_count : t->pull_count};
+}
+
 /* The first key from `from` on that lies in tablet `tablet` or beyond. */
-static uint32_t key_bound(const struct rows_table *t, uint32_t from, uint32_t tablet)
+static uint32_t key_bound(const struct sent *t, uint32_t from, uint32_t tablet)
 {
     unsigned bits = t->schema->tablet_bits;
-    uint32_t low = from, high = t->key_count;
+    uint32_t low = from, high = t->count;
 
     if (tablet >= 1u << bits)
         return high;
@@ -175,7 +258,7 @@ static uint32_t key_bound(const struct rows_table *t, uint32_t from, uint32_t ta
     return low;
 }
 
-static uint32_t keys_max(const struct rows_table *t)
+static uint32_t keys_max(const struct sent *t)
 {
     size_t fit = LIMIT_FRAME_BYTES / ((size_t)t->schema->width * sizeof(float));
 
@@ -197,11 +280,10 @@ static int part_add(struct rows *r, const struct part *p, struct err *e)
 }
 
 /* One shard's stretch of tablets: one part, or several when the keys are too many for one message. */
-static int stretch_split(struct rows *r, uint32_t table, struct part stretch, struct err *e)
+static int stretch_split(struct rows *r, const struct sent *t, struct part stretch, struct err *e)
 {
-    const struct rows_table *t = &r->table[table];
     uint32_t end = stretch.tablet_first + stretch.tablet_count, most = keys_max(t);
-    struct part p = {table, stretch.shard, stretch.tablet_first, 0, stretch.key_first, 0};
+    struct part p = {stretch.table, stretch.shard, stretch.tablet_first, 0, stretch.key_first, 0};
 
     while (p.tablet_first < end) {
         uint32_t low = p.tablet_first + 1, high = end;
@@ -229,11 +311,12 @@ static int stretch_split(struct rows *r, uint32_t table, struct part stretch, st
     return 0;
 }
 
-int rows_split(struct rows *r, const struct map *map, struct err *e)
+int rows_split(struct rows *r, const struct map *map, bool push, struct err *e)
 {
     r->part_count = 0;
     for (uint32_t table = 0; table < r->table_count; table++) {
-        const struct table_schema *s = r->table[table].schema;
+        struct sent sent = sent_of(&r->table[table], push);
+        const struct table_schema *s = sent.schema;
         uint32_t first = s->tablet_first, end = first + (1u << s->tablet_bits), key = 0;
         if (end > map->tablet_count)
             return err_set(e, SHOAL_E_INTERNAL, "the map has %u tablets, table %s needs them up to %u",
@@ -241,13 +324,13 @@ int rows_split(struct rows *r, const struct map *map, struct err *e)
         while (first < end) {
             uint32_t count = map_stretch(map, first, end);
             struct part p = {table, map->shard[first], first - s->tablet_first, count, key, 0};
-            int status = stretch_split(r, table, p, e);
+            int status = stretch_split(r, &sent, p, e);
             if (status != 0)
                 return status;
             first += count;
             key = r->part[r->part_count - 1].key_first + r->part[r->part_count - 1].key_count;
         }
-        SHOAL_ASSERT(key == r->table[table].key_count);
+        SHOAL_ASSERT(key == sent.count);
     }
     return 0;
 }
@@ -265,9 +348,11 @@ static int frame_borrow(struct rows *r, struct msg *m, const void *data, size_t 
     return status;
 }
 
-int rows_add_keys(struct rows *r, const struct part *p, struct msg *m)
+int rows_add_keys(struct rows *r, const struct part *p, bool push, struct msg *m)
 {
-    return frame_borrow(r, m, r->table[p->table].keys + p->key_first, (size_t)p->key_count * sizeof(uint64_t));
+    struct sent sent = sent_of(&r->table[p->table], push);
+
+    return frame_borrow(r, m, sent.keys + p->key_first, (size_t)p->key_count * sizeof(uint64_t));
 }
 
 int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m)
@@ -305,11 +390,18 @@ void rows_input(const struct rows *r, struct model_input *in)
 {
     *in = (struct model_input){.examples = r->batch.examples,
                                .label = r->batch.label,
+                               .weight = r->batch.weight,
                                .numeric = r->batch.numeric,
                                .index = r->batch.index,
                                .offset = r->batch.offset,
                                .row_count = r->batch.key_count,
+                               .fresh_count = r->table[MODEL_SPARSE_TABLE].pull_count,
                                .rows = r->table[MODEL_SPARSE_TABLE].pulled};
+    if (r->planned) {
+        in->source = r->plan.source;
+        in->keep = r->plan.keep;
+        in->keep_count = r->plan.keep_count;
+    }
     if (r->table_count > MODEL_DENSE_TABLE)
         in->dense = r->table[MODEL_DENSE_TABLE].pulled;
     if (r->table_count > MODEL_STATS_TABLE)

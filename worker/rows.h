@@ -3,7 +3,11 @@
  * The data's way (DESIGN 5): unique keys by tablet -pull-> rows -> ... -> row gradients -> gradients by tablet -push->.
  * Keys are sorted by key_mix, that is by tablet, so what one shard leads is a stretch of the arrays: a `part`. Parts
  * are sent as borrowed frames, nothing is copied on the way out; a pull's reply is copied once, into its stretch of
- * `pulled`.
+ * `pulled`. With a cache of rows (row_cache.h) only the keys that it lacks are pulled: the parts of a pull are then
+ * stretches of those; a push covers all keys.
+ *
+ * The arrays of floats are the bulk of a batch. A batch that is only read and parsed does not need them, so they move
+ * from batch to batch: rows_floats_swap.
  *
  * Dense tables are the same, except that the model wants a flat array in tensor order: rows_take scatters blocks into
  * it, rows_gather brings the gradients into key order.
@@ -18,6 +22,7 @@
 #include "proto/base/msg.h"
 #include "worker/dataset.h"
 #include "worker/map.h"
+#include "worker/row_cache.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,7 +43,9 @@ struct rows_table {
     float *pulled;    /* owned: (key_count, width); dense: flat */
     float *gradients; /* owned: (key_count, width) in key order */
     float *flat;      /* owned: dense only: gradients in flat order, as the model leaves them */
-    size_t capacity;  /* rows of the arrays */
+    size_t capacity;  /* rows of the arrays; 0: there are none */
+    const uint64_t *pull_keys; /* (pull_count): those to pull: keys, or what the cache lacks of them */
+    uint32_t pull_count;
 };
 
 struct rows {
@@ -46,26 +53,39 @@ struct rows {
     struct rows_table table[MODEL_TABLES_MAX];
     uint32_t table_count;
     uint64_t *block_keys; /* owned: a copy of the dense tables' keys, which frames borrow */
-    float *scores;        /* owned: (batch size) */
+    float *scores;        /* owned: (batch size, tasks) */
+    const struct backend *backend; /* borrowed: where pulled, gradients, flat, scores and the batch's arrays are allocated; may be NULL */
+    struct row_plan plan; /* owned arrays (plan_capacity); used with a cache */
+    uint32_t plan_capacity;
+    bool planned;
     struct part *part;    /* owned (part_count) */
     uint32_t part_count, part_capacity;
     struct rows_reference *reference; /* how many borrow; the owner counts one */
 };
 
-/* schemas: (count), borrowed for the rows' life. examples_max: the job's batch. */
-int rows_new(const struct model *m, const struct table_schema *schemas, uint32_t count, uint32_t examples_max,
-             struct rows **out, struct err *e);
+/* schemas: (count), borrowed for the rows' life. examples_max: the job's batch. tasks: labels of an example; 0 counts as 1. The backend
+ * outlives the last frame, the model need not. */
+int rows_new(const struct model *m, const struct backend *backend, const struct table_schema *schemas, uint32_t count,
+             uint32_t examples_max, uint32_t tasks, struct rows **out, struct err *e);
 void rows_release(struct rows *r); /* the owner's reference; memory goes with the last frame */
 bool rows_quiet(const struct rows *r);
 
-/* After batch_read (or for an empty batch, examples 0): counts and room for rows and gradients. NOMEM. */
+/* Whether it has arrays of floats; and an exchange of them with another batch of the same tables, both quiet. */
+bool rows_has_floats(const struct rows *r);
+void rows_floats_swap(struct rows *r, struct rows *other);
+/* After batch_read (or for an empty batch, examples 0): counts and room for rows and gradients; all keys are to be
+ * pulled. NOMEM. */
 int rows_reserve(struct rows *r, struct err *e);
-/* Divides all tablets of all tables into parts by the map. INTERNAL when the map lacks tablets, TOO_BIG when one tablet
- * alone has more keys than a message may carry, NOMEM. */
-int rows_split(struct rows *r, const struct map *map, struct err *e);
+/* After rows_reserve: of the sparse keys only those are to be pulled that the cache lacks for this batch. NOMEM. */
+int rows_plan(struct rows *r, struct row_cache *cache, uint64_t batch, struct err *e);
+/* Nothing of this batch is to be pushed: its push is a tick. */
+void rows_void(struct rows *r);
+/* Divides all tablets of all tables into parts by the map: of the keys to push, or of those to pull. INTERNAL when the
+ * map lacks tablets, TOO_BIG when one tablet alone has more keys than a message may carry, NOMEM. */
+int rows_split(struct rows *r, const struct map *map, bool push, struct err *e);
 
-/* Frame 1 of a pull of part p: its keys, borrowed. */
-int rows_add_keys(struct rows *r, const struct part *p, struct msg *m);
+/* Frame 1 of a pull or push of part p: its keys, borrowed. */
+int rows_add_keys(struct rows *r, const struct part *p, bool push, struct msg *m);
 /* Frame 2 of a push of part p: its gradients, borrowed. */
 int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m);
 /* Copies the rows of a pull's reply, (p->key_count, width), into their place. */

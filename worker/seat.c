@@ -221,7 +221,7 @@ static void seat_worked(void *owner)
         s->host->unknown(s->host->context);
         break;
     default:
-        s->host->fatal(s->host->context, result->status, result->text);
+        (result->broken ? s->host->broken : s->host->fatal)(s->host->context, result->status, result->text);
     }
 }
 
@@ -250,6 +250,7 @@ static struct msg *index_message(const struct seat *s, uint64_t id)
 static struct msg *task_message(const struct seat *s, uint64_t id)
 {
     const struct lane_result *result = lane_result(s->lane);
+    uint32_t labels = s->host->base.job->data.label_count, tasks = labels == 0 ? 1 : labels;
     struct wire w;
 
     memset(&w, 0, sizeof w);
@@ -262,14 +263,23 @@ static struct msg *task_message(const struct seat *s, uint64_t id)
     w.u.TASK_DONE.examples = result->examples;
     w.u.TASK_DONE.bad_lines = result->bad_lines;
     w.u.TASK_DONE.loss_sum = result->loss_sum;
+    w.u.TASK_DONE.weight_sum = result->weight_sum;
+    w.u.TASK_DONE.batches = result->batches;
+    w.u.TASK_DONE.skipped = result->skipped;
+    w.u.TASK_DONE.dense_norm_sum = result->dense_norm;
+    w.u.TASK_DONE.row_norm_sum = result->row_norm;
+    w.u.TASK_DONE.lr_scale = result->lr_scale;
+    w.u.TASK_DONE.tasks = tasks;
     snprintf(w.u.TASK_DONE.bad_where, sizeof w.u.TASK_DONE.bad_where, "%s", result->bad_where);
     struct msg *m = wire_encode(&w);
     void *histogram = m == NULL ? NULL : msg_add(m, sizeof result->staleness);
-    if (histogram == NULL) {
+    void *losses = histogram == NULL ? NULL : msg_add(m, tasks * sizeof result->loss_task[0]);
+    if (losses == NULL) {
         msg_free(m);
         return NULL;
     }
     memcpy(histogram, result->staleness, sizeof result->staleness);
+    memcpy(losses, result->loss_task, tasks * sizeof result->loss_task[0]);
     return m;
 }
 

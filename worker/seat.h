@@ -38,6 +38,7 @@ struct seat_host {
     void (*end)(void *context);        /* the job is over */
     void (*unknown)(void *context);    /* the coordinator does not know this worker (any more) */
     void (*fatal)(void *context, int status, const char *text); /* the job cannot go on */
+    void (*broken)(void *context, int status, const char *text); /* this worker cannot go on: its device failed */
 };
 
 int seat_new(struct seat_host *host, struct seat **out, struct err *e);

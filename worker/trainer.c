@@ -1,11 +1,7 @@
 /* trainer.c: the life of a worker. Read trainer_tick first: it says what follows what. */
-#include "worker/trainer.h"
+#include "worker/trainer_inner.h"
 #include "proto/base/assert.h"
-#include "proto/base/config.h"
-#include "proto/base/hash.h"
 #include "proto/base/log.h"
-#include "worker/seat.h"
-#include "worker/split.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,52 +10,13 @@
 #define MS 1000000ull
 enum { JOIN_PAUSE_MS = 200, LEAVE_MS = 2000, LANES_DEFAULT = 2, LEASE_MS_MIN = 30 };
 
-enum trainer_state { JOINING, PREPARING, WORKING, CLEARING, LEAVING, DONE };
-
-struct trainer {
-    struct env *env; /* borrowed */
-    struct trainer_options options;
-    char name[LIMIT_NAME];
-    enum trainer_state state;
-    bool again;     /* CLEARING: join again afterwards, else leave */
-    struct err end; /* why it leaves; code 0: in good order */
-    struct client *client;
-    /* The job, from joining on; made anew when the job's text changes. */
-    uint64_t job_hash;
-    bool have_job, have_model;
-    struct job job;
-    struct model_shape shape;
-    struct model *model;
-    struct table_schema schema[MODEL_TABLES_MAX];
-    struct split_set splits;
-    struct seat_host host; /* client, job, model, schemas, splits: as lanes see them */
-    struct stats stats;
-    struct seat **seat; /* owned (seat_count) */
-    uint32_t seat_count;
-    uint32_t lanes; /* of the job */
-    uint32_t lease_ms;
-    uint32_t declared; /* tables */
-    struct request join, declare, beat, leave;
-    struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
-    struct env_work prepare; /* looks at the input */
-    bool preparing;
-    int prepare_status;
-    struct err prepare_error;
-};
-
-#define OWNER_OF(pointer, member) ((struct trainer *)(void *)((char *)(pointer)-offsetof(struct trainer, member)))
-
-static void trainer_tick(struct trainer *t);
-
-/* The tick, soon and from the loop: never under the feet of a lane or request that is calling. */
-static void trainer_wake(struct trainer *t)
+void trainer_wake(struct trainer *t)
 {
     if (t->state != DONE)
         env_timer_start(t->env, &t->tick_timer, 0);
 }
 
-/* Gives up everything; afterwards joins again, or leaves with this status. The first reason stands. */
-static void trainer_clear(struct trainer *t, bool again, int status, const char *text)
+void trainer_clear(struct trainer *t, bool again, int status, const char *text)
 {
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
@@ -112,48 +69,6 @@ static void wait_fire(struct env_timer *timer)
     trainer_clear(t, false, e.code, e.text);
 }
 
-/* What depends on the job goes: the next one may be another. All seats are free and idle, no thread has anything. */
-static void job_drop(struct trainer *t)
-{
-    for (uint32_t i = 0; i < t->seat_count; i++)
-        seat_free(t->seat[i]);
-    free(t->seat);
-    t->seat = NULL;
-    t->seat_count = 0;
-    if (t->have_job) {
-        split_close(&t->splits);
-        memset(t->host.base.data, 0, sizeof t->host.base.data);
-    }
-    if (t->have_model)
-        model_free(t->model);
-    t->have_model = false;
-    if (t->have_job)
-        job_free(&t->job);
-    t->have_job = false;
-}
-
-static void splits_changed(void *context)
-{
-    trainer_wake(context);
-}
-
-static int job_take(struct trainer *t, const char *text, size_t bytes, struct err *e)
-{
-    uint64_t hash = hash_bytes(text, bytes, 1);
-
-    if (t->have_job && hash == t->job_hash)
-        return 0;
-    job_drop(t);
-    int status = job_parse(text, bytes, "the submitted job", t->options.set, &t->job, e);
-    if (status != 0)
-        return status;
-    t->have_job = true;
-    t->job_hash = hash;
-    client_set_resend(t->client, t->job.net.resend_ms > 0 ? t->job.net.resend_ms : 1000);
-    split_init(&t->splits, t->env, &t->job, splits_changed, t);
-    return 0;
-}
-
 static enum request_verdict join_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
     struct trainer *t = OWNER_OF(r, join);
@@ -173,15 +88,13 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     t->lease_ms = reply->lease_ms < LEASE_MS_MIN ? LEASE_MS_MIN : reply->lease_ms;
     env_timer_stop(t->env, &t->wait_timer);
     memset(&t->stats, 0, sizeof t->stats);
-    int status = job_take(t, m->frame[1].data, m->frame[1].bytes, &e);
+    int status = trainer_job_take(t, m->frame[1].data, m->frame[1].bytes, &e);
     if (status != 0) {
         trainer_clear(t, false, status, e.text);
         return REQUEST_DONE;
     }
     t->state = PREPARING;
-    t->preparing = !t->have_model;
-    if (t->preparing)
-        env_work_start(t->env, &t->prepare);
+    trainer_job_prepare(t);
     env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
     trainer_wake(t);
     return REQUEST_DONE;
@@ -194,108 +107,46 @@ static void trainer_join(struct trainer *t)
     client_start(t->client, &t->join);
 }
 
-/* ---- preparing -------------------------------------------------------------------------------------------- */
-
-static void prepare_run(struct env_work *w) /* on a thread of the pool */
+/* The lanes go back, the job goes on elsewhere; this process ends with its status. */
+static void trainer_break(struct trainer *t, int status, const char *text)
 {
-    struct trainer *t = OWNER_OF(w, prepare);
-
-    t->prepare_status = dataset_shape(&t->job, &t->shape, &t->prepare_error);
+    if (t->state == DONE || (t->state >= CLEARING && !t->again))
+        return;
+    log_error("%s: this worker leaves, its lanes go to others", text);
+    t->broken = true;
+    trainer_clear(t, false, status, text);
 }
 
-static void prepare_done(struct env_work *w)
+/* How many batches of a lane each stage may have in its hands at once: for stats.h's least time. */
+static void stages_note(struct trainer *t)
 {
-    struct trainer *t = OWNER_OF(w, prepare);
+    uint32_t prefetch = t->job.train.prefetch;
 
-    t->preparing = false;
-    if (t->prepare_status != 0)
-        trainer_clear(t, false, t->prepare_status, t->prepare_error.text);
-    trainer_tick(t);
+    t->stats.wide[STAGE_PARSE] = t->host.base.readers;
+    t->stats.wide[STAGE_PULL] = 1 + prefetch;
+    t->stats.wide[STAGE_PUSH] = t->job.train.mode == WIRE_BSP ? 1 : 3 + prefetch;
 }
 
-static int model_make(struct trainer *t, struct err *e)
-{
-    struct lane_base *base = &t->host.base;
-    uint32_t count;
-
-    int status = model_schemas(&t->job, &t->shape, t->schema, &count, e);
-    if (status == 0)
-        status = model_new(&t->job, &t->shape, t->options.backend, &t->model, e);
-    if (status != 0)
-        return status;
-    t->have_model = true;
-    base->job = &t->job;
-    base->model = t->model;
-    base->schema = t->schema;
-    base->table_count = count;
-    uint32_t seats = t->options.lanes_max;
-    if (t->job.train.mode == WIRE_BSP && t->lanes > seats)
-        seats =
-            t->lanes < LIMIT_LANES ? t->lanes : LIMIT_LANES; /* a clock needs every lane, whoever is left to run it */
-    t->seat = calloc(seats, sizeof *t->seat);
-    if (t->seat == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", seats);
-    for (; status == 0 && t->seat_count < seats; t->seat_count += status == 0)
-        status = seat_new(&t->host, &t->seat[t->seat_count], e);
-    return status;
-}
-
-static struct msg *declare_build(struct request *r)
-{
-    struct trainer *t = OWNER_OF(r, declare);
-    const struct table_schema *schema = &t->schema[t->declared];
-    struct wire_TABLE_CREATE create;
-    struct wire w;
-
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_TABLE_DECLARE;
-    w.id = r->id;
-    wire_schema_to(schema, &create);
-    _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <= sizeof create,
-                   "DECLARE is CREATE and one more field");
-    memcpy(&w.u.TABLE_DECLARE, &create, offsetof(struct wire_TABLE_DECLARE, declared_total));
-    w.u.TABLE_DECLARE.declared_total = t->host.base.table_count;
-    struct msg *m = wire_encode(&w);
-    size_t bytes = schema->field_init_count * sizeof schema->field_init[0];
-    void *data = m == NULL ? NULL : msg_add(m, bytes);
-    if (data == NULL) {
-        msg_free(m);
-        return NULL;
-    }
-    memcpy(data, schema->field_init, bytes);
-    return m;
-}
-
-static enum request_verdict declare_reply(struct request *r, const struct wire *w, const struct msg *m)
-{
-    struct trainer *t = OWNER_OF(r, declare);
-
-    (void)m;
-    if (w->status == SHOAL_E_UNAVAILABLE)
-        trainer_clear(t, true, 0, "");
-    else if (client_passing(w->status))
-        return REQUEST_LATER;
-    else if (w->status != 0)
-        trainer_clear(t, false, w->status, w->error[0] != '\0' ? w->error : err_text(w->status));
-    else if (++t->declared < t->host.base.table_count)
-        client_start(t->client, r);
-    return REQUEST_DONE;
-}
-
+/* The input's shape is known. */
 static void trainer_prepared(struct trainer *t)
 {
     struct err e = {0};
-    int status = t->have_model ? 0 : model_make(t, &e);
+    bool device;
 
+    int status = trainer_job_make(t, &device, &e);
     if (status != 0) {
-        trainer_clear(t, false, status, e.text);
+        if (device)
+            trainer_break(t, status, e.text);
+        else
+            trainer_clear(t, false, status, e.text);
         return;
     }
-    log_info("worker %llu joined job %s: %u lanes here, backend %s", (unsigned long long)t->host.worker, t->job.name,
-             t->seat_count, t->options.backend == NULL ? "none" : backend_name(t->options.backend));
+    log_info("worker %llu joined job %s: %u lanes here, %u batches of each read at once, backend %s",
+             (unsigned long long)t->host.worker, t->job.name, t->seat_count, t->host.base.readers,
+             t->options.backend == NULL ? "none" : backend_name(t->options.backend));
+    stages_note(t);
     t->state = WORKING;
-    t->declared = 0;
-    client_start(t->client, &t->declare);
+    trainer_job_declare(t);
     client_map_refresh(t->client);
 }
 
@@ -362,6 +213,11 @@ static void host_unknown(void *context)
 static void host_fatal(void *context, int status, const char *text)
 {
     trainer_clear(context, false, status, text);
+}
+
+static void host_broken(void *context, int status, const char *text)
+{
+    trainer_break(context, status, text);
 }
 
 /* A complete map came, other than the last. */
@@ -445,7 +301,7 @@ static struct msg *leave_build(struct request *r)
     w.type = WIRE_TYPE_WORKER_LEAVE;
     w.id = r->id;
     w.u.WORKER_LEAVE.worker = t->host.worker;
-    w.u.WORKER_LEAVE.fatal = t->end.code != 0;
+    w.u.WORKER_LEAVE.fatal = t->end.code != 0 && !t->broken;
     w.u.WORKER_LEAVE.fail_status = t->end.code;
     snprintf(w.u.WORKER_LEAVE.fail_text, sizeof w.u.WORKER_LEAVE.fail_text, "%s", t->end.text);
     return wire_encode(&w);
@@ -517,7 +373,7 @@ bool trainer_settled(const struct trainer *t)
     return true;
 }
 
-static void trainer_tick(struct trainer *t)
+void trainer_tick(struct trainer *t)
 {
     switch (t->state) {
     case JOINING: /* join_reply goes on */
@@ -571,8 +427,6 @@ static void requests_init(struct trainer *t)
                                .pause_ms = JOIN_PAUSE_MS,
                                .build = join_build,
                                .reply = join_reply};
-    t->declare = (struct request){
-        .type = WIRE_TYPE_TABLE_DECLARE, .target = CLIENT_COORDINATOR, .build = declare_build, .reply = declare_reply};
     t->beat = (struct request){
         .type = WIRE_TYPE_WORKER_BEAT, .target = CLIENT_COORDINATOR, .build = beat_build, .reply = beat_reply};
     t->leave = (struct request){
@@ -581,7 +435,6 @@ static void requests_init(struct trainer *t)
     t->wait_timer.fire = wait_fire;
     t->leave_timer.fire = leave_fire;
     t->tick_timer.fire = tick_fire;
-    t->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
 }
 
 int trainer_new(struct env *env, const struct trainer_options *options, struct trainer **out, struct err *e)
@@ -600,6 +453,7 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
         t->options.wait_ms = 30000;
     snprintf(t->name, sizeof t->name, "%s", options->name);
     requests_init(t);
+    trainer_job_init(t);
     struct client_options client = {.coordinator = options->coordinator, .on_map = map_changed, .context = t};
     int status = client_new(env, &client, &t->client, e);
     if (status != 0) {
@@ -614,7 +468,8 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
                                  .lanes = host_lanes,
                                  .end = host_end,
                                  .unknown = host_unknown,
-                                 .fatal = host_fatal};
+                                 .fatal = host_fatal,
+                                 .broken = host_broken};
     env_timer_start(env, &t->wait_timer, t->options.wait_ms * MS);
     trainer_join(t);
     *out = t;
@@ -631,7 +486,7 @@ void trainer_free(struct trainer *t)
         env_timer_stop(t->env, timers[i]);
     for (uint32_t i = 0; i < t->seat_count; i++)
         seat_drop(t->seat[i]);
-    job_drop(t);
+    trainer_job_drop(t);
     client_free(t->client);
     free(t);
 }

@@ -12,6 +12,9 @@
  * lanes without a write and joins again. While the coordinator is silent for longer than the lease, nothing is pushed:
  * the lanes may be another's.
  *
+ * A worker whose device fails leaves in good order with its reason and ends with its status (69 or 70): that is no
+ * failure of the job, whose lanes go to other workers.
+ *
  * At the end it calls env_stop. Thread: the worker's loop; no clock, socket, thread or file of its own. */
 #ifndef WORKER_TRAINER_H
 #define WORKER_TRAINER_H
@@ -33,6 +36,7 @@ struct trainer_options {
     const struct string_list
         *set;                /* overrides for this machine over the job's keys (data paths); borrowed, may be NULL */
     struct backend *backend; /* borrowed; NULL for models that need none */
+    uint32_t cores;          /* that this process may use: so many batches are read at the same time; 0: 1 */
     uint32_t wait_ms;        /* for the first answer of the coordinator; 0: 30 s */
 };
 

@@ -47,7 +47,7 @@ static struct msg *pull_build(struct request *r)
                                   .key_count = p->part.key_count,
                                   .map_epoch = map_epoch(t)};
     struct msg *m = wire_encode(&w);
-    if (m != NULL && rows_add_keys(t->rows, &p->part, m) != 0) {
+    if (m != NULL && rows_add_keys(t->rows, &p->part, false, m) != 0) {
         msg_free(m);
         m = NULL;
     }
@@ -77,7 +77,7 @@ static struct msg *push_build(struct request *r)
                                   .key_count = p->part.key_count,
                                   .map_epoch = map_epoch(t)};
     struct msg *m = wire_encode(&w);
-    if (m != NULL && (rows_add_keys(t->rows, &p->part, m) != 0 || rows_add_gradients(t->rows, &p->part, m) != 0)) {
+    if (m != NULL && (rows_add_keys(t->rows, &p->part, true, m) != 0 || rows_add_gradients(t->rows, &p->part, m) != 0)) {
         msg_free(m);
         m = NULL;
     }
@@ -149,6 +149,8 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
     if (reply->waited_ns > t->held_ns)
         t->held_ns = reply->waited_ns;
     staleness_count(t, reply);
+    if (t->took != NULL)
+        t->took(t, &p->part, reply->clock, reply->low);
     part_answered(p);
     return REQUEST_DONE;
 }
@@ -208,7 +210,7 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
     transfer_cancel(t);
     if (map == NULL)
         return err_set(e, SHOAL_E_AGAIN, "there is no map yet");
-    int status = rows_split(t->rows, map, e);
+    int status = rows_split(t->rows, map, push, e);
     if (status == 0)
         status = parts_reserve(t, t->rows->part_count, e);
     if (status != 0)

@@ -1,17 +1,21 @@
 /* worker_main.c: shoal-worker: the daemon around the trainer.
  *
- * Threads: the loop (trainer, connections) on this one; libuv's pool reads batches and computes, lanes + 2 threads;
- * ZeroMQ has its own. SIGTERM and SIGINT give the lanes back and leave; a second one leaves at once. */
+ * Threads: the loop (trainer, connections) on this one; libuv's pool computes and reads batches: for each lane one
+ * thread that computes and lane_readers that read, so that neither ever waits for a thread of the other, and one for the
+ * rest (UV_THREADPOOL_SIZE overrides it); ZeroMQ has its own. SIGTERM and SIGINT give the lanes back and leave; a second one leaves at once. */
 #include "proto/base/config.h"
 #include "proto/base/job.h"
 #include "proto/base/log.h"
+#include "proto/base/measure_json.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "proto/wire/wire.h"
 #include "worker/evaluator.h"
+#include "worker/lane.h"
 #include "worker/trainer.h"
 
 #include <getopt.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +35,8 @@ static const char usage_text[] =
     "  --lanes N               lanes to work on at the same time (2)\n"
     "  --name NAME             of this worker (HOST-PID)\n"
     "  --backend KIND          auto, cpu or cuda\n"
+    "  --device N              which GPU: N modulo the number of GPUs of this machine (0; also SHOAL_DEVICE)\n"
+    "  --cores N               cores that parsing may keep busy (those that this process may run on)\n"
     "  --wait SECONDS          how long to wait for the coordinator's first answer (30)\n"
     "  --split NAME            eval: train, valid or test (test)\n"
     "  --insecure-plaintext    allow an endpoint that is not loopback\n"
@@ -39,20 +45,21 @@ static const char usage_text[] =
 struct arguments {
     const char *verb, *coordinator, *config, *name;
     struct string_list set;
-    uint32_t lanes, wait_s, split;
+    uint32_t lanes, wait_s, split, cores;
+    int64_t device; /* -1: not given */
     enum backend_kind backend;
     bool backend_given, insecure;
 };
 
 /* ---- arguments -------------------------------------------------------------------------------------------- */
 
-static int number_take(const char *flag, const char *text, uint32_t most, uint32_t *out, struct err *e)
+static int number_take(const char *flag, const char *text, uint32_t least, uint32_t most, uint32_t *out, struct err *e)
 {
     char *end;
     unsigned long value = strtoul(text, &end, 10);
 
-    if (*text < '0' || *text > '9' || *end != '\0' || value == 0 || value > most)
-        return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from 1 to %u", flag, text, most);
+    if (*text < '0' || *text > '9' || *end != '\0' || value < least || value > most)
+        return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from %u to %u", flag, text, least, most);
     *out = (uint32_t)value;
     return 0;
 }
@@ -86,7 +93,7 @@ static int option_take(struct arguments *a, int option, const char *value, struc
         a->coordinator = value;
         return 0;
     case 'l':
-        return number_take("--lanes", value, LIMIT_LANES, &a->lanes, e);
+        return number_take("--lanes", value, 1, LIMIT_LANES, &a->lanes, e);
     case 'n':
         if (strlen(value) >= LIMIT_NAME)
             return err_set(e, SHOAL_E_USAGE, "--name %s: at most %u bytes", value, LIMIT_NAME - 1);
@@ -98,7 +105,13 @@ static int option_take(struct arguments *a, int option, const char *value, struc
         a->backend_given = true;
         return status;
     case 'w':
-        return number_take("--wait", value, 86400, &a->wait_s, e);
+        return number_take("--wait", value, 1, 86400, &a->wait_s, e);
+    case 'd':
+        status = number_take("--device", value, 0, 65535, &word, e);
+        a->device = word;
+        return status;
+    case 'C':
+        return number_take("--cores", value, 1, 65535, &a->cores, e);
     case 'p':
         return word_take("--split", value, splits, &a->split, e);
     case 'i':
@@ -118,6 +131,8 @@ static int arguments_take(int argc, char **argv, struct arguments *a, struct err
                                             {"name", required_argument, NULL, 'n'},
                                             {"backend", required_argument, NULL, 'b'},
                                             {"wait", required_argument, NULL, 'w'},
+                                            {"device", required_argument, NULL, 'd'},
+                                            {"cores", required_argument, NULL, 'C'},
                                             {"split", required_argument, NULL, 'p'},
                                             {"insecure-plaintext", no_argument, NULL, 'i'},
                                             {"help", no_argument, NULL, 'h'},
@@ -125,7 +140,7 @@ static int arguments_take(int argc, char **argv, struct arguments *a, struct err
                                             {NULL, 0, NULL, 0}};
     int option;
 
-    *a = (struct arguments){.split = WIRE_TEST};
+    *a = (struct arguments){.split = WIRE_TEST, .device = -1};
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'h' || option == 'v') {
             printf("%s", option == 'h' ? usage_text : "shoal-worker " SHOAL_VERSION "\n");
@@ -147,7 +162,14 @@ static int arguments_take(int argc, char **argv, struct arguments *a, struct err
     return 0;
 }
 
-/* Lanes and backend: from the command line, else from the job file, else the defaults. */
+static uint32_t cores_here(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+/* Lanes, cores and backend: from the command line, else from the job file, else the defaults. */
 static int settings_take(struct arguments *a, struct job *job, bool *have_job, struct err *e)
 {
     *have_job = false;
@@ -163,6 +185,8 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
     }
     if (a->lanes == 0)
         a->lanes = 2;
+    if (a->cores == 0)
+        a->cores = cores_here();
     return 0;
 }
 
@@ -210,6 +234,7 @@ static int train(const struct arguments *a, struct daemon *d, struct backend *ba
                                       .lanes_max = a->lanes,
                                       .set = &a->set,
                                       .backend = backend,
+                                      .cores = a->cores,
                                       .wait_ms = a->wait_s * 1000};
     int status = trainer_new(net_env(d->net), &options, &d->trainer, e);
     if (status != 0)
@@ -230,6 +255,21 @@ static int train(const struct arguments *a, struct daemon *d, struct backend *ba
     return status;
 }
 
+/* As `valid` and `test` stand in report.json: proto/base/measure_json.h. */
+static int measure_print(const struct measure *m, const struct job *job, struct err *e)
+{
+    struct json *details = measure_details(m, job), *report = measure_report(m->metric, job, details, true);
+    char *text = json_text(report, 2);
+
+    json_free(report);
+    json_free(details);
+    if (text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to print the measures");
+    puts(text);
+    free(text);
+    return 0;
+}
+
 static int evaluate(const struct arguments *a, const struct job *job, struct daemon *d, struct backend *backend,
                     struct err *e)
 {
@@ -237,26 +277,40 @@ static int evaluate(const struct arguments *a, const struct job *job, struct dae
                                         .job = job,
                                         .split = a->split,
                                         .lanes = a->lanes,
+                                        .cores = a->cores,
                                         .backend = backend,
                                         .wait_ms = a->wait_s * 1000};
-    struct metric metric;
+    const struct measure *measure;
 
     int status = evaluator_new(net_env(d->net), &options, &d->evaluator, e);
     if (status != 0)
         return status;
     net_set_handler(d->net, evaluator_handler(), d->evaluator);
     net_run(d->net);
-    status = evaluator_result(d->evaluator, &metric, e);
+    status = evaluator_result(d->evaluator, &measure, e);
+    if (status == 0)
+        status = measure_print(measure, job, e);
     if (!evaluator_settled(d->evaluator)) {
         if (status != 0)
             log_error("%s", e->text);
         _exit(status == 0 ? 0 : err_exit_status(status));
     }
     evaluator_free(d->evaluator);
-    if (status == 0)
-        printf("{\"auc\": %.6f, \"logloss\": %.6f, \"calibration\": %.6f, \"examples\": %zu}\n", metric.auc,
-               metric.logloss, metric.calibration, metric.examples);
     return status;
+}
+
+/* What the pool and the backend's module read from the environment, before there is another thread. */
+static void environment_set(const struct arguments *a)
+{
+    uint32_t threads = a->lanes * (1 + lane_readers(a->cores, a->lanes)) + 1;
+    char text[24];
+
+    snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv takes no more */
+    setenv("UV_THREADPOOL_SIZE", text, 0);
+    if (a->device < 0)
+        return;
+    snprintf(text, sizeof text, "%u", (unsigned)a->device);
+    setenv("SHOAL_DEVICE", text, 1);
 }
 
 static int run(const struct arguments *a, const struct job *job, struct err *e)
@@ -264,13 +318,11 @@ static int run(const struct arguments *a, const struct job *job, struct err *e)
     struct net_options options = {.insecure_plaintext = a->insecure};
     struct daemon d = {0};
     struct backend *backend = NULL;
-    char threads[16];
 
+    environment_set(a);
     int status = backend_load(a->backend, &backend, e);
     if (status != 0)
         return status;
-    snprintf(threads, sizeof threads, "%u", (a->lanes > 1000 ? 1000 : a->lanes) + 2);
-    setenv("UV_THREADPOOL_SIZE", threads, 0);
     status = net_new(&options, &d.net, e);
     if (status == 0) {
         status = net_signals(d.net, daemon_signal, &d);

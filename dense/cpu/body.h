@@ -3,9 +3,12 @@
 #define DENSE_CPU_BODY_H
 
 #include "dense/cpu/body_act.h"
+#include "dense/cpu/body_attention.h"
 #include "dense/cpu/body_fm.h"
 #include "dense/cpu/body_head.h"
+#include "dense/cpu/body_interact.h"
 #include "dense/cpu/body_loss.h"
+#include "dense/cpu/body_mix.h"
 #include "dense/cpu/body_norm.h"
 #include "dense/cpu/body_pool.h"
 #include "dense/cpu/kernels.h"
@@ -37,6 +40,9 @@ static void body_fill(struct backend_ops *ops)
     ops->square_sum = body_square_sum;
     ops->clip = body_clip;
     ops->clip_rows = body_clip_rows;
+    body_attention_fill(&ops->attention);
+    body_interact_fill(&ops->interact);
+    body_mix_fill(&ops->mix);
 }
 
 #endif

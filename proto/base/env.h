@@ -25,6 +25,7 @@ struct env_timer {
 struct env_work {
     void (*run)(struct env_work *w);  /* on another thread: touches only what the owner left to it */
     void (*done)(struct env_work *w); /* on the loop, once, after run */
+    uint64_t ran_ns;                  /* set by env before done: how long run took, waiting for a thread not counted */
     void *impl;                       /* of the env */
 };
 

@@ -137,6 +137,82 @@ static int character_take(const struct config *c, const char *path, char fallbac
     return 0;
 }
 
+/* The column that `key` (share, attend) of column i names; another one, that can be a field. */
+static int other_column(const struct config *c, const struct job *j, size_t i, const char *key, const char *name,
+                        const struct column **out, struct err *e)
+{
+    char path[96];
+
+    (void)snprintf(path, sizeof path, "data.columns[%zu].%s", i, key);
+    *out = NULL;
+    for (size_t k = 0; k < j->data.column_count; k++)
+        if (strcmp(j->data.column[k].name, name) == 0)
+            *out = &j->data.column[k];
+    if (*out == NULL)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: data.columns has no column %s", config_line(c, path), path, name);
+    if (*out == &j->data.column[i])
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s names the column itself", config_line(c, path), path);
+    if ((*out)->type == COLUMN_SKIP || (*out)->type == COLUMN_LABEL)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: column %s is %s, not a field", config_line(c, path), path, name,
+                       (*out)->type == COLUMN_LABEL ? "a label" : "skipped");
+    return 0;
+}
+
+static int share_check(const struct config *c, const struct job *j, size_t i, struct err *e)
+{
+    const struct column *other, *k = &j->data.column[i];
+    char path[96];
+
+    if (k->share[0] == '\0')
+        return 0;
+    int status = other_column(c, j, i, "share", k->share, &other, e);
+    (void)snprintf(path, sizeof path, "data.columns[%zu].share", i);
+    if (status == 0 && other->share[0] != '\0')
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: column %s itself shares with %s: name that one", config_line(c, path), path,
+                         k->share, other->share);
+    return status;
+}
+
+static int attend_check(const struct config *c, const struct job *j, size_t i, struct err *e)
+{
+    const struct column *other, *k = &j->data.column[i];
+    char path[96];
+    bool attention = k->pooling == POOL_ATTENTION;
+
+    (void)snprintf(path, sizeof path, "data.columns[%zu].%s", i, attention ? "pooling" : "attend");
+    if (attention != (k->attend[0] != '\0'))
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: pooling attention and attend (the column of the target) belong together",
+                       config_line(c, path), path);
+    if (!attention)
+        return 0;
+    if (k->type != COLUMN_MULTI)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: attention is for columns of type multi", config_line(c, path), path);
+    int status = other_column(c, j, i, "attend", k->attend, &other, e);
+    (void)snprintf(path, sizeof path, "data.columns[%zu].attend", i);
+    if (status == 0 && other->type == COLUMN_MULTI)
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: column %s has several values, a target has one", config_line(c, path), path,
+                         k->attend);
+    return status;
+}
+
+/* Columns that stand on other columns, which may come later in the list. */
+static int columns_check(const struct config *c, const struct job *j, struct err *e)
+{
+    char path[96];
+    int status = 0;
+
+    for (size_t i = 0; i < j->data.column_count && status == 0; i++) {
+        (void)snprintf(path, sizeof path, "data.columns[%zu].max", i);
+        if (j->data.column[i].max > 0 && j->data.column[i].type != COLUMN_MULTI)
+            status = err_set(e, SHOAL_E_CONFIG, "line %d: %s is for columns of type multi", config_line(c, path), path);
+        if (status == 0)
+            status = share_check(c, j, i, e);
+        if (status == 0)
+            status = attend_check(c, j, i, e);
+    }
+    return status;
+}
+
 static int columns_take(const struct config *c, struct job *j, struct err *e)
 {
     char path[96];
@@ -169,11 +245,8 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
         (void)snprintf(path, sizeof path, "data.columns[%zu].attend", i);
         if (status == 0 && config_has(c, path))
             status = name_take(c, path, "", k->attend, e);
-        if (status == 0 && (k->pooling == POOL_ATTENTION) != (k->attend[0] != '\0'))
-            status = err_set(e, SHOAL_E_CONFIG, "line %d: data.columns[%zu]: pooling attention and attend (the column of the target) belong together",
-                             config_line(c, "data.columns"), i);
     }
-    return status;
+    return status != 0 ? status : columns_check(c, j, e);
 }
 
 static int labels_take(const struct config *c, struct job *j, struct err *e)
@@ -407,6 +480,8 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
         return SHOAL_E_CONFIG;
     if (config_list(c, "evaluate.by", &j->evaluate.by) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (j->evaluate.by.count > LIMIT_BY)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: evaluate.by: at most %u fields", config_line(c, "evaluate.by"), LIMIT_BY);
     j->evaluate.buckets = (uint32_t)config_int(c, "evaluate.buckets", 20);
     j->evaluate.exact = config_size(c, "evaluate.exact", 20000000);
     if (j->train.early_stop.metric == METRIC_GAUC && j->evaluate.group[0] == '\0')

@@ -140,6 +140,11 @@ void json_free(struct json *j)
     json_decref(in(j));
 }
 
+struct json *json_hold(struct json *j)
+{
+    return out_of(json_incref(in(j)));
+}
+
 static json_t *member(json_t *t, const char *name, size_t bytes)
 {
     char key[256];

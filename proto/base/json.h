@@ -40,6 +40,7 @@ char *json_text(const struct json *j, int indent);
 /* SHOAL_E_DATA with line and reason. At most 64 MiB, nesting as jansson bounds it (2048). */
 int json_parse(const char *text, size_t bytes, struct json **out, struct err *e);
 void json_free(struct json *j);
+struct json *json_hold(struct json *j); /* one more owner, who may give it to another parent; NULL is fine */
 
 /* ---- reading ---- */
 /* Member by dotted path ("test.auc"); an element of an array by number ("epochs.0.valid.auc"). NULL when there is none.

@@ -22,6 +22,7 @@
 #define LIMIT_FIELDS 512u                     /* feature fields of an example */
 #define LIMIT_NUMERIC 512u
 #define LIMIT_TASKS 8u                        /* labels of an example */
+#define LIMIT_BY 32u                          /* fields of evaluate.by */
 #define LIMIT_LINE_BYTES (1u << 20)           /* one input line */
 #define LIMIT_CONFIG_BYTES (1u << 20)
 #define LIMIT_BATCH 65536u                    /* examples */

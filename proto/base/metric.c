@@ -1,61 +1,47 @@
-/* metric.c: exact AUC by ranks (Mann-Whitney), logloss and calibration, summed in double in the order given. */
+/* metric.c: the small formulas. */
 #include "proto/base/metric.h"
-#include "proto/base/err.h"
 
 #include <math.h>
-#include <stdlib.h>
+#include <stddef.h>
 
-struct scored {
-    float score;
-    float label;
-};
-
-static int scored_compare(const void *a, const void *b)
+double metric_loss(float p, float y)
 {
-    float x = ((const struct scored *)a)->score, y = ((const struct scored *)b)->score;
-    return x < y ? -1 : x > y;
+    double q = (double)p;
+
+    q = q < 1e-15 ? 1e-15 : q > 1 - 1e-15 ? 1 - 1e-15 : q;
+    return y > 0.5f ? -log(q) : -log1p(-q);
 }
 
-/* The share of (positive, negative) pairs in the right order; a tie counts half. s is sorted by score. */
-static double auc_of_sorted(const struct scored *s, size_t count, double positives)
+double metric_entropy(double share)
 {
-    double negatives = (double)count - positives, below = 0, area = 0;
+    return share > 0 && share < 1 ? -share * log(share) - (1 - share) * log1p(-share) : 0;
+}
 
-    for (size_t i = 0; i < count;) {
-        double p = 0, n = 0;
-        size_t j = i;
-        for (; j < count && s[j].score == s[i].score; j++) {
-            if (s[j].label > 0.5f)
-                p++;
-            else
-                n++;
+static double mean_of(const struct metric *of, uint32_t count, size_t offset)
+{
+    double sum = 0;
+    uint32_t finite = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        double x = *(const double *)(const void *)((const char *)&of[i] + offset);
+        if (isfinite(x)) {
+            sum += x;
+            finite++;
         }
-        area += p * (below + n / 2);
-        below += n;
-        i = j;
     }
-    return positives > 0 && negatives > 0 ? area / (positives * negatives) : (double)NAN;
+    return finite == 0 ? (double)NAN : sum / finite;
 }
 
-int metric_compute(const float *score, const float *label, size_t count, struct metric *out)
+void metric_mean(const struct metric *of, uint32_t count, struct metric *out)
 {
-    double loss = 0, predicted = 0, positives = 0;
-    struct scored *s = malloc((count + 1) * sizeof *s);
-
-    if (s == NULL)
-        return SHOAL_E_NOMEM;
-    for (size_t i = 0; i < count; i++) {
-        double p = (double)score[i], q = p < 1e-15 ? 1e-15 : p > 1 - 1e-15 ? 1 - 1e-15 : p;
-        s[i] = (struct scored){score[i], label[i]};
-        loss -= label[i] > 0.5f ? log(q) : log1p(-q);
-        predicted += p;
-        positives += label[i] > 0.5f ? 1 : 0;
-    }
-    qsort(s, count, sizeof *s, scored_compare);
-    out->auc = auc_of_sorted(s, count, positives);
-    out->logloss = count > 0 ? loss / (double)count : (double)NAN;
-    out->calibration = positives > 0 ? predicted / positives : (double)NAN;
-    out->examples = count;
-    free(s);
-    return 0;
+    *out = of[0];
+    if (count == 1)
+        return;
+    out->auc = mean_of(of, count, offsetof(struct metric, auc));
+    out->auc_error = mean_of(of, count, offsetof(struct metric, auc_error));
+    out->logloss = mean_of(of, count, offsetof(struct metric, logloss));
+    out->ne = mean_of(of, count, offsetof(struct metric, ne));
+    out->calibration = mean_of(of, count, offsetof(struct metric, calibration));
+    out->ece = mean_of(of, count, offsetof(struct metric, ece));
+    out->gauc = mean_of(of, count, offsetof(struct metric, gauc));
 }

@@ -124,7 +124,9 @@ void later_timer_stop(struct later *l, struct env_timer *t)
 static void work_cb(uv_work_t *uv)
 {
     struct later_work *h = uv->data;
+    uint64_t begin = uv_hrtime();
     h->of->run(h->of);
+    h->of->ran_ns = uv_hrtime() - begin;
 }
 
 static void work_done_cb(uv_work_t *uv, int status)

@@ -314,8 +314,8 @@ static void op_work(struct env *env, struct env_work *w)
     if (!running(n)) {
         return;
     }
-    struct event *e =
-        heap_take(&s->heap, EVENT_WORK, n, s->now_ns + draw(&s->rng, s->options.work_min_ns, s->options.work_max_ns));
+    w->ran_ns = draw(&s->rng, s->options.work_min_ns, s->options.work_max_ns);
+    struct event *e = heap_take(&s->heap, EVENT_WORK, n, s->now_ns + w->ran_ns);
     e->work = w;
     heap_push(&s->heap, e);
 }

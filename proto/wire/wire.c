@@ -375,6 +375,15 @@ static int frame_expect(const struct msg *m, uint32_t frame, uint64_t count, uin
     return 0;
 }
 
+static int eval_frames_check(const struct msg *m, const struct wire_EVAL_DONE *q, struct err *e)
+{
+    if (q->tasks > LIMIT_TASKS || q->by_count > LIMIT_BY)
+        return err_set(e, SHOAL_E_TOO_BIG, "predictions of %u labels and %u fields, at most %u and %u", q->tasks, q->by_count,
+                       LIMIT_TASKS, LIMIT_BY);
+    int status = frame_expect(m, 1, q->examples, 8ull * q->tasks, LIMIT_BATCH, e);
+    return status != 0 ? status : frame_expect(m, 2, q->examples, 8ull * ((q->grouped ? 1 : 0) + q->by_count), LIMIT_BATCH, e);
+}
+
 static int request_frames_check(const struct msg *m, const struct wire *w, struct err *e)
 {
     const uint64_t tablets_max = (uint64_t)LIMIT_TABLES * LIMIT_TABLETS;
@@ -398,10 +407,10 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
     case WIRE_TYPE_MAP_SET:
         return frame_expect(m, 1, w->u.MAP_SET.tablet_count, 2, tablets_max, e);
     case WIRE_TYPE_TASK_DONE:
-        return frame_expect(m, 1, 64, 8, 64, e);
+        status = frame_expect(m, 1, 64, 8, 64, e);
+        return status != 0 ? status : frame_expect(m, 2, w->u.TASK_DONE.tasks, 8, LIMIT_TASKS, e);
     case WIRE_TYPE_EVAL_DONE:
-        status = frame_expect(m, 1, w->u.EVAL_DONE.examples, 4, LIMIT_FRAME_BYTES / 4, e);
-        return status != 0 ? status : frame_expect(m, 2, w->u.EVAL_DONE.examples, 4, LIMIT_FRAME_BYTES / 4, e);
+        return eval_frames_check(m, &w->u.EVAL_DONE, e);
     default:
         return 0;
     }

@@ -130,10 +130,12 @@
 
 /* Renews the worker's lease every lease_ms / 3; the worker's own figures travel along (sums since it joined). The reply tells how
  * many lanes it holds; UNAVAILABLE in status: the worker is no longer known (its lease ran out): stop writing, join again.
- * Reply frame 1: nothing; state: enum wire_job_state. */
+ * Reply frame 1: nothing; state: enum wire_job_state. What the figures mean: worker/stats.h. */
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR)                                                             \
     U64(worker) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) U64(keys_pulled) U64(keys_pushed)          \
-    F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s)
+    F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s)                                                \
+    U64(skipped_steps) U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s) F64(parse_busy_s)           \
+    F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) F64(pull_least_s) F64(push_least_s)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) U32(lanes_held)
 
 /* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of a split and reports. All workers
@@ -160,14 +162,19 @@
     U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) U64(position)   \
     U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
 
-/* One finished task of training: what the report needs. loss_sum over its examples. staleness: frame 1: u64 histogram, (64): pulls by
- * clocks of staleness, the last cell all beyond. */
+/* One finished task of training: what the report needs. All are sums over the task's examples (losses, weights) or its batches with
+ * examples (norms of the gradients, before clipping); skipped: batches whose gradients overflowed (precision fp16). lr_scale: what
+ * the learning rates were multiplied by at the last of its batches. frame 1: u64 histogram, (64): pulls by clocks of staleness, the last
+ * cell all beyond. frame 2: f64 (tasks): the sum of each label's loss; tasks here is the labels of an example. */
 #define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR)                                                              \
-    U64(worker) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) STR(bad_where, 256)
+    U64(worker) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) STR(bad_where, 256)   \
+    F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) F64(row_norm_sum) F32(lr_scale) U32(tasks)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* frame 1: scores f32 (examples); frame 2: labels f32 (examples), in file order. part/parts: a task may need several messages. */
-#define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR) U64(worker) U64(task) U32(examples) U64(bad_lines)
+/* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then labels f32 (examples, tasks). frame 2: u64
+ * (examples) of evaluate.group where `grouped`, then u64 (examples, by_count) of the fields of evaluate.by; else empty. */
+#define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR) \
+    U64(worker) U64(task) U32(examples) U64(bad_lines) U32(tasks) B(grouped) U32(by_count)
 #define WIRE_EVAL_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* A worker leaves in good order, or says why it cannot go on (status and text end the job when fatal). */
@@ -212,7 +219,7 @@
     X(WORKER_BEAT, 20, 0, 0) \
     X(INDEX_DONE, 21, 0, 0)  \
     X(LANE_NEXT, 22, 0, 0)   \
-    X(TASK_DONE, 23, 1, 0)   \
+    X(TASK_DONE, 23, 2, 0)   \
     X(EVAL_DONE, 24, 2, 0)   \
     X(WORKER_LEAVE, 25, 0, 0) \
     X(SUBMIT, 26, 1, 0)      \

@@ -1,10 +1,11 @@
-/* test_base.c: errors, keys, messages, metrics and schemas keep their word. */
+/* test_base.c: errors, keys, messages, checksums and schemas keep their word. */
+#include "proto/base/crc32c.h"
 #include "proto/base/err.h"
 #include "proto/base/hash.h"
-#include "proto/base/metric.h"
 #include "proto/base/msg.h"
 #include "proto/base/rng.h"
 #include "proto/base/schema.h"
+#include "proto/base/sort.h"
 
 #include <check.h>
 #include <math.h>
@@ -92,25 +93,35 @@ START_TEST(msg_refuses_frames_over_the_limit)
 }
 END_TEST
 
-START_TEST(metric_auc_is_exact_with_ties)
+START_TEST(crc32c_of_the_known_words)
 {
-    const float score[] = {0.1f, 0.4f, 0.4f, 0.8f}, label[] = {0, 0, 1, 1};
-    struct metric m;
+    static const unsigned char zeros[32];
 
-    ck_assert_int_eq(metric_compute(score, label, 4, &m), 0);
-    ck_assert(fabs(m.auc - 3.5 / 4) < 1e-12);
-    ck_assert_uint_eq(m.examples, 4);
-    ck_assert(fabs(m.calibration - 1.7 / 2) < 1e-6);
+    ck_assert_uint_eq(crc32c("123456789", 9), 0xe3069283u);
+    ck_assert_uint_eq(crc32c(zeros, 32), 0x8a9136aau); /* RFC 3720, B.4 */
+    ck_assert_uint_eq(crc32c("", 0), 0);
+    ck_assert_uint_ne(crc32c("123456788", 9), 0xe3069283u);
 }
 END_TEST
 
-START_TEST(metric_one_class_has_no_auc)
+START_TEST(sort_u32_puts_numbers_in_order)
 {
-    const float score[] = {0.1f, 0.4f}, label[] = {0, 0};
-    struct metric m;
+    static uint32_t value[5000], scratch[5000];
+    static const uint32_t mask[] = {0xffffffffu, 0xff, 0xff00ff00u, 0};
+    struct rng g = rng_of(1, 2, 3);
 
-    ck_assert_int_eq(metric_compute(score, label, 2, &m), 0);
-    ck_assert(isnan(m.auc));
+    for (size_t count = 0; count < 5000; count = count * 3 / 2 + 1)
+        for (int m = 0; m < 4; m++) {
+            uint64_t sum = 0;
+            for (size_t i = 0; i < count; i++)
+                sum += value[i] = (uint32_t)rng_next(&g) & mask[m];
+            sort_u32(value, scratch, count);
+            for (size_t i = 0; i < count; i++) {
+                ck_assert(i == 0 || value[i - 1] <= value[i]);
+                sum -= value[i];
+            }
+            ck_assert_uint_eq(sum, 0);
+        }
 }
 END_TEST
 
@@ -143,8 +154,8 @@ int main(void)
     tcase_add_test(t, key_holds_its_field);
     tcase_add_test(t, msg_frames_come_back_to_the_pool);
     tcase_add_test(t, msg_refuses_frames_over_the_limit);
-    tcase_add_test(t, metric_auc_is_exact_with_ties);
-    tcase_add_test(t, metric_one_class_has_no_auc);
+    tcase_add_test(t, crc32c_of_the_known_words);
+    tcase_add_test(t, sort_u32_puts_numbers_in_order);
     tcase_add_test(t, schema_out_of_range_is_refused);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

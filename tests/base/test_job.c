@@ -157,6 +157,259 @@ START_TEST(job_missing_file_is_no_input)
 }
 END_TEST
 
+static const char *const sequences =
+    "data:\n"
+    "  format: csv\n"
+    "  train: a.csv\n"
+    "  weight: w\n"
+    "  negatives: 0.1\n"
+    "  columns:\n"
+    "    - {name: user}\n"
+    "    - {name: history, type: multi, pooling: attention, attend: item, share: item, max: 50}\n"
+    "    - {name: item, type: category}\n"
+    "    - {name: tags, type: multi, pooling: mean}\n"
+    "    - {name: id, type: skip}\n"
+    "    - {name: click, type: label}\n";
+
+START_TEST(job_labels_are_one_or_a_list)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_int_eq(parse(good, NULL, &j, NULL), 0);
+    ck_assert_uint_eq(j.data.label_count, 1);
+    ck_assert_str_eq(j.data.label[0], "0");
+    job_free(&j);
+    ck_assert_int_eq(parse(good, "data.label=click", &j, NULL), 0);
+    ck_assert_uint_eq(j.data.label_count, 1);
+    ck_assert_str_eq(j.data.label[0], "click");
+    job_free(&j);
+    const char *two = "data: {format: csv, train: a, label: [click, buy]}\nmodel: {kind: mmoe}\n";
+    ck_assert_msg(parse(two, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(j.data.label_count, 2);
+    ck_assert_str_eq(j.data.label[0], "click");
+    ck_assert_str_eq(j.data.label[1], "buy");
+    ck_assert(j.model.task_weight[0] == 1 && j.model.task_weight[1] == 1);
+    job_free(&j);
+    ck_assert_int_eq(parse(two, "model.task_weights=[1, 0.5]", &j, NULL), 0);
+    ck_assert(j.model.task_weight[1] == 0.5);
+    job_free(&j);
+    ck_assert_int_eq(parse(two, "model.kind=ple", &j, NULL), 0);
+    job_free(&j);
+    refused(two, "model.kind=deepfm", "only the models mmoe and ple");
+    refused(two, "model.task_weights=[1]", "data.label names 2 labels");
+    refused(two, "model.task_weights=[1, -1]", "not a number from 0");
+    refused(two, "data.label=[a, b, c, d, e, f, g, h, i]", "at most 8 labels");
+    refused(two, "data.label=[a, a_name_that_is_much_longer_than_the_limit_of_sixty_three_bytes_is]", "1 to 63 bytes");
+}
+END_TEST
+
+START_TEST(job_examples_have_weights_and_negatives_a_share)
+{
+    struct job j;
+
+    ck_assert_int_eq(parse(good, NULL, &j, NULL), 0);
+    ck_assert_str_eq(j.data.weight, "");
+    ck_assert(j.data.negatives == 1);
+    job_free(&j);
+    ck_assert_int_eq(parse(sequences, NULL, &j, NULL), 0);
+    ck_assert_str_eq(j.data.weight, "w");
+    ck_assert(j.data.negatives == 0.1);
+    job_free(&j);
+    refused(sequences, "data.negatives=0", "not between");
+    refused(sequences, "data.negatives=1.5", "not between");
+    refused(sequences, "data.negatives=few", "not a number");
+    refused(sequences, "data.weight=\"\"", "1 to 63 bytes");
+}
+END_TEST
+
+START_TEST(job_columns_stand_on_other_columns)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(parse(sequences, NULL, &j, &e) == 0, "%s", e.text);
+    const struct column *history = &j.data.column[1];
+    ck_assert(history->type == COLUMN_MULTI && history->pooling == POOL_ATTENTION);
+    ck_assert_str_eq(history->attend, "item");
+    ck_assert_str_eq(history->share, "item");
+    ck_assert_uint_eq(history->max, 50);
+    ck_assert(j.data.column[3].pooling == POOL_MEAN && j.data.column[0].pooling == POOL_SUM);
+    ck_assert_str_eq(j.data.column[0].share, "");
+    ck_assert_uint_eq(j.data.column[3].max, 0);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_columns_that_lead_nowhere_are_refused_with_their_line)
+{
+    const char *one_line = "data:\n  train: a\n  columns:\n    - name: history\n      type: multi\n      share: itm\n    - name: item\n";
+
+    refused(one_line, NULL, "line 6: data.columns[0].share: data.columns has no column itm");
+    refused(sequences, "data.columns[1].share=history", "names the column itself");
+    refused(sequences, "data.columns[1].share=id", "column id is skipped");
+    refused(sequences, "data.columns[1].share=click", "column click is a label");
+    refused(sequences, "data.columns[2].share=user", "item itself shares with user");
+    refused(sequences, "data.columns[1].attend=itme", "data.columns[1].attend: data.columns has no column itme");
+    refused(sequences, "data.columns[1].attend=tags", "column tags has several values");
+    refused(sequences, "data.columns[1].pooling=sum", "belong together");
+    refused(sequences, "data.columns[3].pooling=attention", "belong together");
+    refused(sequences, "data.columns[1].type=category", "type multi");
+    refused(sequences, "data.columns[2].max=3", "data.columns[2].max is for columns of type multi");
+    refused(sequences, "data.columns[1].max=65537", "not between");
+    refused(sequences, "data.columns[1].pooling=max", "sum|mean|attention");
+}
+END_TEST
+
+static int with_default(const char *set, struct job *j)
+{
+    return parse("data: {train: a, valid: v}\n", set, j, NULL);
+}
+
+START_TEST(job_networks_have_defaults_and_ranges)
+{
+    const char *data = "data: {train: a}\n";
+    struct job j;
+
+    ck_assert_int_eq(parse("data: {train: a}\nmodel: {hidden: [8, 4]}\n", NULL, &j, NULL), 0);
+    ck_assert_uint_eq(j.model.hidden2.count, 2); /* as hidden */
+    ck_assert_uint_eq(j.model.hidden2.at[1], 4);
+    ck_assert(j.model.bottom.count == 0 && j.model.gate_hidden.count == 0);
+    ck_assert(j.model.cin.count == 2 && j.model.cin.at[0] == 100 && j.model.tower.at[0] == 64);
+    ck_assert(j.model.attention_hidden.at[0] == 80 && j.model.attention_hidden.at[1] == 40);
+    ck_assert_uint_eq(j.model.cross_layers, 3);
+    ck_assert(j.model.heads == 2 && j.model.attention_layers == 3 && j.model.attention_dim == 64);
+    ck_assert(j.model.experts == 4 && j.model.own_experts == 2 && j.model.top_k == 0);
+    ck_assert(j.model.interaction == INTERACT_DOT && j.model.norm == NORM_NONE);
+    job_free(&j);
+    ck_assert_int_eq(with_default("model.norm=layer", &j), 0);
+    ck_assert(j.model.norm == NORM_LAYER);
+    job_free(&j);
+    ck_assert_int_eq(with_default("model.interaction=cat", &j), 0);
+    ck_assert(j.model.interaction == INTERACT_CAT);
+    job_free(&j);
+    ck_assert_int_eq(with_default("model.bottom=[512, 256]", &j), 0);
+    ck_assert_uint_eq(j.model.bottom.at[1], 256);
+    job_free(&j);
+    static const char *const bad[][2] = {{"model.kind=deep", "fwfm|ipnn|dcnv2"},
+                                         {"model.hidden2=[0]", "not a number of units"},
+                                         {"model.bottom=[x]", "not a number of units"},
+                                         {"model.cin=[20000]", "not a number of units"},
+                                         {"model.tower=[1.5]", "not a number of units"},
+                                         {"model.attention_hidden=[-1]", "not a number of units"},
+                                         {"model.gate_hidden=[a]", "not a number of units"},
+                                         {"model.cross_layers=0", "not between"},
+                                         {"model.heads=65", "not between"},
+                                         {"model.attention_layers=17", "not between"},
+                                         {"model.attention_dim=0", "not between"},
+                                         {"model.interaction=sum", "dot|cat"},
+                                         {"model.experts=0", "not between"},
+                                         {"model.own_experts=65", "not between"},
+                                         {"model.top_k=65", "not between"},
+                                         {"model.norm=group", "none|batch|layer"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused(data, bad[i][0], bad[i][1]);
+}
+END_TEST
+
+START_TEST(job_every_model_kind_is_known)
+{
+    static const char *const kinds[] = {"lr",    "fm",      "wide_deep", "deepfm",   "probe", "fwfm", "ipnn", "dcnv2",
+                                        "dlrm",  "xdeepfm", "autoint",   "finalmlp", "din",   "mmoe", "ple"};
+    char set[64];
+    struct job j;
+
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        (void)snprintf(set, sizeof set, "model.kind=%s", kinds[i]);
+        ck_assert_msg(with_default(set, &j) == 0, "%s", kinds[i]);
+        ck_assert_uint_eq(j.model.kind, i); /* the order of enum model_kind */
+        job_free(&j);
+    }
+    ck_assert_uint_eq(MODEL_PLE + 1, sizeof kinds / sizeof kinds[0]);
+}
+END_TEST
+
+START_TEST(job_training_has_defaults_and_ranges)
+{
+    const char *data = "data: {train: a, valid: v}\n";
+    struct job j;
+
+    ck_assert_int_eq(with_default(NULL, &j), 0);
+    ck_assert(j.train.precision == PRECISION_FP32 && j.train.deterministic);
+    ck_assert(j.train.schedule.kind == SCHEDULE_CONSTANT && j.train.schedule.factor == 0.1 && j.train.schedule.floor == 0);
+    ck_assert(j.train.clip_dense == 0 && j.train.clip_row == 0 && j.train.read_ahead == 0);
+    ck_assert(j.train.cache.rows == 0 && j.train.cache.batches == 1);
+    job_free(&j);
+    static const char *const taken[] = {"train.precision=bf16",  "train.deterministic=no", "train.clip_dense=10",
+                                        "train.clip_row=0.5",    "train.read_ahead=8",     "train.cache.rows=1M",
+                                        "train.cache.batches=4", "train.backend=cuda"};
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        ck_assert_msg(with_default(taken[i], &j) == 0, "%s", taken[i]);
+        ck_assert_int_eq(j.train.precision == PRECISION_BF16, i == 0);
+        ck_assert_int_eq(j.train.deterministic, i != 1);
+        ck_assert_int_eq(j.train.clip_dense == 10, i == 2);
+        ck_assert_int_eq(j.train.clip_row == 0.5, i == 3);
+        ck_assert_int_eq(j.train.read_ahead == 8, i == 4);
+        ck_assert_int_eq(j.train.cache.rows == 1000000, i == 5);
+        ck_assert_int_eq(j.train.cache.batches == 4, i == 6);
+        ck_assert_int_eq(j.train.backend == BACKEND_CUDA, i == 7);
+        job_free(&j);
+    }
+    const char *falling = "data: {train: a}\ntrain: {schedule: {kind: step, batches: 100, floor: 0.01, factor: 0.5}}\n";
+    ck_assert_int_eq(parse(falling, NULL, &j, NULL), 0);
+    ck_assert(j.train.schedule.kind == SCHEDULE_STEP && j.train.schedule.batches == 100);
+    ck_assert(j.train.schedule.floor == 0.01 && j.train.schedule.factor == 0.5);
+    job_free(&j);
+    static const char *const bad[][2] = {{"train.precision=fp8", "fp32|tf32|bf16|fp16"},
+                                         {"train.deterministic=perhaps", "train.deterministic"},
+                                         {"train.schedule.kind=linear", "train.schedule needs batches"},
+                                         {"train.schedule.kind=square", "constant|linear|cosine|step"},
+                                         {"train.schedule.batches=0", "not between"},
+                                         {"train.schedule.floor=2", "not between"},
+                                         {"train.schedule.factor=0", "not between"},
+                                         {"train.clip_dense=-1", "not between"},
+                                         {"train.clip_row=-1", "not between"},
+                                         {"train.read_ahead=65", "not between"},
+                                         {"train.cache.rows=many", "not a size"},
+                                         {"train.cache.batches=0", "not between"},
+                                         {"train.backend=rocm", "auto|cpu|cuda"}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        refused(data, bad[i][0], bad[i][1]);
+}
+END_TEST
+
+START_TEST(job_evaluation_names_fields)
+{
+    const char *data = "data: {train: a, valid: v}\n";
+    struct job j;
+
+    ck_assert_int_eq(with_default(NULL, &j), 0);
+    ck_assert_str_eq(j.evaluate.group, "");
+    ck_assert(j.evaluate.by.count == 0 && j.evaluate.buckets == 20 && j.evaluate.exact == 20000000);
+    ck_assert_str_eq(j.warm_start, "");
+    job_free(&j);
+    ck_assert_int_eq(parse("data: {train: a, valid: v}\nevaluate: {group: user, by: [item, hour], buckets: 10, exact: 1M}\n"
+                           "train: {early_stop: {metric: gauc, patience: 2}}\nwarm_start: runs/small\n",
+                           NULL, &j, NULL),
+                     0);
+    ck_assert_str_eq(j.evaluate.group, "user");
+    ck_assert_uint_eq(j.evaluate.by.count, 2);
+    ck_assert_str_eq(j.evaluate.by.item[1], "hour");
+    ck_assert(j.evaluate.buckets == 10 && j.evaluate.exact == 1000000);
+    ck_assert(j.train.early_stop.metric == METRIC_GAUC);
+    ck_assert_str_eq(j.warm_start, "runs/small");
+    job_free(&j);
+    refused(data, "train.early_stop.metric=gauc", "evaluate.group must name");
+    refused(data, "evaluate.group=\"\"", "1 to 63 bytes");
+    refused(data, "evaluate.buckets=0", "not between");
+    refused(data, "evaluate.exact=0", "not between");
+    char many[512] = "evaluate.by=[f0";
+    for (unsigned i = 1; i <= LIMIT_BY; i++)
+        (void)sprintf(many + strlen(many), ", f%u", i);
+    refused(data, strcat(many, "]"), "evaluate.by: at most 32 fields");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job");
@@ -169,6 +422,14 @@ int main(void)
     tcase_add_test(t, job_wrong_values_are_refused);
     tcase_add_test(t, job_text_survives_a_round_trip);
     tcase_add_test(t, job_missing_file_is_no_input);
+    tcase_add_test(t, job_labels_are_one_or_a_list);
+    tcase_add_test(t, job_examples_have_weights_and_negatives_a_share);
+    tcase_add_test(t, job_columns_stand_on_other_columns);
+    tcase_add_test(t, job_columns_that_lead_nowhere_are_refused_with_their_line);
+    tcase_add_test(t, job_networks_have_defaults_and_ranges);
+    tcase_add_test(t, job_every_model_kind_is_known);
+    tcase_add_test(t, job_training_has_defaults_and_ranges);
+    tcase_add_test(t, job_evaluation_names_fields);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

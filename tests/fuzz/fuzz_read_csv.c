@@ -1,5 +1,28 @@
-/* fuzz_read_csv.c: any bytes as a csv line with quotes, numbers and multi-valued cells, and as a header. */
+/* fuzz_read_csv.c: any bytes as a csv line with quotes, numbers and multi-valued cells, and as a header; then as a line
+ * with two labels, a weight, and a behaviour sequence that shares its rows with its target. */
 #include "tests/fuzz/fuzz_worker.h"
+
+static void sequence(const uint8_t *data, size_t size)
+{
+    static struct features f;
+    static struct column column[] = {{.name = "item", .type = COLUMN_CATEGORY},
+                                     {.name = "history",
+                                      .type = COLUMN_MULTI,
+                                      .separator = '|',
+                                      .pooling = POOL_ATTENTION,
+                                      .share = "item",
+                                      .attend = "item",
+                                      .max = 3}};
+    static char *by[] = {"user"};
+    struct job job = {
+        .data = {.format = DATA_CSV, .header = true, .delimiter = ',', .label = {"click", "buy"}, .label_count = 2, .weight = "w",
+                 .column = column, .column_count = 2},
+        .features = {.fields_auto = true},
+        .evaluate = {.group = "user", .by = {by, 1}}};
+    fuzz_features(&f, &job, "user,item,history,w,click,buy");
+    fuzz_line(read_csv_line, &f, data, size);
+    fuzz_head(&job, data, size);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -17,5 +40,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_head(&job, data, size);
     job.data.column_count = 0;
     fuzz_head(&job, data, size);
+    sequence(data, size);
     return 0;
 }

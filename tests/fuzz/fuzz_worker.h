@@ -19,23 +19,34 @@ static inline void fuzz_line(reader read, const struct features *f, const uint8_
     static float numeric[LIMIT_NUMERIC];
     static uint32_t count[LIMIT_FIELDS];
     char reason[REASON_BYTES] = "";
-    float label = -1;
+    float label[LIMIT_TASKS], weight = -1;
+    uint64_t group, by[LIMIT_BY];
     if (size > LIMIT_LINE_BYTES)
         return;
     char *line = malloc(size + (size == 0));
     uint64_t *key = malloc(sizeof *key * (f->shape.fields + size));
     SHOAL_ASSERT(line != NULL && key != NULL);
     memcpy(line, data, size);
-    struct example example = {.label = &label, .numeric = numeric, .key = key, .count = count};
+    struct example example = {.label = label,
+                              .weight = &weight,
+                              .numeric = numeric,
+                              .key = key,
+                              .count = count,
+                              .group = f->group != FEATURE_NO_COLUMN ? &group : NULL,
+                              .by = f->by_count > 0 ? by : NULL};
     int error = read(f, line, size, cell, reason);
     if (error == 0)
         error = features_example(f, cell, &example, reason);
     if (error == 0) {
-        SHOAL_ASSERT(label == 0.0f || label == 1.0f);
         uint32_t keys = 0;
-        for (uint32_t i = 0; i < f->shape.fields; i++)
+        for (uint32_t i = 0; i < f->shape.tasks; i++)
+            SHOAL_ASSERT(label[i] == 0.0f || label[i] == 1.0f);
+        SHOAL_ASSERT(f->weight == FEATURE_NO_COLUMN || (isfinite(weight) && weight >= 0));
+        for (uint32_t i = 0; i < f->shape.fields; i++) {
+            SHOAL_ASSERT(f->shape.most[i] == 0 || count[i] <= f->shape.most[i]);
             for (uint32_t j = 0; j < count[i]; j++)
-                SHOAL_ASSERT(key_field(key[keys++]) == i);
+                SHOAL_ASSERT(key_field(key[keys++]) == f->field[i].key_field);
+        }
         SHOAL_ASSERT(keys == example.keys);
         for (uint32_t i = 0; i < f->shape.numerics; i++)
             SHOAL_ASSERT(isfinite(numeric[i]));

@@ -1,26 +1,13 @@
-/* dense_case.c: small models and hand-made passes. */
+/* dense_case.c: small models on one batch. */
 #include "tests/lib/dense_case.h"
 
+#include "dense/run.h"
+
+#include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct backend *dense_backend(void)
-{
-    static struct backend *backend;
-    struct err e;
-    if (!backend && backend_load(BACKEND_CPU, &backend, &e) != 0) {
-        fprintf(stderr, "%s\n", e.text);
-        exit(1);
-    }
-    return backend;
-}
-
-void dense_fill(struct rng *r, float *x, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        x[i] = 2.0f * rng_float(r) - 1.0f;
-}
 
 static void *zeroed(size_t count, size_t bytes)
 {
@@ -32,33 +19,17 @@ static void *zeroed(size_t count, size_t bytes)
     return p;
 }
 
-void dense_pass_init(struct dense_pass *d, uint32_t examples)
+void dense_fill(struct rng *r, float *x, size_t count)
 {
-    memset(d, 0, sizeof *d);
-    d->in.examples = examples;
-    d->pass = (struct pass){.k = backend_ops_of(dense_backend()),
-                            .shape = &d->shape,
-                            .in = &d->in,
-                            .out = &d->out,
-                            .tensor = d->tensor,
-                            .data = d->data,
-                            .train = true};
-    for (uint32_t t = 0; t < TENSOR_FIRST_FREE; t++)
-        dense_pass_tensor(d, 1, false);
+    for (size_t i = 0; i < count; i++)
+        x[i] = 2.0f * rng_float(r) - 1.0f;
 }
 
-uint32_t dense_pass_tensor(struct dense_pass *d, uint32_t width, bool state)
-{
-    uint32_t t = d->count++;
-    d->tensor[t] = (struct tensor){.width = width, .whole = true, .state = state};
-    d->data[t] = zeroed((size_t)width * (state ? 1 : d->in.examples), sizeof(float));
-    return t;
-}
+/* ---- a case ----------------------------------------------------------------------------------------------- */
 
-void dense_pass_free(struct dense_pass *d)
+static struct widths widths_of(uint32_t first, uint32_t second)
 {
-    for (uint32_t t = 0; t < d->count; t++)
-        free(d->data[t]);
+    return (struct widths){.at = {first, second}, .count = second > 0 ? 2 : 1};
 }
 
 void dense_case_job(struct dense_case *c, enum model_kind kind)
@@ -71,26 +42,42 @@ void dense_case_job(struct dense_case *c, enum model_kind kind)
                                   .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.05f}};
     c->job.table = &c->table;
     c->job.table_count = 1;
+    c->job.data.label_count = 1;
+    c->job.data.negatives = 1.0;
     c->job.model.kind = kind;
-    c->job.model.hidden.at[0] = 5;
-    c->job.model.hidden.at[1] = 4;
-    c->job.model.hidden.count = 2;
+    c->job.model.hidden = c->job.model.hidden2 = widths_of(5, 4);
+    c->job.model.bottom = c->job.model.tower = widths_of(4, 0);
+    c->job.model.cin = widths_of(3, 2);
+    c->job.model.attention_hidden = widths_of(4, 3);
+    c->job.model.cross_layers = 2;
+    c->job.model.heads = 2;
+    c->job.model.attention_layers = 2;
+    c->job.model.attention_dim = 4;
+    c->job.model.experts = 3;
+    c->job.model.own_experts = 2;
     c->job.model.activation = ACT_TANH;
+    for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+        c->job.model.task_weight[t] = 1.0;
     c->job.dense_optimizer = (struct optimizer_spec){.kind = OPT_SGD, .lr = 0.01f};
-    c->job.train.seed = 2026;
+    c->job.train.seed = DENSE_SEED;
+    c->job.train.deterministic = true;
     snprintf(c->job.name, sizeof c->job.name, "case");
     c->shape.fields = 3;
     c->shape.numerics = 2;
+    c->shape.tasks = 1;
     c->shape.pooling[2] = POOL_MEAN;
+    c->values_most = 3;
 }
 
 static void draw_values(struct dense_case *c, struct rng *r, bool many)
 {
     uint32_t slots = c->in.examples * c->shape.fields;
-    c->index = zeroed(slots * 3 + 1, sizeof *c->index);
+    c->index = zeroed((size_t)slots * (c->values_most + 1) + 1, sizeof *c->index);
     c->offset = zeroed(slots + 1, sizeof *c->offset);
     for (uint32_t s = 0; s < slots; s++) {
-        uint32_t values = many ? (uint32_t)rng_below(r, 4) : 1;
+        uint32_t most = c->shape.most[s % c->shape.fields];
+        most = most > 0 && most < c->values_most ? most : c->values_most;
+        uint32_t values = many ? (uint32_t)rng_below(r, most + 1) : 1;
         c->offset[s] = c->values;
         for (uint32_t v = 0; v < values; v++)
             c->index[c->values++] = (uint32_t)rng_below(r, c->in.row_count);
@@ -100,36 +87,60 @@ static void draw_values(struct dense_case *c, struct rng *r, bool many)
     c->in.offset = many ? c->offset : NULL;
 }
 
-void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_count, bool many)
+static void case_model(struct dense_case *c, uint32_t examples)
 {
-    struct err e;
-    struct rng r = rng_of(11, examples, row_count);
-    if (plan_build(&c->job, &c->shape, &c->plan, &e) != 0 ||
-        model_new(&c->job, &c->shape, dense_backend(), &c->model, &e) != 0 ||
-        model_run_new(c->model, examples, 0, &c->run, &e) != 0) {
+    struct err e = {0};
+    struct backend *b = c->backend ? c->backend : dense_backend();
+    if (model_new_kind(&c->job, &c->shape, c->kind, b, &c->model, &e) != 0 ||
+        model_run_new(c->model, examples, 64, &c->run, &e) != 0) {
         fprintf(stderr, "%s\n", e.text);
         exit(1);
     }
+    c->plan = c->model->plan;
+}
+
+/* Every third weight is 0, the others up to 2. */
+static void draw_weights(struct dense_case *c, struct rng *r)
+{
+    c->weight = zeroed(c->in.examples, sizeof(float));
+    for (uint32_t i = 0; i < c->in.examples; i++)
+        c->weight[i] = i % 3 == 1 ? 0.0f : 2.0f * rng_float(r);
+    c->in.weight = c->weight;
+}
+
+/* Means in (-1, 1), variances in (0.5, 1.5): a norm layer has a tensor of each, one after the other. */
+static void draw_statistics(struct dense_case *c, struct rng *r)
+{
+    for (uint32_t t = 0; t < c->plan.stats.tensor_count; t++)
+        for (size_t i = 0; i < c->plan.stats.tensor[t].count; i++)
+            c->stats[c->plan.stats.tensor[t].first + i] =
+                rng_float(r) * (t % 2 ? 1.0f : 2.0f) + (t % 2 ? 0.5f : -1.0f);
+}
+
+void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_count, bool many)
+{
+    struct rng r = rng_of(11, examples, row_count);
+    case_model(c, examples);
     size_t row_floats = (size_t)row_count * model_row_width(c->model);
     size_t dense = model_dense_floats(c->model), stats = model_stats_floats(c->model);
+    size_t labels = (size_t)examples * c->plan.tasks;
 
     c->in.examples = examples;
-    c->in.row_count = row_count;
+    c->in.row_count = c->in.fresh_count = row_count;
     draw_values(c, &r, many);
-    c->label = zeroed(examples, sizeof(float));
+    c->label = zeroed(labels, sizeof(float));
     c->numeric = zeroed((size_t)examples * c->shape.numerics, sizeof(float));
     c->rows = zeroed(row_floats, sizeof(float));
     c->dense = zeroed(dense, sizeof(float));
     c->stats = zeroed(stats, sizeof(float));
-    for (uint32_t i = 0; i < examples; i++)
+    for (size_t i = 0; i < labels; i++)
         c->label[i] = (float)rng_below(&r, 2);
     dense_fill(&r, c->numeric, (size_t)examples * c->shape.numerics);
     dense_fill(&r, c->rows, row_floats);
     dense_fill(&r, c->dense, dense);
-    for (uint32_t t = 0; t < c->plan.stats.tensor_count; t++) /* means in (-1, 1), variances in (0.5, 1.5) */
-        for (size_t i = 0; i < c->plan.stats.tensor[t].count; i++)
-            c->stats[c->plan.stats.tensor[t].first + i] =
-                rng_float(&r) * (t % 2 ? 1.0f : 2.0f) + (t % 2 ? 0.5f : -1.0f);
+    draw_statistics(c, &r);
+    if (c->weighted)
+        draw_weights(c, &r);
     c->in.label = c->label;
     c->in.numeric = c->numeric;
     c->in.rows = c->rows;
@@ -138,13 +149,14 @@ void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_coun
     c->out.row_gradients = zeroed(row_floats, sizeof(float));
     c->out.dense_gradients = zeroed(dense, sizeof(float));
     c->out.stats_gradients = zeroed(stats, sizeof(float));
-    c->out.scores = zeroed(examples, sizeof(float));
+    c->out.scores = zeroed(labels, sizeof(float));
 }
 
 void dense_case_free(struct dense_case *c)
 {
     void *owned[] = {c->label,
                      c->numeric,
+                     c->weight,
                      c->rows,
                      c->dense,
                      c->stats,
@@ -158,4 +170,51 @@ void dense_case_free(struct dense_case *c)
         free(owned[i]);
     model_run_free(c->run);
     model_free(c->model);
+}
+
+/* ---- training --------------------------------------------------------------------------------------------- */
+
+void dense_case_train(struct dense_case *c, uint64_t batch)
+{
+    int code = model_train(c->model, c->run, &c->in, DENSE_SEED, DENSE_LANE, batch, &c->out);
+    ck_assert_msg(code == 0, "model_train: %d: %s", code, model_run_error(c->run));
+}
+
+static void descend(float *x, const float *gradient, size_t count, float rate)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] -= rate * gradient[i];
+}
+
+void dense_case_curve(struct dense_case *c, uint32_t steps, float rate, double *loss)
+{
+    for (uint32_t step = 1; step <= steps; step++) {
+        dense_case_train(c, step);
+        loss[step - 1] = c->out.loss_sum / c->out.weight_sum;
+        descend(c->rows, c->out.row_gradients, (size_t)c->in.row_count * model_row_width(c->model), rate);
+        descend(c->dense, c->out.dense_gradients, model_dense_floats(c->model), rate);
+        descend(c->stats, c->out.stats_gradients, model_stats_floats(c->model), 1.0f);
+    }
+}
+
+double dense_case_apart(struct dense_case *a, struct dense_case *b, uint32_t steps, float rate)
+{
+    double *one = zeroed(steps, sizeof *one), *other = zeroed(steps, sizeof *other), worst = 0.0;
+    dense_case_curve(a, steps, rate, one);
+    dense_case_curve(b, steps, rate, other);
+    for (uint32_t i = 0; i < steps; i++)
+        worst = fmax(worst, fabs(one[i] - other[i]) / fabs(one[i]));
+    free(one);
+    free(other);
+    return worst;
+}
+
+void dense_case_tensor(const struct dense_case *c, uint32_t tensor, float *out)
+{
+    const struct backend_ops *k = c->model->k;
+    const struct tensor *t = &c->plan.tensor[tensor];
+    size_t floats = (size_t)t->width * (t->state ? 1 : c->in.examples);
+    ck_assert(tensor != TENSOR_NUMERIC && (t->whole || c->in.examples <= c->run->range));
+    k->download(c->run->stream, out, c->run->data[tensor], floats * sizeof(float));
+    ck_assert_int_eq(k->stream_finish(c->run->stream, NULL), 0);
 }

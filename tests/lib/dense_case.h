@@ -1,4 +1,8 @@
-/* dense_case.h: small models and hand-made passes for the tests of dense. Everything is drawn from fixed seeds. */
+/* dense_case.h: small models on one batch, for the tests of dense. Everything is drawn from fixed seeds.
+ *
+ * All tests of dense run on a backend by name: "cpu", "cudahost" (the CUDA kernels compiled for the host: in builds that
+ * have libshoal_cudahost.so) or "cuda". The environment's SHOAL_DENSE_BACKEND chooses it for a whole test program; cpu
+ * without. A test that compares backends loads both by name. */
 #ifndef TESTS_LIB_DENSE_CASE_H
 #define TESTS_LIB_DENSE_CASE_H
 
@@ -6,45 +10,76 @@
 #include "dense/plan.h"
 #include "proto/base/rng.h"
 
-/* The CPU backend, loaded once; ends the test program when it does not load. */
+/* What tests train with where nothing else is said. */
+#define DENSE_SEED 2026u
+#define DENSE_LANE 3u
+#define DENSE_BATCH 16u /* a batch whose gradients are measured (model.h: dense_norm) */
+
+/* The backend of that name, loaded once; NULL and a line on standard error when its module or device is not there. */
+struct backend *dense_backend_named(const char *name);
+/* The backend that the environment names; ends the test program when it does not load. */
 struct backend *dense_backend(void);
+/* False: it is not there, and the program should end with DENSE_SKIP (dense_check.h does). Looks in a process of its
+ * own: a device must not be opened before libcheck forks. */
+bool dense_backend_present(void);
+#define DENSE_SKIP 77
+
+/* The kernels of the CPU module at vector width `width`, 0 to 2; NULL: this processor has no such vectors. Only what
+ * body_fill fills is there: no matrix product, no stream. Give s = NULL. */
+const struct backend_ops *dense_width(int width);
+#define DENSE_WIDTHS 3
+extern const char *const dense_width_name[DENSE_WIDTHS];
 
 /* Uniform in (-1, 1). */
 void dense_fill(struct rng *r, float *x, size_t count);
 
-/* A pass with tensors made by hand, all of the whole batch. */
-struct dense_pass {
-    struct pass pass;
-    struct model_shape shape;
-    struct model_input in;
-    struct model_output out;
-    struct tensor tensor[16];
-    float *data[16];
+/* Arrays in the memory of the backend, for tests that call kernels themselves. */
+struct dense_device {
+    const struct backend_ops *k;
+    struct stream *s;
+    void *owned[64];
     uint32_t count;
 };
-void dense_pass_init(struct dense_pass *d, uint32_t examples);
-/* A zeroed tensor of `width` floats an example (state: in all); returns its number. */
-uint32_t dense_pass_tensor(struct dense_pass *d, uint32_t width, bool state);
-void dense_pass_free(struct dense_pass *d);
+void dense_device_open(struct dense_device *d);
+/* A copy of `bytes` from `from`, or zeros for NULL. */
+void *dense_up(struct dense_device *d, const void *from, size_t bytes);
+/* Waits for the stream; fails the test when the device does. */
+void dense_down(struct dense_device *d, const void *from, void *to, size_t bytes);
+void dense_device_close(struct dense_device *d);
 
-/* A job, a model and one batch. */
+/* A job, a model and one batch. Between dense_case_job and dense_case_batch a test changes what it likes. */
 struct dense_case {
     struct job job;
     struct job_table table;
     struct model_shape shape;
+    const struct plan_kind *kind; /* a plan made by hand; NULL: that of job.model.kind */
+    struct backend *backend;      /* NULL: dense_backend() */
+    bool weighted;                /* examples have weights, 0 among them */
+    uint32_t values_most;         /* of a field with many values; a smaller shape.most goes before it */
     struct model_input in;
     struct model_output out;
     struct model *model;
     struct model_run *run;
     struct plan plan;
-    float *label, *numeric, *rows, *dense, *stats;
+    float *label, *numeric, *weight, *rows, *dense, *stats;
     uint32_t *index, *offset;
     uint32_t values;
 };
-/* kind with 3 fields (the last one averaged), 2 numerics, dim 3, hidden 5 and 4, no dropout, norm or L2. */
+/* kind with 3 fields (the last one averaged), 2 numerics, one task, dim 3, hidden 5 and 4, tanh, no dropout, norm or
+ * L2, up to 3 values a field. Parts of single models have small shapes too: see the source. */
 void dense_case_job(struct dense_case *c, enum model_kind kind);
-/* Makes the model and draws a batch; many: fields with none to 3 values, else one each. */
+/* Makes the model and draws a batch; many: fields with none to values_most values, else one each. */
 void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_count, bool many);
 void dense_case_free(struct dense_case *c);
+
+/* Trains the batch with (DENSE_SEED, DENSE_LANE, batch); fails the test when that fails. */
+void dense_case_train(struct dense_case *c, uint64_t batch);
+/* `steps` steps of plain gradient descent on the same batch; the mean loss of each, before the step, goes to loss. The
+ * running statistics move as the servers would move them. */
+void dense_case_curve(struct dense_case *c, uint32_t steps, float rate, double *loss);
+/* Of two cases of the same model, the largest difference between their curves of `steps`, relative to the loss. */
+double dense_case_apart(struct dense_case *a, struct dense_case *b, uint32_t steps, float rate);
+/* What the last pass left in a tensor: (examples, width). The batch must have gone through as one range. */
+void dense_case_tensor(const struct dense_case *c, uint32_t tensor, float *out);
 
 #endif

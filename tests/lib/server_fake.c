@@ -181,14 +181,18 @@ static void seat_ask(struct fake_seat *seat);
 static void seat_report(struct fake_seat *seat);
 static void seat_work(struct fake_seat *seat);
 
-static void worker_send(struct fake_worker *w, struct wire *q, const void *frame, size_t bytes, const void *second)
+/* With no frames, or two. */
+static void worker_send(struct fake_worker *w, struct wire *q, const void *frame, size_t bytes, const void *second,
+                        size_t second_bytes)
 {
     struct msg *m = wire_encode(q);
 
-    if (frame != NULL)
+    if (frame != NULL) {
         memcpy(msg_add(m, bytes), frame, bytes);
-    if (second != NULL)
-        memcpy(msg_add(m, bytes), second, bytes);
+        void *at = msg_add(m, second_bytes);
+        if (second_bytes > 0)
+            memcpy(at, second, second_bytes);
+    }
     (void)env_send(w->env, w->coordinator, m);
 }
 
@@ -212,26 +216,33 @@ static void seat_ask(struct fake_seat *seat)
         .worker = w->number, .lane = seat->lane, .generation = seat->generation, .batch = seat->batch};
     if (seat->lane == UINT32_MAX)
         q.u.LANE_NEXT.batch = worker_held(w);
-    worker_send(w, &q, NULL, 0, NULL);
+    worker_send(w, &q, NULL, 0, NULL, 0);
     env_timer_start(w->env, &seat->timer, w->resend_ns);
 }
 
+/* Scores, labels behind them; a group and a field where the test's job has them. */
 static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT_reply *task, float *score,
-                        float *label)
+                        uint64_t *context)
 {
+    float *label = score + task->rows;
+
     for (uint64_t i = 0; i < task->rows; i++) {
         uint64_t row = task->position + i;
         bool right = (double)(key_mix(row + 1) % 1000) < 1000 * w->quality[task->epoch];
         label[i] = (float)(row % 2);
         score[i] = (label[i] == 1.0f) == right ? 0.75f : 0.25f;
+        context[i] = row % 7;
+        context[task->rows + i] = row % 3;
     }
 }
 
 static void seat_report(struct fake_seat *seat)
 {
     struct fake_worker *w = seat->worker;
-    static float score[FAKE_ROWS], label[FAKE_ROWS];
+    static float score[2 * FAKE_ROWS];
+    static uint64_t context[2 * FAKE_ROWS];
     static const uint64_t histogram[64] = {3, 1};
+    double loss = 0.5 * (double)seat->task.rows;
     struct wire q;
 
     memset(&q, 0, sizeof q);
@@ -245,13 +256,17 @@ static void seat_report(struct fake_seat *seat)
         q.u.INDEX_DONE.digest = w->digest;
         q.u.INDEX_DONE.fail_status = w->fatal_status;
         (void)snprintf(q.u.INDEX_DONE.fail_text, ERR_TEXT_MAX, "%s", w->fatal_status != 0 ? "no such file" : "");
-        worker_send(w, &q, NULL, 0, NULL);
+        worker_send(w, &q, NULL, 0, NULL, 0);
     } else if (seat->task.kind == WIRE_NEXT_EVAL) {
         q.type = WIRE_TYPE_EVAL_DONE;
-        q.u.EVAL_DONE = (struct wire_EVAL_DONE){
-            .worker = w->number, .task = seat->task.task, .examples = (uint32_t)seat->task.rows};
-        eval_scores(w, &seat->task, score, label);
-        worker_send(w, &q, score, seat->task.rows * 4, label);
+        q.u.EVAL_DONE = (struct wire_EVAL_DONE){.worker = w->number,
+                                                .task = seat->task.task,
+                                                .examples = (uint32_t)seat->task.rows,
+                                                .tasks = 1,
+                                                .grouped = w->context,
+                                                .by_count = w->context};
+        eval_scores(w, &seat->task, score, context);
+        worker_send(w, &q, score, seat->task.rows * 8, context, w->context ? seat->task.rows * 16 : 0);
     } else {
         q.type = WIRE_TYPE_TASK_DONE;
         q.u.TASK_DONE = (struct wire_TASK_DONE){.worker = w->number,
@@ -260,9 +275,15 @@ static void seat_report(struct fake_seat *seat)
                                                 .task = seat->task.task,
                                                 .examples = seat->task.rows - w->bad_lines,
                                                 .bad_lines = w->bad_lines,
-                                                .loss_sum = 0.5 * (double)seat->task.rows};
+                                                .loss_sum = loss,
+                                                .weight_sum = (double)seat->task.rows,
+                                                .batches = seat->task.batch_count,
+                                                .dense_norm_sum = 2.0 * seat->task.batch_count,
+                                                .row_norm_sum = 3.0 * seat->task.batch_count,
+                                                .lr_scale = seat->task.lr_scale,
+                                                .tasks = 1};
         (void)snprintf(q.u.TASK_DONE.bad_where, 256, "%s", w->bad_lines > 0 ? "train.txt:7: no label" : "");
-        worker_send(w, &q, histogram, sizeof histogram, NULL);
+        worker_send(w, &q, histogram, sizeof histogram, &loss, sizeof loss);
     }
     env_timer_start(w->env, &seat->timer, w->resend_ns);
 }
@@ -353,7 +374,7 @@ static void worker_end(struct fake_worker *w)
     w->ended = true;
     q.type = WIRE_TYPE_WORKER_LEAVE;
     q.u.WORKER_LEAVE.worker = w->number;
-    worker_send(w, &q, NULL, 0, NULL);
+    worker_send(w, &q, NULL, 0, NULL, 0);
 }
 
 static void seat_answered(struct fake_seat *seat, const struct wire *r)
@@ -431,7 +452,7 @@ static void worker_join(struct fake_worker *w)
     (void)snprintf(q.u.WORKER_JOIN.kernel, 64, "k");
     (void)snprintf(q.u.WORKER_JOIN.backend, 32, "cpu");
     q.u.WORKER_JOIN.lanes_max = w->seats;
-    worker_send(w, &q, NULL, 0, NULL);
+    worker_send(w, &q, NULL, 0, NULL, 0);
 }
 
 static void worker_beat(struct env_timer *t)
@@ -450,7 +471,7 @@ static void worker_beat(struct env_timer *t)
         q.u.WORKER_BEAT.worker = w->number;
         q.u.WORKER_BEAT.batches = w->batches;
         q.u.WORKER_BEAT.compute_s = 1;
-        worker_send(w, &q, NULL, 0, NULL);
+        worker_send(w, &q, NULL, 0, NULL, 0);
         if (w->tables_declared < 5) { /* again and again: some may be lost */
             w->tables_declared++;
             worker_declare(w);

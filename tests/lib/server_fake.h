@@ -78,6 +78,7 @@ struct fake_worker {
     bool joined, ended, tell_held;
     int refused; /* last refusal heard */
     uint32_t leaves, evals, indexes, fenced, unknown, repeats;
+    bool context;     /* predictions come with a group and a field: the job has evaluate.group and one of evaluate.by */
     int fatal_status; /* INDEX is answered by this failure */
     uint32_t tasks_seen;
     uint32_t dead_batch; /* tests: kill after this many batches; 0: never */
@@ -103,7 +104,7 @@ struct fake_client {
     uint64_t run, next_id;
     int status;
     char text[ERR_TEXT_MAX];
-    char report[16384];
+    char report[65536];
     int submit_status;
 };
 extern const struct env_handler fake_client_handler;

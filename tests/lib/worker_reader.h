@@ -11,10 +11,13 @@ struct read_line {
     struct cell cell[CELLS_MAX];
     char text[65536];
     char reason[REASON_BYTES];
-    float label;
+    float label[LIMIT_TASKS];
+    float weight;
     float numeric[LIMIT_NUMERIC];
     uint64_t key[65536];
     uint32_t count[LIMIT_FIELDS];
+    uint64_t *group, *by; /* NULL: not asked for */
+    bool positives_only;
     struct example example;
 };
 
@@ -24,7 +27,14 @@ static inline int read_line_bytes(struct read_line *r, reader read, const struct
 {
     memcpy(r->text, text, bytes);
     r->reason[0] = '\0';
-    r->example = (struct example){.label = &r->label, .numeric = r->numeric, .key = r->key, .count = r->count};
+    r->example = (struct example){.label = r->label,
+                                  .weight = &r->weight,
+                                  .numeric = r->numeric,
+                                  .key = r->key,
+                                  .count = r->count,
+                                  .group = r->group,
+                                  .by = r->by,
+                                  .positives_only = r->positives_only};
     int error = read(f, r->text, bytes, r->cell, r->reason);
     return error == 0 ? features_example(f, r->cell, &r->example, r->reason) : error;
 }

@@ -4,7 +4,7 @@
 #include "server/coord.h"
 #include "server/coord_core.h"
 #include "server/coord_grant.h"
-#include "server/coord_report.h"
+#include "server/coord_status.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -469,13 +469,13 @@ START_TEST(coord_silent_server_is_named_in_the_status)
         ck_assert(sim_step(r.sim));
     sim_kill(r.shard[1]->node);
     (void)sim_run(r.sim, sim_now_ns(r.sim) + 30 * SECOND, NULL, NULL);
-    char *text = coord_report_status(r.coord);
+    char *text = coord_status_text(r.coord);
     ck_assert_ptr_nonnull(strstr(text, "waits for server server-1"));
     free(text);
     fake_shard_start(r.shard[1], r.sim, "server-1", 0, 2);
     run_job(60);
     job_done(3);
-    text = coord_report_status(r.coord);
+    text = coord_status_text(r.coord);
     ck_assert_ptr_null(strstr(text, "waiting"));
     free(text);
     rig_stop();

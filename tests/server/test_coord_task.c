@@ -115,9 +115,11 @@ START_TEST(coord_task_report_counts_once)
 {
     plan(1, WIRE_SSP, 100, 10, 5);
     uint32_t i = coord_task_append(&t, 0);
-    ck_assert(coord_task_report(&t, i, 50, 0, 1.0));
-    ck_assert(!coord_task_report(&t, i, 50, 0, 9.0));
-    ck_assert_double_eq(t.task[i].loss_sum, 1.0);
+    struct coord_losses sum = {.examples = 50, .loss_sum = 1.0}, other = {.examples = 50, .loss_sum = 9.0};
+    ck_assert(coord_task_report(&t, i, &sum));
+    ck_assert(!coord_task_report(&t, i, &other));
+    ck_assert_double_eq(t.task[i].sum.loss_sum, 1.0);
+    ck_assert_uint_eq(t.examples, 50);
     ck_assert_uint_eq(coord_task_index(&t, coord_task_number(&t, i)), i);
     ck_assert_uint_eq(coord_task_index(&t, (2ull << 32) | i), COORD_NO_TASK);
     ck_assert_uint_eq(coord_task_index(&t, (1ull << 32) | 99), COORD_NO_TASK);

@@ -46,7 +46,7 @@ START_TEST(wire_every_type_encodes_and_decodes)
         w.reply = reply != 0;                                                   \
         struct msg *m = wire_encode(&w);                                        \
         for (int f = 0; f < (reply ? reply_frames : request_frames); f++)       \
-            ck_assert_ptr_nonnull(msg_add(m, WIRE_TYPE_##name == WIRE_TYPE_TASK_DONE ? 512 : 0)); \
+            ck_assert_ptr_nonnull(msg_add(m, WIRE_TYPE_##name == WIRE_TYPE_TASK_DONE && f == 0 ? 512 : 0)); \
         e.text[0] = 0;                                                          \
         ck_assert_msg(wire_decode(m, &got, &e) == 0, "%s: %s", #name, e.text);  \
         ck_assert_int_eq(got.type, w.type);                                     \
@@ -93,6 +93,43 @@ START_TEST(wire_too_many_keys_are_refused)
     msg_add(m, 8ull * (LIMIT_KEYS + 1));
     ck_assert_int_eq(wire_decode(m, &got, NULL), SHOAL_E_TOO_BIG);
     msg_free(m);
+}
+END_TEST
+
+/* Predictions of 3 examples with 2 labels, a group and 2 fields; then what each number says is taken back by one. */
+START_TEST(wire_predictions_must_fit_their_frames)
+{
+    struct wire w = {.type = WIRE_TYPE_EVAL_DONE}, got;
+    struct err e = {0};
+
+    for (int i = 0; i < 7; i++) {
+        w.u.EVAL_DONE = (struct wire_EVAL_DONE){.examples = 3 + (i == 1), .tasks = 2 + (i == 2), .grouped = i != 3, .by_count = 2 + (i == 4)};
+        if (i == 5)
+            w.u.EVAL_DONE.tasks = LIMIT_TASKS + 1;
+        if (i == 6)
+            w.u.EVAL_DONE.by_count = LIMIT_BY + 1;
+        struct msg *m = wire_encode(&w);
+        memset(msg_add(m, 3 * 2 * 8), 0, 3 * 2 * 8);
+        memset(msg_add(m, 3 * 3 * 8), 0, 3 * 3 * 8);
+        ck_assert_int_eq(wire_decode(m, &got, &e), i == 0 ? 0 : i < 5 ? SHOAL_E_MALFORMED : SHOAL_E_TOO_BIG);
+        msg_free(m);
+    }
+}
+END_TEST
+
+START_TEST(wire_losses_must_fit_their_labels)
+{
+    struct wire w = {.type = WIRE_TYPE_TASK_DONE}, got;
+    struct err e = {0};
+
+    for (uint32_t tasks = 1; tasks < 4; tasks++) {
+        w.u.TASK_DONE.tasks = tasks;
+        struct msg *m = wire_encode(&w);
+        memset(msg_add(m, 512), 0, 512);
+        memset(msg_add(m, 2 * 8), 0, 2 * 8);
+        ck_assert_int_eq(wire_decode(m, &got, &e), tasks == 2 ? 0 : SHOAL_E_MALFORMED);
+        msg_free(m);
+    }
 }
 END_TEST
 
@@ -195,6 +232,8 @@ int main(void)
     tcase_add_test(t, wire_wrong_frame_count_is_refused);
     tcase_add_test(t, wire_count_that_does_not_fit_its_frame_is_refused);
     tcase_add_test(t, wire_too_many_keys_are_refused);
+    tcase_add_test(t, wire_predictions_must_fit_their_frames);
+    tcase_add_test(t, wire_losses_must_fit_their_labels);
     tcase_add_test(t, wire_refusal_carries_status_sentence_and_fields);
     tcase_add_test(t, wire_unknown_type_of_another_version_is_no_type);
     tcase_add_test(t, wire_garbage_never_harms);

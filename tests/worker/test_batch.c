@@ -1,4 +1,5 @@
 /* test_batch.c: values of a batch become unique keys sorted by key_mix, and an index into them. */
+#include "proto/base/config.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "tests/lib/worker_files.h"
@@ -13,6 +14,7 @@ static struct job job;
 static struct features f;
 static struct batch b;
 static struct err e;
+static bool positives_only;
 
 static void setup(void)
 {
@@ -38,7 +40,7 @@ static void add(const char *text)
     static char copy[1 << 16];
     strcpy(copy, text);
     struct line line = {.text = copy, .bytes = (uint32_t)strlen(text), .number = b.examples + b.bad_lines + 2};
-    ck_assert_int_eq(batch_add(&b, &f, &line, "some/folder/a.csv", &e), 0);
+    ck_assert_int_eq(batch_add(&b, &f, &line, "some/folder/a.csv", positives_only, &e), 0);
 }
 
 /* Value i of the batch is this value of this field. */
@@ -58,7 +60,7 @@ static void check_sorted(void)
 START_TEST(batch_keys_are_unique_and_sorted)
 {
     make("label,user,item");
-    ck_assert_int_eq(batch_begin(&b, &f, 4, &e), 0);
+    ck_assert_int_eq(batch_begin(&b, &f, 4, false, &e), 0);
     add("1,u1,i1");
     add("0,u1,i2");
     add("1,u2,i1");
@@ -81,7 +83,7 @@ END_TEST
 START_TEST(batch_malformed_lines_are_counted_and_left_out)
 {
     make("label,user,item");
-    ck_assert_int_eq(batch_begin(&b, &f, 4, &e), 0);
+    ck_assert_int_eq(batch_begin(&b, &f, 4, false, &e), 0);
     add("1,u1,i1");
     add("oops");
     add("x,u1,i1");
@@ -101,9 +103,9 @@ START_TEST(batch_long_names_leave_room_for_the_reason)
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     make("label,user,item");
-    ck_assert_int_eq(batch_begin(&b, &f, 1, &e), 0);
+    ck_assert_int_eq(batch_begin(&b, &f, 1, false, &e), 0);
     struct line line = {.text = (char[]){"oops"}, .bytes = 4, .number = UINT64_MAX};
-    ck_assert_int_eq(batch_add(&b, &f, &line, name, &e), 0);
+    ck_assert_int_eq(batch_add(&b, &f, &line, name, false, &e), 0);
     ck_assert_ptr_nonnull(strstr(b.bad_where, "1 columns, not 3 as in the header"));
 }
 END_TEST
@@ -111,7 +113,7 @@ END_TEST
 START_TEST(batch_of_bad_lines_only_is_empty)
 {
     make("label,user,item");
-    ck_assert_int_eq(batch_begin(&b, &f, 1, &e), 0);
+    ck_assert_int_eq(batch_begin(&b, &f, 1, false, &e), 0);
     add("oops");
     ck_assert_int_eq(batch_end(&b, &e), 0);
     ck_assert_uint_eq(b.examples, 0);
@@ -124,7 +126,7 @@ START_TEST(batch_multi_values_have_offsets)
     worker_job_column(&job, "tags", COLUMN_MULTI);
     worker_job_column(&job, "user", COLUMN_CATEGORY);
     make("label,tags,user");
-    ck_assert_int_eq(batch_begin(&b, &f, 4, &e), 0);
+    ck_assert_int_eq(batch_begin(&b, &f, 4, false, &e), 0);
     add("1,a|b|c,u1");
     add("1,,u1");
     add("bad,a|b,u1");
@@ -140,11 +142,11 @@ START_TEST(batch_multi_values_have_offsets)
     check_value(4, 1, "u1");
     check_value(5, 0, "a");
     /* Where every field of every example has one value, there is no offset, and the next batch may have one again. */
-    ck_assert_int_eq(batch_begin(&b, &f, 1, &e), 0);
+    ck_assert_int_eq(batch_begin(&b, &f, 1, false, &e), 0);
     add("1,a,u1");
     ck_assert_int_eq(batch_end(&b, &e), 0);
     ck_assert_ptr_null(b.offset);
-    ck_assert_int_eq(batch_begin(&b, &f, 1, &e), 0);
+    ck_assert_int_eq(batch_begin(&b, &f, 1, false, &e), 0);
     add("1,a|b,u1");
     ck_assert_int_eq(batch_end(&b, &e), 0);
     ck_assert_ptr_nonnull(b.offset);
@@ -166,12 +168,12 @@ START_TEST(batch_agrees_with_a_plain_sort)
     make("label,user,item");
     for (int round = 0; round < 3; round++) { /* the same buffers, other values */
         uint32_t rows = round == 1 ? 100 : ROWS;
-        ck_assert_int_eq(batch_begin(&b, &f, rows, &e), 0);
+        ck_assert_int_eq(batch_begin(&b, &f, rows, false, &e), 0);
         for (uint32_t i = 0; i < rows; i++) {
             uint64_t user = rng_below(&rng, 30000), item = rng_below(&rng, 50);
             int n = sprintf(text, "%u,%d,%d", i & 1, (int)user, (int)item);
             struct line line = {.text = text, .bytes = (uint32_t)n, .number = i};
-            ck_assert_int_eq(batch_add(&b, &f, &line, "a", &e), 0);
+            ck_assert_int_eq(batch_add(&b, &f, &line, "a", false, &e), 0);
         }
         for (uint32_t i = 0; i < 2 * rows; i++)
             all[i] = b.space->mixed[i];
@@ -194,7 +196,7 @@ START_TEST(batch_buffers_are_kept)
     make("label,user,item");
     void *label = NULL, *index = NULL, *keys = NULL;
     for (int round = 0; round < 3; round++) {
-        ck_assert_int_eq(batch_begin(&b, &f, 3 - (uint32_t)round, &e), 0);
+        ck_assert_int_eq(batch_begin(&b, &f, 3 - (uint32_t)round, false, &e), 0);
         add("1,u1,i1");
         ck_assert_int_eq(batch_end(&b, &e), 0);
         if (round > 0)
@@ -210,7 +212,7 @@ START_TEST(batch_crowded_keys_are_sorted_too)
 {
     /* Keys chosen so that all fall into one bucket of the sort. */
     make("label,user,item");
-    ck_assert_int_eq(batch_begin(&b, &f, 2000, &e), 0);
+    ck_assert_int_eq(batch_begin(&b, &f, 2000, false, &e), 0);
     for (uint32_t i = 0; i < 2000; i++)
         add("1,u,i");
     for (uint32_t i = 0; i < b.values; i++)
@@ -219,6 +221,109 @@ START_TEST(batch_crowded_keys_are_sorted_too)
     ck_assert_uint_eq(b.key_count, 4000);
     check_sorted();
     ck_assert_uint_eq(b.index[0], 3999);
+}
+END_TEST
+
+START_TEST(batch_labels_are_example_major)
+{
+    strcpy(job.data.label[0], "buy");
+    strcpy(job.data.label[1], "click");
+    job.data.label_count = 2;
+    make("click,buy,user");
+    ck_assert_int_eq(batch_begin(&b, &f, 3, false, &e), 0);
+    add("1,0,u1");
+    add("1,x,u1"); /* the other label is no number: a bad line */
+    add("0,1,u2");
+    ck_assert_int_eq(batch_end(&b, &e), 0);
+    static const float expected[] = {0, 1, 1, 0};
+    ck_assert_uint_eq(b.tasks, 2);
+    ck_assert_uint_eq(b.examples, 2);
+    ck_assert_uint_eq(b.bad_lines, 1);
+    ck_assert_int_eq(memcmp(b.label, expected, sizeof expected), 0);
+    ck_assert_ptr_null(b.weight);
+}
+END_TEST
+
+START_TEST(batch_weights_stand_by_example)
+{
+    strcpy(job.data.weight, "w");
+    make("label,w,user");
+    ck_assert_int_eq(batch_begin(&b, &f, 4, false, &e), 0);
+    add("1,2,u1");
+    add("1,-2,u1");
+    add("1,inf,u1");
+    add("0,0,u2");
+    ck_assert_int_eq(batch_end(&b, &e), 0);
+    ck_assert_uint_eq(b.examples, 2);
+    ck_assert_uint_eq(b.bad_lines, 2);
+    ck_assert_str_eq(b.bad_where, "some/folder/a.csv:3: a negative weight in column 2 is \"-2\"");
+    ck_assert(b.weight[0] == 2.0f && b.weight[1] == 0.0f);
+}
+END_TEST
+
+START_TEST(batch_groups_are_filled_in_evaluation_only)
+{
+    strcpy(job.evaluate.group, "user");
+    string_list_add(&job.evaluate.by, "item");
+    string_list_add(&job.evaluate.by, "user");
+    make("label,user,item");
+    for (int evaluating = 0; evaluating < 3; evaluating++) { /* the same buffers: not, asked for, not again */
+        ck_assert_int_eq(batch_begin(&b, &f, 3, evaluating == 1, &e), 0);
+        add("1,u1,i1");
+        add("bad,u9,i9");
+        add("1,u2,i2");
+        ck_assert_int_eq(batch_end(&b, &e), 0);
+        ck_assert(evaluating == 1 || (b.group == NULL && b.by == NULL && b.by_count == 0));
+        if (evaluating != 1)
+            continue;
+        ck_assert_uint_eq(b.by_count, 2);
+        ck_assert_uint_eq(b.group[1], hash_bytes("u2", 2, 0));
+        ck_assert_uint_eq(b.by[0], hash_bytes("i1", 2, 0));
+        ck_assert_uint_eq(b.by[2], hash_bytes("i2", 2, 0));
+        ck_assert_uint_eq(b.by[3], hash_bytes("u2", 2, 0));
+    }
+}
+END_TEST
+
+START_TEST(batch_dropped_lines_are_counted_apart)
+{
+    make("label,user,item");
+    ck_assert_int_eq(batch_begin(&b, &f, 4, false, &e), 0);
+    positives_only = true;
+    add("0,u1,i1");
+    add("1,u2,i2");
+    add("x,u3,i3");
+    positives_only = false;
+    add("0,u4,i4");
+    ck_assert_int_eq(batch_end(&b, &e), 0);
+    ck_assert_uint_eq(b.examples, 2);
+    ck_assert_uint_eq(b.dropped, 1);
+    ck_assert_uint_eq(b.bad_lines, 1);
+    ck_assert_uint_eq(b.values, 4);
+    check_value(0, 0, "u2");
+    check_value(2, 0, "u4");
+    ck_assert_int_eq(batch_begin(&b, &f, 4, false, &e), 0);
+    ck_assert_uint_eq(b.dropped, 0);
+}
+END_TEST
+
+START_TEST(batch_key_may_come_twice_in_one_example)
+{
+    worker_job_column(&job, "history", COLUMN_MULTI);
+    strcpy(job.data.column[0].share, "item");
+    worker_job_column(&job, "item", COLUMN_CATEGORY);
+    make("label,history,item");
+    ck_assert_int_eq(batch_begin(&b, &f, 2, false, &e), 0);
+    add("1,a|b|a,a");
+    add("0,,b");
+    ck_assert_int_eq(batch_end(&b, &e), 0);
+    ck_assert_uint_eq(b.values, 5);
+    ck_assert_uint_eq(b.key_count, 2);
+    check_sorted();
+    ck_assert(b.index[0] == b.index[2] && b.index[2] == b.index[3]);
+    ck_assert(b.index[1] == b.index[4] && b.index[0] != b.index[1]);
+    check_value(0, 1, "a");
+    check_value(4, 1, "b");
 }
 END_TEST
 
@@ -236,6 +341,11 @@ int main(void)
     tcase_add_test(t, batch_agrees_with_a_plain_sort);
     tcase_add_test(t, batch_buffers_are_kept);
     tcase_add_test(t, batch_crowded_keys_are_sorted_too);
+    tcase_add_test(t, batch_labels_are_example_major);
+    tcase_add_test(t, batch_weights_stand_by_example);
+    tcase_add_test(t, batch_groups_are_filled_in_evaluation_only);
+    tcase_add_test(t, batch_dropped_lines_are_counted_apart);
+    tcase_add_test(t, batch_key_may_come_twice_in_one_example);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);

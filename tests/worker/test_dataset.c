@@ -337,6 +337,100 @@ START_TEST(dataset_shape_needs_no_more_than_the_first_line)
 }
 END_TEST
 
+/* Reads the epoch in batches and says which rows of label 0 it kept; every row of label 1 has to be there. */
+static uint32_t kept_negatives(uint32_t epoch, uint32_t rows, uint32_t batch, unsigned char *kept)
+{
+    uint32_t count = 0, dropped = 0, positive = 0;
+    memset(kept, 0, rows);
+    for (uint32_t at = 0; at < rows; at += batch) {
+        uint32_t want = rows - at < batch ? rows - at : batch;
+        read_batch(epoch, at, want);
+        dropped += b.dropped;
+        ck_assert_uint_eq(b.examples + b.dropped, want);
+        for (uint32_t i = 0; i < b.examples; i++) {
+            uint32_t row = 0;
+            positive += b.label[i] == 1.0f;
+            if (b.label[i] == 1.0f)
+                continue;
+            while (row < rows && row_key(row) != key_at(i))
+                row += 2;
+            ck_assert_uint_lt(row, rows);
+            ck_assert_uint_eq(kept[row], 0);
+            kept[row] = 1;
+            count++;
+        }
+    }
+    ck_assert_uint_eq(positive, rows / 2);
+    ck_assert_uint_eq(count + dropped, rows / 2);
+    return count;
+}
+
+START_TEST(dataset_negatives_are_a_share_drawn_anew_each_epoch)
+{
+    enum { ROWS = 4000 };
+    static unsigned char first[ROWS], second[ROWS], again[ROWS];
+    job.data.negatives = 0.25;
+    string_list_add(&job.data.train, write_rows("a.csv", 0, ROWS));
+    string_list_add(&job.data.valid, write_rows("v.csv", 0, ROWS));
+    open_split(WIRE_TRAIN);
+    uint32_t count = kept_negatives(1, ROWS, 512, first);
+    ck_assert_uint_gt(count, 2000 / 4 - 80); /* four deviations of sqrt(2000 0.25 0.75) */
+    ck_assert_uint_lt(count, 2000 / 4 + 80);
+    ck_assert_uint_eq(kept_negatives(1, ROWS, 333, again), count); /* not by position: other batches, the same rows */
+    ck_assert_int_eq(memcmp(first, again, ROWS), 0);
+    kept_negatives(2, ROWS, 512, second);
+    uint32_t both = 0;
+    for (uint32_t i = 0; i < ROWS; i++)
+        both += first[i] & second[i];
+    ck_assert_uint_gt(both, 2000 / 16 - 50);
+    ck_assert_uint_lt(both, 2000 / 16 + 50);
+    job.data.shuffle = false; /* nor by the order of the epoch */
+    open_split(WIRE_TRAIN);
+    kept_negatives(1, ROWS, 512, again);
+    ck_assert_int_eq(memcmp(first, again, ROWS), 0);
+    read_batch(0, 0, ROWS); /* evaluation takes all */
+    ck_assert_uint_eq(b.examples, ROWS);
+    open_split(WIRE_VALID);
+    read_batch(1, 0, ROWS); /* and so does every split but train */
+    ck_assert_uint_eq(b.examples, ROWS);
+    job.data.negatives = 0; /* a job made by hand: all */
+    open_split(WIRE_TRAIN);
+    read_batch(1, 0, ROWS);
+    ck_assert_uint_eq(b.examples, ROWS);
+}
+END_TEST
+
+START_TEST(dataset_dropped_negatives_leave_an_empty_batch)
+{
+    job.data.negatives = 1e-6;
+    string_list_add(&job.data.train, worker_text("a.csv", "label,row\n0,a\n0,b\n0,c\n"));
+    open_split(WIRE_TRAIN);
+    read_batch(1, 0, 3);
+    ck_assert_uint_eq(b.examples, 0);
+    ck_assert_uint_eq(b.key_count, 0);
+    ck_assert_uint_eq(b.dropped, 3);
+}
+END_TEST
+
+START_TEST(dataset_groups_are_for_epoch_0)
+{
+    strcpy(job.evaluate.group, "row");
+    string_list_add(&job.evaluate.by, "label");
+    string_list_add(&job.data.train, write_rows("a.csv", 0, 10));
+    string_list_add(&job.data.valid, worker_text("v.csv", "row,label\nr3,1\n")); /* other columns */
+    open_split(WIRE_TRAIN);
+    read_batch(1, 0, 10);
+    ck_assert(b.group == NULL && b.by == NULL);
+    read_batch(0, 0, 10);
+    ck_assert_uint_eq(b.group[3], hash_bytes("r3", 2, 0));
+    ck_assert_uint_eq(b.by[3], hash_bytes("1", 1, 0));
+    open_split(WIRE_VALID);
+    read_batch(0, 0, 1);
+    ck_assert_uint_eq(b.group[0], hash_bytes("r3", 2, 0));
+    ck_assert_uint_eq(b.by[0], hash_bytes("1", 1, 0));
+}
+END_TEST
+
 /* Each thread reads all batches of the epoch and folds them to one number. */
 static void *read_epoch(void *result)
 {
@@ -393,6 +487,9 @@ int main(void)
     tcase_add_test(t, dataset_files_of_a_split_need_one_header);
     tcase_add_test(t, dataset_without_rows_is_refused);
     tcase_add_test(t, dataset_shape_needs_no_more_than_the_first_line);
+    tcase_add_test(t, dataset_negatives_are_a_share_drawn_anew_each_epoch);
+    tcase_add_test(t, dataset_dropped_negatives_leave_an_empty_batch);
+    tcase_add_test(t, dataset_groups_are_for_epoch_0);
     tcase_add_test(t, dataset_is_read_by_several_threads);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);

@@ -92,7 +92,7 @@ static const struct sim_options calm = {
 START_TEST(evaluator_scores_every_good_line)
 {
     struct sim_options options = calm;
-    struct metric m;
+    const struct measure *m;
     struct err e = {0};
 
     if (_i == 1) {
@@ -104,9 +104,9 @@ START_TEST(evaluator_scores_every_good_line)
     open_with(&options, 500);
     run();
     ck_assert_msg(evaluator_result(evaluator, &m, &e) == 0, "%s", e.text);
-    ck_assert_uint_eq(m.examples, 490);
-    ck_assert_double_eq_tol(m.logloss, log(2), 1e-6); /* all weights are zero: every score is 1/2 */
-    ck_assert_double_eq_tol(m.auc, 0.5, 1e-9);
+    ck_assert_uint_eq(m->metric[0].examples, 490);
+    ck_assert_double_eq_tol(m->metric[0].logloss, log(2), 1e-6); /* all weights are zero: every score is 1/2 */
+    ck_assert_double_eq_tol(m->metric[0].auc, 0.5, 1e-9);
     ck_assert_uint_eq(fake.seen[WIRE_TYPE_PUSH], 0);
     ck_assert_uint_eq(fake.seen[WIRE_TYPE_WORKER_JOIN], 0);
 }
@@ -115,7 +115,7 @@ END_TEST
 /* With a weight on the key of odd lines, scores and labels must meet row by row. */
 START_TEST(evaluator_keeps_scores_and_labels_together)
 {
-    struct metric m;
+    const struct measure *m;
     struct err e = {0};
     struct dataset *d;
     struct batch b;
@@ -135,13 +135,13 @@ START_TEST(evaluator_keeps_scores_and_labels_together)
     dataset_close(d);
     run();
     ck_assert_int_eq(evaluator_result(evaluator, &m, &e), 0);
-    ck_assert_double_eq_tol(m.auc, 1.0, 1e-9);
+    ck_assert_double_eq_tol(m->metric[0].auc, 1.0, 1e-9);
 }
 END_TEST
 
 START_TEST(evaluator_says_why_it_failed)
 {
-    struct metric m;
+    const struct measure *m;
     struct err e = {0};
 
     open_with(&calm, 20);

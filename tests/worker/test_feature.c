@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 
 static struct job job;
 static struct features f;
@@ -52,16 +53,16 @@ static void check_key(uint32_t i, uint32_t field, const char *value)
 START_TEST(feature_all_but_the_label_are_categories_by_default)
 {
     check_made("user,label,item", 2, 0);
-    ck_assert_uint_eq(f.label, 0); /* data.label is 0 by default */
+    ck_assert_uint_eq(f.label[0], 0); /* data.label is 0 by default */
     strcpy(job.data.label[0], "label");
     check_made("user,label,item", 2, 0);
     ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "7,1,9"), 0);
-    ck_assert(r.label == 1.0f);
+    ck_assert(r.label[0] == 1.0f);
     check_key(0, 0, "7");
     check_key(1, 1, "9");
     strcpy(job.data.label[0], "2");
     check_made("user,label,item", 2, 0);
-    ck_assert_uint_eq(f.label, 2);
+    ck_assert_uint_eq(f.label[0], 2);
 }
 END_TEST
 
@@ -168,9 +169,9 @@ START_TEST(feature_label_is_compared_with_label_above)
     job.data.label_above = 3;
     check_made("rating,user", 1, 0);
     ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3,u"), 0);
-    ck_assert(r.label == 0.0f);
+    ck_assert(r.label[0] == 0.0f);
     ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3.5,u"), 0);
-    ck_assert(r.label == 1.0f);
+    ck_assert(r.label[0] == 1.0f);
 }
 END_TEST
 
@@ -260,6 +261,277 @@ START_TEST(feature_number_too_large_for_a_float_is_malformed)
 }
 END_TEST
 
+static struct column *column_add(const char *name, enum column_type type)
+{
+    worker_job_column(&job, name, type);
+    return &job.data.column[job.data.column_count - 1];
+}
+
+static void set(char to[LIMIT_NAME], const char *name)
+{
+    snprintf(to, LIMIT_NAME, "%s", name);
+}
+
+static void name_labels(const char *first, const char *second)
+{
+    set(job.data.label[0], first);
+    set(job.data.label[1], second);
+    job.data.label_count = 2;
+}
+
+static void check_bad_line(const char *line, const char *reason)
+{
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, line), SHOAL_E_DATA);
+    ck_assert_msg(strstr(r.reason, reason) != NULL, "\"%s\" does not say \"%s\"", r.reason, reason);
+}
+
+START_TEST(feature_several_labels_keep_the_order_of_the_job)
+{
+    name_labels("buy", "click");
+    job.data.label_above = 2;
+    check_made("user,click,item,buy", 2, 0);
+    ck_assert_uint_eq(f.shape.tasks, 2);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "u,3,i,2"), 0);
+    ck_assert(r.label[0] == 0.0f && r.label[1] == 1.0f);
+    check_key(0, 0, "u");
+    check_key(1, 1, "i");
+    ck_assert_int_eq(features_bind(&f, "b.csv", "buy,item,click,user", 19, &e), 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "3,i,0,u"), 0);
+    ck_assert(r.label[0] == 1.0f && r.label[1] == 0.0f);
+    check_bad_line("3,i,,u", "no number as label in column 3");
+    job.data.label_count = 0; /* a job made by hand: one label */
+    check_made("user,click,item,buy", 3, 0);
+    ck_assert_uint_eq(f.shape.tasks, 1);
+}
+END_TEST
+
+START_TEST(feature_labels_that_contradict_are_refused)
+{
+    name_labels("click", "bye");
+    check_refused("user,click,buy", SHOAL_E_CONFIG, "data.label names column \"bye\"");
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"buy\"?"));
+    name_labels("click", "click");
+    check_refused("user,click,buy", SHOAL_E_CONFIG, "data.label names column \"click\" twice");
+    name_labels("click", "buy");
+    column_add("user", COLUMN_CATEGORY);
+    column_add("click", COLUMN_LABEL);
+    check_made("user,click,buy,view", 1, 0); /* named in data.label, so its type need not be said */
+    column_add("view", COLUMN_LABEL);
+    check_refused("user,click,buy,view", SHOAL_E_CONFIG, "\"view\" has type label in data.columns and is not in");
+    job.data.column[2] = job.data.column[0];
+    set(job.data.column[2].name, "buy");
+    check_refused("user,click,buy,view", SHOAL_E_CONFIG, "\"buy\" is the label");
+    job.data.format = DATA_LIBSVM;
+    ck_assert_int_eq(features_make(&job, "a", "1 2:1", 5, &f, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "data.label names 2 labels; a line of libsvm has one"));
+}
+END_TEST
+
+START_TEST(feature_weight_is_a_number_and_no_feature)
+{
+    set(job.data.weight, "w");
+    check_made("label,user,w,item", 2, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u,2.5,i"), 0);
+    ck_assert(r.weight == 2.5f);
+    check_key(1, 1, "i");
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,u,0,i"), 0);
+    ck_assert(r.weight == 0.0f);
+    check_bad_line("1,u,-0.5,i", "a negative weight in column 3 is \"-0.5\"");
+    check_bad_line("1,u,,i", "no finite number as weight in column 3");
+    check_bad_line("1,u,nan,i", "no finite number as weight");
+    check_bad_line("1,u,1e39,i", "no finite number as weight");
+    column_add("w", COLUMN_NUMBER);
+    column_add("user", COLUMN_CATEGORY);
+    check_made("label,user,w,item", 1, 0);
+    ck_assert_int_eq(features_bind(&f, "b.csv", "w,user,label", 12, &e), 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "7,u,1"), 0);
+    ck_assert(r.weight == 7.0f);
+}
+END_TEST
+
+START_TEST(feature_weight_of_criteo_is_one_of_its_columns)
+{
+    job.data.format = DATA_CRITEO;
+    set(job.data.weight, "I13");
+    ck_assert_int_eq(features_make(&job, "log", NULL, 0, &f, &e), 0);
+    ck_assert_uint_eq(f.shape.numerics, 12);
+    ck_assert_uint_eq(f.weight, 13);
+}
+END_TEST
+
+START_TEST(feature_weights_that_are_none_are_refused)
+{
+    set(job.data.weight, "wait");
+    check_refused("label,user,weight", SHOAL_E_CONFIG, "data.weight names column \"wait\"");
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"weight\"?"));
+    set(job.data.weight, "label");
+    check_refused("label,user,weight", SHOAL_E_CONFIG, "is a label");
+    set(job.data.weight, "weight");
+    job.features.fields_auto = false;
+    string_list_add(&job.features.fields, "weight");
+    check_refused("label,user,weight", SHOAL_E_CONFIG, "which is the weight");
+    column_add("weight", COLUMN_CATEGORY);
+    check_refused("label,user,weight", SHOAL_E_CONFIG, "a category in data.columns");
+}
+END_TEST
+
+START_TEST(feature_shared_columns_have_the_same_keys)
+{
+    column_add("user", COLUMN_CATEGORY);
+    set(column_add("history", COLUMN_MULTI)->share, "item");
+    column_add("item", COLUMN_CATEGORY);
+    check_made("label,user,history,item", 3, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,a,a|b,b"), 0);
+    check_key(0, 0, "a");
+    check_key(1, 2, "a");
+    check_key(2, 2, "b");
+    check_key(3, 2, "b");
+    ck_assert_uint_eq(r.key[2], r.key[3]);
+}
+END_TEST
+
+START_TEST(feature_shares_that_lead_nowhere_are_refused)
+{
+    struct column *history = column_add("history", COLUMN_MULTI);
+    set(history->share, "itm");
+    column_add("item", COLUMN_CATEGORY);
+    history = &job.data.column[0];
+    check_refused("label,history,item", SHOAL_E_CONFIG, "share of column \"history\" names column \"itm\"");
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"item\"?"));
+    set(history->share, "history");
+    check_refused("label,history,item", SHOAL_E_CONFIG, "names the column itself");
+    set(history->share, "label");
+    check_refused("label,history,item", SHOAL_E_CONFIG, "names \"label\", which is no field");
+    set(history->share, "item");
+    set(job.data.column[1].share, "history");
+    check_refused("label,history,item", SHOAL_E_CONFIG, "which shares with");
+    job.data.column[1].share[0] = '\0';
+    job.features.fields_auto = false;
+    string_list_add(&job.features.fields, "history");
+    check_refused("label,history,item", SHOAL_E_CONFIG, "no field"); /* left out of features.fields */
+}
+END_TEST
+
+START_TEST(feature_max_takes_the_last_values)
+{
+    static const struct {
+        const char *cell, *values[3];
+        uint32_t count;
+    } cases[] = {{"", {0}, 0},
+                 {"|||||", {0}, 0},
+                 {"a", {"a"}, 1},
+                 {"a|b|c", {"a", "b", "c"}, 3},
+                 {"a|b|c|d", {"b", "c", "d"}, 3},
+                 {"a||b||c||d||", {"b", "c", "d"}, 3},
+                 {"|a|b|c", {"a", "b", "c"}, 3},
+                 {"||||||||a", {"a"}, 1},
+                 {"long value|longer value|the longest value|x", {"longer value", "the longest value", "x"}, 3}};
+    char line[128];
+    column_add("tags", COLUMN_MULTI)->max = 3;
+    check_made("label,tags", 1, 0);
+    ck_assert_uint_eq(f.shape.most[0], 3);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(line, sizeof line, "1,%s", cases[i].cell);
+        ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, line), 0);
+        ck_assert_msg(r.count[0] == cases[i].count, "\"%s\" has %u values", cases[i].cell, r.count[0]);
+        for (uint32_t j = 0; j < cases[i].count; j++)
+            check_key(j, 0, cases[i].values[j]);
+    }
+}
+END_TEST
+
+START_TEST(feature_attention_names_its_target)
+{
+    struct column *history = column_add("history", COLUMN_MULTI);
+    history->pooling = POOL_ATTENTION;
+    set(history->attend, "item");
+    set(history->share, "item");
+    column_add("user", COLUMN_CATEGORY);
+    column_add("item", COLUMN_CATEGORY);
+    check_made("label,item,user,history", 3, 0);
+    ck_assert_uint_eq(f.shape.pooling[2], POOL_ATTENTION);
+    ck_assert_uint_eq(f.shape.attend[2], 0);
+    ck_assert_uint_eq(f.shape.most[2], 0);
+    ck_assert_uint_eq(f.field[2].last, FEATURE_SEQUENCE_MAX);
+    job.data.column[0].max = 20;
+    check_made("label,item,user,history", 3, 0);
+    ck_assert_uint_eq(f.shape.most[2], 20);
+}
+END_TEST
+
+START_TEST(feature_attention_without_a_single_target_is_refused)
+{
+    struct column *history = column_add("history", COLUMN_MULTI);
+    history->pooling = POOL_ATTENTION;
+    column_add("tags", COLUMN_MULTI);
+    column_add("item", COLUMN_CATEGORY);
+    history = &job.data.column[0];
+    set(history->attend, "itme");
+    check_refused("label,item,tags,history", SHOAL_E_CONFIG, "attend of column \"history\" names column \"itme\"");
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"item\"?"));
+    set(history->attend, "tags");
+    check_refused("label,item,tags,history", SHOAL_E_CONFIG, "has several values");
+    set(history->attend, "label");
+    check_refused("label,item,tags,history", SHOAL_E_CONFIG, "no field");
+    set(history->attend, "item");
+    history->type = COLUMN_CATEGORY;
+    check_refused("label,item,tags,history", SHOAL_E_CONFIG, "not of type multi");
+}
+END_TEST
+
+START_TEST(feature_groups_are_hashes_of_any_column)
+{
+    uint64_t group = 0, by[2] = {0};
+    set(job.evaluate.group, "user");
+    string_list_add(&job.evaluate.by, "id");
+    string_list_add(&job.evaluate.by, "label");
+    column_add("user", COLUMN_CATEGORY);
+    column_add("id", COLUMN_SKIP);
+    check_made("label,id,user", 1, 0);
+    ck_assert_uint_eq(f.by_count, 2);
+    ck_assert_int_eq(features_bind(&f, "v.csv", "user,label,id", 13, &e), 0);
+    r.group = &group;
+    r.by = by;
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "u7,1,x"), 0);
+    r.group = r.by = NULL;
+    ck_assert_uint_eq(group, hash_bytes("u7", 2, 0));
+    ck_assert_uint_eq(by[0], hash_bytes("x", 1, 0));
+    ck_assert_uint_eq(by[1], hash_bytes("1", 1, 0));
+}
+END_TEST
+
+START_TEST(feature_groups_that_are_no_column_are_refused)
+{
+    set(job.evaluate.group, "usr");
+    check_refused("label,user", SHOAL_E_CONFIG, "evaluate.group names column \"usr\"");
+    ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"user\"?"));
+    job.evaluate.group[0] = '\0';
+    string_list_add(&job.evaluate.by, "usr");
+    check_refused("label,user", SHOAL_E_CONFIG, "evaluate.by names column \"usr\"");
+    string_list_free(&job.evaluate.by);
+    for (uint32_t i = 0; i <= LIMIT_BY; i++)
+        string_list_add(&job.evaluate.by, "user");
+    check_refused("label,user", SHOAL_E_CONFIG, "evaluate.by names 33 columns");
+}
+END_TEST
+
+START_TEST(feature_examples_without_a_positive_label_may_be_dropped)
+{
+    name_labels("click", "buy");
+    set(job.data.weight, "w");
+    check_made("click,buy,w,user", 1, 0);
+    r.positives_only = true;
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "0,0,1,u"), 0);
+    ck_assert(r.example.dropped && r.example.keys == 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "0,1,1,u"), 0);
+    ck_assert(!r.example.dropped && r.example.keys == 1);
+    check_bad_line("0,x,1,u", "no number as label");
+    r.positives_only = false;
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "0,0,1,u"), 0);
+    ck_assert(!r.example.dropped && r.example.keys == 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("feature");
@@ -279,6 +551,19 @@ int main(void)
     tcase_add_test(t, feature_bucket_is_floor_of_log2);
     tcase_add_test(t, feature_number_takes_decimals_and_nothing_else);
     tcase_add_test(t, feature_number_too_large_for_a_float_is_malformed);
+    tcase_add_test(t, feature_several_labels_keep_the_order_of_the_job);
+    tcase_add_test(t, feature_labels_that_contradict_are_refused);
+    tcase_add_test(t, feature_weight_is_a_number_and_no_feature);
+    tcase_add_test(t, feature_weight_of_criteo_is_one_of_its_columns);
+    tcase_add_test(t, feature_weights_that_are_none_are_refused);
+    tcase_add_test(t, feature_shared_columns_have_the_same_keys);
+    tcase_add_test(t, feature_shares_that_lead_nowhere_are_refused);
+    tcase_add_test(t, feature_max_takes_the_last_values);
+    tcase_add_test(t, feature_attention_names_its_target);
+    tcase_add_test(t, feature_attention_without_a_single_target_is_refused);
+    tcase_add_test(t, feature_groups_are_hashes_of_any_column);
+    tcase_add_test(t, feature_groups_that_are_no_column_are_refused);
+    tcase_add_test(t, feature_examples_without_a_positive_label_may_be_dropped);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);

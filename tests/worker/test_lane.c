@@ -304,7 +304,7 @@ static void split_check(struct rows *r, const struct map *map, uint32_t keys_mos
     struct err e = {0};
     uint32_t tablet = 0, key = 0;
 
-    ck_assert_msg(rows_split(r, map, &e) == 0, "%s", e.text);
+    ck_assert_msg(rows_split(r, map, true, &e) == 0, "%s", e.text);
     for (uint32_t i = 0; i < r->part_count; i++) {
         const struct part *p = &r->part[i];
         ck_assert_uint_eq(p->tablet_first, tablet);
@@ -339,7 +339,7 @@ START_TEST(rows_split_covers_every_tablet)
 
     open_with(&calm, "async", 20);
     schema[0].width = 100; /* 16 MiB / 400 = 41943 keys a message */
-    ck_assert_int_eq(rows_new(model, schema, 1, 16, &r, &e), 0);
+    ck_assert_int_eq(rows_new(model, NULL, schema, 1, 16, 1, &r, &e), 0);
     uint64_t *keys = malloc(count * sizeof *keys);
     for (uint32_t i = 0; i < count; i++)
         keys[i] = i;
@@ -359,9 +359,9 @@ START_TEST(rows_split_covers_every_tablet)
     }
     schema[0].width = 4096; /* 1024 keys a message, 4687 in a tablet: no way to send that */
     r->table[0].key_count = count;
-    ck_assert_int_eq(rows_split(r, &map, &e), SHOAL_E_TOO_BIG);
+    ck_assert_int_eq(rows_split(r, &map, true, &e), SHOAL_E_TOO_BIG);
     map.tablet_count = 63;
-    ck_assert_int_eq(rows_split(r, &map, &e), SHOAL_E_INTERNAL);
+    ck_assert_int_eq(rows_split(r, &map, true, &e), SHOAL_E_INTERNAL);
     r->batch.keys = own;
     rows_release(r);
     free(map.shard);
@@ -378,17 +378,17 @@ START_TEST(rows_live_as_long_as_their_frames)
     uint64_t keys[2] = {1, 2};
 
     open_with(&calm, "async", 20);
-    ck_assert_int_eq(rows_new(model, schema, 1, 16, &r, &e), 0);
+    ck_assert_int_eq(rows_new(model, NULL, schema, 1, 16, 1, &r, &e), 0);
     r->table[0].keys = keys;
     r->table[0].key_count = 2;
     struct part p = {.tablet_count = 64, .key_count = 2};
     struct msg *m = msg_new();
     ck_assert(rows_quiet(r));
-    ck_assert_int_eq(rows_add_keys(r, &p, m), 0);
+    ck_assert_int_eq(rows_add_keys(r, &p, true, m), 0);
     ck_assert(!rows_quiet(r));
     ck_assert_ptr_eq(m->frame[0].data, keys);
     struct msg *second = msg_new();
-    ck_assert_int_eq(rows_add_keys(r, &p, second), 0);
+    ck_assert_int_eq(rows_add_keys(r, &p, true, second), 0);
     msg_free(m);
     ck_assert(!rows_quiet(r));
     rows_release(r);

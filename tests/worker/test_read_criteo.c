@@ -43,7 +43,7 @@ START_TEST(criteo_line_has_26_fields_and_13_numbers)
     ck_assert_uint_eq(f.shape.fields, 26);
     ck_assert_uint_eq(f.shape.numerics, 13);
     ck_assert_int_eq(read_line_text(&r, read_criteo_line, &f, "1\t" NUMBERS "\t" CATEGORIES), 0);
-    ck_assert(r.label == 1.0f);
+    ck_assert(r.label[0] == 1.0f);
     ck_assert_uint_eq(r.example.keys, 26);
     ck_assert_uint_eq(r.key[0], key_of_value(0, "68fd1e64", 8));
     ck_assert_uint_eq(r.key[25], key_of_value(25, "9727dd16", 8));
@@ -58,7 +58,7 @@ END_TEST
 START_TEST(criteo_empty_category_is_a_value_of_its_own)
 {
     ck_assert_int_eq(read_line_text(&r, read_criteo_line, &f, "0\t" NUMBERS "\t" CATEGORIES), 0);
-    ck_assert(r.label == 0.0f);
+    ck_assert(r.label[0] == 0.0f);
     ck_assert_uint_eq(r.key[21], key_of_value(21, "", 0));
 }
 END_TEST

@@ -1,0 +1,267 @@
+/* body_attend.h: attention of an example's fields on one another, one example and one head at a time.
+ *
+ * A head's matrices are some ten rows of some thirty floats: too small for the BLAS, and small enough for the first cache.
+ * All six products are of one form (attend_product): numbers of one matrix, each multiplied with a row of the other.
+ * Queries lie in the lanes where keys are told apart, so a softmax needs no sum across lanes; queries and the gradient
+ * of y are turned for that. Lanes behind the last query hold numbers of no meaning, which are stored nowhere but in the
+ * work space, and which zeros in the turned matrices keep finite. */
+#ifndef DENSE_CPU_BODY_ATTEND_H
+#define DENSE_CPU_BODY_ATTEND_H
+
+#include "dense/backend.h"
+#include "dense/cpu/body_act.h"
+#include "dense/cpu/vector.h"
+
+#include <math.h>
+
+#define ATTEND_ROWS 4u /* of a block: as many sums stay in registers */
+
+/* c (m, n) = (add ? c : 0) + a b. Number (i, k) of a lies at a[i * row_step + k * step]; b has rows of n. */
+struct attend_product {
+    uint32_t m, n, steps;
+    const float *a;
+    size_t row_step, step;
+    const float *b;
+    size_t ldb;
+    float *c;
+    size_t ldc;
+    bool add;
+};
+
+/* `rows` rows from i on, `vectors` times 16 columns from j on, of which the last vector has `n`. */
+KERNEL_INLINE void attend_block(const struct attend_product *p, uint32_t i, uint32_t rows, uint32_t j, uint32_t vectors,
+                                uint32_t n)
+{
+    const float *a = p->a + i * p->row_step, *b = p->b + j;
+    float *c = p->c + i * p->ldc + j;
+    vf left[ATTEND_ROWS] = {{0}}, right[ATTEND_ROWS] = {{0}};
+    uint32_t n_left = vectors == 1 ? n : VECTOR;
+
+    for (uint32_t k = 0; k < p->steps; k++, a += p->step, b += p->ldb) {
+        vf b_left = vector_load_n(b, n_left), b_right = vectors == 1 ? b_left : vector_load_n(b + VECTOR, n);
+        for (uint32_t r = 0; r < rows; r++) {
+            left[r] += b_left * a[r * p->row_step];
+            if (vectors > 1)
+                right[r] += b_right * a[r * p->row_step];
+        }
+    }
+    for (uint32_t r = 0; r < rows; r++, c += p->ldc) {
+        vector_store_n(c, p->add ? vector_load_n(c, n_left) + left[r] : left[r], n_left);
+        if (vectors > 1)
+            vector_store_n(c + VECTOR, p->add ? vector_load_n(c + VECTOR, n) + right[r] : right[r], n);
+    }
+}
+
+KERNEL_INLINE void attend_rows(const struct attend_product *p, uint32_t i, uint32_t rows)
+{
+    uint32_t j = 0;
+    for (; j + 2 * VECTOR <= p->n; j += 2 * VECTOR)
+        attend_block(p, i, rows, j, 2, VECTOR);
+    for (; j + VECTOR <= p->n; j += VECTOR)
+        attend_block(p, i, rows, j, 1, VECTOR);
+    if (j < p->n)
+        attend_block(p, i, rows, j, 1, p->n - j);
+}
+
+static void attend_multiply(struct attend_product p)
+{
+    uint32_t i = 0;
+    for (; i + ATTEND_ROWS <= p.m; i += ATTEND_ROWS)
+        attend_rows(&p, i, ATTEND_ROWS);
+    if (i + 2 <= p.m) {
+        attend_rows(&p, i, 2);
+        i += 2;
+    }
+    if (i < p.m)
+        attend_rows(&p, i, 1);
+}
+
+/* to (lanes of width, lanes of fields) = x (fields, width) turned and multiplied; zeros behind the last field. */
+static void attend_turn(const float *x, size_t ldx, uint32_t fields, uint32_t width, float factor, float *to)
+{
+    uint32_t lanes = attend_lanes(fields);
+    for (uint32_t f = 0; f < lanes; f += VECTOR)
+        for (uint32_t d = 0; d < width; d += VECTOR) {
+            uint32_t n = vector_left(width, d);
+            vf tile[VECTOR];
+            for (uint32_t k = 0; k < VECTOR; k++)
+                tile[k] = f + k < fields ? vector_load_n(x + (f + k) * ldx + d, n) * factor : (vf){0};
+            vector_turn(tile);
+            for (uint32_t k = 0; k < VECTOR; k++)
+                vector_store(to + (size_t)(d + k) * lanes + f, tile[k]);
+        }
+}
+
+/* One head of one example. Matrices (fields, width of the head) with rows ldx or ldy apart; shares (key, lanes of
+ * queries). */
+struct attend_head {
+    const float *query, *key, *value, *dy;
+    float *dquery, *dkey, *dvalue, *y;
+    size_t ldx, ldy;
+    uint32_t fields, width;
+    float *share;
+    float *turned, *dropped, *dshare; /* in the work space */
+    float scale;
+    const struct dropout_mask *mask;
+    uint32_t first_value; /* of the mask */
+};
+
+static struct attend_head attend_head_of(const struct attend_args *a, uint32_t example, uint32_t head)
+{
+    uint32_t lanes = attend_lanes(a->fields), width = a->width / a->heads;
+    size_t row = (size_t)a->parts * a->width, at = (size_t)example * a->fields * row + (size_t)head * width;
+    size_t at_y = (size_t)example * a->fields * a->width + (size_t)head * width;
+    float *work = a->work + (size_t)attend_lanes(width) * lanes;
+
+    return (struct attend_head){
+        .query = a->x + at,
+        .key = a->x + at + a->width,
+        .value = a->x + at + 2 * (size_t)a->width,
+        .dquery = a->dx ? a->dx + at : NULL,
+        .dkey = a->dx ? a->dx + at + a->width : NULL,
+        .dvalue = a->dx ? a->dx + at + 2 * (size_t)a->width : NULL,
+        .y = a->y ? a->y + at_y : NULL,
+        .dy = a->dy ? a->dy + at_y : NULL,
+        .ldx = row,
+        .ldy = a->width,
+        .fields = a->fields,
+        .width = width,
+        .share = a->share + ((size_t)example * a->heads + head) * a->fields * lanes,
+        .turned = a->work,
+        .dropped = work,
+        .dshare = work + (size_t)a->fields * lanes,
+        .scale = 1.0f / sqrtf((float)width),
+        .mask = a->mask,
+        .first_value = ((a->first + example) * a->heads + head) * a->fields * a->fields,
+    };
+}
+
+/* In each lane over the keys. */
+KERNEL_INLINE void attend_softmax(const struct attend_head *h, uint32_t at)
+{
+    uint32_t lanes = attend_lanes(h->fields);
+    vf most = vector_all(-INFINITY), sum = {0};
+    for (uint32_t j = 0; j < h->fields; j++) {
+        vf v = vector_load(h->share + j * lanes + at);
+        most = vector_choose(v > most, v, most);
+    }
+    for (uint32_t j = 0; j < h->fields; j++) {
+        vf v = vector_exp(vector_load(h->share + j * lanes + at) - most);
+        vector_store(h->share + j * lanes + at, v);
+        sum += v;
+    }
+    sum = 1.0f / sum;
+    for (uint32_t j = 0; j < h->fields; j++)
+        vector_store(h->share + j * lanes + at, vector_load(h->share + j * lanes + at) * sum);
+}
+
+/* to = share, or a gradient of it, where the mask keeps it. */
+static void attend_drop(const struct attend_head *h, const float *from, float *to)
+{
+    uint32_t lanes = attend_lanes(h->fields);
+    for (uint32_t j = 0; j < h->fields; j++)
+        for (uint32_t i = 0; i < lanes; i += VECTOR) {
+            vf v = vector_load(from + j * lanes + i) * h->mask->scale;
+            vi kept = dropout_kept(h->mask, h->first_value + j * h->fields + i);
+            vector_store(to + j * lanes + i, (vf)((vi)v & kept));
+        }
+}
+
+static void attend_head_forward(const struct attend_head *h)
+{
+    uint32_t lanes = attend_lanes(h->fields);
+    const float *share = h->share;
+
+    attend_turn(h->query, h->ldx, h->fields, h->width, h->scale, h->turned);
+    attend_multiply((struct attend_product){
+        h->fields, lanes, h->width, h->key, h->ldx, 1, h->turned, lanes, h->share, lanes, false});
+    for (uint32_t i = 0; i < lanes; i += VECTOR)
+        attend_softmax(h, i);
+    if (h->mask->threshold > 0) {
+        attend_drop(h, h->share, h->dropped);
+        share = h->dropped;
+    }
+    attend_multiply(
+        (struct attend_product){h->fields, h->width, h->fields, share, 1, lanes, h->value, h->ldx, h->y, h->ldy, true});
+}
+
+/* dshare becomes the gradient of query . key: share (dshare - sum over the keys of dshare * share), scaled. */
+KERNEL_INLINE void attend_softmax_backward(const struct attend_head *h, uint32_t at)
+{
+    uint32_t lanes = attend_lanes(h->fields);
+    vf sum = {0};
+    for (uint32_t j = 0; j < h->fields; j++)
+        sum += vector_load(h->dshare + j * lanes + at) * vector_load(h->share + j * lanes + at);
+    for (uint32_t j = 0; j < h->fields; j++) {
+        vf v = vector_load(h->dshare + j * lanes + at) - sum;
+        vector_store(h->dshare + j * lanes + at, v * vector_load(h->share + j * lanes + at) * h->scale);
+    }
+}
+
+static void attend_head_backward(const struct attend_head *h)
+{
+    uint32_t f = h->fields, lanes = attend_lanes(f);
+    const float *share = h->share;
+    bool drop = h->mask->threshold > 0;
+
+    if (drop) {
+        attend_drop(h, h->share, h->dropped);
+        share = h->dropped;
+    }
+    attend_multiply((struct attend_product){f, h->width, f, share, lanes, 1, h->dy, h->ldy, h->dvalue, h->ldx, false});
+    attend_turn(h->dy, h->ldy, f, h->width, 1.0f, h->turned);
+    attend_multiply(
+        (struct attend_product){f, lanes, h->width, h->value, h->ldx, 1, h->turned, lanes, h->dshare, lanes, false});
+    if (drop)
+        attend_drop(h, h->dshare, h->dshare);
+    for (uint32_t i = 0; i < lanes; i += VECTOR)
+        attend_softmax_backward(h, i);
+    attend_multiply((struct attend_product){f, h->width, f, h->dshare, 1, lanes, h->key, h->ldx, h->dquery, h->ldx, false});
+    attend_multiply(
+        (struct attend_product){f, h->width, f, h->dshare, lanes, 1, h->query, h->ldx, h->dkey, h->ldx, false});
+}
+
+/* to (rows, width) = (add ? to : 0) + from */
+KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from, size_t ldfrom, bool add, float *to, size_t ldto)
+{
+    for (uint32_t i = 0; i < rows; i++, from += ldfrom, to += ldto)
+        for (uint32_t j = 0; j < width; j += VECTOR) {
+            uint32_t n = vector_left(width, j);
+            vf v = vector_load_n(from + j, n);
+            vector_store_n(to + j, add ? vector_load_n(to + j, n) + v : v, n);
+        }
+}
+
+static void body_attend_forward(struct stream *s, const struct attend_args *a)
+{
+    size_t width = a->width, row = a->parts * width;
+    (void)s;
+    for (uint32_t e = 0; e < a->count; e++) {
+        size_t at = (size_t)e * a->fields;
+        const float *residual = a->residual ? a->residual + at * width : a->x + at * row + 3 * width;
+        attend_copy(a->fields, a->width, residual, a->residual ? width : row, false, a->y + at * width, width);
+        for (uint32_t h = 0; h < a->heads; h++) {
+            struct attend_head head = attend_head_of(a, e, h);
+            attend_head_forward(&head);
+        }
+    }
+}
+
+static void body_attend_backward(struct stream *s, const struct attend_args *a)
+{
+    size_t width = a->width, row = a->parts * width;
+    (void)s;
+    for (uint32_t e = 0; e < a->count; e++) {
+        size_t at = (size_t)e * a->fields;
+        for (uint32_t h = 0; h < a->heads; h++) {
+            struct attend_head head = attend_head_of(a, e, h);
+            attend_head_backward(&head);
+        }
+        if (a->parts == 4)
+            attend_copy(a->fields, a->width, a->dy + at * width, width, false, a->dx + at * row + 3 * width, row);
+        else if (a->dresidual)
+            attend_copy(a->fields, a->width, a->dy + at * width, width, a->add, a->dresidual + at * width, width);
+    }
+}
+
+#endif

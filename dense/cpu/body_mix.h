@@ -1,0 +1,153 @@
+/* body_mix.h: gates of experts, and the mixtures of their outputs. */
+#ifndef DENSE_CPU_BODY_MIX_H
+#define DENSE_CPU_BODY_MIX_H
+
+#include "dense/cpu/body_act.h"
+#include "dense/ops_mix.h"
+
+#include <math.h>
+
+/* -infinity where the lane is beyond the gate's end, or top_k values stand before it: larger ones and equal ones of
+ * lower number. What is not a number has none before it. */
+KERNEL_INLINE vf mix_passed(const float *gate, uint32_t choices, uint32_t top_k, uint32_t at)
+{
+    vf v = vector_load_n(gate + at, vector_left(choices, at));
+    vi number = (vi)lane_numbers + (int32_t)at, before = {0};
+    for (uint32_t e = 0; e < choices && top_k > 0; e++) {
+        vf other = vector_all(gate[e]);
+        before -= (other > v) | ((other == v) & (number > (int32_t)e));
+    }
+    vi passed = number < (int32_t)choices;
+    if (top_k > 0)
+        passed &= before < (int32_t)top_k;
+    return vector_choose(passed, v, vector_all(-INFINITY));
+}
+
+KERNEL_INLINE float mix_largest(vf v)
+{
+    float part[VECTOR], most = -INFINITY;
+    vector_store(part, v);
+    for (uint32_t i = 0; i < VECTOR; i++)
+        most = part[i] > most ? part[i] : most;
+    return most;
+}
+
+static void mix_share(const float *gate, uint32_t choices, uint32_t top_k, float *share)
+{
+    vf passed[MIX_GATE_MAX / VECTOR];
+    float most = -INFINITY, sum = 0.0f;
+
+    for (uint32_t at = 0; at < choices; at += VECTOR) {
+        vf v = passed[at / VECTOR] = mix_passed(gate, choices, top_k, at);
+        float of_v = mix_largest(v);
+        most = of_v > most ? of_v : most;
+    }
+    for (uint32_t at = 0; at < choices; at += VECTOR) {
+        vf v = passed[at / VECTOR];
+        v = vector_choose(v == vector_all(-INFINITY), (vf){0}, vector_exp(v - most));
+        passed[at / VECTOR] = v;
+        sum += vector_sum(v);
+    }
+    for (uint32_t at = 0; at < choices; at += VECTOR)
+        vector_store_n(share + at, passed[at / VECTOR] / sum, vector_left(choices, at));
+}
+
+/* y = sum of share times output, over the experts with a share. */
+static void mix_outputs(const struct mix_args *a, uint32_t t, const float *share, const float *x, float *y)
+{
+    const float *output[MIX_GATE_MAX];
+    float weight[MIX_GATE_MAX];
+    uint32_t count = 0;
+
+    for (uint32_t e = 0; e < a->shared + a->own; e++)
+        if (share[e] != 0.0f) {
+            output[count] = x + (size_t)mix_expert(a, t, e) * a->width;
+            weight[count++] = share[e];
+        }
+    for (uint32_t j = 0; j < a->width; j += VECTOR) {
+        uint32_t n = vector_left(a->width, j);
+        vf sum = {0};
+        for (uint32_t e = 0; e < count; e++)
+            sum += vector_load_n(output[e] + j, n) * weight[e];
+        vector_store_n(y + j, sum, n);
+    }
+}
+
+static void body_mix_forward(struct stream *s, const struct mix_args *a)
+{
+    uint32_t choices = a->shared + a->own;
+    (void)s;
+    for (uint32_t i = 0; i < a->count; i++)
+        for (uint32_t t = 0; t < a->tasks; t++) {
+            float *share = a->share + ((size_t)i * a->tasks + t) * choices;
+            mix_share(a->gate + (size_t)i * a->ldgate + t * choices, choices, a->top_k, share);
+            mix_outputs(a, t, share, a->x + (size_t)i * a->ldx, a->y + (size_t)i * a->ldy + t * a->width);
+        }
+}
+
+/* dx = (add ? dx : 0) + share * dy. Returns dy . x. */
+KERNEL_INLINE float mix_expert_backward(uint32_t width, float share, const float *x, const float *dy, bool add, float *dx)
+{
+    vf sum = {0};
+    for (uint32_t j = 0; j < width; j += VECTOR) {
+        uint32_t n = vector_left(width, j);
+        vf d = vector_load_n(dy + j, n), to = d * share;
+        sum += d * vector_load_n(x + j, n);
+        vector_store_n(dx + j, add ? vector_load_n(dx + j, n) + to : to, n);
+    }
+    return vector_sum(sum);
+}
+
+/* One example. slope (tasks, choices): dy . output. */
+static void mix_example_backward(const struct mix_args *a, const float *share, const float *x, const float *dy, float *dx,
+                                 float *slope)
+{
+    uint32_t choices = a->shared + a->own;
+    for (uint32_t e = 0; e < a->shared + a->tasks * a->own; e++) {
+        uint32_t at = e < a->shared ? 0 : (e - a->shared) / a->own; /* first task that may choose it, and how many may */
+        uint32_t end = e < a->shared ? a->tasks : at + 1;
+        float *to = dx + (size_t)e * a->width;
+        bool add = a->add;
+        for (uint32_t t = at; t < end; t++) {
+            uint32_t choice = t * choices + (e < a->shared ? e : e - t * a->own);
+            slope[choice] = 0.0f;
+            if (share[choice] == 0.0f)
+                continue;
+            slope[choice] = mix_expert_backward(a->width, share[choice], x + (size_t)e * a->width, dy + (size_t)t * a->width, add, to);
+            add = true;
+        }
+        if (!add)
+            memset(to, 0, a->width * sizeof *to);
+    }
+}
+
+static void mix_gate_backward(uint32_t choices, const float *share, const float *slope, bool add, float *dgate)
+{
+    float mean = 0.0f;
+    for (uint32_t e = 0; e < choices; e++)
+        mean += share[e] * slope[e];
+    for (uint32_t e = 0; e < choices; e++)
+        dgate[e] = (add ? dgate[e] : 0.0f) + share[e] * (slope[e] - mean);
+}
+
+static void body_mix_backward(struct stream *s, const struct mix_args *a)
+{
+    uint32_t choices = a->shared + a->own;
+    float slope[LIMIT_TASKS * MIX_GATE_MAX];
+    (void)s;
+    for (uint32_t i = 0; i < a->count; i++) {
+        const float *share = a->share + (size_t)i * a->tasks * choices;
+        mix_example_backward(a, share, a->x + (size_t)i * a->ldx, a->dy + (size_t)i * a->lddy, a->dx + (size_t)i * a->lddx, slope);
+        for (uint32_t t = 0; t < a->tasks; t++)
+            mix_gate_backward(choices, share + t * choices, slope + t * choices, a->add_gate,
+                              a->dgate + (size_t)i * a->lddgate + t * choices);
+    }
+}
+
+static void body_mix_fill(struct mix_ops *o)
+{
+    o->forward = body_mix_forward;
+    o->backward = body_mix_backward;
+}
+
+#endif

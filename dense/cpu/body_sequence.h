@@ -1,0 +1,108 @@
+/* body_sequence.h: the values of a field one by one (sequence.h): a chunk is its values alone, packed one behind
+ * another, so that short sequences cost no more than they are long. */
+#ifndef DENSE_CPU_BODY_SEQUENCE_H
+#define DENSE_CPU_BODY_SEQUENCE_H
+
+#include "dense/backend.h"
+#include "dense/cpu/vector.h"
+
+/* Enough rows for a matrix product at nearly its full rate; few enough that a chunk's activations stay in the cache. */
+#define SEQUENCE_CHUNK 1024u
+
+static bool body_sequence_next(struct stream *s, const struct sequence_args *a, struct sequence_chunk *c)
+{
+    uint32_t room = a->room < SEQUENCE_CHUNK ? a->room : SEQUENCE_CHUNK;
+    (void)s;
+    for (c->rows = 0; c->example < a->count && c->rows < room;) {
+        uint32_t slot = (a->first + c->example) * a->fields + a->field;
+        uint32_t begin = a->offset ? a->offset[slot] : slot, end = a->offset ? a->offset[slot + 1] : slot + 1;
+        for (; begin + c->place < end && c->rows < room; c->place++, c->rows++) {
+            c->owner[c->rows] = c->example;
+            c->value[c->rows] = begin + c->place;
+        }
+        if (begin + c->place >= end) {
+            c->example++;
+            c->place = 0;
+        }
+    }
+    return c->rows > 0;
+}
+
+KERNEL_INLINE const float *sequence_vector(const struct sequence_args *a, const struct sequence_chunk *c, uint32_t row)
+{
+    return a->rows + (size_t)a->index[c->value[row]] * (a->first_order + a->dim) + a->first_order;
+}
+
+static void body_sequence_features(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c)
+{
+    (void)s;
+    for (uint32_t r = 0; r < c->rows; r++) {
+        const float *value = sequence_vector(a, c, r), *target = a->target + (size_t)c->owner[r] * a->ldtarget;
+        float *to = a->features + (size_t)r * 4 * a->dim;
+        for (uint32_t d = 0; d < a->dim; d += VECTOR) {
+            uint32_t n = vector_left(a->dim, d);
+            vf h = vector_load_n(value + d, n), t = vector_load_n(target + d, n);
+            vector_store_n(to + d, h, n);
+            vector_store_n(to + a->dim + d, t, n);
+            vector_store_n(to + 2 * a->dim + d, h - t, n);
+            vector_store_n(to + 3 * a->dim + d, h * t, n);
+        }
+    }
+}
+
+static void body_sequence_pool(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c)
+{
+    (void)s;
+    for (uint32_t r = 0; r < c->rows; r++) {
+        const float *h = a->features + (size_t)r * 4 * a->dim;
+        float *y = a->y + (size_t)c->owner[r] * a->ldy;
+        for (uint32_t d = 0; d < a->dim; d += VECTOR) {
+            uint32_t n = vector_left(a->dim, d);
+            vector_store_n(y + d, vector_load_n(y + d, n) + vector_load_n(h + d, n) * a->weight[r], n);
+        }
+    }
+}
+
+static void body_sequence_pool_backward(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c)
+{
+    (void)s;
+    for (uint32_t r = 0; r < c->rows; r++) {
+        const float *h = a->features + (size_t)r * 4 * a->dim, *dy = a->dy + (size_t)c->owner[r] * a->lddy;
+        vf sum = {0};
+        for (uint32_t d = 0; d < a->dim; d += VECTOR) {
+            uint32_t n = vector_left(a->dim, d);
+            sum += vector_load_n(h + d, n) * vector_load_n(dy + d, n);
+        }
+        a->dweight[r] = vector_sum(sum);
+    }
+}
+
+static void body_sequence_features_backward(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c)
+{
+    (void)s;
+    for (uint32_t r = 0; r < c->rows; r++) {
+        uint32_t i = c->owner[r];
+        const float *h = a->features + (size_t)r * 4 * a->dim, *g = a->dfeatures + (size_t)r * 4 * a->dim;
+        const float *t = h + a->dim, *dy = a->dy + (size_t)i * a->lddy;
+        float *dt = a->dtarget + (size_t)i * a->lddtarget;
+        float *dh = a->row_gradients + (size_t)a->index[c->value[r]] * (a->first_order + a->dim) + a->first_order;
+        for (uint32_t d = 0; d < a->dim; d += VECTOR) {
+            uint32_t n = vector_left(a->dim, d);
+            vf of_difference = vector_load_n(g + 2 * a->dim + d, n), of_product = vector_load_n(g + 3 * a->dim + d, n);
+            vf to_value = vector_load_n(g + d, n) + of_difference + of_product * vector_load_n(t + d, n);
+            vf to_target = vector_load_n(g + a->dim + d, n) - of_difference + of_product * vector_load_n(h + d, n);
+            to_value += vector_load_n(dy + d, n) * a->weight[r];
+            vector_store_n(dh + d, vector_load_n(dh + d, n) + to_value, n);
+            vector_store_n(dt + d, vector_load_n(dt + d, n) + to_target, n);
+        }
+    }
+}
+
+/* Gradients went to the rows at once. */
+static void body_sequence_end(struct stream *s, const struct sequence_args *a)
+{
+    (void)s;
+    (void)a;
+}
+
+#endif

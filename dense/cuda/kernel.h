@@ -1,0 +1,169 @@
+/* kernel.h: how kernels are written: one source, for the card and for the host.
+ *
+ * A file dense/cuda/X.cu is compiled twice: by nvcc as CUDA C++ into libshoal_cuda.so, and as C11 with SHOAL_CUDA_HOST
+ * into libshoal_cudahost.so, which runs the same kernels on a machine without a card, for the tests. So it is written in
+ * what both languages have: no designated initializers, no compound literals, no `restrict`, casts from void *.
+ *
+ * A kernel is a function of one element, and elements may run in any order and all at once:
+ *
+ *     struct add_args {
+ *         const float *x;
+ *         float *y;
+ *     };
+ *     BODY void add_at(const struct add_args *a, size_t i)
+ *     {
+ *         a->y[i] += a->x[i];
+ *     }
+ *     KERNEL(add)
+ *
+ * defines static void add_run(struct stream *s, size_t n, const struct add_args *a), which queues elements 0 .. n - 1.
+ * The arguments are copied when it is called. Rules:
+ *
+ * 1. An element writes only what no other element of the same run reads or writes. No atomics, no shared memory: sums
+ *    over many elements go in stages (cuda_columns_add, cuda_sum_add, or scratch of one's own), in a fixed order.
+ * 2. Pointers of the arguments are the device's memory; nothing of the host is read by an element.
+ * 3. Between graph_begin and graph_end the arguments are the same for the same number of the recording: what changes
+ *    from step to step is read from device memory.
+ * 4. Neighbouring elements touch neighbouring memory: let the innermost column run fastest (place_of).
+ * 5. After a failure (cuda_scratch gives NULL, or any call before) the stream does nothing more: an op returns, and
+ *    stream_finish tells. */
+#ifndef DENSE_CUDA_KERNEL_H
+#define DENSE_CUDA_KERNEL_H
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+#define _Static_assert static_assert
+#define inline __host__ __device__ inline /* what ops_*.h compute by themselves, elements compute too */
+extern "C" {
+#endif
+#include "dense/ops_attention.h"
+#include "dense/ops_interact.h"
+#include "dense/ops_mix.h"
+#ifdef __cplusplus
+#undef inline
+#endif
+#include "dense/backend.h"
+
+/* ---- one element ------------------------------------------------------------------------------------------ */
+
+#ifdef SHOAL_CUDA_HOST
+#define BODY static inline
+#define RESTRICT restrict
+#else
+#define BODY static __device__ __forceinline__
+#define RESTRICT __restrict__
+#endif
+
+/* Element i of a matrix of `width` columns. A division of 32 bits is several times faster on a card. */
+struct place {
+    uint32_t row, column;
+};
+
+BODY struct place place_of(size_t i, uint32_t width)
+{
+    struct place p;
+    p.row = i <= UINT32_MAX ? (uint32_t)i / width : (uint32_t)(i / width);
+    p.column = (uint32_t)(i - (size_t)p.row * width);
+    return p;
+}
+
+/* [begin, end) of part `part`, when `count` rows are cut into parts of `chunk`. */
+BODY uint32_t part_end(uint32_t part, uint32_t chunk, uint32_t count)
+{
+    return count - part * chunk < chunk ? count : (part + 1) * chunk;
+}
+
+/* ---- a run of elements ------------------------------------------------------------------------------------ */
+
+#define KERNEL_ARGS_MAX 512u /* bytes of a kernel's arguments */
+
+#ifdef SHOAL_CUDA_HOST
+/* The order in which the host runs elements: element `first`, then every `step`-th of them, round and round. */
+struct kernel_order {
+    size_t first, step;
+};
+typedef void (*kernel_function)(const void *args, size_t n, struct kernel_order order);
+
+#define KERNEL(name)                                                                                                   \
+    static void name##_loop(const void *args, size_t n, struct kernel_order order)                                    \
+    {                                                                                                                  \
+        size_t i = order.first;                                                                                        \
+        for (size_t left = n; left > 0; left--) {                                                                      \
+            name##_at((const struct name##_args *)args, i);                                                            \
+            i += order.step;                                                                                           \
+            i -= i >= n ? n : 0;                                                                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+    KERNEL_RUN(name, name##_loop)
+#else
+typedef const void *kernel_function;
+
+#define KERNEL(name)                                                                                                   \
+    static __global__ void name##_kernel(const __grid_constant__ struct name##_args a, size_t n)                      \
+    {                                                                                                                  \
+        size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;                                                      \
+        if (i < n)                                                                                                     \
+            name##_at(&a, i);                                                                                          \
+    }                                                                                                                  \
+    KERNEL_RUN(name, (const void *)name##_kernel)
+#endif
+
+#define KERNEL_RUN(name, function)                                                                                     \
+    _Static_assert(sizeof(struct name##_args) <= KERNEL_ARGS_MAX, #name);                                              \
+    static void name##_run(struct stream *s, size_t n, const struct name##_args *a)                                    \
+    {                                                                                                                  \
+        kernel_queue(s, #name, function, n, a, sizeof *a);                                                             \
+    }
+
+/* n may be 0: nothing. */
+void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
+                  size_t bytes);
+
+/* ---- what ops call ---------------------------------------------------------------------------------------- */
+
+/* Device memory of this step: of nobody else until pool_begin of the next batch (or, between graph_begin and graph_end,
+ * until that section is next played). 256-byte aligned; what it holds is undefined. NULL: the stream has failed. */
+void *cuda_scratch(struct stream *s, size_t bytes);
+void cuda_zero(struct stream *s, void *to, size_t bytes);
+void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes); /* device -> device */
+
+/* As backend_ops.gemm, in the stream's precision. */
+void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
+               uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
+/* The same for `batch` matrices that lie a stride of so many floats apart (0: all take the same one; not for c). */
+void cuda_gemm_batched(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
+                       const float *a, uint32_t lda, size_t stride_a, const float *b, uint32_t ldb, size_t stride_b,
+                       float beta, float *c, uint32_t ldc, size_t stride_c, uint32_t batch);
+
+/* Sums in double, in stages of SUM_CHUNK terms each: sum over many elements without one thread that takes all.
+ * Whoever sums rows of a matrix lets element (chunk, column) sum its SUM_CHUNK rows into partial[chunk * width + column]
+ * and these functions do the rest. partial is scratch (sum_chunks(count), width) and is worn out. */
+#define SUM_CHUNK 32u
+
+static inline uint32_t sum_chunks(uint32_t count)
+{
+    return (count + SUM_CHUNK - 1) / SUM_CHUNK;
+}
+
+void cuda_columns_add(struct stream *s, double *partial, uint32_t rows, uint32_t width, float *out);         /* out += */
+void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, uint32_t width, double *out); /* out += */
+/* *out += sum of n values, which are worn out. */
+void cuda_sum_add(struct stream *s, double *value, size_t n, double *out);
+
+/* The ops of single models: ops_<group>.cu fills its group. */
+void cuda_interact_fill(struct interact_ops *o);
+void cuda_attention_fill(struct attention_ops *o);
+void cuda_mix_fill(struct mix_ops *o);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,28 @@
+/* mix.h: experts that several tasks share, and the gates that mix them.
+ *
+ * A task's mixture is y = sum over experts e of share_e * f_e(x), share = softmax(W x): multi-gate mixture of experts (Ma
+ * et al. 2018), where every task chooses among the same experts, and one level of customized gate control, the part
+ * that progressive layered extraction (Tang et al. 2020) is made of, where it chooses among shared ones and its own.
+ * With top_k only the k largest values of a gate pass, and the softmax is over those (Shazeer et al. 2017, without
+ * noise); of equal ones the first. No gradient flows through the others, though they are computed. */
+#ifndef DENSE_MIX_H
+#define DENSE_MIX_H
+
+#include "dense/layer.h"
+
+struct plan;
+
+enum { MIX_TASKS, MIX_SHARED, MIX_OWN, MIX_TOP_K }; /* number_of */
+
+/* Uses x (experts' outputs side by side: the shared ones, then each task's own), z (gates, task by task), y (mixtures,
+ * task by task); number_of; state 0: floats an example as z is wide. */
+extern const struct layer_ops mix_layer;
+
+/* Experts (model.hidden each) and gates over x; the mixtures of all tasks, side by side. */
+struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32_t own);
+/* For each task a network (model.tower) over its mixture, and a head. */
+void plan_towers(struct plan *p, struct view mixtures);
+/* Whether gates can be built of model.experts, `own` and model.top_k. CONFIG. */
+int mix_check(const struct job *job, uint32_t own, struct err *e);
+
+#endif

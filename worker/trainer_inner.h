@@ -1,0 +1,63 @@
+/* trainer_inner.h: the inside of a worker's core, for trainer.c (its life) and trainer_job.c (what depends on the job). */
+#ifndef WORKER_TRAINER_INNER_H
+#define WORKER_TRAINER_INNER_H
+
+#include "worker/seat.h"
+#include "worker/split.h"
+#include "worker/trainer.h"
+
+enum trainer_state { JOINING, PREPARING, WORKING, CLEARING, LEAVING, DONE };
+
+struct trainer {
+    struct env *env; /* borrowed */
+    struct trainer_options options;
+    char name[LIMIT_NAME];
+    enum trainer_state state;
+    bool again;     /* CLEARING: join again afterwards, else leave */
+    struct err end; /* why it leaves; code 0: in good order */
+    bool broken;    /* ... because of its own device: the job goes on without it */
+    struct client *client;
+    /* The job, from joining on; made anew when the job's text changes. */
+    uint64_t job_hash;
+    bool have_job, have_model;
+    struct job job;
+    struct model_shape shape;
+    struct model *model;
+    struct table_schema schema[MODEL_TABLES_MAX];
+    struct split_set splits;
+    struct seat_host host; /* client, job, model, schemas, splits: as lanes see them */
+    struct stats stats;
+    struct seat **seat; /* owned (seat_count) */
+    uint32_t seat_count;
+    uint32_t lanes; /* of the job */
+    uint32_t lease_ms;
+    uint32_t declared; /* tables */
+    struct request join, declare, beat, leave;
+    struct env_timer beat_timer, wait_timer, leave_timer, tick_timer;
+    struct env_work prepare; /* looks at the input */
+    bool preparing;
+    int prepare_status;
+    struct err prepare_error;
+};
+
+#define OWNER_OF(pointer, member) ((struct trainer *)(void *)((char *)(pointer)-offsetof(struct trainer, member)))
+
+/* trainer.c */
+void trainer_tick(struct trainer *t);
+/* The tick, soon and from the loop: never under the feet of a lane or request that is calling. */
+void trainer_wake(struct trainer *t);
+/* Gives up everything; afterwards joins again, or leaves with this status. The first reason stands. */
+void trainer_clear(struct trainer *t, bool again, int status, const char *text);
+
+/* trainer_job.c */
+void trainer_job_init(struct trainer *t);
+/* Takes the job's text; one that is new replaces the old: all seats are free and idle, no thread has anything. */
+int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct err *e);
+void trainer_job_drop(struct trainer *t); /* likewise */
+/* Looks at the input's shape on a thread, while t->preparing; then calls trainer_tick. */
+void trainer_job_prepare(struct trainer *t);
+/* The model, its schemas and the seats, unless they are there. *device: what failed is this worker's device. */
+int trainer_job_make(struct trainer *t, bool *device, struct err *e);
+void trainer_job_declare(struct trainer *t);
+
+#endif
