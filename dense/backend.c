@@ -82,6 +82,11 @@ int backend_load_module(const char *file, struct backend **out, struct err *e)
                                              : "is not of this version of shoal; install both together");
     }
     *b = (struct backend){.ops = ops, .handle = handle};
+    int code = ops->probe ? ops->probe(e) : 0;
+    if (code != 0) {
+        backend_unload(b);
+        return code;
+    }
     *out = b;
     return 0;
 }
@@ -105,20 +110,25 @@ static int load_cpu(struct backend **out, struct err *e)
     return backend_load_module("libshoal_cpu.so", out, e);
 }
 
+/* SHOAL_CUDA_MODULE: another module in its place, which needs no driver (for tests). */
+static int load_cuda(struct backend **out, struct err *e)
+{
+    const char *instead = getenv("SHOAL_CUDA_MODULE");
+    if (instead && *instead)
+        return backend_load_module(instead, out, e);
+    if (!driver_present())
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the NVIDIA driver (libcuda.so.1) is not on this machine; install it or set train.backend to cpu "
+                       "or auto");
+    return backend_load_module("libshoal_cuda.so", out, e);
+}
+
 int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
 {
     *out = NULL;
     if (kind == BACKEND_CPU)
         return load_cpu(out, e);
-    if (!driver_present()) {
-        if (kind == BACKEND_CUDA)
-            return err_set(
-                e, SHOAL_E_UNAVAILABLE,
-                "train.backend is cuda, but the NVIDIA driver (libcuda.so.1) is not on this machine; install it "
-                "or set train.backend to cpu or auto");
-        return load_cpu(out, e);
-    }
-    int code = backend_load_module("libshoal_cuda.so", out, e);
+    int code = load_cuda(out, e);
     if (code != 0 && kind == BACKEND_CUDA)
         return err_wrap(e, code, "train.backend is cuda");
     return code == 0 ? 0 : load_cpu(out, e);
@@ -128,7 +138,8 @@ void backend_unload(struct backend *b)
 {
     if (!b)
         return;
-    dlclose(b->handle);
+    if (b->ops->host) /* the CUDA runtime is not made to be unloaded: it stays until the program ends */
+        dlclose(b->handle);
     free(b);
 }
 

@@ -102,6 +102,7 @@ struct backend_ops {
     uint32_t abi;                /* BACKEND_ABI */
     const char *name;            /* "cpu" */
     const char *(*kernel)(void); /* kernel type of the matrix product, "SkylakeX" */
+    int (*probe)(struct err *e); /* after loading: UNAVAILABLE when there is no device to work on. NULL: there always is */
     bool host;                   /* the backend's memory is the host's */
     uint32_t range;              /* examples that should go through the layers together; 0: all */
 

@@ -9,8 +9,8 @@ enum { NUMBER_FIELDS, NUMBER_BELOW, NUMBER_MAPS, NUMBER_WORK };
 
 static void turn_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    p->k->interact.turn(p->s, count, l->number_of[NUMBER_FIELDS], p->dim, pass_at(p, l->x, first), pass_ld(p, l->x), false,
-                        pass_at(p, l->y, first), pass_ld(p, l->y));
+    p->k->interact.turn(p->s, count, l->number_of[NUMBER_FIELDS], p->dim, pass_at(p, l->x, first), pass_ld(p, l->x),
+                        false, pass_at(p, l->y, first), pass_ld(p, l->y));
 }
 
 static void turn_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -30,7 +30,8 @@ struct cin_rows {
     uint32_t rows, step, in, maps;
 };
 
-static struct cin_rows cin_rows_of(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count, bool back)
+static struct cin_rows cin_rows_of(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count,
+                                   bool back)
 {
     uint32_t in = l->number_of[NUMBER_FIELDS] * l->number_of[NUMBER_BELOW], work = l->number_of[NUMBER_WORK];
     uint32_t rows = count * p->dim, used = p->k->host && work > CIN_WORK_HOST_FLOATS ? CIN_WORK_HOST_FLOATS : work;
@@ -70,7 +71,8 @@ static void cin_forward(const struct layer *l, struct pass *p, uint32_t first, u
     for (uint32_t row = 0; row < r.rows; row += r.step) {
         struct cin_args a = cin_args_of(l, p, &r, row);
         p->k->interact.cin_outer(p->s, &a);
-        p->k->gemm(p->s, false, true, a.rows, r.maps, r.in, a.z, r.in, r.w, r.in, 0.0f, r.y + (size_t)row * r.maps, r.maps);
+        p->k->gemm(p->s, false, true, a.rows, r.maps, r.in, a.z, r.in, r.w, r.in, 0.0f, r.y + (size_t)row * r.maps,
+                   r.maps);
     }
 }
 
@@ -94,8 +96,8 @@ const struct layer_ops cin_layer = {.name = "cin", .forward = cin_forward, .back
 
 static void cin_pool_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    p->k->interact.cin_pool(p->s, count, p->dim, l->y.width, pass_at(p, l->x, first), pass_ld(p, l->x), pass_at(p, l->y, first),
-                            pass_ld(p, l->y));
+    p->k->interact.cin_pool(p->s, count, p->dim, l->y.width, pass_at(p, l->x, first), pass_ld(p, l->x),
+                            pass_at(p, l->y, first), pass_ld(p, l->y));
 }
 
 static void cin_pool_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -105,7 +107,8 @@ static void cin_pool_backward(const struct layer *l, struct pass *p, uint32_t fi
                                      pass_gradient_ld(p, l->x));
 }
 
-const struct layer_ops cin_pool_layer = {.name = "cin_pool", .forward = cin_pool_forward, .backward = cin_pool_backward};
+const struct layer_ops cin_pool_layer = {
+    .name = "cin_pool", .forward = cin_pool_forward, .backward = cin_pool_backward};
 
 /* ---- the part --------------------------------------------------------------------------------------------- */
 

@@ -20,8 +20,8 @@ struct plan;
 
 /* x (fields * dim) turned into y (dim * fields). Number 0: fields. */
 extern const struct layer_ops turn_layer;
-/* Uses x (dim * maps below), z: the vectors, turned, y (dim * maps), parameter 0: w (maps, fields * maps below), state 0:
- * work space; numbers 0: fields, 1: maps below, 2: maps, 3: floats of the work space. */
+/* Uses x (dim * maps below), z: the vectors, turned, y (dim * maps), parameter 0: w (maps, fields * maps below), state
+ * 0: work space; numbers 0: fields, 1: maps below, 2: maps, 3: floats of the work space. */
 extern const struct layer_ops cin_layer;
 /* x (dim * maps) -> y (maps): sums of the maps' numbers. */
 extern const struct layer_ops cin_pool_layer;

@@ -25,7 +25,8 @@ static struct cross_args cross_args_of(const struct layer *l, const struct pass 
 static void cross_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     struct cross_args a = cross_args_of(l, p, first, count);
-    p->k->gemm(p->s, false, true, count, a.width, a.width, a.x, a.ldx, pass_parameter(p, l, 0), a.width, 0.0f, a.u, a.width);
+    p->k->gemm(p->s, false, true, count, a.width, a.width, a.x, a.ldx, pass_parameter(p, l, 0), a.width, 0.0f, a.u,
+               a.width);
     p->k->interact.cross_forward(p->s, &a);
 }
 
@@ -41,8 +42,8 @@ static void cross_back(const struct layer *l, struct pass *p, uint32_t first, ui
     a.add = l->add_z;
     a.first = of_first;
     p->k->interact.cross_backward(p->s, &a); /* u is its gradient now */
-    p->k->gemm(p->s, true, false, a.width, a.width, count, a.u, a.width, a.x, a.ldx, 1.0f, pass_parameter_gradient(p, l, 0),
-               a.width);
+    p->k->gemm(p->s, true, false, a.width, a.width, count, a.u, a.width, a.x, a.ldx, 1.0f,
+               pass_parameter_gradient(p, l, 0), a.width);
     uint32_t wanted = pass_wanted(p, l->x);
     if (wanted > 0)
         p->k->gemm(p->s, false, false, count, wanted, a.width, a.u, a.width, pass_parameter(p, l, 0), a.width, 1.0f,
@@ -59,7 +60,8 @@ static void cross_first_backward(const struct layer *l, struct pass *p, uint32_t
     cross_back(l, p, first, count, true);
 }
 
-const struct layer_ops cross_first_layer = {.name = "cross", .forward = cross_forward, .backward = cross_first_backward};
+const struct layer_ops cross_first_layer = {
+    .name = "cross", .forward = cross_forward, .backward = cross_first_backward};
 const struct layer_ops cross_layer = {
     .name = "cross", .forward = cross_forward, .backward = cross_backward, .gradient_in_place = true};
 

@@ -46,8 +46,8 @@ const struct layer_ops mix_layer = {.name = "mix", .forward = mix_forward, .back
 
 /* ---- parts ------------------------------------------------------------------------------------------------ */
 
-/* One layer of all experts: (experts * out). Where they all read the same columns it is one matrix product, but for layer
- * norm, which is each expert's own. */
+/* One layer of all experts: (experts * out). Where they all read the same columns it is one matrix product, but for
+ * layer norm, which is each expert's own. */
 static struct view experts_layer(struct plan *p, struct view x, uint32_t experts, uint32_t out, bool apart)
 {
     enum norm_kind norm = p->job->model.norm;
@@ -101,17 +101,17 @@ int mix_check(const struct job *job, uint32_t own, struct err *e)
     const struct widths *hidden = &job->model.hidden, *tower = &job->model.tower;
 
     if (shared + own == 0 || shared > MIX_GATE_MAX / 2 || own > MIX_GATE_MAX / 2)
-        return err_set(e, SHOAL_E_CONFIG, "model.experts is %u and model.own_experts %u; a gate chooses among 1 to %u of each",
-                       shared, own, MIX_GATE_MAX / 2);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model.experts is %u and model.own_experts %u; a gate chooses among 1 to %u of each", shared,
+                       own, MIX_GATE_MAX / 2);
     if (top_k > shared + own)
-        return err_set(e, SHOAL_E_CONFIG, "model.top_k is %u, but a gate chooses among %u experts; make it at most that, or 0: all",
-                       top_k, shared + own);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model.top_k is %u, but a gate chooses among %u experts; make it at most that, or 0: all", top_k,
+                       shared + own);
     for (uint32_t i = 0; i < hidden->count; i++)
         if ((size_t)hidden->at[i] * (shared + LIMIT_TASKS * own) > BLOCK_TABLE_FLOATS_MAX)
-            return err_set(e, SHOAL_E_CONFIG, "model.hidden: %u experts of %u outputs are too wide; make the layers narrower",
+            return err_set(e, SHOAL_E_CONFIG,
+                           "model.hidden: %u experts of %u outputs are too wide; make the layers narrower",
                            shared + LIMIT_TASKS * own, hidden->at[i]);
-    for (uint32_t i = 0; i < tower->count; i++)
-        if (tower->at[i] == 0 || tower->at[i] > BLOCK_TABLE_FLOATS_MAX)
-            return err_set(e, SHOAL_E_CONFIG, "model.tower: a layer cannot have %u outputs", tower->at[i]);
-    return 0;
+    return tower->count > 0 ? plan_widths_check(tower, "model.tower", e) : 0; /* without: heads on the mixtures */
 }

@@ -1,7 +1,7 @@
 /* mix.h: experts that several tasks share, and the gates that mix them.
  *
- * A task's mixture is y = sum over experts e of share_e * f_e(x), share = softmax(W x): multi-gate mixture of experts (Ma
- * et al. 2018), where every task chooses among the same experts, and one level of customized gate control, the part
+ * A task's mixture is y = sum over experts e of share_e * f_e(x), share = softmax(W x): multi-gate mixture of experts
+ * (Ma et al. 2018), where every task chooses among the same experts, and one level of customized gate control, the part
  * that progressive layered extraction (Tang et al. 2020) is made of, where it chooses among shared ones and its own.
  * With top_k only the k largest values of a gate pass, and the softmax is over those (Shazeer et al. 2017, without
  * noise); of equal ones the first. No gradient flows through the others, though they are computed. */

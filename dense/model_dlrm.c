@@ -1,6 +1,6 @@
-/* model_dlrm.c: DLRM (Naumov et al. 2019): a bottom network makes one more vector of the numbers; a top network reads it
- * and the inner products of all pairs of vectors (interaction dot), or all the vectors themselves (cat). Without numbers
- * there is no bottom network. */
+/* model_dlrm.c: DLRM (Naumov et al. 2019): a bottom network makes one more vector of the numbers; a top network reads
+ * it and the inner products of all pairs of vectors (interaction dot), or all the vectors themselves (cat). Without
+ * numbers there is no bottom network. */
 #include "dense/plan.h"
 
 #include "dense/products.h"
@@ -8,6 +8,11 @@
 int model_dlrm_check(const struct job *job, const struct model_shape *shape, struct err *e)
 {
     uint32_t vectors = shape->fields + (shape->numerics > 0 ? 1 : 0);
+    if (shape->numerics > 0 && job->model.bottom.count > 0) {
+        int code = plan_widths_check(&job->model.bottom, "model.bottom", e);
+        if (code != 0)
+            return code;
+    }
     return job->model.interaction == INTERACT_DOT ? products_check(vectors, e) : 0;
 }
 

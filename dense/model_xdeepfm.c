@@ -7,9 +7,9 @@
 int model_xdeepfm_check(const struct job *job, const struct model_shape *shape, struct err *e)
 {
     const struct widths *maps = &job->model.cin;
-    if (maps->count == 0 || maps->count > 16)
-        return err_set(e, SHOAL_E_CONFIG, "model.cin names %u layers; model.kind xdeepfm needs 1 to 16, as in [100, 100]",
-                       maps->count);
+    int code = plan_widths_check(maps, "model.cin", e);
+    if (code != 0)
+        return code;
     if (shape->fields == 0)
         return err_set(e, SHOAL_E_CONFIG, "features: model.kind xdeepfm needs at least one categorical field");
     double floats = 0, below = shape->fields;
@@ -18,7 +18,8 @@ int model_xdeepfm_check(const struct job *job, const struct model_shape *shape, 
         below = maps->at[i];
     }
     if (floats > (double)BLOCK_TABLE_FLOATS_MAX)
-        return err_set(e, SHOAL_E_CONFIG, "model.cin makes %.0f weights, over the limit of %zu; make the layers narrower", floats,
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model.cin makes %.0f weights, over the limit of %zu; make the layers narrower", floats,
                        BLOCK_TABLE_FLOATS_MAX);
     return 0;
 }

@@ -3,7 +3,11 @@
 #ifndef DENSE_OPS_ATTENTION_H
 #define DENSE_OPS_ATTENTION_H
 
-#include "dense/model.h"
+#include "proto/base/job.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct stream;
 struct dropout_mask; /* backend.h */
@@ -65,7 +69,8 @@ static inline uint32_t attend_work_floats(uint32_t fields, uint32_t head_width)
 
 /* A stretch of the values of one field: consecutive places in `index`, as many as the backend likes. */
 struct sequence_chunk {
-    uint32_t example, place; /* where the next chunk begins: the backend's own */
+    uint32_t example, place; /* where the next chunk begins; with `mark` the backend's own */
+    uint64_t mark[2];
     uint32_t rows;           /* values of this chunk; on a device with places between that belong to nobody */
     uint32_t *owner;         /* (rows): the example that the value is of, counted from `first`; SEQUENCE_NOBODY */
     uint32_t *value;         /* (rows): its place in index */
@@ -80,6 +85,7 @@ struct sequence_args {
     uint32_t fields, field, dim;
     uint32_t first_order;     /* floats of a row before its vector */
     uint32_t room;            /* rows that a chunk may have */
+    void *kept;               /* what sequence_begin gave; the backend's own */
     const uint32_t *index, *offset; /* as in struct pool_args */
     const float *rows;
     const float *target;      /* (count, dim) */
@@ -120,8 +126,10 @@ struct attention_ops {
     void (*dots_backward)(struct stream *s, uint32_t count, uint32_t width, float *t, uint32_t ldt, const float *z,
                           uint32_t ldz, const float *dlogit, uint32_t stride, float *dz, uint32_t lddz, bool add);
 
-    /* Sequences (sequence.h). next: the next chunk of a field's values; false: there is none. *c begins as zeros with its
-     * two arrays of `room`; what they say stays until the next call. Chunks come in the order of the examples. */
+    /* Sequences (sequence.h). Before a range's first chunk: y = 0; back: before its first on the way back. */
+    void *(*sequence_begin)(struct stream *s, const struct sequence_args *a, bool back);
+    /* The next chunk of a field's values; false: there is none. *c begins as zeros with its two arrays of `room`; what
+     * they say stays until the next call. Chunks come in the order of the examples. */
     bool (*sequence_next)(struct stream *s, const struct sequence_args *a, struct sequence_chunk *c);
     void (*sequence_features)(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c);
     /* y of the chunk's examples += sum of weight * h. */
@@ -130,8 +138,8 @@ struct attention_ops {
     void (*sequence_pool_backward)(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c);
     /* From dfeatures, weight and dy: the gradients of the targets and of the values' rows. */
     void (*sequence_features_backward)(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c);
-    /* After the last chunk of a batch's range: a backend that keeps the values' gradients merges them into
-     * row_gradients now. */
+    /* After the last chunk on the way back: a backend that keeps the values' gradients merges them into row_gradients
+     * now. */
     void (*sequence_end)(struct stream *s, const struct sequence_args *a);
 };
 

@@ -30,7 +30,7 @@ static inline uint32_t products_work_floats(uint32_t vectors, uint32_t dim)
 /* Inner products of all pairs of vectors. */
 struct products_args {
     uint32_t count, vectors, dim;
-    bool keep; /* y begins with a copy of the last vector */
+    bool keep;      /* y begins with a copy of the last vector */
     const float *x; /* (count, vectors * dim) */
     uint32_t ldx;
     float *y; /* (count, [dim,] pairs) */
@@ -86,22 +86,22 @@ struct interact_ops {
     void (*products_backward)(struct stream *s, const struct products_args *a);
 
     void (*cross_forward)(struct stream *s, const struct cross_args *a);
-    /* dx0 = (add ? dx0 : 0) + dy * (u + bias) (+ dy when first); then u becomes its gradient, dy * x0; dbias += sum of it
-     * over the rows. */
+    /* dx0 = (add ? dx0 : 0) + dy * (u + bias) (+ dy when first); then u becomes its gradient, dy * x0; dbias += sum of
+     * it over the rows. */
     void (*cross_backward)(struct stream *s, const struct cross_args *a);
 
     /* y (count, dim, fields) = x (count, fields, dim), each example turned. */
-    void (*turn)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, bool add,
-                 float *y, uint32_t ldy);
+    void (*turn)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
+                 bool add, float *y, uint32_t ldy);
     void (*cin_outer)(struct stream *s, const struct cin_args *a);
     /* dx0[f] = sum over m of dz x[m], first; then dx[m] = sum over f of dz x0[f]. */
     void (*cin_outer_backward)(struct stream *s, const struct cin_args *a);
     /* y (count, maps) = sum of x (count, dim, maps) over dim. */
-    void (*cin_pool)(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *x, uint32_t ldx, float *y,
-                     uint32_t ldy);
+    void (*cin_pool)(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *x, uint32_t ldx,
+                     float *y, uint32_t ldy);
     /* dx (count, dim, maps) = (add ? dx : 0) + dy, for each of dim. */
-    void (*cin_pool_backward)(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *dy, uint32_t lddy,
-                              bool add, float *dx, uint32_t lddx);
+    void (*cin_pool_backward)(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *dy,
+                              uint32_t lddy, bool add, float *dx, uint32_t lddx);
 };
 
 #endif

@@ -9,7 +9,6 @@
  * and the same on the way back. Prediction needs no sums: ranges go straight through. A device takes the whole batch as
  * one range, and what lies behind the layers that look at values is one section, which it may record and replay. */
 #include "dense/plan.h"
-#include "proto/base/assert.h"
 
 static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first)
 {
@@ -61,12 +60,14 @@ static void train_by_range(const struct plan *plan, struct pass *p, uint32_t ran
     }
 }
 
-/* From layer `begin`, which gathers nothing, up to the layer that must see the whole batch first; then on from it. */
+/* From layer `begin` up to the next layer that must see the whole batch first; then on from it; the loss at the end. */
 static void batch_forward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin)
 {
-    for (uint32_t from = begin, stop; from < plan->layer_count; from = stop) {
-        for (stop = from + 1; stop < plan->layer_count && !plan->layer[stop].ops->forward_gather; stop++)
-            ;
+    bool settled = false; /* layer `from` has gathered and settled */
+    for (uint32_t from = begin, stop; from < plan->layer_count || !settled; from = stop, settled = true) {
+        stop = settled ? from + 1 : from;
+        while (stop < plan->layer_count && !plan->layer[stop].ops->forward_gather)
+            stop++;
         const struct layer *gatherer = stop < plan->layer_count ? &plan->layer[stop] : NULL;
         for (uint32_t first = 0; first < p->in->examples; first += range) {
             uint32_t count = range_count(p, range, first);
@@ -111,10 +112,9 @@ static void train_whole(const struct plan *plan, struct pass *p)
     while (head < plan->layer_count && plan->layer[head].ops->by_values)
         head++;
     range_forward(plan, p, 0, head, 0, examples);
-    if (p->k->graph_begin(p->s, examples)) {
-        if (head == plan->layer_count)
-            range_loss(plan, p, 0, examples, 0.0f);
-        SHOAL_ASSERT(head == plan->layer_count || !plan->layer[head].ops->forward_gather);
+    /* Which arrays are there decides what the kernels are told. */
+    uint64_t number = (uint64_t)examples * 4 + (p->in->weight ? 2 : 0) + (p->out->scores ? 1 : 0);
+    if (p->k->graph_begin(p->s, number)) {
         batch_forward(plan, p, examples, head);
         batch_backward(plan, p, examples, head);
         p->k->graph_end(p->s);

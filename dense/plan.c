@@ -4,6 +4,7 @@
 #include "dense/act.h"
 #include "dense/fc.h"
 #include "dense/fm.h"
+#include "dense/layer_norm.h"
 #include "dense/norm.h"
 #include "dense/pool.h"
 #include "proto/base/assert.h"
@@ -125,7 +126,6 @@ struct view plan_vectors(const struct plan *p, struct view input)
 struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activation act, double dropout, enum norm_kind norm,
                         struct view y)
 {
-    SHOAL_ASSERT(norm == NORM_NONE || norm == NORM_BATCH); /* layer norm: to be added */
     bool normed = norm != NORM_NONE;
     struct view result = y.tensor == TENSOR_NONE ? plan_tensor(p, out) : y;
     struct view product = normed ? plan_tensor(p, out) : result;
@@ -138,7 +138,12 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
         l->dropout = dropout;
         return result;
     }
-    plan_norm(p, product, result);
+    if (norm == NORM_BATCH) {
+        plan_norm(p, product, result);
+    } else { /* takes the activation along, unless dropout comes with it */
+        plan_layer_norm(p, product, 1, dropout > 0 ? ACT_NONE : act, result);
+        act = dropout > 0 ? act : ACT_NONE;
+    }
     if (act != ACT_NONE || dropout > 0) {
         l = plan_layer(p, &act_layer, result, result);
         l->act = act;
@@ -180,6 +185,9 @@ static const struct plan_kind kinds[] = {
     [MODEL_DLRM] = {"dlrm", model_dlrm_plan, .vectors = true, .network = true, .check = model_dlrm_check},
     [MODEL_XDEEPFM] = {"xdeepfm", model_xdeepfm_plan, .vectors = true, .first_order = true, .network = true,
                        .check = model_xdeepfm_check},
+    [MODEL_AUTOINT] = {"autoint", model_autoint_plan, .vectors = true, .network = true, .check = model_autoint_check},
+    [MODEL_FINALMLP] = {"finalmlp", model_finalmlp_plan, .vectors = true, .network = true, .check = model_finalmlp_check},
+    [MODEL_DIN] = {"din", model_din_plan, .vectors = true, .network = true, .check = model_din_check},
     [MODEL_MMOE] = {"mmoe", model_mmoe_plan, .vectors = true, .network = true, .multi = true, .check = model_mmoe_check},
     [MODEL_PLE] = {"ple", model_ple_plan, .vectors = true, .network = true, .multi = true, .check = model_ple_check},
 };
@@ -198,7 +206,7 @@ static int shape_check(const struct job *job, const struct model_shape *shape, c
     return 0;
 }
 
-static int widths_check(const struct widths *w, const char *key, struct err *e)
+int plan_widths_check(const struct widths *w, const char *key, struct err *e)
 {
     if (w->count == 0 || w->count > 16)
         return err_set(e, SHOAL_E_CONFIG, "%s names %u layers; a model with a network needs 1 to 16, as in [400, 400]", key,
@@ -229,7 +237,7 @@ static int plan_check(const struct job *job, const struct model_shape *shape, co
                        LIMIT_WIDTH - 1);
     if (kind->network && shape->fields == 0 && shape->numerics == 0)
         return err_set(e, SHOAL_E_CONFIG, "features: there are neither fields nor numbers to learn from");
-    code = kind->network ? widths_check(&job->model.hidden, "model.hidden", e) : 0;
+    code = kind->network ? plan_widths_check(&job->model.hidden, "model.hidden", e) : 0;
     return code == 0 && kind->check ? kind->check(job, shape, e) : code;
 }
 

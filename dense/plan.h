@@ -44,6 +44,8 @@ int plan_build(const struct job *job, const struct model_shape *shape, struct pl
 /* The same for a model that has no number of its own: tests build theirs with it. */
 int plan_build_kind(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct plan *out,
                     struct err *e);
+/* CONFIG: no layers, too many, or one that is too wide. key: for the message. */
+int plan_widths_check(const struct widths *w, const char *key, struct err *e);
 /* Where gradients lie and who adds to whom; by plan_build. */
 void plan_settle(struct plan *p);
 
@@ -94,6 +96,9 @@ int model_ipnn_check(const struct job *job, const struct model_shape *shape, str
 int model_dcnv2_check(const struct job *job, const struct model_shape *shape, struct err *e);
 int model_dlrm_check(const struct job *job, const struct model_shape *shape, struct err *e);
 int model_xdeepfm_check(const struct job *job, const struct model_shape *shape, struct err *e);
+int model_autoint_check(const struct job *job, const struct model_shape *shape, struct err *e);
+int model_finalmlp_check(const struct job *job, const struct model_shape *shape, struct err *e);
+int model_din_check(const struct job *job, const struct model_shape *shape, struct err *e);
 int model_mmoe_check(const struct job *job, const struct model_shape *shape, struct err *e);
 void model_ple_plan(struct plan *p);
 int model_ple_check(const struct job *job, const struct model_shape *shape, struct err *e);

@@ -9,7 +9,7 @@
 struct coord_bottleneck {
     const char *stage, *next; /* "read", "parse", "pull", "compute", "push" or "bound"; NULL: nothing was done */
     double share;             /* of the lanes' time with a task that `stage` limits */
-    double speedup_if_free;   /* how many times as fast without it, as far as can be told; INFINITY: no other was seen */
+    double speedup_if_free; /* how many times as fast without it, as far as can be told; INFINITY: no other was seen */
 };
 
 void coord_bottleneck_find(const struct wire_WORKER_BEAT *sum, struct coord_bottleneck *out);

@@ -7,6 +7,7 @@ static const struct config_key spec[] = {
     {"listen", CONFIG_STRING, 0, 0, NULL},
     {"data_dir", CONFIG_STRING, 0, 0, NULL},
     {"report", CONFIG_STRING, 0, 0, NULL},
+    {"tensorboard", CONFIG_STRING, 0, 0, NULL},
     {"shards", CONFIG_INT, 1, LIMIT_SHARDS, NULL},
     {"lease", CONFIG_SIZE, 500, 3.6e6, NULL},
     {"resend", CONFIG_SIZE, 10, 60000, NULL},
@@ -42,6 +43,8 @@ static int take(const struct config *c, const char *name, struct coord_config *o
         status = take_string(c, name, "data_dir", "shoal-coordinator", out->data_dir, sizeof out->data_dir - 64, e);
     if (status == 0)
         status = take_string(c, name, "report", "", out->report, sizeof out->report - 8, e);
+    if (status == 0)
+        status = take_string(c, name, "tensorboard", "", out->tensorboard, sizeof out->tensorboard, e);
     if (status != 0)
         return status;
     if (out->listen[0] == 0 || out->data_dir[0] == 0)

@@ -7,6 +7,7 @@
  *     lease: 10s                # a worker silent for so long is dead
  *     resend: 500ms             # requests to shards are sent again after this
  *     report: DIR/report.json   # written when a job is done; empty: only kept for `shoal`
+ *     tensorboard: DIR          # event files of the jobs that run; empty: none
  *     net: {drop: 0}
  *     insecure_plaintext: false # allow an address that is not loopback */
 #ifndef SERVER_COORD_CONFIG_H
@@ -18,7 +19,7 @@
 struct coord_config {
     char listen[256];
     char data_dir[LIMIT_PATH];
-    char report[LIMIT_PATH]; /* may be empty */
+    char report[LIMIT_PATH], tensorboard[LIMIT_PATH]; /* may be empty */
     uint32_t shards, lease_ms, resend_ms;
     double drop;
     bool insecure_plaintext;

@@ -6,6 +6,7 @@
 #include "proto/net/notify.h"
 #include "server/coord.h"
 #include "server/coord_config.h"
+#include "server/coord_tensorboard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,14 +22,26 @@ static const char help[] =
     "Knows servers and workers, deals tablets, lanes and tasks, keeps the best epoch, writes the report.\n"
     "  --config FILE     coordinator.yaml; without it defaults and --set alone\n"
     "  --set KEY=VALUE   overrides a key of the file: --set shards=4\n"
+    "  --tensorboard DIR writes event files for TensorBoard into DIR/JOB-NUMBER (key: tensorboard)\n"
     "  --help, --version\n"
-    "Keys: listen, data_dir, shards (of all servers together), lease, resend, report, keys, net.drop, "
+    "Keys: listen, data_dir, shards (of all servers together), lease, resend, report, tensorboard, keys, net.drop, "
     "insecure_plaintext.\n";
+
+struct daemon {
+    const struct coord_config *config;
+    struct coord_tensorboard tensorboard;
+};
+
+static int scalars_write(void *context, const char *run, uint64_t step, const struct coord_scalar *scalar, uint32_t count,
+                         struct err *e)
+{
+    return coord_tensorboard_write(&((struct daemon *)context)->tensorboard, run, step, scalar, count, e);
+}
 
 /* Whole or not at all: a reader never sees half a report. */
 static int report_write(void *context, const char *text, struct err *e)
 {
-    const struct coord_config *config = context;
+    const struct coord_config *config = ((const struct daemon *)context)->config;
     char path[LIMIT_PATH + 8];
 
     if (config->report[0] == 0)
@@ -59,21 +72,24 @@ static void on_signal(void *context, int signo)
     net_interrupt(net);
 }
 
-static int serve(struct coord_config *config, struct err *e)
+static int serve(const struct coord_config *config, struct err *e)
 {
+    struct daemon daemon = {.config = config};
     struct net_options no = {.drop_sends = config->drop, .insecure_plaintext = config->insecure_plaintext};
     struct coord_options co = {.shards = config->shards,
                                .lease_ms = config->lease_ms,
                                .resend_ms = config->resend_ms,
                                .version = SHOAL_VERSION,
                                .write_report = report_write,
-                               .context = config};
+                               .write_scalars = config->tensorboard[0] != 0 ? scalars_write : NULL,
+                               .context = &daemon};
     struct coord_store *store = NULL;
     struct coord *coord = NULL;
     struct net *net = NULL;
     char bound[256];
 
     signal(SIGPIPE, SIG_IGN);
+    coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
     int status = coord_store_open(config->data_dir, &store, e);
     if (status == 0)
         status = net_new(&no, &net, e);
@@ -97,6 +113,7 @@ static int serve(struct coord_config *config, struct err *e)
     if (net != NULL)
         net_free(net);
     coord_store_close(store);
+    coord_tensorboard_close(&daemon.tensorboard);
     return status;
 }
 
@@ -111,11 +128,12 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {{"config", required_argument, NULL, 'c'},
                                             {"set", required_argument, NULL, 's'},
+                                            {"tensorboard", required_argument, NULL, 't'},
                                             {"help", no_argument, NULL, 'h'},
                                             {"version", no_argument, NULL, 'v'},
                                             {NULL, 0, NULL, 0}};
     static struct coord_config config;
-    const char *path = NULL;
+    const char *path = NULL, *tensorboard = NULL;
     struct string_list set = {0};
     struct err e = {0};
     int c, status = 0;
@@ -128,6 +146,8 @@ int main(int argc, char **argv)
         }
         if (c == 'c')
             path = optarg;
+        else if (c == 't')
+            tensorboard = optarg;
         else if (c != 's')
             return err_exit_status(SHOAL_E_USAGE);
         else if ((status = string_list_add(&set, optarg)) != 0)
@@ -137,6 +157,10 @@ int main(int argc, char **argv)
         return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]), &e);
     status = coord_config_load(path, &set, &config, &e);
     string_list_free(&set);
+    if (status == 0 && tensorboard != NULL && strlen(tensorboard) >= sizeof config.tensorboard)
+        status = err_set(&e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes", sizeof config.tensorboard - 1);
+    if (status == 0 && tensorboard != NULL)
+        (void)snprintf(config.tensorboard, sizeof config.tensorboard, "%s", tensorboard);
     if (status == 0)
         status = serve(&config, &e);
     return finish(status, &e);

@@ -28,6 +28,22 @@ static bool integer(const struct cell *cell, double *out)
     return true;
 }
 
+/* Of up to four digits and nothing else: what most numbers of a log are. An empty cell is 0. UINT32_MAX when it is
+ * something else. */
+static inline uint32_t small_integer(const struct cell *cell)
+{
+    uint32_t value = 0;
+    if (cell->bytes > 4)
+        return UINT32_MAX;
+    for (uint32_t i = 0; i < cell->bytes; i++) {
+        uint32_t digit = (uint32_t)(unsigned char)cell->text[i] - '0';
+        if (digit > 9)
+            return UINT32_MAX;
+        value = value * 10 + digit;
+    }
+    return value;
+}
+
 bool feature_number(const struct cell *cell, double *out)
 {
     char text[64], *end;
@@ -120,12 +136,16 @@ static int numeric_value(const struct features *f, const struct feature_use *use
                          char *reason)
 {
     double x = 0;
-    int error = cell->bytes == 0 ? 0 : number_cell(f, use, cell, &x, reason);
+    uint32_t small = small_integer(cell);
+    if (small < FEATURE_LOG1P_TABLE) {
+        *out = use->transform == NUMBER_LOG1P ? f->log1p[small] : (float)small;
+        return 0;
+    }
+    int error = number_cell(f, use, cell, &x, reason);
     if (error != 0)
         return error;
     if (use->transform == NUMBER_LOG1P) {
-        bool small = x >= 0 && x < FEATURE_LOG1P_TABLE && x == (double)(uint32_t)x;
-        *out = small ? f->log1p[(uint32_t)x] : feature_log1p(x);
+        *out = feature_log1p(x);
         return 0;
     }
     if (x > FLT_MAX || x < -FLT_MAX)

@@ -1,9 +1,10 @@
 /* lane.h: one lane at work: the batches of a task flow through read, pull, compute and push, several at a time.
  *
- *         lane_read       batch_read done     lane_pull       answered     in order       model_train done   in order      all acknowledged
- *     FREE -------> READING -----------> READ --------> PULLING ------> READY ------> COMPUTING -----> COMPUTED ----> PUSHING -----> DRAINING
- *       ^                                                                                                                            |
- *       +--------------------------------------- borrowed frames are back: lane_reuse -----------------------------------------------+
+ *         lane_read       batch_read done     lane_pull       answered     in order       model_train done   in order
+ * all acknowledged FREE -------> READING -----------> READ --------> PULLING ------> READY ------> COMPUTING ----->
+ * COMPUTED ----> PUSHING -----> DRAINING ^ |
+ *       +--------------------------------------- borrowed frames are back: lane_reuse
+ * -----------------------------------------------+
  *
  * An empty batch (bsp padding, or no good line) goes READ -> READY and is pushed as ticks; so does the push of a step
  * that the model skipped. A batch of evaluation ends after COMPUTING. A dropped lane's batches go to DRAINING from
@@ -39,8 +40,8 @@ struct lane_base {
     const struct backend *backend;     /* of the model; may be NULL */
     const struct table_schema *schema; /* (table_count) */
     uint32_t table_count;
-    uint32_t ahead, readers;           /* batches of a lane read ahead, and at the same time; 0 counts as 1 */
-    uint64_t cache_rows;               /* of a lane's cache; 0: none */
+    uint32_t ahead, readers; /* batches of a lane read ahead, and at the same time; 0 counts as 1 */
+    uint64_t cache_rows;     /* of a lane's cache; 0: none */
     struct dataset *data[3]; /* by enum wire_split; NULL while not open */
     struct stats *stats;
 };

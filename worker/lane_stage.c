@@ -194,7 +194,7 @@ static void compute_failed(struct lane *l, const struct lane_batch *b)
     struct err e = {0};
     int status = l->compute_status;
 
-    if (status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL) {
+    if (status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL || status == SHOAL_E_NOMEM) {
         const char *why = model_run_error(l->run);
         l->result.broken = true;
         err_set(&e, status, "the device failed at lane %u batch %llu: %s", l->task.lane, (unsigned long long)b->number,

@@ -1,8 +1,8 @@
 /* row_cache.c: an open-addressed table of entries, in the order of mixed keys.
  *
- * An entry's home is given by the top bits of key_mix(key). Keys of a batch are sorted by it, so a plan goes through the
- * table's memory once, in order. A clock hand goes through the same table: an entry hit since it last came by is spared
- * once (second chance). Deletion moves later entries of the cluster back, so there are no tombstones. */
+ * An entry's home is given by the top bits of key_mix(key). Keys of a batch are sorted by it, so a plan goes through
+ * the table's memory once, in order. A clock hand goes through the same table: an entry hit since it last came by is
+ * spared once (second chance). Deletion moves later entries of the cluster back, so there are no tombstones. */
 #include "worker/row_cache.h"
 #include "dense/model.h"
 #include "proto/base/assert.h"

@@ -11,8 +11,8 @@
  *     tablets that the shard leads, so whatever is at or below it is applied.
  *  2. Every push that is applied there later has, when it is applied, a clock above `low`: its lane is live (others are
  *     fenced), so the lane's clock is at least the shard's `low` of that moment; that never falls while the pulling
- *     lane itself is live, because a lane that joins or comes back begins at `low`; and a batch that is applied is above
- *     its lane's clock.
+ *     lane itself is live, because a lane that joins or comes back begins at `low`; and a batch that is applied is
+ * above its lane's clock.
  *  3. The lane's offset at the shard is fixed as long as it is granted, so its batch b + n has clock c + n there.
  * With lag = c - low, a row pulled for batch b therefore contains every push of clock <= (b + n) - offset - lag - n: it
  * is good for batch b + n under staleness s as long as n + lag <= s + 1. The lane's own pushes are bounded like any
@@ -44,7 +44,7 @@
 struct row_cache;
 
 struct row_cache_rule {
-    bool bounded;     /* ssp: `most` is the staleness; else async: how many batches a row serves after its own */
+    bool bounded; /* ssp: `most` is the staleness; else async: how many batches a row serves after its own */
     uint32_t most;
 };
 

@@ -1,7 +1,7 @@
 /* trainer.c: the life of a worker. Read trainer_tick first: it says what follows what. */
-#include "worker/trainer_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "worker/trainer_inner.h"
 
 #include <stdio.h>
 #include <stdlib.h>

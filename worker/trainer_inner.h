@@ -1,4 +1,5 @@
-/* trainer_inner.h: the inside of a worker's core, for trainer.c (its life) and trainer_job.c (what depends on the job). */
+/* trainer_inner.h: the inside of a worker's core, for trainer.c (its life) and trainer_job.c (what depends on the job).
+ */
 #ifndef WORKER_TRAINER_INNER_H
 #define WORKER_TRAINER_INNER_H
 

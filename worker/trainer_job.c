@@ -74,8 +74,8 @@ void trainer_job_prepare(struct trainer *t)
         env_work_start(t->env, &t->prepare);
 }
 
-/* A place for each lane that this worker may run; under bsp for every lane of the job: a clock needs all of them, whoever
- * is left to run them. */
+/* A place for each lane that this worker may run; under bsp for every lane of the job: a clock needs all of them,
+ * whoever is left to run them. */
 static uint32_t seats_wanted(const struct trainer *t)
 {
     uint32_t seats = t->options.lanes_max;

@@ -1,20 +1,23 @@
 /* unique.c: the unique keys of a batch.
  *
- * 1. Keys are mixed, and the unique ones found by an open-addressing table of 8-byte slots, small enough for the
- * second-level cache.
- * 2. Those are sorted by one counting pass over the top bits (mixed keys are spread evenly) and a small sort in each
- * bucket.
- * 3. index[] goes from value -> place of first sight -> rank in the sorted order. */
+ * 1. Keys are mixed, so they are spread evenly, and the top bits of a mixed key say where in the table it belongs: an
+ * open-addressing table whose entries, read from its start, are nearly in order.
+ * 2. So the sort that follows moves an entry past its neighbours in the table only (and those few that went round from
+ * the table's end to its start).
+ * 3. index[] goes from value -> slot -> rank in the sorted order.
+ * 4. A mixed key of 0 would look like an empty slot: it has the slot behind the table, and is the first in order. */
 #include "worker/unique.h"
 
+#include "proto/base/assert.h"
 #include "proto/base/err.h"
 #include "proto/base/hash.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL_SORT 32u
 #define AHEAD 16u
+#define NEAR 1024u /* an entry that has to go further is a case for the sort of everything */
 
 void unique_init(struct unique *u)
 {
@@ -25,61 +28,56 @@ void unique_free(struct unique *u)
 {
     free(u->keys);
     free(u->slot);
-    free(u->found);
-    free(u->sorted);
     free(u->rank);
-    free(u->bucket);
+    free(u->found);
     unique_init(u);
 }
 
-/* All buffers are as large as the table: more than there are values. Nothing in them is kept. */
+/* At most two slots of three are taken, or runs of taken slots grow long. Nothing in the buffers is kept. */
 static int unique_grow(struct unique *u, uint32_t values)
 {
     uint32_t slots = u->slots > 0 ? u->slots : 1024;
-    while (slots < values + values / 8)
+    while (slots < values + values / 2)
         slots *= 2;
     if (slots == u->slots)
         return 0;
     unique_free(u);
     u->keys = malloc(slots * sizeof u->keys[0]);
     u->slot = malloc(slots * sizeof u->slot[0]);
-    u->found = malloc(slots * sizeof u->found[0]);
-    u->sorted = malloc(slots * sizeof u->sorted[0]);
-    u->rank = malloc(slots * sizeof u->rank[0]);
-    u->bucket = malloc(((1u << UNIQUE_BUCKET_BITS) + 1) * sizeof u->bucket[0]);
-    if (u->keys == NULL || u->slot == NULL || u->found == NULL || u->sorted == NULL || u->rank == NULL ||
-        u->bucket == NULL)
+    u->rank = malloc((slots + 1) * sizeof u->rank[0]);
+    u->found = malloc((slots + 1) * sizeof u->found[0]);
+    if (u->keys == NULL || u->slot == NULL || u->rank == NULL || u->found == NULL)
         return SHOAL_E_NOMEM;
     u->slots = slots;
     return 0;
 }
 
-static void unique_find(struct unique *u, uint64_t *mixed, uint32_t values, uint32_t *index)
+/* index[i] = slot of value i (1). Whether there is a mixed key of 0 (4). */
+static bool table_fill(struct unique *u, uint64_t *mixed, uint32_t values, uint32_t *index)
 {
     uint64_t *slot = u->slot;
-    uint32_t mask = u->slots - 1, found = 0;
+    uint32_t mask = u->slots - 1;
+    unsigned shift = 64 - (unsigned)__builtin_ctz(u->slots);
+    bool zero = false;
     memset(slot, 0, sizeof slot[0] * u->slots);
     for (uint32_t i = 0; i < values; i++)
         mixed[i] = key_mix(mixed[i]);
     for (uint32_t i = 0; i < values; i++) {
+        uint64_t m = mixed[i];
         if (i + AHEAD < values)
-            __builtin_prefetch(&slot[mixed[i + AHEAD] & mask], 1);
-        uint32_t at = (uint32_t)mixed[i] & mask, place;
-        for (;; at = (at + 1) & mask) {
-            uint64_t is = slot[at];
-            if (is == 0) {
-                place = found++;
-                slot[at] = (mixed[i] & 0xffffffff00000000ULL) | found;
-                u->found[place] = (struct unique_key){mixed[i], place};
-                break;
-            }
-            place = (uint32_t)is - 1;
-            if ((is ^ mixed[i]) >> 32 == 0 && u->found[place].mixed == mixed[i])
-                break;
+            __builtin_prefetch(&slot[mixed[i + AHEAD] >> shift], 1);
+        if (__builtin_expect(m == 0, 0)) {
+            index[i] = u->slots;
+            zero = true;
+            continue;
         }
-        index[i] = place;
+        uint32_t at = (uint32_t)(m >> shift);
+        while (slot[at] != m && slot[at] != 0)
+            at = (at + 1) & mask;
+        slot[at] = m;
+        index[i] = at;
     }
-    u->key_count = found;
+    return zero;
 }
 
 static int compare_mixed(const void *a, const void *b)
@@ -88,50 +86,40 @@ static int compare_mixed(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void small_sort(struct unique_key *key, uint32_t count)
+/* The table's entries in order (2): their number. */
+static uint32_t table_sort(struct unique *u, bool zero)
 {
-    if (count > SMALL_SORT) { /* only chosen keys crowd like this */
-        qsort(key, count, sizeof *key, compare_mixed);
-        return;
+    struct unique_key *found = u->found;
+    uint32_t count = 0;
+    found[count] = (struct unique_key){0, u->slots};
+    count += zero;
+    for (uint32_t at = 0; at < u->slots; at++) { /* no branch: whether a slot is empty cannot be foreseen */
+        found[count] = (struct unique_key){u->slot[at], at};
+        count += u->slot[at] != 0;
     }
     for (uint32_t i = 1; i < count; i++) {
-        struct unique_key k = key[i];
-        uint32_t j = i;
-        for (; j > 0 && key[j - 1].mixed > k.mixed; j--)
-            key[j] = key[j - 1];
-        key[j] = k;
+        struct unique_key k = found[i];
+        uint32_t to = i, least = i > NEAR ? i - NEAR : 0;
+        for (; to > least && found[to - 1].mixed > k.mixed; to--)
+            found[to] = found[to - 1];
+        found[to] = k;
+        if (to == least && to > 0 && found[to - 1].mixed > k.mixed) { /* only chosen keys crowd like this */
+            qsort(found, count, sizeof *found, compare_mixed);
+            break;
+        }
     }
-}
-
-static void unique_sort(struct unique *u, uint32_t count)
-{
-    unsigned bits = 4;
-    while (bits < UNIQUE_BUCKET_BITS && (1u << bits) < count)
-        bits++;
-    unsigned shift = 64 - bits;
-    uint32_t buckets = 1u << bits, *start = u->bucket;
-    memset(start, 0, sizeof start[0] * (buckets + 1));
-    for (uint32_t i = 0; i < count; i++)
-        start[(u->found[i].mixed >> shift) + 1]++;
-    for (uint32_t i = 0; i < buckets; i++)
-        start[i + 1] += start[i];
-    for (uint32_t i = 0; i < count; i++)
-        u->sorted[start[u->found[i].mixed >> shift]++] = u->found[i];
-    for (uint32_t i = 0, from = 0; i < buckets; i++) { /* start[i] is now the end of bucket i */
-        small_sort(u->sorted + from, start[i] - from);
-        from = start[i];
-    }
+    return count;
 }
 
 int unique_make(struct unique *u, uint64_t *keys, uint32_t values, uint32_t *index)
 {
+    SHOAL_ASSERT(values < 1u << 30);
     if (unique_grow(u, values) != 0)
         return SHOAL_E_NOMEM;
-    unique_find(u, keys, values, index);
-    unique_sort(u, u->key_count);
+    u->key_count = table_sort(u, table_fill(u, keys, values, index));
     for (uint32_t i = 0; i < u->key_count; i++) {
-        u->keys[i] = key_unmix(u->sorted[i].mixed);
-        u->rank[u->sorted[i].place] = i;
+        u->keys[i] = key_unmix(u->found[i].mixed);
+        u->rank[u->found[i].slot] = i;
     }
     for (uint32_t i = 0; i < values; i++)
         index[i] = u->rank[index[i]];

@@ -8,26 +8,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UNIQUE_BUCKET_BITS 16u
-
 struct unique_key {
     uint64_t mixed; /* key_mix of the key */
-    uint32_t place; /* in order of first sight */
+    uint32_t slot;
 };
 
 struct unique {
-    uint64_t *keys;                    /* owned: (key_count): the result */
-    uint32_t key_count;                /* likewise */
-    uint64_t *slot;                    /* owned: (slots): high half of the mixed key, place + 1 below; 0: empty */
-    uint32_t slots;                    /* a power of two; keys, found, sorted and rank hold as many */
-    struct unique_key *found, *sorted; /* owned: (unique keys) */
-    uint32_t *rank;                    /* owned: (unique keys): place -> position in the sorted order */
-    uint32_t *bucket;                  /* owned: (2^UNIQUE_BUCKET_BITS + 1) */
+    uint64_t *keys;           /* owned: (key_count): the result */
+    uint32_t key_count;       /* likewise */
+    uint64_t *slot;           /* owned: (slots): a mixed key; 0: empty */
+    uint32_t slots;           /* a power of two; keys holds as many, found and rank one more */
+    struct unique_key *found; /* owned: (key_count): in order */
+    uint32_t *rank;           /* owned: slot -> position in the order */
 };
 
 void unique_init(struct unique *u);
 void unique_free(struct unique *u);
-/* keys: (values), used up. index: (values): key of value i is u->keys[index[i]]. values < 2^31. NOMEM. */
+/* keys: (values), used up. index: (values): key of value i is u->keys[index[i]]. values < 2^30. NOMEM. */
 int unique_make(struct unique *u, uint64_t *keys, uint32_t values, uint32_t *index);
 
 #endif

@@ -76,6 +76,32 @@ static void attend_multiply(struct attend_product p)
         attend_rows(&p, i, 1);
 }
 
+/* Sixteen vectors turned: number i of vector k becomes number k of vector i. Four times the vectors are dealt out like a
+ * deck of two halves: each time the number of row and column together turns by one bit. */
+KERNEL_INLINE void attend_turn_tile(vf tile[VECTOR])
+{
+#ifdef __AVX512F__
+    for (uint32_t round = 0; round < 4; round++) {
+        vf dealt[VECTOR];
+        for (uint32_t k = 0; k < VECTOR / 2; k++) {
+            vf a = tile[k], b = tile[k + VECTOR / 2];
+            dealt[2 * k] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+            dealt[2 * k + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+        }
+        for (uint32_t k = 0; k < VECTOR; k++)
+            tile[k] = dealt[k];
+    }
+#else
+    float from[VECTOR][VECTOR], to[VECTOR];
+    memcpy(from, tile, sizeof from);
+    for (uint32_t i = 0; i < VECTOR; i++) {
+        for (uint32_t k = 0; k < VECTOR; k++)
+            to[k] = from[k][i];
+        tile[i] = vector_load(to);
+    }
+#endif
+}
+
 /* to (lanes of width, lanes of fields) = x (fields, width) turned and multiplied; zeros behind the last field. */
 static void attend_turn(const float *x, size_t ldx, uint32_t fields, uint32_t width, float factor, float *to)
 {
@@ -86,7 +112,7 @@ static void attend_turn(const float *x, size_t ldx, uint32_t fields, uint32_t wi
             vf tile[VECTOR];
             for (uint32_t k = 0; k < VECTOR; k++)
                 tile[k] = f + k < fields ? vector_load_n(x + (f + k) * ldx + d, n) * factor : (vf){0};
-            vector_turn(tile);
+            attend_turn_tile(tile);
             for (uint32_t k = 0; k < VECTOR; k++)
                 vector_store(to + (size_t)(d + k) * lanes + f, tile[k]);
         }

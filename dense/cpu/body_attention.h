@@ -17,6 +17,7 @@ static void body_attention_fill(struct attention_ops *o)
     o->gate_backward = body_gate_backward;
     o->dots_forward = body_dots_forward;
     o->dots_backward = body_dots_backward;
+    o->sequence_begin = body_sequence_begin;
     o->sequence_next = body_sequence_next;
     o->sequence_features = body_sequence_features;
     o->sequence_pool = body_sequence_pool;

@@ -86,7 +86,8 @@ static void body_mix_forward(struct stream *s, const struct mix_args *a)
 }
 
 /* dx = (add ? dx : 0) + share * dy. Returns dy . x. */
-KERNEL_INLINE float mix_expert_backward(uint32_t width, float share, const float *x, const float *dy, bool add, float *dx)
+KERNEL_INLINE float mix_expert_backward(uint32_t width, float share, const float *x, const float *dy, bool add,
+                                        float *dx)
 {
     vf sum = {0};
     for (uint32_t j = 0; j < width; j += VECTOR) {
@@ -99,12 +100,13 @@ KERNEL_INLINE float mix_expert_backward(uint32_t width, float share, const float
 }
 
 /* One example. slope (tasks, choices): dy . output. */
-static void mix_example_backward(const struct mix_args *a, const float *share, const float *x, const float *dy, float *dx,
-                                 float *slope)
+static void mix_example_backward(const struct mix_args *a, const float *share, const float *x, const float *dy,
+                                 float *dx, float *slope)
 {
     uint32_t choices = a->shared + a->own;
     for (uint32_t e = 0; e < a->shared + a->tasks * a->own; e++) {
-        uint32_t at = e < a->shared ? 0 : (e - a->shared) / a->own; /* first task that may choose it, and how many may */
+        uint32_t at =
+            e < a->shared ? 0 : (e - a->shared) / a->own; /* first task that may choose it, and how many may */
         uint32_t end = e < a->shared ? a->tasks : at + 1;
         float *to = dx + (size_t)e * a->width;
         bool add = a->add;
@@ -113,7 +115,8 @@ static void mix_example_backward(const struct mix_args *a, const float *share, c
             slope[choice] = 0.0f;
             if (share[choice] == 0.0f)
                 continue;
-            slope[choice] = mix_expert_backward(a->width, share[choice], x + (size_t)e * a->width, dy + (size_t)t * a->width, add, to);
+            slope[choice] = mix_expert_backward(a->width, share[choice], x + (size_t)e * a->width,
+                                                dy + (size_t)t * a->width, add, to);
             add = true;
         }
         if (!add)
@@ -137,7 +140,8 @@ static void body_mix_backward(struct stream *s, const struct mix_args *a)
     (void)s;
     for (uint32_t i = 0; i < a->count; i++) {
         const float *share = a->share + (size_t)i * a->tasks * choices;
-        mix_example_backward(a, share, a->x + (size_t)i * a->ldx, a->dy + (size_t)i * a->lddy, a->dx + (size_t)i * a->lddx, slope);
+        mix_example_backward(a, share, a->x + (size_t)i * a->ldx, a->dy + (size_t)i * a->lddy,
+                             a->dx + (size_t)i * a->lddx, slope);
         for (uint32_t t = 0; t < a->tasks; t++)
             mix_gate_backward(choices, share + t * choices, slope + t * choices, a->add_gate,
                               a->dgate + (size_t)i * a->lddgate + t * choices);

@@ -9,6 +9,14 @@
 /* Enough rows for a matrix product at nearly its full rate; few enough that a chunk's activations stay in the cache. */
 #define SEQUENCE_CHUNK 1024u
 
+static void *body_sequence_begin(struct stream *s, const struct sequence_args *a, bool back)
+{
+    (void)s;
+    for (uint32_t i = 0; i < a->count && !back; i++)
+        memset(a->y + (size_t)i * a->ldy, 0, a->dim * sizeof *a->y);
+    return NULL;
+}
+
 static bool body_sequence_next(struct stream *s, const struct sequence_args *a, struct sequence_chunk *c)
 {
     uint32_t room = a->room < SEQUENCE_CHUNK ? a->room : SEQUENCE_CHUNK;

@@ -94,6 +94,41 @@ KERNEL_INLINE float vector_sum(vf v)
     return part[0];
 }
 
+#ifdef __AVX512F__
+/* Sixteen rows, each the numbers of a[i] and a[i + 8] in turns: of the place (row, column) of a number in eight bits, the
+ * first goes to the end. */
+KERNEL_INLINE void vector_zip(const vf a[VECTOR], vf b[VECTOR])
+{
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#define VECTOR_ZIP(i)                                                                    \
+    b[2 * (i)] = (vf)_mm512_permutex2var_ps((__m512)a[i], low, (__m512)a[(i) + 8]);      \
+    b[2 * (i) + 1] = (vf)_mm512_permutex2var_ps((__m512)a[i], high, (__m512)a[(i) + 8]);
+    VECTOR_ZIP(0) VECTOR_ZIP(1) VECTOR_ZIP(2) VECTOR_ZIP(3) VECTOR_ZIP(4) VECTOR_ZIP(5) VECTOR_ZIP(6) VECTOR_ZIP(7)
+#undef VECTOR_ZIP
+}
+#endif
+
+/* A square of sixteen rows, turned: number j of row i becomes number i of row j. */
+KERNEL_INLINE void vector_turn(vf tile[VECTOR])
+{
+#ifdef __AVX512F__
+    vf a[VECTOR], b[VECTOR]; /* four times: row and column have changed places */
+    vector_zip(tile, a);
+    vector_zip(a, b);
+    vector_zip(b, a);
+    vector_zip(a, tile);
+#else
+    float part[VECTOR][VECTOR];
+    memcpy(part, tile, sizeof part);
+    for (uint32_t i = 0; i < VECTOR; i++)
+        for (uint32_t j = 0; j < VECTOR; j++) {
+            float *to = (float *)(void *)&tile[i];
+            to[j] = part[j][i];
+        }
+#endif
+}
+
 /* e^x to 1e-7 relative (Cephes' polynomial), x held to [-87, 88]; not a number stays so. */
 KERNEL_INLINE vf vector_exp(vf x)
 {

@@ -53,12 +53,12 @@ extern "C" {
 
 /* ---- one element ------------------------------------------------------------------------------------------ */
 
-#ifdef SHOAL_CUDA_HOST
-#define BODY static inline
-#define RESTRICT restrict
-#else
+#ifdef __CUDACC__
 #define BODY static __device__ __forceinline__
 #define RESTRICT __restrict__
+#else
+#define BODY static inline
+#define RESTRICT restrict
 #endif
 
 /* Element i of a matrix of `width` columns. A division of 32 bits is several times faster on a card. */
@@ -156,6 +156,12 @@ void cuda_columns_add(struct stream *s, double *partial, uint32_t rows, uint32_t
 void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, uint32_t width, double *out); /* out += */
 /* *out += sum of n values, which are worn out. */
 void cuda_sum_add(struct stream *s, double *value, size_t n, double *out);
+
+/* row_gradients (rows, row_width; from the first summed column on) += the gradients of the values of one field, (values,
+ * ld) by place in index, `width` columns; for each row in the order of its values. Gradients of other fields' values are
+ * not read. Only outside of recorded sections, in a training batch (pool_begin has sorted its values). */
+void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width, const float *gradient, uint32_t ld,
+                     float *row_gradients, uint32_t row_width);
 
 /* The ops of single models: ops_<group>.cu fills its group. */
 void cuda_interact_fill(struct interact_ops *o);

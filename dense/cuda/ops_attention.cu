@@ -1,7 +1,10 @@
-/* ops_attention.cu: kernels of dense/ops_attention.h on the device. */
-#include "dense/cuda/kernel.h"
+/* ops_attention.cu: the kernels of dense/ops_attention.h. */
+#include "dense/cuda/attention.h"
 
 void cuda_attention_fill(struct attention_ops *o)
 {
-    (void)o;
+    cuda_attend_fill(o);
+    cuda_gate_fill(o);
+    cuda_layer_norm_fill(o);
+    cuda_sequence_fill(o);
 }

@@ -11,7 +11,6 @@ static const char where_help[] =
     "  --run-dir DIR     run folder of `shoal local`, running or ended\n"
     "  --json            JSON instead of text\n";
 
-enum { REPORT_BYTES_MAX = 16 << 20 };
 enum { OPTION_COORDINATOR, OPTION_RUN_DIR, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
 
 struct admin { /* what all three are told */
@@ -94,13 +93,7 @@ static struct json *report_read(const char *run_dir)
 
     if (run_dir == NULL || snprintf(path, sizeof path, "%s/report.json", run_dir) >= (int)sizeof path)
         return NULL;
-    FILE *f = fopen(path, "rb");
-    char *text = f == NULL ? NULL : malloc(REPORT_BYTES_MAX);
-    if (text != NULL && json_parse(text, fread(text, 1, REPORT_BYTES_MAX, f), &report, NULL) != 0)
-        report = NULL;
-    free(text);
-    if (f != NULL)
-        fclose(f);
+    (void)json_file(path, &report, NULL);
     return report;
 }
 

@@ -19,6 +19,7 @@ int digest_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
 int synth_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
+int report_main(int argc, char **argv);
 
 /* ---- arguments ---- */
 struct cli_option {
@@ -45,6 +46,8 @@ int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_
 
 /* A status of the coordinator as one line: phase, epoch, examples, speed, loss, time left. */
 void progress_text(const struct json *status, char out[256]);
+/* A file's JSON. NOINPUT, DATA (no JSON, or over 32 MiB). */
+int json_file(const char *path, struct json **out, struct err *e);
 /* Prints a report for people; with a run_dir (else NULL), files and next steps too. */
 void report_print(const struct json *report, const char *run_dir, const char *job_path);
 

@@ -4,6 +4,7 @@
  * goes, starts again whatever dies, prints the report and stops everything. The daemons are the ones a fleet runs. */
 #include "deploy/cli/child.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/report_page.h"
 #include "proto/base/log.h"
 #include "proto/base/time.h"
 
@@ -33,6 +34,7 @@ struct local {
     struct child child[1 + SERVERS_MAX + WORKERS_MAX];
     int children;
     struct ask *ask;
+    const char *tensorboard; /* folder for event files; NULL: none */
     bool restart; /* --no-restart: tests of what happens then */
     uint64_t last_line_ns;
     bool line_open;
@@ -52,6 +54,7 @@ static const char help[] =
     "  --workers N      worker processes (default 1)\n"
     "  --run-dir DIR    where everything of this run is kept (default runs/JOB-DATE-TIME; must be new or empty)\n"
     "  --set KEY=VALUE  change a key of the job file, such as --set train.batch=8192; may be repeated\n"
+    "  --tensorboard DIR  write event files for TensorBoard into DIR/JOB-NUMBER\n"
     "  --no-restart     do not start a dead server or worker again\n"
     "  --help           this text\n\n"
     "Exit status: 0 done, 64 wrong usage, 65 bad data, 66 input missing, 69 service unreachable, 70 internal error,\n"
@@ -161,7 +164,12 @@ static int coordinator_prepare(struct local *l, struct err *e)
                    "# written by `shoal local`\nlisten: \"%s\"\ndata_dir: \"%s/coordinator\"\nshards: %d\nlease: %u ms\nreport: \"%s/report.json\"\n",
                    l->coordinator, l->dir, l->servers, l->job.coordinator.lease_ms, l->dir);
     (void)snprintf(path, sizeof path, "%s/coordinator.yaml", l->dir);
-    child_arg(child_add(l, "shoal-coordinator", "coordinator"), "--config", path);
+    struct child *c = child_add(l, "shoal-coordinator", "coordinator");
+    child_arg(c, "--config", path);
+    if (l->tensorboard != NULL && strlen(l->tensorboard) >= sizeof c->arg[0])
+        return err_set(e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes", sizeof c->arg[0] - 1);
+    if (l->tensorboard != NULL)
+        child_arg(c, "--tensorboard", l->tensorboard);
     return file_write(path, text, e);
 }
 
@@ -375,23 +383,6 @@ static void children_stop(struct local *l)
     }
 }
 
-static struct json *file_json(const char *path)
-{
-    struct json *j = NULL;
-    FILE *f = fopen(path, "rb");
-    char *text = malloc(16u << 20);
-
-    if (f != NULL && text != NULL) {
-        size_t n = fread(text, 1, 16u << 20, f);
-        if (json_parse(text, n, &j, NULL) != 0)
-            j = NULL;
-    }
-    free(text);
-    if (f != NULL)
-        fclose(f);
-    return j;
-}
-
 /* The best possible AUC, where the log came from `shoal synth`: FILE.teacher.json beside the file that was evaluated. */
 static void teacher_fill(struct local *l, struct json *report)
 {
@@ -401,8 +392,8 @@ static void teacher_fill(struct local *l, struct json *report)
     if (files->count != 1)
         return;
     (void)snprintf(path, sizeof path, "%s.teacher.json", files->item[0]);
-    struct json *t = file_json(path);
-    if (t == NULL)
+    struct json *t;
+    if (json_file(path, &t, NULL) != 0)
         return;
     double auc = json_as_number(json_get(t, "auc"), (double)NAN);
     if (!isnan(auc))
@@ -417,8 +408,8 @@ static int report_finish(struct local *l, struct err *e)
 
     (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
     (void)snprintf(temporary, sizeof temporary, "%s/report.json.tmp", l->dir);
-    struct json *report = file_json(path);
-    if (report == NULL)
+    struct json *report;
+    if (json_file(path, &report, NULL) != 0)
         return err_set(e, SHOAL_E_INTERNAL, "the coordinator left no %s; see %s/log/coordinator.log", path, l->dir);
     for (int i = 0; i < l->children; i++)
         restarts += (int)l->child[i].restarts;
@@ -429,6 +420,9 @@ static int report_finish(struct local *l, struct err *e)
     free(text);
     if (status == 0 && rename(temporary, path) != 0)
         status = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    (void)snprintf(path, sizeof path, "%s/report.html", l->dir);
+    if (status == 0)
+        status = report_html(report, path, e);
     if (status == 0)
         report_print(report, l->dir, l->job_path);
     json_free(report);
@@ -516,7 +510,7 @@ int local_main(int argc, char **argv)
     int64_t servers = 0, workers = 0;
     struct cli_option options[] = {{"--servers", false, "1", NULL},  {"--workers", false, "1", NULL}, {"--run-dir", false, NULL, NULL},
                                    {"--set", false, NULL, &l.set},   {"--no-restart", true, NULL, NULL}, {"--help", true, NULL, NULL},
-                                   {NULL, false, NULL, NULL}};
+                                   {"--tensorboard", false, NULL, NULL}, {NULL, false, NULL, NULL}};
 
     int status = cli_parse(argc, argv, options, words, 1, &word_count, &e);
     if (status == 0 && options[5].value != NULL) {
@@ -538,6 +532,7 @@ int local_main(int argc, char **argv)
         l.servers = (int)servers;
         l.workers = (int)workers;
         l.restart = options[4].value == NULL;
+        l.tensorboard = options[6].value;
         status = local_run(&l, options[2].value, &e);
     }
     string_list_free(&l.set);

@@ -17,6 +17,7 @@ static const struct {
     {"status", status_main, "what a cluster is doing, or how a run ended"},
     {"digest", digest_main, "rows and digest of each table"},
     {"inspect", inspect_main, "one row: weights, optimizer state, tablet, shard"},
+    {"report", report_main, "a report.json as a page of HTML"},
     {"synth", synth_main, "write a Criteo-like click log whose best possible AUC is known"},
     {"bench", bench_main, "measure pull, push and training on this machine"},
 };

@@ -66,6 +66,12 @@ static void quality_print(const struct json *r)
         double calibration = number(r, path);
         if (!isnan(calibration))
             printf("   calibration %.3f", calibration);
+        (void)snprintf(path, sizeof path, "%s.ne", split[i]);
+        if (!isnan(number(r, path)))
+            printf("   NE %.4f", number(r, path));
+        (void)snprintf(path, sizeof path, "%s.gauc", split[i]);
+        if (!isnan(number(r, path)))
+            printf("   group AUC %.4f", number(r, path));
         putchar('\n');
         if (!isnan(teacher)) {
             printf("    %-12s AUC %.4f   the best possible: the log was drawn from this teacher\n", "teacher", teacher);
@@ -137,7 +143,8 @@ void report_print(const struct json *r, const char *run_dir, const char *job_pat
         printf("  server memory  %.0f MiB at its peak\n", number(r, "peak_server_rss_bytes") / 1048576);
     if (run_dir == NULL)
         return;
-    printf("\n  files          %s/report.json (everything above and more), %s/log/*.log\n", run_dir, run_dir);
+    printf("\n  files          %s/report.html (curves; opens in a browser), %s/report.json (every figure), %s/log/*.log\n", run_dir,
+           run_dir, run_dir);
     if (job_path == NULL)
         return;
     const char *shoal = program_invocation_name;

@@ -527,6 +527,9 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     if (j->train.schedule.kind != SCHEDULE_CONSTANT && j->train.schedule.batches == 0)
         return err_set(e, SHOAL_E_CONFIG, "line %d: train.schedule needs batches: over how many batches of a lane the rate falls",
                        config_line(c, "train.schedule.kind"));
+    if (j->train.cache.rows > 0 && j->train.mode == 2) /* WIRE_BSP */
+        return err_set(e, SHOAL_E_CONFIG, "line %d: train.cache: under bsp a pull sees all pushes of the clocks before, so no cached row could "
+                       "ever serve; take the cache away, or use ssp or async", config_line(c, "train.cache.rows"));
     return evaluate_take(c, j, e);
 }
 

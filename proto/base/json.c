@@ -180,6 +180,32 @@ struct json *json_array_at(const struct json *array, size_t index)
     return out_of(json_array_get(in(array), index));
 }
 
+size_t json_members(const struct json *object)
+{
+    return json_object_size(in(object));
+}
+
+static void *member_walk(const struct json *object, size_t index)
+{
+    void *at = json_object_iter(in(object));
+
+    for (size_t i = 0; i < index && at; i++)
+        at = json_object_iter_next(in(object), at);
+    return at;
+}
+
+const char *json_member_name(const struct json *object, size_t index)
+{
+    void *at = member_walk(object, index);
+    return at ? json_object_iter_key(at) : NULL;
+}
+
+struct json *json_member_at(const struct json *object, size_t index)
+{
+    void *at = member_walk(object, index);
+    return at ? out_of(json_object_iter_value(at)) : NULL;
+}
+
 bool json_absent(const struct json *j)
 {
     return !j || json_is_null(in(j));

@@ -48,6 +48,10 @@ struct json *json_hold(struct json *j); /* one more owner, who may give it to an
 struct json *json_get(const struct json *object, const char *path);
 size_t json_count(const struct json *array); /* elements of an array, 0 of anything else */
 struct json *json_array_at(const struct json *array, size_t index);
+size_t json_members(const struct json *object); /* members of an object, 0 of anything else */
+/* By place, in the order in which they were set or stand in the text. NULL beyond the last. Each call walks from the first. */
+const char *json_member_name(const struct json *object, size_t index);
+struct json *json_member_at(const struct json *object, size_t index);
 bool json_absent(const struct json *j);                       /* absent or null */
 double json_as_number(const struct json *j, double fallback); /* integer, real, or true/false as 1/0 */
 int64_t json_as_int(const struct json *j, int64_t fallback); /* fallback also beyond 63 bits */

@@ -375,6 +375,7 @@ START_TEST(job_training_has_defaults_and_ranges)
                                          {"train.backend=rocm", "auto|cpu|cuda"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(data, bad[i][0], bad[i][1]);
+    refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.cache.rows=10", "no cached row could ever serve");
 }
 END_TEST
 

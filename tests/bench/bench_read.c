@@ -1,6 +1,6 @@
 /* bench_read.c: how many examples a second batch_read makes of a log.
  *
- *     tests_bench_read LOG [THREADS [SECONDS [BATCH]]]
+ *     bench_read LOG [THREADS [SECONDS [BATCH]]]
  *
  * LOG is in the Criteo format (`shoal synth` makes one), plain or packed: decoding and indexing come before the clock
  * starts. Threads take batches of shuffled epochs in turn. Said are examples by the clock on the wall, and by the
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     if (argc > 4)
         batch_rows = (uint32_t)atoi(argv[4]);
     if (argc < 2 || threads < 1 || threads > 256 || batch_rows < 1 || batch_rows > LIMIT_BATCH) {
-        fputs("usage: tests_bench_read LOG [THREADS [SECONDS [BATCH]]]\n", stderr);
+        fputs("usage: bench_read LOG [THREADS [SECONDS [BATCH]]]\n", stderr);
         return 64;
     }
     if (string_list_add(&job.data.train, argv[1]) != 0 || dataset_open(&job, 0, &data, &e) != 0) {

@@ -1,104 +1,107 @@
-/* test_act.c: bias, activation and dropout in one pass: values against libm, gradients against finite differences. */
+/* test_act.c: bias, activation and dropout: values against libm, gradients against finite differences; in the linear
+ * layer and as a layer of its own. */
 #include "tests/lib/dense_check.h"
-#include "tests/lib/dense_reference.h"
+#include "tests/lib/dense_double.h"
 
 #include "dense/act.h"
 #include "dense/dropout.h"
 
-enum { N = 9, WIDTH = 21 };
+enum { WIDTH = 21 };
 
-struct acts {
-    enum activation act;
-    struct dropout_mask mask;
-    double x[N * WIDTH], bias[WIDTH], dy[N * WIDTH];
-};
-
-static double acts_value(const struct acts *a, uint32_t i)
+/* linear with bias and activation -> activation in place -> head. The two have masks of their own. */
+static void two_acts(struct plan *p)
 {
-    double y = dense_reference_act(a->act, a->x[i] + a->bias[i % WIDTH]);
-    return dense_reference_kept(&a->mask, i) ? y * (double)a->mask.scale : 0.0;
+    struct view x = plan_input(p, true, 0);
+    x = plan_linear(p, x, WIDTH, p->job->model.activation, p->job->model.dropout, NORM_NONE, VIEW_NONE);
+    x = plan_linear(p, x, WIDTH, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE);
+    struct layer *l = plan_layer(p, &act_layer, x, x);
+    l->act = p->job->model.activation;
+    l->dropout = p->job->model.dropout;
+    plan_head(p, x, 0);
 }
 
-static double acts_sum(void *context)
+static void act_case(struct dense_case *c, int act, double dropout)
 {
-    const struct acts *a = context;
-    double sum = 0;
-    for (uint32_t i = 0; i < N * WIDTH; i++)
-        sum += a->dy[i] * acts_value(a, i);
-    return sum;
-}
-
-static void check(enum activation act, double dropout, bool train)
-{
-    struct dense_pass d;
-    struct acts a = {.act = act, .mask = dropout_of(train ? dropout : 0, 1, 2, 3, 4)};
-    struct rng r = rng_of(3, act, 0);
-    float bias[WIDTH], bias_gradient[WIDTH] = {0};
-    dense_pass_init(&d, N);
-    d.pass.train = train;
-    d.pass.seed = 1;
-    d.pass.lane = 2;
-    d.pass.batch = 3;
-    struct layer l = {.number = 4, .out = WIDTH, .act = act, .dropout = dropout};
-    l.y = dense_pass_tensor(&d, WIDTH, false);
-    l.dy = dense_pass_tensor(&d, WIDTH, false);
-    dense_fill(&r, d.data[l.y], N * WIDTH);
-    dense_fill(&r, d.data[l.dy], N * WIDTH);
-    dense_fill(&r, bias, WIDTH);
-    for (uint32_t i = 0; i < N * WIDTH; i++) {
-        a.x[i] = (double)(d.data[l.y][i] *= 3.0f);
-        a.dy[i] = (double)d.data[l.dy][i];
-    }
-    for (uint32_t j = 0; j < WIDTH; j++)
-        a.bias[j] = (double)bias[j];
-    d.in.dense = bias;
-    d.out.dense_gradients = bias_gradient;
-
-    for (uint32_t first = 0; first < N; first += 5) { /* the mask goes by the example, not by the range */
-        uint32_t count = N - first < 5 ? N - first : 5;
-        act_layer.forward(&l, &d.pass, first, count);
-        act_layer.backward(&l, &d.pass, first, count);
-    }
-    for (uint32_t i = 0; i < N * WIDTH; i++) {
-        ck_assert_double_eq_tol((double)d.data[l.y][i], acts_value(&a, i), 1e-6);
-        ck_assert_double_eq_tol((double)d.data[l.dy][i], dense_check_slope(acts_sum, &a, &a.x[i]), 1e-6);
-    }
-    for (uint32_t j = 0; j < WIDTH; j++)
-        ck_assert_double_eq_tol((double)bias_gradient[j], dense_check_slope(acts_sum, &a, &a.bias[j]), 2e-6);
-    dense_pass_free(&d);
+    static const struct plan_kind kind = {.name = "two_acts", .build = two_acts, .vectors = true};
+    dense_case_job(c, MODEL_DEEPFM);
+    c->kind = &kind;
+    c->range = 4;
+    c->job.model.activation = (enum activation)act;
+    c->job.model.dropout = dropout;
+    dense_case_batch(c, 9, 6, false);
 }
 
 START_TEST(act_is_its_function_and_gradient)
 {
-    check((enum activation)_i, 0.0, true);
+    struct dense_case c;
+    act_case(&c, _i, 0.0);
+    dense_double_check(&c, 4e-6);
+    dense_case_free(&c);
 }
 END_TEST
 
+/* In ranges: the mask goes by the example, not by its place in the range. */
 START_TEST(act_drops_by_the_mask)
 {
-    check((enum activation)_i, 0.4, true);
+    struct dense_case c;
+    act_case(&c, _i, 0.4);
+    dense_double_check(&c, 4e-6);
+    dense_case_free(&c);
 }
 END_TEST
 
 START_TEST(act_drops_nothing_in_prediction)
 {
-    check((enum activation)_i, 0.4, false);
+    struct dense_case c;
+    act_case(&c, _i, 0.4);
+    dense_double_check_predict(&c, 4e-6);
+    dense_case_free(&c);
 }
 END_TEST
 
 START_TEST(act_is_exact_far_out)
 {
-    static const float far[] = {-200.0f, -88.5f, -20.0f, -1e-3f, 0.0f, 1e-3f, 20.0f, 88.5f, 200.0f};
-    const struct backend_ops *k = backend_ops_of(dense_backend());
-    struct dropout_mask none = dropout_of(0.0, 0, 0, 0, 0);
-    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
-        float y = far[i];
-        k->act_forward((enum activation)_i, &none, 0, 1, 1, NULL, &y);
-        ck_assert_double_eq_tol((double)y, dense_reference_act((enum activation)_i, (double)far[i]), 2e-7);
+    static const float far[] = {-200.0f, -88.5f, -20.0f, -1e-3f, 0.0f, 1e-3f, 20.0f, 88.5f, 200.0f, NAN};
+    enum { FAR = sizeof far / sizeof *far };
+    const struct dropout_mask none = dropout_mask(0.0, NULL);
+    struct dense_device d;
+    float y[FAR];
+    dense_device_open(&d);
+    float *there = dense_up(&d, far, sizeof far);
+    d.k->act_forward(d.s, (enum activation)_i, &none, 0, FAR, 1, NULL, there, 1);
+    dense_down(&d, there, y, sizeof y);
+    for (size_t i = 0; i + 1 < FAR; i++)
+        ck_assert_double_eq_tol((double)y[i], double_act((enum activation)_i, (double)far[i]), 2e-7);
+    ck_assert_float_nan(y[FAR - 1]);
+    dense_device_close(&d);
+}
+END_TEST
+
+/* What lies between the rows of a wider array is not touched. */
+START_TEST(act_keeps_to_its_columns)
+{
+    enum { ROWS = 3, LD = 24 };
+    const struct dropout_mask none = dropout_mask(0.0, NULL);
+    struct dense_device d;
+    float y[ROWS * LD], dy[ROWS * LD], bias[WIDTH] = {0};
+    dense_device_open(&d);
+    for (uint32_t i = 0; i < ROWS * LD; i++)
+        y[i] = dy[i] = -2.0f;
+    float *y_there = dense_up(&d, y, sizeof y), *dy_there = dense_up(&d, dy, sizeof dy);
+    float *bias_there = dense_up(&d, bias, sizeof bias), *sum_there = dense_up(&d, NULL, sizeof bias);
+    d.k->act_forward(d.s, ACT_SIGMOID, &none, 0, ROWS, WIDTH, bias_there, y_there, LD);
+    d.k->act_backward(d.s, ACT_SIGMOID, &none, 0, ROWS, WIDTH, y_there, LD, dy_there, LD, sum_there);
+    dense_down(&d, y_there, y, sizeof y);
+    dense_down(&d, dy_there, dy, sizeof dy);
+    dense_down(&d, sum_there, bias, sizeof bias);
+    double score = double_act(ACT_SIGMOID, -2.0), slope = -2.0 * score * (1.0 - score);
+    for (uint32_t i = 0; i < ROWS * LD; i++) {
+        ck_assert_double_eq_tol((double)y[i], i % LD < WIDTH ? score : -2.0, 1e-7);
+        ck_assert_double_eq_tol((double)dy[i], i % LD < WIDTH ? slope : -2.0, 1e-7);
     }
-    float y = NAN;
-    k->act_forward((enum activation)_i, &none, 0, 1, 1, NULL, &y);
-    ck_assert_float_nan(y);
+    for (uint32_t j = 0; j < WIDTH; j++)
+        ck_assert_double_eq_tol((double)bias[j], ROWS * slope, 1e-6);
+    dense_device_close(&d);
 }
 END_TEST
 
@@ -106,10 +109,11 @@ int main(void)
 {
     Suite *s = suite_create("act");
     TCase *t = tcase_create("act");
-    tcase_add_loop_test(t, act_is_its_function_and_gradient, 0, 3);
-    tcase_add_loop_test(t, act_drops_by_the_mask, 0, 3);
-    tcase_add_loop_test(t, act_drops_nothing_in_prediction, 0, 3);
-    tcase_add_loop_test(t, act_is_exact_far_out, 0, 3);
+    tcase_add_loop_test(t, act_is_its_function_and_gradient, 0, 4);
+    tcase_add_loop_test(t, act_drops_by_the_mask, 0, 4);
+    tcase_add_loop_test(t, act_drops_nothing_in_prediction, 0, 4);
+    tcase_add_loop_test(t, act_is_exact_far_out, 0, 4);
+    tcase_add_test(t, act_keeps_to_its_columns);
     suite_add_tcase(s, t);
     return dense_check_run(s);
 }

@@ -1,8 +1,8 @@
 /* test_backend.c: loading the module, and that the kernels give the same bits at every vector width. */
-#include "tests/lib/dense_case.h"
 #include "tests/lib/dense_check.h"
 
 #include "dense/dropout.h"
+#include "dense/norm.h"
 
 #include <dlfcn.h>
 #include <libgen.h>
@@ -59,9 +59,36 @@ START_TEST(backend_cuda_without_driver_is_refused_and_auto_is_cpu)
 }
 END_TEST
 
+START_TEST(backend_module_that_is_not_there_is_refused)
+{
+    struct backend *b;
+    struct err e = {0};
+    ck_assert_int_eq(backend_load_module("libshoal_nothing.so", &b, &e), SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_null(b);
+    ck_assert_ptr_nonnull(strstr(e.text, "libshoal_nothing.so"));
+}
+END_TEST
+
+/* A shared object without the symbol, as a module of an older version is. */
+START_TEST(backend_module_of_another_version_is_refused)
+{
+    struct backend *b;
+    struct err e = {0};
+    Dl_info where;
+    ck_assert_int_ne(dladdr((const void *)(uintptr_t)&strlen, &where), 0); /* the C library */
+    char folder[LIMIT_PATH], file[LIMIT_PATH];
+    snprintf(folder, sizeof folder, "%s", where.dli_fname);
+    snprintf(file, sizeof file, "%s", where.dli_fname);
+    setenv("SHOAL_MODULE_DIR", dirname(folder), 1);
+    ck_assert_int_eq(backend_load_module(basename(file), &b, &e), SHOAL_E_VERSION);
+    ck_assert_ptr_null(b);
+    ck_assert_ptr_nonnull(strstr(e.text, "version"));
+}
+END_TEST
+
 /* Everything that a kernel writes, one after the other. */
 struct results {
-    float values[20000];
+    float values[40000];
     size_t count;
 };
 
@@ -72,108 +99,138 @@ static void keep(struct results *r, const void *x, size_t floats)
     r->count += floats;
 }
 
-enum { N = 21, WIDTH = 37, FIELDS = 3, DIM = 10 };
+enum { N = 21, WIDTH = 37, LD = 41, FIELDS = 3, DIM = 10, ROWS = 50 };
 
-static void run_elementwise(const struct backend_ops *k, struct results *r)
+static void run_acts(const struct backend_ops *k, struct results *r)
 {
     struct rng g = rng_of(1, 1, 1);
-    static float x[N * WIDTH], y[N * WIDTH], dy[N * WIDTH], row[6][WIDTH], logit[N];
-    struct dropout_mask mask = dropout_of(0.25, 1, 2, 3, 4);
-    double sums[2][WIDTH] = {{0}};
-    for (int act = ACT_RELU; act <= ACT_SIGMOID; act++) {
-        dense_fill(&g, y, N * WIDTH);
-        dense_fill(&g, dy, N * WIDTH);
-        dense_fill(&g, row[0], WIDTH);
-        k->act_forward((enum activation)act, &mask, 5, N, WIDTH, row[0], y);
-        k->act_backward((enum activation)act, &mask, 5, N, WIDTH, y, dy, row[0]);
-        keep(r, y, N * WIDTH);
-        keep(r, dy, N * WIDTH);
-        keep(r, row[0], WIDTH);
+    static float y[N * LD], dy[N * LD], bias[WIDTH], gradient[WIDTH];
+    uint32_t key[2];
+    dropout_key(1, 2, 3, 4, key);
+    for (int i = 0; i < 8; i++) {
+        struct dropout_mask mask = dropout_mask(i < 4 ? 0.0 : 0.25, key);
+        dense_fill(&g, y, N * LD);
+        dense_fill(&g, dy, N * LD);
+        dense_fill(&g, bias, WIDTH);
+        dense_fill(&g, gradient, WIDTH);
+        k->act_forward(NULL, (enum activation)(i % 4), &mask, 5, N, WIDTH, bias, y, LD);
+        k->act_backward(NULL, (enum activation)(i % 4), &mask, 5, N, WIDTH, y, LD, dy, LD, gradient);
+        keep(r, y, N * LD);
+        keep(r, dy, N * LD);
+        keep(r, gradient, WIDTH);
     }
-    dense_fill(&g, x, N * WIDTH);
-    dense_fill(&g, row[0], 6 * WIDTH);
-    dense_fill(&g, logit, N);
-    k->norm_sums(N, WIDTH, x, row[0], sums[0], sums[1]);
-    k->norm_back_sums(N, WIDTH, x, dy, row[0], sums[0], sums[1]);
-    keep(r, sums, sizeof sums / sizeof(float));
-    k->norm_apply(N, WIDTH, x, row[0], row[1], row[2], y);
-    k->norm_back_apply(N, WIDTH, x, row[0], row[1], row[2], row[3], dy);
-    keep(r, y, N * WIDTH);
-    keep(r, dy, N * WIDTH);
-    k->head_forward(N, WIDTH, x, WIDTH, row[4], logit);
-    k->head_backward(N, WIDTH, x, WIDTH, row[4], logit, row[5], dy);
-    k->scale(N * WIDTH, 0.3f, x, y);
-    keep(r, logit, N);
-    keep(r, row[5], WIDTH);
-    keep(r, dy, N * WIDTH);
-    keep(r, y, N * WIDTH);
+}
+
+static void run_norm(const struct backend_ops *k, struct results *r)
+{
+    struct rng g = rng_of(2, 1, 1);
+    static float x[N * LD], y[N * LD], dy[N * LD], row[8][WIDTH];
+    static _Alignas(64) float state[2 * 2 * WIDTH + 6 * WIDTH];
+    dense_fill(&g, x, N * LD);
+    dense_fill(&g, dy, N * LD);
+    dense_fill(&g, row[0], 8 * WIDTH);
+    ck_assert_uint_eq(norm_state_floats(WIDTH) * sizeof(float), sizeof state);
+    struct norm_args a = {.count = N, .width = WIDTH, .x = x, .ldx = LD, .y = y, .ldy = LD, .dy = dy, .lddy = LD,
+                          .examples = N, .of_batch = true, .gamma = row[0], .beta = row[1], .running_mean = row[2],
+                          .running_variance = row[3], .gamma_gradient = row[4], .beta_gradient = row[5],
+                          .mean_gradient = row[6], .variance_gradient = row[7], .state = state};
+    for (int back = 0; back < 2; back++) {
+        k->norm_begin(NULL, &a, back);
+        k->norm_gather(NULL, &a, back);
+        k->norm_settle(NULL, &a, back);
+        k->norm_apply(NULL, &a, back);
+    }
+    keep(r, y, N * LD);
+    keep(r, dy, N * LD);
+    keep(r, row[4], 4 * WIDTH);
+}
+
+static void run_head(const struct backend_ops *k, struct results *r)
+{
+    struct rng g = rng_of(3, 1, 1);
+    static float x[N * LD], dx[N * LD], w[WIDTH], dw[WIDTH], logit[N * 2], label[N * 2], weight[N], scores[N * 2],
+        dlogit[N * 2], bias[2];
+    float factor[2] = {0.5f, 0.25f};
+    double sums[3] = {0};
+    dense_fill(&g, x, N * LD);
+    dense_fill(&g, dx, N * LD);
+    dense_fill(&g, w, WIDTH);
+    dense_fill(&g, dw, WIDTH);
+    dense_fill(&g, label, N * 2);
+    dense_fill(&g, weight, N);
+    dense_fill(&g, bias, 2);
+    k->bias_forward(NULL, N, 2, bias, logit);
+    k->head_forward(NULL, N, WIDTH, x, LD, w, logit + 1, 2);
+    k->loss_logistic(NULL, N, 2, logit, 0.125f, label, weight, factor, sums, scores, dlogit);
+    k->head_backward(NULL, N, WIDTH, x, LD, w, dlogit + 1, 2, dw, dx, LD, WIDTH, true);
+    k->bias_backward(NULL, N, 2, dlogit, bias);
+    k->add(NULL, N, WIDTH, dx, LD, x, LD);
+    k->square_sum(NULL, N * LD, x, &sums[2]);
+    keep(r, sums, 2 * 3);
+    keep(r, logit, N * 2);
+    keep(r, scores, N * 2);
+    keep(r, dlogit, N * 2);
+    keep(r, dw, WIDTH);
+    keep(r, dx, N * LD);
+    keep(r, bias, 2);
+    keep(r, x, N * LD);
+    k->scale(NULL, N * LD, 0.3f, x, dx);
+    k->clip(NULL, N * LD, 1.0, &sums[2], x);
+    k->clip_rows(NULL, N, LD, 1.0f, dx);
+    k->scale_by(NULL, N * LD, factor, x);
+    keep(r, dx, N * LD);
+    keep(r, x, N * LD);
 }
 
 static void run_sparse(const struct backend_ops *k, struct results *r)
 {
-    struct rng g = rng_of(2, 2, 2);
-    static float rows[50 * (DIM + 1)], gradients[50 * (DIM + 1)], numeric[N * 2], x[N * (FIELDS * DIM + 2)],
-        dx[N * FIELDS * DIM];
-    static float sums[N * DIM], logit[N];
+    struct rng g = rng_of(4, 2, 2);
+    static float rows[ROWS * (DIM + 1)], gradients[ROWS * (DIM + 1)], numeric[N * 2], x[N * (FIELDS * DIM + 2)],
+        dx[N * FIELDS * DIM], sums[N * DIM], logit[N];
     uint8_t pooling[FIELDS] = {POOL_SUM, POOL_MEAN, POOL_SUM};
     uint32_t index[N * FIELDS * 3], offset[N * FIELDS + 1], values = 0;
     for (uint32_t s = 0; s < N * FIELDS; s++) {
         offset[s] = values;
         for (uint64_t left = rng_below(&g, 4); left > 0; left--)
-            index[values++] = (uint32_t)rng_below(&g, 50);
+            index[values++] = (uint32_t)rng_below(&g, ROWS);
     }
     offset[N * FIELDS] = values;
-    dense_fill(&g, rows, 50 * (DIM + 1));
-    dense_fill(&g, gradients, 50 * (DIM + 1));
+    dense_fill(&g, rows, ROWS * (DIM + 1));
+    dense_fill(&g, gradients, ROWS * (DIM + 1));
     dense_fill(&g, numeric, N * 2);
     memset(logit, 0, sizeof logit);
-    struct pool_args a = {.count = N,
-                          .fields = FIELDS,
-                          .dim = DIM,
-                          .numerics = 2,
-                          .pooling = pooling,
-                          .index = index,
-                          .offset = offset,
-                          .rows = rows,
-                          .numeric = numeric};
-    k->pool_forward(&a, x, logit);
-    k->fm_forward(N, FIELDS, DIM, x, FIELDS * DIM + 2, sums, logit);
-    k->fm_backward(N, FIELDS, DIM, x, FIELDS * DIM + 2, sums, logit, false, dx);
-    k->pool_backward(&a, dx, logit, gradients);
+    struct pool_args a = {.count = N, .examples = N, .values = values, .row_count = ROWS, .fields = FIELDS, .dim = DIM,
+                          .numerics = 2, .first_order = 1, .tasks = 1, .pooling = pooling, .index = index,
+                          .offset = offset, .rows = rows, .numeric = numeric};
+    k->pool_begin(NULL, &a, true);
+    k->pool_forward(NULL, &a, x, FIELDS * DIM + 2, logit);
+    k->fm_forward(NULL, N, FIELDS, DIM, x, FIELDS * DIM + 2, sums, logit, 1);
+    k->fm_backward(NULL, N, FIELDS, DIM, x, FIELDS * DIM + 2, sums, logit, 1, false, dx, FIELDS * DIM);
+    k->pool_backward(NULL, &a, dx, FIELDS * DIM, logit, gradients);
     keep(r, x, N * (FIELDS * DIM + 2));
     keep(r, logit, N);
     keep(r, dx, N * FIELDS * DIM);
-    keep(r, gradients, 50 * (DIM + 1));
+    keep(r, gradients, ROWS * (DIM + 1));
 }
 
 START_TEST(backend_kernels_give_the_same_bits_at_every_width)
 {
-    static const char *const width[] = {"kernels_base", "kernels_avx2", "kernels_avx512"};
     static struct results base, other;
-    Dl_info where;
-    ck_assert_int_ne(dladdr((const void *)(uintptr_t)backend_ops_of(dense_backend()), &where), 0);
-    void *module = dlopen(where.dli_fname, RTLD_NOW);
-    ck_assert_ptr_nonnull(module);
-    for (int w = 0; w < 3; w++) {
-#ifdef __x86_64__
-        if ((w == 1 && !__builtin_cpu_supports("avx2")) || (w == 2 && !__builtin_cpu_supports("avx512dq")))
-            continue;
-#endif
-        void (*fill)(struct backend_ops *);
-        void *symbol = dlsym(module, width[w]);
-        struct backend_ops ops = {0};
+    for (int w = 0; w < DENSE_WIDTHS; w++) {
+        const struct backend_ops *k = dense_width(w);
         struct results *r = w == 0 ? &base : &other;
-        ck_assert_ptr_nonnull(symbol);
-        memcpy(&fill, &symbol, sizeof fill);
-        fill(&ops);
-        memset(r, 0, sizeof *r);
-        run_elementwise(&ops, r);
-        run_sparse(&ops, r);
+        if (!k)
+            continue;
+        r->count = 0;
+        run_acts(k, r);
+        run_norm(k, r);
+        run_head(k, r);
+        run_sparse(k, r);
         ck_assert_uint_eq(r->count, base.count);
         for (size_t i = 0; i < r->count; i++)
-            ck_assert_msg(memcmp(&r->values[i], &base.values[i], sizeof(float)) == 0, "%s: value %zu", width[w], i);
+            ck_assert_msg(memcmp(&r->values[i], &base.values[i], sizeof(float)) == 0, "%s: value %zu: %.9g, not %.9g",
+                          dense_width_name[w], i, (double)r->values[i], (double)base.values[i]);
     }
-    dlclose(module);
 }
 END_TEST
 
@@ -212,6 +269,8 @@ int main(void)
     tcase_add_test(t, backend_cpu_loads_and_names_its_kernel);
     tcase_add_test(t, backend_leaves_the_kernel_type_that_the_user_set);
     tcase_add_test(t, backend_cuda_without_driver_is_refused_and_auto_is_cpu);
+    tcase_add_test(t, backend_module_that_is_not_there_is_refused);
+    tcase_add_test(t, backend_module_of_another_version_is_refused);
     tcase_add_test(t, backend_kernels_give_the_same_bits_at_every_width);
     tcase_add_test(t, backend_serves_several_threads_with_the_same_bits);
     suite_add_tcase(s, t);

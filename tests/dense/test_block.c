@@ -9,10 +9,11 @@
 static struct block_layout layout(void)
 {
     struct block_layout b = {0};
-    ck_assert_uint_eq(block_add(&b, 1, (struct init_spec){INIT_ZERO, 0}), 0);
-    ck_assert_uint_eq(block_add(&b, 3 * BLOCK_FLOATS, (struct init_spec){INIT_UNIFORM, 0.5f}), BLOCK_FLOATS);
-    ck_assert_uint_eq(block_add(&b, BLOCK_FLOATS + 1, (struct init_spec){INIT_CONSTANT, 1}), 4 * BLOCK_FLOATS);
+    ck_assert_uint_eq(block_add(&b, 1, (struct init_spec){INIT_ZERO, 0}, false), 0);
+    ck_assert_uint_eq(block_add(&b, 3 * BLOCK_FLOATS, (struct init_spec){INIT_UNIFORM, 0.5f}, true), BLOCK_FLOATS);
+    ck_assert_uint_eq(block_add(&b, BLOCK_FLOATS + 1, (struct init_spec){INIT_CONSTANT, 1}, false), 4 * BLOCK_FLOATS);
     ck_assert_uint_eq(b.floats, 6 * BLOCK_FLOATS);
+    ck_assert(!b.tensor[0].decay && b.tensor[1].decay && !b.tensor[2].decay);
     return b;
 }
 
@@ -63,6 +64,18 @@ START_TEST(block_keys_of_nothing_are_none)
 }
 END_TEST
 
+START_TEST(block_says_when_there_are_too_many_tensors)
+{
+    static struct block_layout b;
+    for (uint32_t t = 0; t < BLOCK_TENSORS_MAX; t++)
+        block_add(&b, 1, (struct init_spec){INIT_ZERO, 0}, false);
+    ck_assert(!b.overflow);
+    block_add(&b, 1, (struct init_spec){INIT_ZERO, 0}, false);
+    ck_assert(b.overflow);
+    ck_assert_uint_eq(b.tensor_count, BLOCK_TENSORS_MAX);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("block");
@@ -70,6 +83,7 @@ int main(void)
     tcase_add_test(t, block_keys_are_sorted_as_pulled_and_name_their_place);
     tcase_add_test(t, block_inits_go_by_tensor);
     tcase_add_test(t, block_keys_of_nothing_are_none);
+    tcase_add_test(t, block_says_when_there_are_too_many_tensors);
     suite_add_tcase(s, t);
     return dense_check_run(s);
 }

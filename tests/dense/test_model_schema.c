@@ -1,5 +1,4 @@
 /* test_model_schema.c: the tables of each model, and the jobs that are refused. */
-#include "tests/lib/dense_case.h"
 #include "tests/lib/dense_check.h"
 
 #include <string.h>
@@ -17,17 +16,19 @@ START_TEST(schema_has_as_many_tables_as_the_model_needs)
     static const struct {
         enum model_kind kind;
         enum norm_kind norm;
-        uint32_t tables, width;
-    } expected[] = {{MODEL_PROBE, NORM_BATCH, 1, 1},  {MODEL_LR, NORM_BATCH, 2, 1},
-                    {MODEL_FM, NORM_NONE, 2, 4},      {MODEL_DEEPFM, NORM_NONE, 2, 4},
-                    {MODEL_DEEPFM, NORM_BATCH, 3, 4}, {MODEL_WIDE_DEEP, NORM_BATCH, 3, 4}};
+        uint32_t tables, width, first_order;
+    } expected[] = {{MODEL_PROBE, NORM_BATCH, 1, 1, 1},  {MODEL_LR, NORM_BATCH, 2, 1, 1},
+                    {MODEL_FM, NORM_NONE, 2, 4, 1},      {MODEL_DEEPFM, NORM_NONE, 2, 4, 1},
+                    {MODEL_DEEPFM, NORM_BATCH, 3, 4, 1}, {MODEL_WIDE_DEEP, NORM_BATCH, 3, 4, 1},
+                    {MODEL_IPNN, NORM_NONE, 2, 3, 0},    {MODEL_MMOE, NORM_BATCH, 3, 3, 0}};
     struct dense_case c;
     dense_case_job(&c, expected[_i].kind);
     c.job.model.norm = expected[_i].norm;
     ck_assert_int_eq(schemas(&c, NULL), 0);
     ck_assert_uint_eq(count, expected[_i].tables);
     ck_assert_uint_eq(schema[0].width, expected[_i].width);
-    ck_assert_uint_eq(schema[0].zero_first, 1);
+    ck_assert_uint_eq(schema[0].zero_first, expected[_i].first_order);
+    ck_assert_int_eq(schema[0].init.kind, schema[0].width > 1 ? INIT_UNIFORM : INIT_ZERO);
     ck_assert_str_eq(schema[0].name, "emb");
     for (uint32_t t = 0, first = 0; t < count; t++) {
         ck_assert_int_eq(schema_check(&schema[t], NULL), 0);
@@ -114,6 +115,23 @@ static void break_size(struct dense_case *c)
     c->job.model.hidden.at[0] = c->job.model.hidden.at[1] = 1u << 20;
 }
 
+static void break_labels(struct dense_case *c)
+{
+    c->shape.tasks = 2;
+}
+static void break_pooling(struct dense_case *c)
+{
+    c->shape.pooling[1] = POOL_ATTENTION;
+}
+static void break_fields(struct dense_case *c)
+{
+    c->shape.fields = LIMIT_FIELDS + 1;
+}
+static void break_input(struct dense_case *c)
+{
+    c->shape.fields = c->shape.numerics = 0;
+}
+
 START_TEST(schema_refuses_jobs_that_no_model_can_run)
 {
     static const struct {
@@ -123,7 +141,11 @@ START_TEST(schema_refuses_jobs_that_no_model_can_run)
                {break_tablets, "tables[0].tablets"},
                {break_dim, "tables[0].dim"},
                {break_hidden, "model.hidden"},
-               {break_size, "model.hidden"}};
+               {break_size, "model.hidden"},
+               {break_labels, "data.label"},
+               {break_pooling, "field 1"},
+               {break_fields, "fields"},
+               {break_input, "features"}};
     struct dense_case c;
     struct err e = {0};
     struct model *m;
@@ -160,11 +182,11 @@ int main(void)
 {
     Suite *s = suite_create("model_schema");
     TCase *t = tcase_create("model_schema");
-    tcase_add_loop_test(t, schema_has_as_many_tables_as_the_model_needs, 0, 6);
+    tcase_add_loop_test(t, schema_has_as_many_tables_as_the_model_needs, 0, 8);
     tcase_add_test(t, schema_takes_settings_from_the_job);
     tcase_add_test(t, schema_of_the_probe_counts_by_sgd);
     tcase_add_test(t, schema_is_a_function_of_its_arguments);
-    tcase_add_loop_test(t, schema_refuses_jobs_that_no_model_can_run, 0, 5);
+    tcase_add_loop_test(t, schema_refuses_jobs_that_no_model_can_run, 0, 9);
     tcase_add_test(t, model_blocks_cover_both_dense_tables);
     suite_add_tcase(s, t);
     return dense_check_run(s);

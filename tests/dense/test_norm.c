@@ -1,141 +1,162 @@
 /* test_norm.c: statistics of batch norm, forward and back, against double; its running statistics. */
-#include "tests/lib/dense_case.h"
 #include "tests/lib/dense_check.h"
+#include "tests/lib/dense_double.h"
 
 #include "dense/norm.h"
 
 #include <string.h>
 
-enum { N = 150, WIDTH = 19 };
+enum { N = 150, FIELDS = 5, DIM = 4, WIDTH = FIELDS * DIM, ROWS = 40 };
 
-struct norms {
-    double x[N * WIDTH], dy[N * WIDTH], gamma[WIDTH], beta[WIDTH];
-    double mean[WIDTH], variance[WIDTH]; /* of the batch, by norms_value */
-};
-
-static double norms_value(struct norms *n, uint32_t i, uint32_t j)
+/* The pooled vectors themselves are normed. */
+static void norm_only(struct plan *p)
 {
-    return (n->x[i * WIDTH + j] - n->mean[j]) / sqrt(n->variance[j] + 1e-5) * n->gamma[j] + n->beta[j];
-}
-
-static double norms_sum(void *context)
-{
-    struct norms *n = context;
-    double sum = 0;
-    memset(n->mean, 0, sizeof n->mean);
-    memset(n->variance, 0, sizeof n->variance);
-    for (uint32_t i = 0; i < N * WIDTH; i++)
-        n->mean[i % WIDTH] += n->x[i] / N;
-    for (uint32_t i = 0; i < N * WIDTH; i++)
-        n->variance[i % WIDTH] += pow(n->x[i] - n->mean[i % WIDTH], 2) / N;
-    for (uint32_t i = 0; i < N * WIDTH; i++)
-        sum += n->dy[i] * norms_value(n, i / WIDTH, i % WIDTH);
-    return sum;
+    struct view x = plan_input(p, false, 0), y = plan_tensor(p, x.width);
+    p->by_batch = true;
+    plan_norm(p, x, y);
+    plan_head(p, y, 0);
 }
 
 struct fixture {
-    struct dense_pass d;
-    struct layer layer;
-    float dense[2 * WIDTH], dense_gradients[2 * WIDTH], stats[2 * WIDTH], stats_gradients[2 * WIDTH];
-    struct norms n;
+    struct dense_case c;
+    float x[N * WIDTH], y[N * WIDTH], state[2 * 2 * WIDTH + 6 * WIDTH];
+    double mean[WIDTH], variance[WIDTH]; /* of the batch */
 };
 
-static void fixture_make(struct fixture *f, float shift)
+static struct view view_of(const struct fixture *f, bool y)
 {
-    struct rng r = rng_of(8, 0, 0);
-    memset(f, 0, sizeof *f);
-    dense_pass_init(&f->d, N);
-    f->layer = (struct layer){.out = WIDTH, .weight = 0, .bias = WIDTH, .mean = 0, .variance = WIDTH};
-    f->layer.x = dense_pass_tensor(&f->d, WIDTH, false);
-    f->layer.y = dense_pass_tensor(&f->d, WIDTH, false);
-    f->layer.dy = dense_pass_tensor(&f->d, WIDTH, false);
-    f->layer.state = dense_pass_tensor(&f->d, norm_state_floats(WIDTH), true);
-    f->d.in.dense = f->dense;
-    f->d.in.stats = f->stats;
-    f->d.out.dense_gradients = f->dense_gradients;
-    f->d.out.stats_gradients = f->stats_gradients;
-    dense_fill(&r, f->dense, 2 * WIDTH);
-    dense_fill(&r, f->stats, 2 * WIDTH);
-    float *x = f->d.data[f->layer.x], *dy = f->d.data[f->layer.dy];
-    dense_fill(&r, x, N * WIDTH);
-    dense_fill(&r, dy, N * WIDTH);
-    for (uint32_t i = 0; i < N * WIDTH; i++) {
-        f->n.x[i] = (double)(x[i] = x[i] * (float)(i % WIDTH + 1) + shift);
-        f->n.dy[i] = (double)dy[i];
-    }
-    for (uint32_t j = 0; j < WIDTH; j++) {
-        f->n.gamma[j] = (double)f->dense[j];
-        f->n.beta[j] = (double)f->dense[WIDTH + j];
-    }
-    norms_sum(&f->n);
+    for (uint32_t i = 0; i < f->c.plan.layer_count; i++)
+        if (f->c.plan.layer[i].ops == &norm_layer)
+            return y ? f->c.plan.layer[i].y : f->c.plan.layer[i].x;
+    ck_abort();
 }
 
-static void forward(struct fixture *f)
+static void fixture_make(struct fixture *f, uint32_t examples, float shift)
 {
-    for (uint32_t first = 0; first < N; first += 70)
-        norm_layer.forward_gather(&f->layer, &f->d.pass, first, N - first < 70 ? N - first : 70);
-    norm_layer.forward_settle(&f->layer, &f->d.pass);
-    norm_layer.forward(&f->layer, &f->d.pass, 0, N);
+    static const struct plan_kind kind = {.name = "norm_only", .build = norm_only, .vectors = true, .network = true};
+    memset(f, 0, sizeof *f);
+    dense_case_job(&f->c, MODEL_DEEPFM);
+    f->c.kind = &kind;
+    f->c.range = 70;
+    f->c.job.model.norm = NORM_BATCH; /* tensors hold the whole batch */
+    f->c.table.dim = DIM;
+    f->c.shape.fields = FIELDS;
+    f->c.shape.numerics = 0;
+    dense_case_batch(&f->c, examples, ROWS, false);
+    for (uint32_t i = 0; i < ROWS * DIM; i++)
+        f->c.rows[i] = f->c.rows[i] * (float)(i % DIM + 1) + shift;
+}
+
+/* After a pass over N examples. */
+static void fixture_read(struct fixture *f)
+{
+    dense_case_tensor(&f->c, view_of(f, false).tensor, f->x);
+    dense_case_tensor(&f->c, view_of(f, true).tensor, f->y);
+    memset(f->mean, 0, sizeof f->mean);
+    memset(f->variance, 0, sizeof f->variance);
+    for (uint32_t i = 0; i < N * WIDTH; i++)
+        f->mean[i % WIDTH] += (double)f->x[i] / N;
+    for (uint32_t i = 0; i < N * WIDTH; i++)
+        f->variance[i % WIDTH] += pow((double)f->x[i] - f->mean[i % WIDTH], 2) / N;
+}
+
+/* Tensors: bias, gamma, beta, head; running mean, running variance. */
+static double parameter(const struct fixture *f, uint32_t tensor, uint32_t at)
+{
+    return (double)f->c.dense[f->c.plan.dense.tensor[tensor].first + at];
 }
 
 START_TEST(norm_gives_mean_0_and_deviation_1)
 {
     struct fixture f;
-    fixture_make(&f, _i ? 300.0f : 0.0f); /* also far from 0, where plain sums of squares would lose the variance */
-    forward(&f);
-    for (uint32_t i = 0; i < N * WIDTH; i++)
-        ck_assert_double_eq_tol((double)f.d.data[f.layer.y][i], norms_value(&f.n, i / WIDTH, i % WIDTH),
-                                _i ? 2e-4 : 2e-6);
-    dense_pass_free(&f.d);
+    fixture_make(&f, N, _i ? 300.0f : 0.0f); /* also far from 0, where plain sums of squares would lose the variance */
+    dense_case_train(&f.c, 1);
+    fixture_read(&f);
+    for (uint32_t i = 0; i < N * WIDTH; i++) {
+        uint32_t j = i % WIDTH;
+        double h = ((double)f.x[i] - f.mean[j]) / sqrt(f.variance[j] + 1e-5);
+        ck_assert_double_eq_tol((double)f.y[i], h * parameter(&f, 1, j) + parameter(&f, 2, j), _i ? 2e-4 : 2e-6);
+    }
+    dense_case_free(&f.c);
 }
 END_TEST
 
 START_TEST(norm_pushes_a_tenth_of_the_way_to_the_batch)
 {
     struct fixture f;
-    fixture_make(&f, 1.0f);
-    forward(&f);
+    fixture_make(&f, N, 1.0f);
+    dense_case_train(&f.c, 1);
+    fixture_read(&f);
+    const float *stats = f.c.stats, *push = f.c.out.stats_gradients;
     for (uint32_t j = 0; j < WIDTH; j++) {
-        double mean = 0.9 * (double)f.stats[j] + 0.1 * f.n.mean[j];
-        double variance = 0.9 * (double)f.stats[WIDTH + j] + 0.1 * f.n.variance[j] * N / (N - 1);
-        ck_assert_double_eq_tol((double)(f.stats[j] - f.stats_gradients[j]), mean, 1e-6);
-        ck_assert_double_eq_tol((double)(f.stats[WIDTH + j] - f.stats_gradients[WIDTH + j]), variance, 1e-5);
+        uint32_t v = BLOCK_FLOATS + j;
+        double mean = 0.9 * (double)stats[j] + 0.1 * f.mean[j];
+        double variance = 0.9 * (double)stats[v] + 0.1 * f.variance[j] * N / (N - 1);
+        ck_assert_double_eq_tol((double)(stats[j] - push[j]), mean, 1e-6);
+        ck_assert_double_eq_tol((double)(stats[v] - push[v]), variance, 1e-5);
     }
-    dense_pass_free(&f.d);
+    dense_case_free(&f.c);
 }
 END_TEST
 
+/* The gradients of gamma, beta and, through the statistics, of the rows. */
 START_TEST(norm_gradient_goes_through_the_statistics)
 {
     struct fixture f;
-    fixture_make(&f, 0.5f);
-    forward(&f);
-    for (uint32_t first = 0; first < N; first += 70)
-        norm_layer.backward_gather(&f.layer, &f.d.pass, first, N - first < 70 ? N - first : 70);
-    norm_layer.backward_settle(&f.layer, &f.d.pass);
-    norm_layer.backward(&f.layer, &f.d.pass, 0, N);
-    for (uint32_t i = 0; i < N * WIDTH; i += 7)
-        ck_assert_double_eq_tol((double)f.d.data[f.layer.dy][i], dense_check_slope(norms_sum, &f.n, &f.n.x[i]), 2e-6);
-    for (uint32_t j = 0; j < WIDTH; j++) {
-        ck_assert_double_eq_tol((double)f.dense_gradients[j], dense_check_slope(norms_sum, &f.n, &f.n.gamma[j]), 1e-5);
-        ck_assert_double_eq_tol((double)f.dense_gradients[WIDTH + j], dense_check_slope(norms_sum, &f.n, &f.n.beta[j]),
-                                1e-5);
-    }
-    dense_pass_free(&f.d);
+    fixture_make(&f, N, 0.5f);
+    dense_double_check(&f.c, 4e-6);
+    dense_case_free(&f.c);
 }
 END_TEST
 
+START_TEST(norm_of_one_example_takes_the_running_statistics)
+{
+    struct fixture f;
+    fixture_make(&f, 1, 0.5f);
+    dense_double_check(&f.c, 4e-6);
+    for (uint32_t i = 0; i < 2 * BLOCK_FLOATS; i++)
+        ck_assert_float_eq(f.c.out.stats_gradients[i], 0.0f);
+    dense_double_check_predict(&f.c, 4e-6);
+    dense_case_free(&f.c);
+}
+END_TEST
+
+/* Several lanes move it at the same time, which may overshoot. */
 START_TEST(norm_survives_a_negative_running_variance)
 {
     struct fixture f;
-    fixture_make(&f, 0.0f);
-    f.d.pass.train = false;
-    f.stats[WIDTH] = -1.0f;
-    norm_layer.forward_settle(&f.layer, &f.d.pass);
-    norm_layer.forward(&f.layer, &f.d.pass, 0, N);
-    for (uint32_t i = 0; i < N * WIDTH; i++)
-        ck_assert_float_finite(f.d.data[f.layer.y][i]);
-    dense_pass_free(&f.d);
+    fixture_make(&f, N, 0.0f);
+    f.c.stats[BLOCK_FLOATS] = -1.0f;
+    f.c.rows[0] = 0.01f;
+    dense_double_check_predict(&f.c, 1e-3); /* finite, if large: 316 is the largest factor */
+    dense_case_free(&f.c);
+}
+END_TEST
+
+/* Two norms into columns of one tensor, and one behind another: their gradients share the place of the last. */
+static void norms_side_by_side(struct plan *p)
+{
+    p->by_batch = true;
+    struct view x = plan_input(p, true, 0), both = plan_tensor(p, 9);
+    plan_linear(p, x, 4, ACT_TANH, 0.0, NORM_BATCH, plan_columns(both, 5, 4));
+    plan_linear(p, x, 5, ACT_NONE, 0.0, NORM_BATCH, plan_columns(both, 0, 5));
+    struct view again = plan_tensor(p, 9), last = plan_tensor(p, 9);
+    plan_norm(p, both, again);
+    plan_norm(p, again, last);
+    plan_head(p, last, 0);
+}
+
+START_TEST(norm_into_columns_has_its_gradient_there)
+{
+    static const struct plan_kind kind = {.name = "norms", .build = norms_side_by_side, .vectors = true, .network = true};
+    struct dense_case c;
+    dense_case_job(&c, MODEL_DEEPFM);
+    c.job.model.norm = NORM_BATCH;
+    c.kind = &kind;
+    c.range = 8;
+    dense_case_batch(&c, 21, 9, true);
+    dense_double_check(&c, 2e-5);
+    dense_case_free(&c);
 }
 END_TEST
 
@@ -146,7 +167,9 @@ int main(void)
     tcase_add_loop_test(t, norm_gives_mean_0_and_deviation_1, 0, 2);
     tcase_add_test(t, norm_pushes_a_tenth_of_the_way_to_the_batch);
     tcase_add_test(t, norm_gradient_goes_through_the_statistics);
+    tcase_add_test(t, norm_of_one_example_takes_the_running_statistics);
     tcase_add_test(t, norm_survives_a_negative_running_variance);
+    tcase_add_test(t, norm_into_columns_has_its_gradient_there);
     suite_add_tcase(s, t);
     return dense_check_run(s);
 }

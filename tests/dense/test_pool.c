@@ -1,118 +1,163 @@
-/* test_pool.c: rows -> input and gradients -> rows, against plain loops; sums and means, empty fields, repeated keys.
- */
-#include "tests/lib/dense_case.h"
+/* test_pool.c: rows -> input and gradients -> rows, against plain loops: sums and means, empty fields, repeated keys,
+ * rows with and without a first-order weight, fields that a layer of their own pools; rows from a cache. */
 #include "tests/lib/dense_check.h"
-
-#include "dense/pool.h"
 
 #include <string.h>
 
-enum { N = 13, FIELDS = 4, NUMERICS = 3, ROWS = 20, DIM_MAX = 40 };
+enum { N = 13, FIELDS = 4, NUMERICS = 3, ROWS = 20, DIM_MAX = 40, TASKS = 2, WIDTH_MAX = DIM_MAX + 1, SPARE = 5 };
 
 struct fixture {
-    struct dense_pass d;
-    struct layer layer;
-    uint32_t dim, index[N * FIELDS * 4], offset[N * FIELDS + 1];
-    float rows[ROWS * (DIM_MAX + 1)], numeric[N * NUMERICS], gradients[ROWS * (DIM_MAX + 1)], bias, bias_gradient;
+    uint32_t dim, first_order, values, index[N * FIELDS * 4], offset[N * FIELDS + 1];
+    bool many;
+    uint8_t pooling[FIELDS];
+    float rows[ROWS * WIDTH_MAX], numeric[N * NUMERICS], gradients[ROWS * WIDTH_MAX];
+    float dx[N * FIELDS * DIM_MAX], dlogit[N * TASKS];
+    float x[N * (FIELDS * DIM_MAX + NUMERICS + SPARE)], logit[N * TASKS]; /* before and after */
 };
 
-static void fixture_make(struct fixture *f, uint32_t dim, bool many)
+static uint32_t row_width(const struct fixture *f)
+{
+    return f->first_order + f->dim;
+}
+
+/* The input has columns that are not the pool's. */
+static uint32_t input_width(const struct fixture *f)
+{
+    return FIELDS * f->dim + NUMERICS + SPARE;
+}
+
+static void fixture_make(struct fixture *f, uint32_t dim, uint32_t first_order, bool many)
 {
     struct rng r = rng_of(4, dim, many);
     memset(f, 0, sizeof *f);
-    dense_pass_init(&f->d, N);
-    f->dim = f->d.pass.dim = dim;
-    f->d.shape = (struct model_shape){.fields = FIELDS, .numerics = NUMERICS, .pooling = {[1] = POOL_MEAN}};
-    f->layer = (struct layer){.out = FIELDS * dim + NUMERICS, .y = TENSOR_NONE, .dy = TENSOR_NONE};
-    if (dim > 0) {
-        f->layer.y = dense_pass_tensor(&f->d, f->layer.out, false);
-        f->layer.dy = dense_pass_tensor(&f->d, FIELDS * dim, false);
-        dense_fill(&r, f->d.data[f->layer.dy], N * FIELDS * dim);
-    }
-    dense_fill(&r, f->d.data[TENSOR_LOGIT_GRADIENT], N);
-    dense_fill(&r, f->rows, ROWS * (dim + 1));
-    dense_fill(&r, f->gradients, ROWS * (dim + 1));
-    dense_fill(&r, f->numeric, N * NUMERICS);
-    uint32_t values = 0;
+    f->dim = dim;
+    f->first_order = first_order;
+    f->many = many;
+    f->pooling[1] = POOL_MEAN;
+    f->pooling[3] = many ? POOL_ATTENTION : POOL_SUM;
     for (uint32_t s = 0; s < N * FIELDS; s++) {
-        f->offset[s] = values;
+        f->offset[s] = f->values;
         for (uint64_t left = many ? rng_below(&r, 5) : 1; left > 0; left--)
-            f->index[values++] = (uint32_t)rng_below(&r, ROWS);
+            f->index[f->values++] = (uint32_t)rng_below(&r, ROWS);
     }
-    f->offset[N * FIELDS] = values;
-    f->bias = 0.25f;
-    f->d.in.index = f->index;
-    f->d.in.offset = many ? f->offset : NULL;
-    f->d.in.rows = f->rows;
-    f->d.in.numeric = f->numeric;
-    f->d.in.dense = &f->bias;
-    f->d.out.row_gradients = f->gradients;
-    f->d.out.dense_gradients = &f->bias_gradient;
+    f->offset[N * FIELDS] = f->values;
+    dense_fill(&r, f->rows, ROWS * WIDTH_MAX);
+    dense_fill(&r, f->gradients, ROWS * WIDTH_MAX);
+    dense_fill(&r, f->numeric, N * NUMERICS);
+    dense_fill(&r, f->dx, N * FIELDS * DIM_MAX);
+    dense_fill(&r, f->dlogit, N * TASKS);
+    dense_fill(&r, f->x, N * input_width(f));
+    dense_fill(&r, f->logit, N * TASKS);
 }
 
 static void expect(const struct fixture *f, double *x, double *logit, double *gradients)
 {
-    const float *dlogit = f->d.data[TENSOR_LOGIT_GRADIENT];
-    uint32_t dim = f->dim;
-    for (uint32_t i = 0; i < ROWS * (dim + 1); i++)
+    uint32_t dim = f->dim, width = row_width(f), in = input_width(f);
+    for (uint32_t i = 0; i < ROWS * width; i++)
         gradients[i] = (double)f->gradients[i];
-    for (uint32_t i = 0; i < N; i++) {
-        logit[i] = 0.25;
-        for (uint32_t s = i * FIELDS; s < (i + 1) * FIELDS; s++) {
-            uint32_t count = f->offset[s + 1] - f->offset[s];
-            double share = s % FIELDS == 1 && count > 0 ? 1.0 / count : 1.0;
-            for (uint32_t v = f->offset[s]; v < f->offset[s + 1]; v++) {
-                const float *row = f->rows + f->index[v] * (dim + 1);
-                double *gradient = gradients + f->index[v] * (dim + 1);
-                logit[i] += share * (double)row[0];
-                gradient[0] += share * (double)dlogit[i];
-                for (uint32_t d = 0; d < dim; d++) {
-                    x[i * f->layer.out + s % FIELDS * dim + d] += share * (double)row[1 + d];
-                    gradient[1 + d] += share * (double)f->d.data[f->layer.dy][s * dim + d];
-                }
+    for (uint32_t i = 0; i < N * TASKS; i++)
+        logit[i] = (double)f->logit[i];
+    for (uint32_t i = 0; i < N * in; i++)
+        x[i] = (double)f->x[i];
+    for (uint32_t s = 0; s < N * FIELDS; s++) {
+        uint32_t i = s / FIELDS, field = s % FIELDS, count = f->offset[s + 1] - f->offset[s];
+        double share = f->pooling[field] != POOL_SUM && count > 0 ? 1.0 / count : 1.0;
+        bool vectors = f->pooling[field] != POOL_ATTENTION; /* else x is left alone */
+        for (uint32_t d = 0; vectors && d < dim; d++)
+            x[i * in + field * dim + d] = 0;
+        for (uint32_t v = f->offset[s]; v < f->offset[s + 1]; v++) {
+            const float *row = f->rows + f->index[v] * width;
+            double *gradient = gradients + f->index[v] * width;
+            logit[i * TASKS] += f->first_order ? share * (double)row[0] : 0;
+            gradient[0] += f->first_order ? share * (double)f->dlogit[i * TASKS] : 0;
+            for (uint32_t d = 0; vectors && d < dim; d++) {
+                x[i * in + field * dim + d] += share * (double)row[f->first_order + d];
+                gradient[f->first_order + d] += share * (double)f->dx[s * dim + d];
             }
         }
-        for (uint32_t n = 0; n < NUMERICS; n++)
-            x[i * f->layer.out + FIELDS * dim + n] = (double)f->numeric[i * NUMERICS + n];
     }
+    for (uint32_t i = 0; i < N && dim > 0; i++)
+        for (uint32_t n = 0; n < NUMERICS; n++)
+            x[i * in + FIELDS * dim + n] = (double)f->numeric[i * NUMERICS + n];
+}
+
+/* In ranges, where the backend works by them. */
+static void fixture_run(struct fixture *f)
+{
+    struct dense_device d;
+    dense_device_open(&d);
+    struct fixture *t = dense_up(&d, f, sizeof *f);
+    uint32_t in = input_width(f), step = d.k->range == 0 ? N : 5;
+    struct pool_args a = {.examples = N, .values = f->values, .row_count = ROWS, .fields = FIELDS, .dim = f->dim,
+                          .numerics = f->dim > 0 ? NUMERICS : 0, .first_order = f->first_order, .tasks = TASKS,
+                          .pooling = t->pooling, .index = t->index, .offset = f->many ? t->offset : NULL,
+                          .rows = t->rows, .numeric = t->numeric, .count = N};
+    d.k->pool_begin(d.s, &a, true);
+    for (; a.first < N; a.first += step) {
+        a.count = N - a.first < step ? N - a.first : step;
+        d.k->pool_forward(d.s, &a, f->dim > 0 ? t->x + a.first * in : NULL, in, t->logit + a.first * TASKS);
+        d.k->pool_backward(d.s, &a, f->dim > 0 ? t->dx + a.first * FIELDS * f->dim : NULL, FIELDS * f->dim,
+                           t->dlogit + a.first * TASKS, t->gradients);
+    }
+    dense_down(&d, t, f, sizeof *f);
+    dense_device_close(&d);
 }
 
 static const uint32_t dims[] = {0, 1, 8, 10, 16, 32, 40};
 
-static void check(uint32_t dim, bool many)
+static void check(uint32_t dim, uint32_t first_order, bool many)
 {
     static struct fixture f;
-    static double x[N * (FIELDS * DIM_MAX + NUMERICS)], logit[N], gradients[ROWS * (DIM_MAX + 1)];
-    fixture_make(&f, dim, many);
-    memset(x, 0, sizeof x);
+    static double x[N * (FIELDS * DIM_MAX + NUMERICS + SPARE)], logit[N * TASKS], gradients[ROWS * WIDTH_MAX];
+    fixture_make(&f, dim, first_order, many);
     expect(&f, x, logit, gradients);
-    double bias_gradient = 0;
-    for (uint32_t i = 0; i < N; i++)
-        bias_gradient += (double)f.d.data[TENSOR_LOGIT_GRADIENT][i];
-    if (dim > 0)
-        memset(f.d.data[f.layer.y], 0xff, N * f.layer.out * sizeof(float)); /* an empty field is written too */
-    for (uint32_t first = 0; first < N; first += 5) {
-        uint32_t count = N - first < 5 ? N - first : 5;
-        pool_layer.forward(&f.layer, &f.d.pass, first, count);
-        pool_layer.backward(&f.layer, &f.d.pass, first, count);
-    }
-    if (dim > 0)
-        ck_assert_double_lt(dense_check_worst(f.d.data[f.layer.y], x, N * f.layer.out), 1e-6);
-    ck_assert_double_lt(dense_check_worst(f.d.data[TENSOR_LOGIT], logit, N), 2e-6);
-    ck_assert_double_lt(dense_check_worst(f.gradients, gradients, ROWS * (dim + 1)), 4e-6);
-    ck_assert_double_eq_tol((double)f.bias_gradient, bias_gradient, 1e-6);
-    dense_pass_free(&f.d);
+    fixture_run(&f);
+    ck_assert_double_lt(dense_check_worst(f.x, x, N * input_width(&f)), 1e-6);
+    ck_assert_double_lt(dense_check_worst(f.logit, logit, N * TASKS), 2e-6);
+    ck_assert_double_lt(dense_check_worst(f.gradients, gradients, ROWS * row_width(&f)), 4e-6);
 }
 
 START_TEST(pool_of_one_value_a_field_is_a_copy)
 {
-    check(dims[_i], false);
+    check(dims[_i], 1, false);
+    if (dims[_i] > 0)
+        check(dims[_i], 0, false);
 }
 END_TEST
 
 START_TEST(pool_sums_or_averages_many_values)
 {
-    check(dims[_i], true);
+    check(dims[_i], 1, true);
+    if (dims[_i] > 0)
+        check(dims[_i], 0, true);
+}
+END_TEST
+
+START_TEST(rows_come_from_the_pull_or_the_cache_and_stay_there)
+{
+    enum { COUNT = 6, WIDTH = 5, CACHED = 4 };
+    float rows[3 * WIDTH], cache[CACHED * WIDTH], out[COUNT * WIDTH], kept[CACHED * WIDTH];
+    uint32_t source[COUNT] = {2, MODEL_CACHED | 3, 0, MODEL_CACHED | 0, 1, MODEL_CACHED | 1}, keep[4] = {2, 0, 0, 2};
+    struct rng r = rng_of(3, 3, 3);
+    struct dense_device d;
+    dense_fill(&r, rows, 3 * WIDTH);
+    dense_fill(&r, cache, CACHED * WIDTH);
+    dense_device_open(&d);
+    float *rows_there = dense_up(&d, rows, sizeof rows), *cache_there = dense_up(&d, cache, sizeof cache);
+    float *there = dense_up(&d, NULL, sizeof out);
+    d.k->rows_gather(d.s, COUNT, WIDTH, dense_up(&d, source, sizeof source), rows_there, cache_there, there);
+    d.k->rows_keep(d.s, 2, WIDTH, dense_up(&d, keep, sizeof keep), rows_there, cache_there);
+    dense_down(&d, there, out, sizeof out);
+    dense_down(&d, cache_there, kept, sizeof kept);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const float *from = source[i] & MODEL_CACHED ? cache + (source[i] & ~MODEL_CACHED) * WIDTH : rows + source[i] * WIDTH;
+        ck_assert_mem_eq(out + i * WIDTH, from, WIDTH * sizeof *out);
+    }
+    ck_assert_mem_eq(kept, rows + 2 * WIDTH, WIDTH * sizeof *kept);
+    ck_assert_mem_eq(kept + 2 * WIDTH, rows, WIDTH * sizeof *kept);
+    ck_assert_mem_eq(kept + WIDTH, cache + WIDTH, WIDTH * sizeof *kept);
+    ck_assert_mem_eq(kept + 3 * WIDTH, cache + 3 * WIDTH, WIDTH * sizeof *kept);
+    dense_device_close(&d);
 }
 END_TEST
 
@@ -122,6 +167,7 @@ int main(void)
     TCase *t = tcase_create("pool");
     tcase_add_loop_test(t, pool_of_one_value_a_field_is_a_copy, 0, 7);
     tcase_add_loop_test(t, pool_sums_or_averages_many_values, 0, 7);
+    tcase_add_test(t, rows_come_from_the_pull_or_the_cache_and_stay_there);
     suite_add_tcase(s, t);
     return dense_check_run(s);
 }

@@ -91,8 +91,15 @@ static void case_model(struct dense_case *c, uint32_t examples)
 {
     struct err e = {0};
     struct backend *b = c->backend ? c->backend : dense_backend();
-    if (model_new_kind(&c->job, &c->shape, c->kind, b, &c->model, &e) != 0 ||
-        model_run_new(c->model, examples, 64, &c->run, &e) != 0) {
+    int code = model_new_kind(&c->job, &c->shape, c->kind, b, &c->model, &e);
+    c->ops = *backend_ops_of(b);
+    if (code == 0 && c->range > 0 && c->ops.range > 0) {
+        c->ops.range = c->range;
+        c->model->k = &c->ops;
+    }
+    if (code == 0)
+        code = model_run_new(c->model, examples, DENSE_CACHE_ROWS, &c->run, &e);
+    if (code != 0) {
         fprintf(stderr, "%s\n", e.text);
         exit(1);
     }

@@ -13,6 +13,7 @@
 /* What tests train with where nothing else is said. */
 #define DENSE_SEED 2026u
 #define DENSE_LANE 3u
+#define DENSE_CACHE_ROWS 8u
 #define DENSE_BATCH 16u /* a batch whose gradients are measured (model.h: dense_norm) */
 
 /* The backend of that name, loaded once; NULL and a line on standard error when its module or device is not there. */
@@ -54,12 +55,15 @@ struct dense_case {
     struct model_shape shape;
     const struct plan_kind *kind; /* a plan made by hand; NULL: that of job.model.kind */
     struct backend *backend;      /* NULL: dense_backend() */
+    uint32_t range;               /* examples that go through the layers together, where the backend works by ranges; 0:
+                                     as many as it likes */
     bool weighted;                /* examples have weights, 0 among them */
     uint32_t values_most;         /* of a field with many values; a smaller shape.most goes before it */
     struct model_input in;
     struct model_output out;
     struct model *model;
     struct model_run *run;
+    struct backend_ops ops; /* the backend's with `range` */
     struct plan plan;
     float *label, *numeric, *weight, *rows, *dense, *stats;
     uint32_t *index, *offset;

@@ -32,22 +32,34 @@ extern const struct double_layer double_layers_interact[];  /* dense_double_inte
 extern const struct double_layer double_layers_attention[]; /* dense_double_attention.c */
 extern const struct double_layer double_layers_mix[];       /* dense_double_mix.c */
 
+/* Layers that a test program has made for itself: called once, before the check; the table is not copied. */
+void dense_double_add(const struct double_layer *table);
+
 /* Row `example` of a view, and the floats from a row to the next. */
 double *double_at(const struct double_pass *p, struct view v, uint32_t example);
 uint32_t double_ld(const struct double_pass *p, struct view v);
-/* Whether dropout keeps value `value` of a layer in this pass, and what it is multiplied by. */
+/* What dropout multiplies value `value` of a layer by in this pass: 0 where it drops it. */
 double double_dropout(const struct double_pass *p, const struct layer *l, uint32_t value);
+/* Whether a mask with this key and threshold keeps a value: the rule written down a second time. */
+bool double_kept(const uint32_t key[2], uint32_t threshold, uint32_t value);
 double double_act(enum activation act, double x);
+/* The values of an example's field: [*begin, *end) in index. */
+void double_values(const struct double_pass *p, uint32_t example, uint32_t field, uint32_t *begin, uint32_t *end);
 
 /* Loss as the model's gradients are of: sum over tasks of task weight * sum of example weight * logloss / sum of example
- * weights, plus l2 / 2 |rows|^2 and l2_dense / 2 |decaying tensors|^2. train: statistics of the batch and dropout of
- * (seed, lane, batch). scores (examples, tasks) or NULL. */
+ * weights, plus l2 / 2 |rows|^2 and l2_dense / 2 |decaying tensors|^2, all as the case's job says. train: statistics of
+ * the batch and dropout of (seed, lane, batch); else the running statistics, no dropout, and scores corrected for the
+ * negatives that training leaves out. scores (examples, tasks) or NULL. */
 double dense_double_loss(const struct dense_case *c, const double *rows, const double *dense, bool train, uint64_t seed,
                          uint32_t lane, uint64_t batch, double *scores);
 
-/* Trains the case's batch on its backend and holds every row gradient, every dense gradient and the scores against
- * central differences of dense_double_loss. Fails the running test (libcheck) with the worst place. tolerance: absolute,
- * for gradients of a mean loss: 2e-5 is usual. */
-void dense_double_check(const struct dense_case *c, double tolerance);
+/* Trains the case's batch on its backend with DENSE_SEED, DENSE_LANE, DENSE_BATCH and holds the losses, the scores,
+ * every row gradient and every dense gradient against central differences of dense_double_loss: the largest difference,
+ * relative where the expected value is beyond 1. where: what it is of, "dense tensor 3 [17]: 0.125, expected 0.25". The job must not clip. */
+double dense_double_worst(struct dense_case *c, char where[128]);
+/* Fails the running test where that is more than tolerance; 2e-6 to 2e-5 is usual. */
+void dense_double_check(struct dense_case *c, double tolerance);
+/* The same of model_predict: losses and scores. */
+void dense_double_check_predict(struct dense_case *c, double tolerance);
 
 #endif

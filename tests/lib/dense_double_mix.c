@@ -19,7 +19,8 @@ static void gate_pass(const double *gate, uint32_t choices, uint32_t top_k, bool
     }
 }
 
-static void mixture(const double *gate, const bool *passed, uint32_t choices, const double *const *output, uint32_t width, double *y)
+static void mixture(const double *gate, const bool *passed, uint32_t choices, const double *const *output,
+                    uint32_t width, double *y)
 {
     double sum = 0;
     for (uint32_t e = 0; e < choices; e++)

@@ -93,6 +93,7 @@ uint32_t cluster_worker_start(struct cluster *c)
                                 .name = name,
                                 .pid = 100 + i,
                                 .lanes_max = 2,
+                                .cores = 4,
                                 .backend = c->backend,
                                 .wait_ms = 600000};
     w->node = sim_node_new(c->sim, name, NULL, NULL);
@@ -109,7 +110,8 @@ static void worker_bury(struct cluster_worker *w)
         ck_assert_uint_lt(dead_count, CLUSTER_DEAD);
         dead[dead_count++] = w->trainer;
     }
-    *w = (struct cluster_worker){0};
+    w->node = NULL;
+    w->trainer = NULL;
 }
 
 void cluster_worker_kill(struct cluster *c, uint32_t i)
@@ -126,6 +128,8 @@ static void workers_reap(struct cluster *c)
         struct cluster_worker *w = &c->worker[i];
         if (w->node == NULL || !sim_stopped(w->node))
             continue;
+        w->ended = true;
+        w->status = trainer_status(w->trainer, NULL);
         worker_bury(w);
     }
 }

@@ -35,6 +35,8 @@ struct cluster_server {
 struct cluster_worker {
     struct sim_node *node; /* NULL: dead or ended */
     struct trainer *trainer;
+    bool ended; /* by itself, with this status */
+    int status;
 };
 
 /* What the job ended with. */

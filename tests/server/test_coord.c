@@ -24,13 +24,52 @@ struct rig {
     struct fake_client client;
     uint32_t shards, workers;
     char yaml[1024];
+    bool scalars_fail;
+    uint32_t scalars; /* calls of write_scalars */
+    uint64_t step;    /* of the last one */
+    char tags[4096];  /* each tag seen, once, in order */
+    double last[64];  /* its last value, in the same order */
 };
 
 static struct rig r;
 
+static int scalars_take(void *context, const char *run, uint64_t step, const struct coord_scalar *scalar, uint32_t count,
+                        struct err *e)
+{
+    char tag[sizeof scalar->tag + 2];
+
+    (void)context;
+    ck_assert_ptr_eq(strstr(run, "t-"), run);
+    ck_assert_uint_ge(step, r.step);
+    r.step = step;
+    r.scalars++;
+    for (uint32_t i = 0; i < count; i++) {
+        (void)snprintf(tag, sizeof tag, "%s\n", scalar[i].tag);
+        if (strstr(r.tags, tag) == NULL)
+            strcat(r.tags, tag);
+        uint32_t line = 0;
+        for (const char *p = r.tags; p != strstr(r.tags, tag); p++)
+            line += *p == '\n';
+        r.last[line] = scalar[i].value;
+    }
+    return r.scalars_fail ? err_set(e, SHOAL_E_IO, "the disk is full") : 0;
+}
+
+/* The last value of a tag; -1: it never came. */
+static double scalar_last(const char *tag)
+{
+    uint32_t line = 0;
+    const char *at = strstr(r.tags, tag);
+
+    for (const char *p = r.tags; at != NULL && p != at; p++)
+        line += *p == '\n';
+    return at == NULL ? -1 : r.last[line];
+}
+
 static void coord_start(void)
 {
-    struct coord_options o = {.shards = r.shards, .lease_ms = 1000, .resend_ms = 200, .version = "test"};
+    struct coord_options o = {
+        .shards = r.shards, .lease_ms = 1000, .resend_ms = 200, .version = "test", .write_scalars = scalars_take};
     struct err e = {0};
 
     r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
@@ -147,6 +186,149 @@ START_TEST(coord_job_runs_to_its_report)
     ck_assert_double_eq(report_number("staleness.max"), 1);
     ck_assert(r.worker[0].ended && r.worker[1].ended);
     ck_assert_uint_eq(r.coord->members.workers, 0);
+    rig_stop();
+}
+END_TEST
+
+static struct json *report(void)
+{
+    struct json *j;
+
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    return j;
+}
+
+START_TEST(coord_report_tells_the_measures)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {group: user, by: [hour], buckets: 5}\n");
+    r.worker[0].context = r.worker[1].context = true;
+    run_job(60);
+    job_done(2);
+    struct json *j = report(), *test = json_get(j, "test"), *by = json_get(test, "by.hour");
+    ck_assert_double_eq(report_number("test.positives"), 100);
+    ck_assert_double_eq(report_number("test.groups"), 7);
+    ck_assert_double_gt(report_number("test.gauc"), 0.4);
+    ck_assert_double_eq(report_number("test.auc_error"), 0);
+    ck_assert_double_gt(report_number("test.ne"), 0.5);
+    ck_assert_double_ge(report_number("valid.ece"), 0);
+    ck_assert_uint_eq(json_count(json_get(test, "buckets")), 2); /* two scores: two of the five */
+    ck_assert_double_eq(report_number("test.buckets.0.predicted"), 0.25);
+    ck_assert_uint_eq(json_count(by), 3);
+    double examples = 0;
+    for (size_t i = 0; i < 3; i++)
+        examples += json_as_number(json_get(json_array_at(by, i), "examples"), 0);
+    ck_assert_double_eq(examples, 200);
+    ck_assert_str_eq(json_as_string(json_get(json_array_at(by, 0), "key"), ""), "0x0000000000000000");
+    ck_assert(json_absent(json_get(j, "epochs.0.valid.buckets")) && !json_absent(json_get(j, "valid.buckets")));
+    ck_assert_double_gt(report_number("epochs.1.valid.gauc"), 0);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_report_has_the_training_curve)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    run_job(60);
+    job_done(3);
+    struct json *j = report(), *curve = json_get(j, "training");
+    ck_assert_uint_eq(json_count(curve), 3 * 26); /* a point for each of 26 tasks of 4 batches */
+    const struct json *last = json_array_at(curve, 3 * 26 - 1);
+    ck_assert_double_eq(json_as_number(json_get(last, "examples"), 0), 3 * 1005);
+    ck_assert_double_eq(json_as_number(json_get(last, "epoch"), 0), 3);
+    ck_assert_double_eq(json_as_number(json_get(last, "logloss"), 0), 0.5);
+    ck_assert_double_eq(json_as_number(json_get(last, "dense_norm"), 0), 2);
+    ck_assert_double_eq(json_as_number(json_get(last, "row_norm"), 0), 3);
+    ck_assert_double_eq(json_as_number(json_get(last, "staleness"), 0), 0.25);
+    ck_assert_double_gt(json_as_number(json_get(last, "seconds"), 0), 0);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+/* What was said of the job before the coordinator died is still in its report, and scalars go on from there. */
+START_TEST(coord_restart_keeps_curve_and_details)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.coord->job.at.epoch < 3 || r.worker[0].batches + r.worker[1].batches < 240)
+        ck_assert(sim_step(r.sim));
+    uint32_t points = r.coord->job.trace.curve.count;
+    ck_assert_uint_gt(points, 52);
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_start();
+    ck_assert_uint_eq(r.coord->job.trace.curve.count, points);
+    ck_assert_ptr_nonnull(r.coord->job.details[WIRE_VALID]);
+    run_job(120);
+    job_done(3);
+    struct json *j = report();
+    size_t count = json_count(json_get(j, "training"));
+    ck_assert_uint_ge(count, 3 * 26 - 4); /* reports that were on their way may be lost: one a seat */
+    double seen = json_as_number(json_get(json_array_at(json_get(j, "training"), count - 1), "examples"), 0);
+    ck_assert(seen <= 3 * 1005 && seen >= 3 * 1005 - 4 * 40);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_scalars_tell_training_and_evaluation)
+{
+    r.scalars_fail = _i == 1;
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {group: user, by: [hour]}\n");
+    r.worker[0].context = r.worker[1].context = true;
+    run_job(60);
+    job_done(3); /* also when nobody can write them */
+    if (_i == 1) {
+        ck_assert_uint_eq(r.scalars, 1);
+        rig_stop();
+        return;
+    }
+    ck_assert_uint_eq(r.scalars, 3 + 3 + 1); /* of each epoch, which are shorter than two seconds; valid; test */
+    ck_assert_uint_eq(r.step, 3 * 1005);
+    ck_assert_double_eq(scalar_last("train/logloss"), 0.5);
+    ck_assert_double_eq(scalar_last("lr/scale"), 1);
+    ck_assert_double_eq(scalar_last("norm/dense"), 2);
+    ck_assert_double_eq(scalar_last("norm/rows"), 3);
+    ck_assert_double_eq(scalar_last("staleness/p99"), 1);
+    ck_assert_double_gt(scalar_last("rate/examples_per_second"), 100);
+    ck_assert_double_eq_tol(scalar_last("valid/auc"), report_number("valid.auc"), 1e-12);
+    ck_assert_double_eq_tol(scalar_last("test/gauc"), report_number("test.gauc"), 1e-12);
+    ck_assert_double_eq_tol(scalar_last("test/ne"), report_number("test.ne"), 1e-12);
+    ck_assert_double_eq(scalar_last("train/skipped_steps"), -1);
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_best_epoch_by_group_auc)
+{
+    static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
+
+    memset(&r, 0, sizeof r);
+    for (uint32_t i = 0; i < 2; i++) {
+        memcpy(r.worker[i].quality, quality, sizeof quality);
+        r.worker[i].context = true;
+    }
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: gauc, patience: 2}", 2, 2, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {group: user, by: [hour]}\n");
+    run_job(120);
+    job_done(4);
+    ck_assert_double_eq(report_number("best_epoch"), 2);
+    ck_assert_double_eq(report_number("valid.gauc"), report_number("epochs.1.valid.gauc"));
+    ck_assert_double_gt(report_number("epochs.1.valid.gauc"), report_number("epochs.3.valid.gauc"));
+    rig_stop();
+}
+END_TEST
+
+/* A worker that has another job file, or lies: its figures are refused and nothing is counted. */
+START_TEST(coord_predictions_of_another_job_are_refused)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 1, NULL);
+    r.worker[0].context = true; /* the job has no group */
+    ck_assert(!sim_run(r.sim, 20 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.worker[0].refused, SHOAL_E_MALFORMED);
+    ck_assert_uint_eq(r.coord->job.eval.measured, 0);
     rig_stop();
 }
 END_TEST
@@ -541,6 +723,12 @@ int main(void)
     log_set_level(getenv("SHOAL_LOG") == NULL ? LOG_LEVEL_ERROR : LOG_LEVEL_DEBUG);
     tcase_set_timeout(t, 120);
     tcase_add_test(t, coord_job_runs_to_its_report);
+    tcase_add_test(t, coord_report_tells_the_measures);
+    tcase_add_test(t, coord_report_has_the_training_curve);
+    tcase_add_test(t, coord_restart_keeps_curve_and_details);
+    tcase_add_loop_test(t, coord_scalars_tell_training_and_evaluation, 0, 2);
+    tcase_add_test(t, coord_best_epoch_by_group_auc);
+    tcase_add_test(t, coord_predictions_of_another_job_are_refused);
     tcase_add_test(t, coord_epoch_ends_only_when_all_lanes_are_done);
     tcase_add_test(t, coord_dead_workers_lane_goes_to_another_with_a_higher_generation);
     tcase_add_test(t, coord_frozen_worker_is_told_to_leave_and_writes_nothing);

@@ -6,8 +6,8 @@
 
 static struct coord_bottleneck found;
 
-/* 100 s of lanes: 80 computing, 5 for parsed batches, 10 for rows, 1 for acknowledgements, 4 held for the bound; parsing
- * alone would take 40 s: without compute that is what is left. */
+/* 100 s of lanes: 80 computing, 5 for parsed batches, 10 for rows, 1 for acknowledgements, 4 held for the bound;
+ * parsing alone would take 40 s: without compute that is what is left. */
 START_TEST(bottleneck_is_the_largest_charge)
 {
     struct wire_WORKER_BEAT sum = {.compute_s = 80,
@@ -37,7 +37,8 @@ END_TEST
 
 START_TEST(bottleneck_tells_files_from_parsing)
 {
-    struct wire_WORKER_BEAT sum = {.read_s = 60, .compute_s = 40, .compute_busy_s = 40, .file_busy_s = 1, .parse_busy_s = 99};
+    struct wire_WORKER_BEAT sum = {
+        .read_s = 60, .compute_s = 40, .compute_busy_s = 40, .file_busy_s = 1, .parse_busy_s = 99};
 
     coord_bottleneck_find(&sum, &found);
     ck_assert_str_eq(found.stage, "parse");

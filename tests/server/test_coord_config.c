@@ -19,6 +19,7 @@ START_TEST(coord_config_has_defaults)
     ck_assert_uint_eq(c.shards, 1);
     ck_assert_uint_eq(c.lease_ms, 10000);
     ck_assert_str_eq(c.report, "");
+    ck_assert_str_eq(c.tensorboard, "");
     ck_assert(!c.insecure_plaintext);
 }
 END_TEST

@@ -59,6 +59,7 @@ static const struct kind kinds[] = {
     {"probe_fsync", "{kind: probe}", "ssp", "", DURABLE_FSYNC},
     {"probe_bsp", "{kind: probe}", "bsp", "", DURABLE_JOURNAL},
     {"deepfm_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", "", DURABLE_JOURNAL},
+    {"cache_async", "{kind: probe}", "async", "cache: {rows: 40, batches: 3}, ", DURABLE_JOURNAL},
     {"stop_bsp", "{kind: deepfm, hidden: [4], norm: none}", "bsp",
      "early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}, ", DURABLE_JOURNAL},
 };
@@ -81,7 +82,7 @@ static void job_make(const struct kind *k)
              "coordinator: {lease: 1s}\n"
              "net: {resend: 100ms}\n",
              worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), probe ? "zero" : "uniform",
-             probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model, k->more[0] ? 5 : 2, k->mode, k->more,
+             probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model, strstr(k->more, "stop") != NULL ? 5 : 2, k->mode, k->more,
              names[k->durability]);
 }
 

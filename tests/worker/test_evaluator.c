@@ -22,21 +22,12 @@ static struct backend *backend;
 static struct evaluator *evaluator;
 static struct sim_node *node;
 
-static void open_with(const struct sim_options *options, uint32_t rows)
+static void open_job(const struct sim_options *options)
 {
-    static char data[1 << 16];
-    size_t at = 0;
     struct err e = {0};
     struct model_shape shape;
     uint32_t count;
 
-    for (uint32_t i = 0; i < rows; i++) /* one bad line in fifty; the first field tells the label */
-        at += (size_t)snprintf(data + at, sizeof data - at, i % 50 == 7 ? "broken\n" : "%u %u:1\n", i % 2, 1 + i % 2);
-    snprintf(text, sizeof text,
-             "job: eval\ndata: {format: libsvm, train: [%s], test: [%s], cache: %s, max_bad: 0.5}\n"
-             "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
-             "model: {kind: lr}\ntrain: {batch: 8, prefetch: 1, backend: cpu}\nnet: {resend: 200ms}\n",
-             worker_write("test.libsvm", data, at), worker_path("test.libsvm"), worker_path("cache"));
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
     ck_assert_int_eq(backend_load(BACKEND_CPU, &backend, &e), 0);
     fake_open(&fake, options, text, 3, 1);
@@ -48,6 +39,39 @@ static void open_with(const struct sim_options *options, uint32_t rows)
         fake.declared[t] = true;
     }
     fake.tables = count;
+}
+
+static void open_with(const struct sim_options *options, uint32_t rows)
+{
+    static char data[1 << 16];
+    size_t at = 0;
+
+    for (uint32_t i = 0; i < rows; i++) /* one bad line in fifty; the first field tells the label */
+        at += (size_t)snprintf(data + at, sizeof data - at, i % 50 == 7 ? "broken\n" : "%u %u:1\n", i % 2, 1 + i % 2);
+    snprintf(text, sizeof text,
+             "job: eval\ndata: {format: libsvm, train: [%s], test: [%s], cache: %s, max_bad: 0.5}\n"
+             "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
+             "model: {kind: lr}\ntrain: {batch: 8, prefetch: 1, backend: cpu}\nnet: {resend: 200ms}\n",
+             worker_write("test.libsvm", data, at), worker_path("test.libsvm"), worker_path("cache"));
+    open_job(options);
+}
+
+/* Users 0..9 in turn, hours by a third of the rows; a line in sixty is broken. */
+static void open_csv(const struct sim_options *options, uint32_t rows)
+{
+    static char data[1 << 16];
+    size_t at = (size_t)snprintf(data, sizeof data, "click,user,hour\n");
+
+    for (uint32_t i = 0; i < rows; i++)
+        at += (size_t)snprintf(data + at, sizeof data - at, i % 60 == 7 ? "broken\n" : "%u,u%u,h%u\n", i % 4 == 0, i % 10,
+                               3 * i / rows);
+    snprintf(text, sizeof text,
+             "job: eval\ndata: {format: csv, label: click, train: [%s], test: [%s], cache: %s, max_bad: 0.5}\n"
+             "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
+             "model: {kind: lr}\ntrain: {batch: 8, prefetch: 1, backend: cpu}\nnet: {resend: 200ms}\n"
+             "evaluate: {group: user, by: [hour, user]}\n",
+             worker_write("test.csv", data, at), worker_path("test.csv"), worker_path("cache"));
+    open_job(options);
 }
 
 static bool stopped(void *context)
@@ -139,6 +163,32 @@ START_TEST(evaluator_keeps_scores_and_labels_together)
 }
 END_TEST
 
+/* What it is grouped by comes with its row, and pieces are measured in the order of the file whoever is first. */
+START_TEST(evaluator_measures_by_group_and_value)
+{
+    struct sim_options options = calm;
+    const struct measure *m;
+    struct err e = {0};
+
+    options.seed = 1 + (uint64_t)_i;
+    options.work_max_ns = 30000000;
+    open_csv(&options, 1200);
+    run();
+    ck_assert_msg(evaluator_result(evaluator, &m, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(m->metric[0].examples, 1180);
+    ck_assert_uint_eq(m->metric[0].groups, 5); /* users 1, 3, .. have no click */
+    ck_assert_double_eq_tol(m->metric[0].gauc, 0.5, 1e-9);
+    ck_assert_uint_eq(m->by[0].count, 3);
+    ck_assert_uint_eq(m->by[1].count, 10);
+    uint64_t examples = 0;
+    for (uint32_t i = 0; i < 3; i++)
+        examples += m->by[0].value[i].examples;
+    ck_assert_uint_eq(examples, 1180);
+    ck_assert_uint_eq(m->by[0].value[0].examples, 394); /* of 400 lines six or seven are broken */
+    ck_assert_uint_eq(m->by[0].value[2].examples, 393);
+}
+END_TEST
+
 START_TEST(evaluator_says_why_it_failed)
 {
     const struct measure *m;
@@ -163,6 +213,7 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, evaluator_scores_every_good_line, 0, 2);
     tcase_add_test(c, evaluator_keeps_scores_and_labels_together);
+    tcase_add_loop_test(c, evaluator_measures_by_group_and_value, 0, 5);
     tcase_add_loop_test(c, evaluator_says_why_it_failed, 0, 2);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);

@@ -1,13 +1,13 @@
 /* test_row_cache.c: the index of a lane's cached rows, against an oracle that knows which pushes every served row
  * contains.
  *
- * The oracle plays a shard and its lanes: marks, offsets and clocks as embedding/run.c keeps them, pulls answered in two
- * parts at moments of their own, lanes that leave, come back and join. A row's content is the mark of every lane at the
- * moment of its pull, so what it lacks is known exactly. */
-#include "worker/row_cache.h"
+ * The oracle plays a shard and its lanes: marks, offsets and clocks as embedding/run.c keeps them, pulls answered in
+ * two parts at moments of their own, lanes that leave, come back and join. A row's content is the mark of every lane at
+ * the moment of its pull, so what it lacks is known exactly. */
 #include "dense/model.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
+#include "worker/row_cache.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -186,7 +186,8 @@ static void pull_answer(struct oracle *o)
     if (o->planned == o->computed)
         return;
     struct oracle_batch *b = batch_at(o, o->computed + 1 + below(o, o->planned - o->computed));
-    uint32_t part = (uint32_t)below(o, 2), from = part == 0 ? 0 : b->half, to = part == 0 ? b->half : b->plan.fresh_count;
+    uint32_t part = (uint32_t)below(o, 2), from = part == 0 ? 0 : b->half,
+             to = part == 0 ? b->half : b->plan.fresh_count;
     uint64_t clock = clock_of(o, 0, b->number);
 
     if (b->answered[part] || !may_see(o, clock))
@@ -310,7 +311,7 @@ START_TEST(oracle_finds_a_cache_that_ignores_the_bound)
         play(&oracle, seed, true, &loose, 6000);
         broken += oracle.broken > 0;
     }
-    ck_assert_uint_ge(broken, 18); /* nearly every run */
+    ck_assert_uint_ge(broken, 18);                 /* nearly every run */
     for (uint64_t seed = 1; seed <= 300; seed++) { /* off by one where s is 8 */
         play(&oracle, seed, true, &one_more, 6000);
         if (oracle.staleness == 8 && oracle.broken > 0)

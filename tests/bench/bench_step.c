@@ -1,6 +1,6 @@
 /* bench_step.c: how long a training step of a model takes, and where the time goes.
  *
- *     dense_bench_step [OPTION VALUE]... KIND...
+ *     bench_step [OPTION VALUE]... KIND...
  *
  * KIND: a model.kind of job.yaml. Options: --batch 4096, --fields 26, --numerics 13, --rows 54000 (unique keys of the
  * batch), --steps 12, --threads 1, --tasks 1 (2 for mmoe and ple), --backend cpu (or cuda, or the file name of a
@@ -49,11 +49,11 @@ static double now(void)
     return 1e-9 * (double)time_monotonic_ns();
 }
 
-#define TIMED(function, ...)                                                                                               \
-    do {                                                                                                                   \
-        double begin = now();                                                                                              \
-        layer_ops_of[l->number]->function(__VA_ARGS__);                                                                    \
-        account.layer[l->number] += now() - begin;                                                                         \
+#define TIMED(function, ...)                                                                                           \
+    do {                                                                                                               \
+        double begin = now();                                                                                          \
+        layer_ops_of[l->number]->function(__VA_ARGS__);                                                                \
+        account.layer[l->number] += now() - begin;                                                                     \
     } while (0)
 
 static void timed_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -105,11 +105,12 @@ static void timed_linear_forward(struct stream *s, const struct linear_args *a)
 static void timed_linear_backward(struct stream *s, const struct linear_args *a)
 {
     if (a->dbias || a->act != ACT_NONE || a->mask.threshold > 0)
-        backend_ops_real->act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy, a->lddy, a->dbias);
+        backend_ops_real->act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy, a->lddy,
+                                       a->dbias);
     timed_gemm(s, true, false, a->out, a->in, a->count, a->dy, a->lddy, a->x, a->ldx, 1.0f, a->dw, a->in);
     if (a->dx)
-        timed_gemm(s, false, false, a->count, a->dx_width, a->out, a->dy, a->lddy, a->w, a->in, a->add ? 1.0f : 0.0f, a->dx,
-                   a->lddx);
+        timed_gemm(s, false, false, a->count, a->dx_width, a->out, a->dy, a->lddy, a->w, a->in, a->add ? 1.0f : 0.0f,
+                   a->dx, a->lddx);
 }
 
 /* Puts the timed functions between the model and its own. Of a device only the queueing would be timed. */
@@ -295,7 +296,9 @@ static void job_make(const char *kind, uint32_t tasks, struct job *job)
     for (uint32_t t = 0; t < tasks; t++)
         snprintf(labels + strlen(labels), sizeof labels - strlen(labels), "%sl%u", t > 0 ? ", " : "", t);
     snprintf(text, sizeof text,
-             "job: bench\ndata: {format: csv, train: [none], label: [%s]}\ntables: [{name: emb, dim: 16}]\nmodel: {kind: %s}\n", labels, kind);
+             "job: bench\ndata: {format: csv, train: [none], label: [%s]}\ntables: [{name: emb, dim: 16}]\nmodel: "
+             "{kind: %s}\n",
+             labels, kind);
     snprintf(name, sizeof name, "bench of %s", kind);
     struct string_list set = {options.set, options.sets};
     if (job_parse(text, strlen(text), name, &set, job, &e) != 0)
@@ -345,9 +348,9 @@ static bool number_take(const char *option, const char *value)
     const struct {
         const char *name;
         uint32_t *at, least, most;
-    } numbers[] = {{"--batch", &options.batch, 1, LIMIT_BATCH},       {"--fields", &options.fields, 0, LIMIT_FIELDS},
+    } numbers[] = {{"--batch", &options.batch, 1, LIMIT_BATCH},         {"--fields", &options.fields, 0, LIMIT_FIELDS},
                    {"--numerics", &options.numerics, 0, LIMIT_NUMERIC}, {"--rows", &options.rows, 1, 1u << 24},
-                   {"--steps", &options.steps, 1, STEPS_MAX},         {"--threads", &options.threads, 1, THREADS_MAX},
+                   {"--steps", &options.steps, 1, STEPS_MAX},           {"--threads", &options.threads, 1, THREADS_MAX},
                    {"--tasks", &options.tasks, 1, LIMIT_TASKS}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (strcmp(option, numbers[i].name) == 0) {
@@ -382,7 +385,7 @@ int main(int count, char **arguments)
     int first = options_take(count, arguments), code;
 
     if (first >= count)
-        fail("name a model.kind; see the head of tests/dense/bench_step.c");
+        fail("name a model.kind; see the head of tests/bench/bench_step.c");
     if (strcmp(options.backend, "cpu") == 0 || strcmp(options.backend, "cuda") == 0)
         code = backend_load(options.backend[1] == 'p' ? BACKEND_CPU : BACKEND_CUDA, &backend, &e);
     else
@@ -390,7 +393,8 @@ int main(int count, char **arguments)
     if (code != 0)
         fail(e.text);
     printf("%s, %s; batch %u, %u fields, %u numbers, %u rows, %u steps, %u threads\n", backend_name(backend),
-           backend_kernel(backend), options.batch, options.fields, options.numerics, options.rows, options.steps, options.threads);
+           backend_kernel(backend), options.batch, options.fields, options.numerics, options.rows, options.steps,
+           options.threads);
     for (int i = first; i < count; i++)
         bench_kind(arguments[i], backend);
     backend_unload(backend);

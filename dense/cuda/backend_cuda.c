@@ -1,0 +1,45 @@
+/* backend_cuda.c: the table of the CUDA module: memory and streams (stream.h, device.h), kernels (ops_*.cu), matrix
+ * products (product.c, linear.c). */
+#include "dense/cuda/stream.h"
+
+const struct backend_ops *shoal_backend_v2(void);
+
+static struct backend_ops ops = {
+    .abi = BACKEND_ABI,
+    .name = "cuda",
+    .kernel = device_kernel,
+    .probe = device_probe,
+    .host = false,
+    .range = 0,
+    .stream_new = stream_new,
+    .stream_free = stream_free,
+    .stream_finish = stream_finish,
+    .host_alloc = device_host_alloc,
+    .host_free = device_host_free,
+    .alloc = stream_alloc,
+    .release = stream_release,
+    .upload = device_upload,
+    .download = device_download,
+    .copy = cuda_copy,
+    .zero = cuda_zero,
+    .graph_begin = stream_graph_begin,
+    .graph_end = stream_graph_end,
+};
+
+/* Called once, by backend_load, right after dlopen. It touches no device: that is probe's. */
+const struct backend_ops *shoal_backend_v2(void)
+{
+    cuda_act_fill(&ops);
+    cuda_fm_fill(&ops);
+    cuda_gradient_fill(&ops);
+    cuda_head_fill(&ops);
+    cuda_loss_fill(&ops);
+    cuda_norm_fill(&ops);
+    cuda_pool_fill(&ops);
+    cuda_rows_fill(&ops);
+    linear_fill(&ops);
+    cuda_interact_fill(&ops.interact);
+    cuda_attention_fill(&ops.attention);
+    cuda_mix_fill(&ops.mix);
+    return &ops;
+}

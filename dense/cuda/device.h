@@ -1,0 +1,74 @@
+/* device.h: what a device can do, behind its stream. device_cuda.c fills it with the CUDA runtime and cuBLASLt;
+ * device_host.c with the host's own memory and loops, for tests: its "device" memory is memory of its own, its kernels
+ * run element by element in a scrambled order, its recordings hold the calls and their arguments as a CUDA graph does.
+ *
+ * Every function that takes a stream does nothing when the stream has failed, and on a failure of its own remembers it
+ * with the call that failed (stream_fail). */
+#ifndef DENSE_CUDA_DEVICE_H
+#define DENSE_CUDA_DEVICE_H
+
+#include "dense/cuda/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct device;    /* a stream's part of the device */
+struct recording; /* kernels in a row that can be played again */
+
+/* Whether there is a device to work on. UNAVAILABLE, with a sentence. */
+int device_probe(struct err *e);
+/* What decides the bits of a matrix product: "NVIDIA H100 80GB HBM3 sm_90 cublasLt 130002". */
+const char *device_kernel(void);
+
+/* The stream's spec is set already. UNAVAILABLE, INTERNAL, NOMEM. */
+int device_open(struct stream *s, struct err *e);
+void device_close(struct stream *s);
+void device_wait(struct stream *s); /* for all that is queued */
+
+void *device_host_alloc(size_t bytes); /* on any thread */
+void device_host_free(void *p);
+/* NULL: no memory, which is no failure of the stream. */
+void *device_alloc(struct stream *s, size_t bytes);
+void device_free(struct stream *s, void *p);
+void device_upload(struct stream *s, void *to, const void *from, size_t bytes);
+void device_download(struct stream *s, void *to, const void *from, size_t bytes);
+void device_copy(struct stream *s, void *to, const void *from, size_t bytes);
+void device_zero(struct stream *s, void *to, size_t bytes);
+void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
+                   size_t bytes);
+
+/* From record_begin to record_end what is queued is kept, not run. NULL: the stream has failed. */
+void device_record_begin(struct stream *s);
+struct recording *device_record_end(struct stream *s);
+void device_play(struct stream *s, struct recording *r);
+void device_recording_free(struct stream *s, struct recording *r);
+
+/* Sorts (key, value) pairs by key, keeping the order of equal keys; keys are below key_end. scratch: of
+ * device_sort_bytes(s, count), or NULL for a failed stream. */
+size_t device_sort_bytes(struct stream *s, uint32_t count, uint32_t key_end);
+void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint32_t *key, const uint32_t *value,
+                 uint32_t *key_out, uint32_t *value_out, void *scratch, size_t scratch_bytes);
+
+/* The element type of a product's operands. Sums are fp32 always, and so is c. */
+enum product_type { PRODUCT_F32, PRODUCT_TF32, PRODUCT_BF16, PRODUCT_FP16 };
+
+/* c = op(a) op(b) + beta c, + bias for each column: as backend_ops.gemm, of `batch` matrices (0 counts as none). */
+struct product {
+    enum product_type type; /* BF16, FP16: a and b are 16 bits an element */
+    bool transpose_a, transpose_b;
+    uint32_t m, n, k, batch;
+    const void *a, *b;
+    uint32_t lda, ldb, ldc;             /* elements from a row to the next */
+    size_t stride_a, stride_b, stride_c; /* from a matrix to the next */
+    float beta;
+    float *c;
+    const float *bias; /* (n) or NULL; with beta 0 only */
+};
+void device_product(struct stream *s, const struct product *p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,307 @@
+/* device_cuda.c: the card: memory, launches, recordings as CUDA graphs. */
+#include "dense/cuda/device_cuda.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define THREADS 256u /* of a block */
+#define ARCHITECTURE_MIN 80 /* compute capability that the kernels are built for, at least */
+
+struct recording {
+    cudaGraphExec_t exec;
+};
+
+/* Chosen by device_probe, before there is a stream: one device a process. */
+static int device_number;
+static char kernel_text[192] = "cublasLt";
+
+static _Thread_local bool thread_ready; /* the thread's device is ours */
+
+/* ---- failures --------------------------------------------------------------------------------------------- */
+
+/* What a call says that another machine, or this one later, would not say: no device, or none that answers. */
+static int code_of(cudaError_t status)
+{
+    switch (status) {
+    case cudaErrorNoDevice:
+    case cudaErrorInvalidDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorInitializationError:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorDeviceUninitialized:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorSystemNotReady:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorCompatNotSupportedOnDevice:
+    case cudaErrorMpsConnectionFailed:
+    case cudaErrorMpsServerNotReady:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorOperatingSystem:
+        return SHOAL_E_UNAVAILABLE;
+    case cudaErrorMemoryAllocation:
+        return SHOAL_E_NOMEM;
+    default:
+        return SHOAL_E_INTERNAL;
+    }
+}
+
+static const char *file_name(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    return slash ? slash + 1 : file;
+}
+
+int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *file, int line)
+{
+    if (status == cudaSuccess)
+        return 0;
+    return err_set(e, code_of(status), "device %d: %s (%s) at dense/cuda/%s:%d: %.200s", device_number,
+                   cudaGetErrorString(status), cudaGetErrorName(status), file_name(file), line, call);
+}
+
+bool cuda_ok(struct stream *s, cudaError_t status, const char *call, const char *file, int line)
+{
+    struct err e;
+    if (status == cudaSuccess)
+        return true;
+    int code = cuda_tell(&e, status, call, file, line);
+    stream_fail(s, code, "%s", e.text);
+    return false;
+}
+
+bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const char *file, int line)
+{
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return true;
+    stream_fail(s, status == CUBLAS_STATUS_ALLOC_FAILED ? SHOAL_E_NOMEM : SHOAL_E_INTERNAL,
+                "device %d: %s at dense/cuda/%s:%d: %.200s", device_number, cublasLtGetStatusString(status), file_name(file),
+                line, call);
+    return false;
+}
+
+/* ---- the device ------------------------------------------------------------------------------------------- */
+
+/* SHOAL_DEVICE: the device's number, counted round where there are fewer, so that workers of one host may be numbered. */
+static int device_choose(int count, struct err *e)
+{
+    const char *text = getenv("SHOAL_DEVICE");
+    char *end = NULL;
+    unsigned long number = text && *text ? strtoul(text, &end, 10) : 0;
+    if (text && *text && (*end != '\0' || *text == '-'))
+        return err_set(e, SHOAL_E_CONFIG, "SHOAL_DEVICE is \"%s\"; set it to the number of a device, 0 to %d", text, count - 1);
+    device_number = (int)(number % (unsigned long)count);
+    return 0;
+}
+
+int device_probe(struct err *e)
+{
+    struct cudaDeviceProp device;
+    struct err why;
+    int count = 0;
+
+    int code = CUDA_TELL(&why, cudaGetDeviceCount(&count));
+    if (code != 0 || count == 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "the NVIDIA driver is there, but there is no device to compute on: %s; look at nvidia-smi, or set train.backend to cpu or auto",
+                       code != 0 ? why.text : "it counts 0");
+    code = device_choose(count, e);
+    if (code == 0)
+        code = CUDA_TELL(e, cudaGetDeviceProperties(&device, device_number));
+    if (code != 0)
+        return code;
+    if (device.major * 10 + device.minor < ARCHITECTURE_MIN)
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; set train.backend to cpu or auto",
+                       device_number, device.name, device.major, device.minor, ARCHITECTURE_MIN / 10, ARCHITECTURE_MIN % 10);
+    snprintf(kernel_text, sizeof kernel_text, "%.100s sm_%d%d cublasLt %zu", device.name, device.major, device.minor,
+             cublasLtGetVersion());
+    return 0;
+}
+
+const char *device_kernel(void)
+{
+    return kernel_text;
+}
+
+static int thread_enter(struct err *e)
+{
+    if (thread_ready)
+        return 0;
+    int code = CUDA_TELL(e, cudaSetDevice(device_number));
+    thread_ready = code == 0;
+    return code;
+}
+
+bool device_enter(struct stream *s)
+{
+    struct err e;
+    if (stream_failed(s))
+        return false;
+    int code = thread_enter(&e);
+    if (code != 0)
+        stream_fail(s, code, "%s", e.text);
+    return code == 0;
+}
+
+/* Memory that is released stays with the process: a batch that needs it again gets it at once. */
+static bool memory_keep(struct stream *s)
+{
+    cudaMemPool_t pool;
+    uint64_t all = UINT64_MAX;
+    return CUDA(s, cudaDeviceGetDefaultMemPool(&pool, device_number)) &&
+           CUDA(s, cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
+}
+
+int device_open(struct stream *s, struct err *e)
+{
+    s->device = calloc(1, sizeof *s->device);
+    if (!s->device)
+        return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
+    if (device_enter(s) && memory_keep(s) &&
+        CUDA(s, cudaStreamCreateWithFlags(&s->device->stream, cudaStreamNonBlocking)))
+        products_open(s);
+    if (s->error.code != 0 && e)
+        *e = s->error;
+    return s->error.code;
+}
+
+void device_close(struct stream *s)
+{
+    device_wait(s);
+    products_close(s);
+    if (s->device->stream)
+        CUDA(s, cudaStreamDestroy(s->device->stream));
+    free(s->device);
+    s->device = NULL;
+}
+
+void device_wait(struct stream *s)
+{
+    struct err e;
+    if (s->device->stream && thread_enter(&e) == 0) /* a failed stream too: what it had queued may still write to its memory */
+        CUDA(s, cudaStreamSynchronize(s->device->stream));
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------- */
+
+/* Takes a failure to find memory off the thread, where the next call would find it again. */
+static bool out_of_memory(cudaError_t status)
+{
+    return status == cudaErrorMemoryAllocation && cudaGetLastError() == status;
+}
+
+void *device_host_alloc(size_t bytes)
+{
+    void *p = NULL;
+    if (thread_enter(NULL) != 0)
+        return NULL;
+    counter_add(&cuda_counters.allocations);
+    cudaError_t status = cudaHostAlloc(&p, bytes + 1, cudaHostAllocPortable);
+    return out_of_memory(status) || CUDA_TELL(NULL, status) != 0 ? NULL : p;
+}
+
+/* A failure says that the device has failed before, which its stream has told. */
+void device_host_free(void *p)
+{
+    if (p && thread_enter(NULL) == 0)
+        CUDA_TELL(NULL, cudaFreeHost(p));
+}
+
+void *device_alloc(struct stream *s, size_t bytes)
+{
+    void *p = NULL;
+    if (!device_enter(s))
+        return NULL;
+    counter_add(&cuda_counters.allocations);
+    cudaError_t status = cudaMallocAsync(&p, bytes + 1, s->device->stream);
+    return out_of_memory(status) || !CUDA(s, status) ? NULL : p;
+}
+
+void device_free(struct stream *s, void *p)
+{
+    if (p && thread_enter(NULL) == 0)
+        CUDA(s, cudaFreeAsync(p, s->device->stream));
+}
+
+void device_upload(struct stream *s, void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0 && device_enter(s))
+        CUDA(s, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, s->device->stream));
+}
+
+void device_download(struct stream *s, void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0 && device_enter(s))
+        CUDA(s, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s->device->stream));
+}
+
+void device_copy(struct stream *s, void *to, const void *from, size_t bytes)
+{
+    if (device_enter(s))
+        CUDA(s, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, s->device->stream));
+}
+
+void device_zero(struct stream *s, void *to, size_t bytes)
+{
+    if (device_enter(s))
+        CUDA(s, cudaMemsetAsync(to, 0, bytes, s->device->stream));
+}
+
+/* ---- queueing --------------------------------------------------------------------------------------------- */
+
+void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args, size_t bytes)
+{
+    void *values[] = {(void *)(uintptr_t)args, &n};
+    size_t blocks = (n + THREADS - 1) / THREADS;
+
+    (void)bytes;
+    if (!device_enter(s))
+        return;
+    if (blocks > INT32_MAX) {
+        stream_fail(s, SHOAL_E_INTERNAL, "kernel %s: %zu elements are too many for one run; make train.batch smaller", name, n);
+        return;
+    }
+    if (!s->recorded)
+        counter_add(&cuda_counters.launches);
+    struct dim3 grid = {(unsigned)blocks, 1, 1}, block = {THREADS, 1, 1};
+    if (!CUDA(s, cudaLaunchKernel(function, grid, block, values, 0, s->device->stream)))
+        err_wrap(&s->error, s->error.code, "kernel %s of %zu elements", name, n);
+}
+
+void device_record_begin(struct stream *s)
+{
+    if (device_enter(s)) /* relaxed: other threads may allocate meanwhile, and what is queued here does not */
+        CUDA(s, cudaStreamBeginCapture(s->device->stream, cudaStreamCaptureModeRelaxed));
+}
+
+/* The recording ends whatever has failed on the way, or the stream would stay in it. */
+struct recording *device_record_end(struct stream *s)
+{
+    struct recording *r = calloc(1, sizeof *r);
+    cudaGraph_t graph = NULL;
+
+    if (!r)
+        stream_fail(s, SHOAL_E_NOMEM, "a recording: out of memory");
+    bool ended = CUDA(s, cudaStreamEndCapture(s->device->stream, &graph));
+    bool made = ended && r && !stream_failed(s) && CUDA(s, cudaGraphInstantiate(&r->exec, graph, 0));
+    if (graph)
+        CUDA(s, cudaGraphDestroy(graph));
+    if (made && CUDA(s, cudaGraphUpload(r->exec, s->device->stream)))
+        return r;
+    free(r);
+    return NULL;
+}
+
+void device_play(struct stream *s, struct recording *r)
+{
+    if (device_enter(s))
+        CUDA(s, cudaGraphLaunch(r->exec, s->device->stream));
+}
+
+void device_recording_free(struct stream *s, struct recording *r)
+{
+    device_wait(s); /* it may still be playing */
+    CUDA(s, cudaGraphExecDestroy(r->exec));
+    free(r);
+}

@@ -1,0 +1,43 @@
+/* ops_loss.cu: the logistic loss. */
+#include "dense/cuda/stream.h"
+
+struct loss_args {
+    uint32_t tasks;
+    float offset;
+    const float *logit, *label, *weight, *factor;
+    double *term; /* (count, tasks) */
+    float *scores, *dlogit;
+};
+
+/* In double: it is one value an example. */
+BODY void loss_at(const struct loss_args *a, size_t i)
+{
+    struct place p = place_of(i, a->tasks);
+    double of_example = a->weight ? (double)a->weight[p.row] : 1.0;
+    double z = (double)a->logit[i] + (double)a->offset, y = (double)a->label[i];
+    double e = exp(-fabs(z)), score = (z >= 0 ? 1.0 : e) / (1.0 + e);
+    double loss = of_example * ((z > 0 ? z : 0.0) - z * y + log1p(e));
+    a->term[i] = z == z ? loss : z; /* the comparisons above must not hide what is not a number */
+    if (a->scores)
+        a->scores[i] = (float)score;
+    if (a->dlogit)
+        a->dlogit[i] = (float)((double)a->factor[p.column] * of_example * (score - y));
+}
+KERNEL(loss)
+
+static void loss_logistic(struct stream *s, uint32_t count, uint32_t tasks, const float *logit, float offset,
+                          const float *label, const float *weight, const float *factor, double *loss, float *scores,
+                          float *dlogit)
+{
+    double *term = (double *)cuda_scratch(s, (size_t)count * tasks * sizeof *term);
+    struct loss_args a = {tasks, offset, logit, label, weight, factor, term, scores, dlogit};
+    if (!term)
+        return;
+    loss_run(s, (size_t)count * tasks, &a);
+    cuda_columns_add_double(s, term, count, tasks, loss);
+}
+
+void cuda_loss_fill(struct backend_ops *o)
+{
+    o->loss_logistic = loss_logistic;
+}

@@ -1,0 +1,245 @@
+/* ops_rows.cu: gradients of values merged into the gradients of their rows, without atomics.
+ *
+ * pool_begin sorts the batch's values by row. The sorted values are cut into chunks, and an element sums a chunk: rows
+ * that lie inside of it are written at once, what belongs to a row that goes on in other chunks is put aside and added
+ * up afterwards, in order. So a row that every example has is the work of many elements, and the sum is the same at each
+ * run. */
+#include "dense/cuda/stream.h"
+
+#define ROWS_CHUNK 64u
+#define ROWS_AHEAD 8u /* chunks whose parts of a long row are read together */
+
+enum rows_of { ROWS_OF_POOL, ROWS_OF_PROBE, ROWS_OF_VALUES };
+
+struct rows_args {
+    struct sorted_values v;
+    uint32_t of;    /* enum rows_of */
+    uint32_t width; /* columns that are summed: first_order + dim of POOL */
+    uint32_t fields, first_order, dim, tasks;
+    const uint8_t *pooling;
+    const uint32_t *offset;
+    const float *dx, *dlogit; /* POOL. VALUES: dx by place in index */
+    uint32_t lddx, field;     /* VALUES: of this field alone */
+    float *head, *tail;       /* (chunks, width): sums of the chunk's first row, when it began before; of its last */
+    float *to;                /* (rows, ld_to) from the first summed column on */
+    uint32_t ld_to;
+};
+
+#define rows_chunk_args rows_args
+#define rows_long_args rows_args
+
+BODY uint32_t slot_of(const struct sorted_values *v, uint32_t position)
+{
+    uint32_t value = v->value[position];
+    return v->slot ? v->slot[value] : value;
+}
+
+/* What the value at a sorted position adds to its row. */
+BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t column)
+{
+    uint32_t slot = slot_of(&a->v, position), example = slot / a->fields, f = slot - example * a->fields;
+    if (a->of == ROWS_OF_VALUES)
+        return f == a->field ? a->dx[(size_t)a->v.value[position] * a->lddx + column] : 0.0f;
+    if (a->of == ROWS_OF_PROBE) { /* -1 for each example, however often it names the row: a key belongs to one field */
+        bool again = position > 0 && a->v.row[position - 1] == a->v.row[position] && slot_of(&a->v, position - 1) == slot;
+        return again ? 0.0f : -1.0f;
+    }
+    uint32_t values = a->offset ? a->offset[slot + 1] - a->offset[slot] : 1;
+    float share = a->pooling[f] != POOL_SUM && values > 1 ? 1.0f / (float)values : 1.0f;
+    if (column < a->first_order)
+        return a->dlogit[(size_t)example * a->tasks] * share;
+    if (a->pooling[f] == POOL_ATTENTION)
+        return 0.0f;
+    return a->dx[(size_t)example * a->lddx + f * a->dim + column - a->first_order] * share;
+}
+
+/* Whether the row at the chunk's first position has values in the chunk before. */
+BODY bool rows_goes_on(const struct rows_args *a, uint32_t chunk)
+{
+    uint32_t begin = chunk * ROWS_CHUNK;
+    return begin > 0 && begin < a->v.count && a->v.row[begin - 1] == a->v.row[begin];
+}
+
+/* One column of one chunk. */
+BODY void rows_chunk_at(const struct rows_args *a, size_t i)
+{
+    struct place p = place_of(i, a->width);
+    uint32_t begin = p.row * ROWS_CHUNK, end = part_end(p.row, ROWS_CHUNK, a->v.count), row = a->v.row[begin];
+    bool from_before = rows_goes_on(a, p.row);
+    float sum = 0.0f;
+    for (uint32_t position = begin; position < end; position++) {
+        uint32_t here = a->v.row[position];
+        if (here != row) {
+            if (from_before)
+                a->head[i] = sum;
+            else
+                a->to[(size_t)row * a->ld_to + p.column] += sum;
+            row = here;
+            sum = 0.0f;
+            from_before = false;
+        }
+        sum += rows_term(a, position, p.column);
+    }
+    if (from_before)
+        a->head[i] = sum;
+    else if (rows_goes_on(a, p.row + 1))
+        a->tail[i] = sum;
+    else
+        a->to[(size_t)row * a->ld_to + p.column] += sum;
+}
+KERNEL(rows_chunk)
+
+/* One column of the row that begins in this chunk and goes on in the next ones, when there is such a row. */
+BODY void rows_long_at(const struct rows_args *a, size_t i)
+{
+    struct place p = place_of(i, a->width);
+    uint32_t begin = p.row * ROWS_CHUNK, end = part_end(p.row, ROWS_CHUNK, a->v.count), row = a->v.row[end - 1];
+    uint32_t chunks = (a->v.count + ROWS_CHUNK - 1) / ROWS_CHUNK;
+    bool began_before = rows_goes_on(a, p.row) && a->v.row[begin] == row;
+    if (began_before || !rows_goes_on(a, p.row + 1))
+        return;
+    float sum = a->tail[i];
+    for (uint32_t c = p.row + 1; c < chunks && a->v.row[c * ROWS_CHUNK] == row; c += ROWS_AHEAD) {
+        float part[ROWS_AHEAD];
+        for (uint32_t j = 0; j < ROWS_AHEAD; j++) {
+            bool same = c + j < chunks && a->v.row[(c + j) * ROWS_CHUNK] == row;
+            part[j] = same ? a->head[(size_t)(c + j) * a->width + p.column] : 0.0f;
+        }
+        for (uint32_t j = 0; j < ROWS_AHEAD; j++)
+            sum += part[j];
+    }
+    a->to[(size_t)row * a->ld_to + p.column] += sum;
+}
+KERNEL(rows_long)
+
+static void rows_sum(struct stream *s, struct rows_args *a)
+{
+    size_t chunks = (a->v.count + ROWS_CHUNK - 1) / ROWS_CHUNK, n = chunks * a->width;
+    a->head = (float *)cuda_scratch(s, n * sizeof(float));
+    a->tail = (float *)cuda_scratch(s, n * sizeof(float));
+    if (stream_failed(s) || n == 0)
+        return;
+    rows_chunk_run(s, n, a);
+    rows_long_run(s, n, a);
+}
+
+/* ---- sorting ---------------------------------------------------------------------------------------------- */
+
+struct slots_args {
+    const uint32_t *offset;
+    uint32_t *slot;
+};
+
+BODY void slots_at(const struct slots_args *a, size_t i)
+{
+    for (uint32_t value = a->offset[i]; value < a->offset[i + 1]; value++)
+        a->slot[value] = (uint32_t)i;
+}
+KERNEL(slots)
+
+struct places_args {
+    uint32_t *to;
+};
+
+BODY void places_at(const struct places_args *a, size_t i)
+{
+    a->to[i] = (uint32_t)i;
+}
+KERNEL(places)
+
+static void pool_begin(struct stream *s, const struct pool_args *p, bool train)
+{
+    uint32_t values = p->values;
+    size_t bytes = values * sizeof(uint32_t);
+
+    stream_batch_begin(s);
+    if (!train || values == 0)
+        return;
+    struct places_args places = {(uint32_t *)cuda_scratch(s, bytes)};
+    struct slots_args slots = {p->offset, p->offset ? (uint32_t *)cuda_scratch(s, bytes) : NULL};
+    uint32_t *row = (uint32_t *)cuda_scratch(s, bytes), *value = (uint32_t *)cuda_scratch(s, bytes);
+    size_t scratch_bytes = device_sort_bytes(s, values, p->row_count);
+    void *scratch = cuda_scratch(s, scratch_bytes);
+    if (stream_failed(s))
+        return;
+    places_run(s, values, &places);
+    if (p->offset)
+        slots_run(s, (size_t)p->examples * p->fields, &slots);
+    device_sort(s, values, p->row_count, p->index, places.to, row, value, scratch, scratch_bytes);
+    s->sorted.count = values;
+    s->sorted.row = row;
+    s->sorted.value = value;
+    s->sorted.slot = slots.slot;
+}
+
+/* What all have in common. false: there is nothing to do. */
+static bool rows_args_begin(struct stream *s, const struct pool_args *p, struct rows_args *a)
+{
+    if (stream_failed(s) || p->values == 0)
+        return false;
+    if (p->count != p->examples || s->sorted.count != p->values) {
+        stream_fail(s, SHOAL_E_INTERNAL, "gradients of rows: %u of %u examples, %u of %u values sorted; this is a bug in Shoal, please report it",
+                    p->count, p->examples, s->sorted.count, p->values);
+        return false;
+    }
+    memset(a, 0, sizeof *a);
+    a->v = s->sorted;
+    a->fields = p->fields;
+    a->first_order = p->first_order;
+    a->dim = p->dim;
+    a->tasks = p->tasks;
+    a->pooling = p->pooling;
+    a->offset = p->offset;
+    a->width = a->ld_to = p->first_order + p->dim;
+    return true;
+}
+
+static void pool_backward(struct stream *s, const struct pool_args *p, const float *dx, uint32_t lddx, const float *dlogit,
+                          float *row_gradients)
+{
+    struct rows_args a;
+    if (!rows_args_begin(s, p, &a))
+        return;
+    a.of = ROWS_OF_POOL;
+    a.dx = dx;
+    a.lddx = lddx;
+    a.dlogit = dlogit;
+    a.to = row_gradients;
+    rows_sum(s, &a);
+}
+
+static void probe_backward(struct stream *s, const struct pool_args *p, float *row_gradients)
+{
+    struct rows_args a;
+    if (!rows_args_begin(s, p, &a))
+        return;
+    a.of = ROWS_OF_PROBE;
+    a.width = a.ld_to = 1;
+    a.to = row_gradients;
+    rows_sum(s, &a);
+}
+
+void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width, const float *gradient, uint32_t ld,
+                     float *row_gradients, uint32_t row_width)
+{
+    struct rows_args a;
+    memset(&a, 0, sizeof a);
+    a.v = s->sorted;
+    a.of = ROWS_OF_VALUES;
+    a.width = width;
+    a.fields = fields;
+    a.field = field;
+    a.dx = gradient;
+    a.lddx = ld;
+    a.to = row_gradients;
+    a.ld_to = row_width;
+    if (!stream_failed(s) && a.v.count > 0)
+        rows_sum(s, &a);
+}
+
+void cuda_rows_fill(struct backend_ops *o)
+{
+    o->pool_begin = pool_begin;
+    o->pool_backward = pool_backward;
+    o->probe_backward = probe_backward;
+}

@@ -1,0 +1,101 @@
+/* ops_sum.cu: sums over many elements, in stages: a tree whose nodes take SUM_CHUNK terms in their order. Neighbouring
+ * elements read neighbouring memory at each stage. */
+#include "dense/cuda/kernel.h"
+
+/* ---- columns ---------------------------------------------------------------------------------------------- */
+
+struct columns_args {
+    const double *from; /* (rows, width) */
+    uint32_t rows, width;
+    double *to; /* (parts, width); at the end (width), += */
+    float *out; /* (width), +=, or NULL */
+};
+
+BODY double column_sum(const struct columns_args *a, struct place at)
+{
+    uint32_t end = part_end(at.row, SUM_CHUNK, a->rows);
+    double sum = 0.0;
+    for (uint32_t i = at.row * SUM_CHUNK; i < end; i++)
+        sum += a->from[(size_t)i * a->width + at.column];
+    return sum;
+}
+
+#define columns_stage_args columns_args
+#define columns_end_args columns_args
+
+BODY void columns_stage_at(const struct columns_args *a, size_t i)
+{
+    a->to[i] = column_sum(a, place_of(i, a->width));
+}
+KERNEL(columns_stage)
+
+BODY void columns_end_at(const struct columns_args *a, size_t i)
+{
+    double sum = column_sum(a, place_of(i, a->width));
+    if (a->out)
+        a->out[i] += (float)sum;
+    else
+        a->to[i] += sum;
+}
+KERNEL(columns_end)
+
+static void columns_add(struct stream *s, const double *partial, uint32_t rows, uint32_t width, double *sum, float *out)
+{
+    while (rows > SUM_CHUNK) {
+        uint32_t parts = sum_chunks(rows);
+        double *to = (double *)cuda_scratch(s, (size_t)parts * width * sizeof *to);
+        if (!to)
+            return;
+        struct columns_args a = {partial, rows, width, to, NULL};
+        columns_stage_run(s, (size_t)parts * width, &a);
+        partial = to;
+        rows = parts;
+    }
+    struct columns_args end = {partial, rows, width, sum, out};
+    columns_end_run(s, rows == 0 ? 0 : width, &end);
+}
+
+void cuda_columns_add(struct stream *s, double *partial, uint32_t rows, uint32_t width, float *out)
+{
+    columns_add(s, partial, rows, width, NULL, out);
+}
+
+void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, uint32_t width, double *out)
+{
+    columns_add(s, partial, rows, width, out, NULL);
+}
+
+/* ---- one number ------------------------------------------------------------------------------------------- */
+
+struct sum_args {
+    const double *from;
+    size_t n, parts;
+    double *to; /* (parts); at the end *to += */
+    bool end;
+};
+
+/* Part i takes values i, i + parts, i + 2 parts .. */
+BODY void sum_at(const struct sum_args *a, size_t i)
+{
+    double sum = 0.0;
+    for (size_t j = i; j < a->n; j += a->parts)
+        sum += a->from[j];
+    a->to[i] = a->end ? a->to[i] + sum : sum;
+}
+KERNEL(sum)
+
+void cuda_sum_add(struct stream *s, double *value, size_t n, double *out)
+{
+    while (n > SUM_CHUNK) {
+        size_t parts = (n + SUM_CHUNK - 1) / SUM_CHUNK;
+        double *to = (double *)cuda_scratch(s, parts * sizeof *to);
+        if (!to)
+            return;
+        struct sum_args a = {value, n, parts, to, false};
+        sum_run(s, parts, &a);
+        value = to;
+        n = parts;
+    }
+    struct sum_args end = {value, n, 1, out, true};
+    sum_run(s, n == 0 ? 0 : 1, &end);
+}

@@ -1,0 +1,118 @@
+/* product.c: matrix products in the stream's precision.
+ *
+ * fp32 operands are taken as they lie. For the others the operands are made ready first: bf16 and fp16 are rounded to 16
+ * bits; and their rows are moved to multiples of 16 bytes, which tensor cores are fed in (a row of 26 x 16 + 13 floats is
+ * none), so tf32 operands whose rows are no such multiple are copied too. Sums are fp32 always. Rounding here, and not by
+ * a compute type of cuBLAS that rounds inside, makes an overflow in fp16 an infinity that the loss scale sees. */
+#include "dense/cuda/stream.h"
+
+#define READY_BYTES 16u
+
+static enum product_type product_type_of(const struct stream *s)
+{
+    switch (s->spec.precision) {
+    case PRECISION_FP32:
+        return PRODUCT_F32;
+    case PRECISION_TF32:
+        return PRODUCT_TF32;
+    case PRECISION_BF16:
+        return PRODUCT_BF16;
+    case PRECISION_FP16:
+        return PRODUCT_FP16;
+    }
+    return PRODUCT_F32;
+}
+
+static uint32_t element_bytes(enum product_type type)
+{
+    return type == PRODUCT_BF16 || type == PRODUCT_FP16 ? 2 : 4;
+}
+
+static bool lies_ready(const struct operand *o, enum product_type type, uint32_t batch)
+{
+    size_t ld = o->ld * sizeof *o->x, stride = batch > 1 ? o->stride * sizeof *o->x : 0;
+    if (type == PRODUCT_F32)
+        return true;
+    return type == PRODUCT_TF32 && ld % READY_BYTES == 0 && stride % READY_BYTES == 0 && (uintptr_t)o->x % READY_BYTES == 0;
+}
+
+void operand_ready(struct stream *s, struct operand *o, uint32_t batch)
+{
+    enum product_type type = product_type_of(s);
+    uint32_t each = READY_BYTES / element_bytes(type), copies = o->stride == 0 ? 1 : batch;
+
+    if (o->ready)
+        return;
+    if (lies_ready(o, type, batch)) {
+        o->ready = o->x;
+        o->ready_ld = o->ld;
+        o->ready_stride = o->stride;
+        return;
+    }
+    o->ready_ld = (o->columns + each - 1) / each * each;
+    size_t stride = (size_t)o->rows * o->ready_ld;
+    void *to = cuda_scratch(s, copies * stride * element_bytes(type));
+    if (!to)
+        return;
+    o->ready_stride = o->stride == 0 ? 0 : stride;
+    cuda_narrow(s, type, copies, o->rows, o->columns, o->x, o->ld, o->stride, to, o->ready_ld);
+    o->ready = to;
+}
+
+void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
+                     struct operand *a, struct operand *b, float beta, float *c, uint32_t ldc, size_t stride_c,
+                     uint32_t batch, const float *bias)
+{
+    if (m == 0 || n == 0 || batch == 0)
+        return;
+    operand_ready(s, a, batch);
+    operand_ready(s, b, batch);
+    if (stream_failed(s))
+        return;
+    /* Where k runs along the rows of both, the zeros behind the rows may take part: a k that the tensor cores like. */
+    if (!transpose_a && transpose_b && a->ready != a->x && b->ready != b->x && a->ready_ld == b->ready_ld && a->columns == k &&
+        b->columns == k)
+        k = a->ready_ld;
+    struct product p = {.type = product_type_of(s),
+                        .transpose_a = transpose_a,
+                        .transpose_b = transpose_b,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .batch = batch,
+                        .a = a->ready,
+                        .b = b->ready,
+                        .lda = a->ready_ld,
+                        .ldb = b->ready_ld,
+                        .ldc = ldc,
+                        .stride_a = a->ready_stride,
+                        .stride_b = b->ready_stride,
+                        .stride_c = stride_c,
+                        .beta = beta,
+                        .c = c,
+                        .bias = bias};
+    device_product(s, &p);
+}
+
+void cuda_gemm_batched(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
+                       const float *a, uint32_t lda, size_t stride_a, const float *b, uint32_t ldb, size_t stride_b,
+                       float beta, float *c, uint32_t ldc, size_t stride_c, uint32_t batch)
+{
+    struct operand x = {.x = a,
+                        .rows = transpose_a ? k : m,
+                        .columns = transpose_a ? m : k,
+                        .ld = lda,
+                        .stride = stride_a};
+    struct operand y = {.x = b,
+                        .rows = transpose_b ? n : k,
+                        .columns = transpose_b ? k : n,
+                        .ld = ldb,
+                        .stride = stride_b};
+    operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, stride_c, batch, NULL);
+}
+
+void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
+               uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc)
+{
+    cuda_gemm_batched(s, transpose_a, transpose_b, m, n, k, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);
+}

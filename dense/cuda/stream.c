@@ -1,0 +1,215 @@
+/* stream.c: a stream's life, failure, scratch memory and recordings. */
+#include "dense/cuda/stream.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SCRATCH_ALIGN 256u
+
+struct cuda_counters cuda_counters;
+
+const struct cuda_counters *shoal_cuda_counters(void)
+{
+    return &cuda_counters;
+}
+
+void counter_add(uint64_t *counter)
+{
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------------- */
+
+int stream_new(const struct stream_spec *spec, struct stream **out, struct err *e)
+{
+    struct stream *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s)
+        return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
+    s->spec = *spec;
+    int code = device_open(s, e);
+    if (code != 0) {
+        stream_free(s);
+        return code;
+    }
+    *out = s;
+    return 0;
+}
+
+static void recordings_drop(struct stream *s)
+{
+    for (uint32_t i = 0; i < STREAM_RECORDINGS; i++) {
+        if (s->recording[i].recording)
+            device_recording_free(s, s->recording[i].recording);
+        s->recording[i] = (struct stream_recording){.last = 0};
+    }
+}
+
+void stream_free(struct stream *s)
+{
+    if (s->device) {
+        recordings_drop(s);
+        for (uint32_t part = 0; part < 2; part++)
+            for (uint32_t i = 0; i < s->scratch[part].count; i++)
+                device_free(s, s->scratch[part].block[i]);
+        device_close(s);
+    }
+    free(s);
+}
+
+void stream_fail(struct stream *s, int code, const char *format, ...)
+{
+    va_list arguments;
+    if (s->error.code != 0)
+        return;
+    s->error.code = code;
+    va_start(arguments, format);
+    (void)vsnprintf(s->error.text, sizeof s->error.text, format, arguments);
+    va_end(arguments);
+}
+
+int stream_finish(struct stream *s, struct err *e)
+{
+    device_wait(s);
+    if (s->error.code != 0 && e)
+        *e = s->error;
+    return s->error.code;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------- */
+
+void *stream_alloc(struct stream *s, size_t bytes)
+{
+    recordings_drop(s);
+    return device_alloc(s, bytes);
+}
+
+void stream_release(struct stream *s, void *p)
+{
+    recordings_drop(s);
+    device_free(s, p);
+}
+
+static void scratch_begin(struct scratch *c)
+{
+    c->current = 0;
+    c->used = 0;
+}
+
+/* A block that holds `bytes`. What was handed out stays where it is. */
+static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
+{
+    size_t room = bytes > SCRATCH_BLOCK_BYTES ? bytes : SCRATCH_BLOCK_BYTES;
+    if (s->recorded || c->count == SCRATCH_BLOCKS) {
+        stream_fail(s, SHOAL_E_INTERNAL, "scratch of %zu bytes: %s; this is a bug in Shoal, please report it", bytes,
+                    s->recorded ? "a recorded section asks for more than when it was queued" : "too many blocks");
+        return false;
+    }
+    c->block[c->count] = device_alloc(s, room);
+    if (!c->block[c->count]) {
+        stream_fail(s, SHOAL_E_NOMEM, "no memory on the device for %zu bytes of a step's work; make train.batch smaller",
+                    room);
+        return false;
+    }
+    c->bytes[c->count++] = room;
+    return true;
+}
+
+void *cuda_scratch(struct stream *s, size_t bytes)
+{
+    struct scratch *c = &s->scratch[s->section];
+    bytes = (bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    if (stream_failed(s))
+        return NULL;
+    while (c->current == c->count || c->bytes[c->current] - c->used < bytes) {
+        if (c->current == c->count) {
+            if (!scratch_grow(s, c, bytes))
+                return NULL;
+        } else {
+            c->current++;
+            c->used = 0;
+        }
+    }
+    void *p = (char *)c->block[c->current] + c->used;
+    c->used += bytes;
+    return p;
+}
+
+void stream_batch_begin(struct stream *s)
+{
+    scratch_begin(&s->scratch[0]);
+    s->sorted = (struct sorted_values){.count = 0};
+}
+
+void cuda_zero(struct stream *s, void *to, size_t bytes)
+{
+    if (bytes > 0)
+        device_zero(s, to, bytes);
+}
+
+void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes)
+{
+    if (bytes > 0)
+        device_copy(s, to, from, bytes);
+}
+
+void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n, const void *args, size_t bytes)
+{
+    if (n > 0)
+        device_launch(s, name, function, n, args, bytes);
+}
+
+/* ---- recordings ------------------------------------------------------------------------------------------- */
+
+/* The place of this number: its own, a free one, or that of the one not used for longest. */
+static struct stream_recording *recording_place(struct stream *s, uint64_t number)
+{
+    struct stream_recording *place = &s->recording[0];
+    for (uint32_t i = 0; i < STREAM_RECORDINGS; i++) {
+        struct stream_recording *r = &s->recording[i];
+        if (r->last > 0 && r->number == number)
+            return r;
+        if (r->last < place->last)
+            place = r;
+    }
+    if (place->recording)
+        device_recording_free(s, place->recording);
+    *place = (struct stream_recording){.number = number};
+    return place;
+}
+
+bool stream_graph_begin(struct stream *s, uint64_t number)
+{
+    struct stream_recording *r = recording_place(s, number);
+    bool seen = r->last > 0;
+
+    r->last = ++s->uses;
+    s->section = true;
+    scratch_begin(&s->scratch[1]);
+    if (r->recording) {
+        s->section = false;
+        device_play(s, r->recording);
+        counter_add(&cuda_counters.plays);
+        return false;
+    }
+    if (seen && !stream_failed(s)) {
+        s->recorded = r;
+        device_record_begin(s);
+    }
+    return true;
+}
+
+void stream_graph_end(struct stream *s)
+{
+    s->section = false;
+    if (!s->recorded)
+        return;
+    struct stream_recording *r = s->recorded;
+    s->recorded = NULL;
+    r->recording = device_record_end(s);
+    if (!r->recording)
+        return;
+    counter_add(&cuda_counters.recordings);
+    device_play(s, r->recording);
+}

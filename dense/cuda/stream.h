@@ -1,0 +1,122 @@
+/* stream.h: a stream of the CUDA module: its device, its failure, its scratch memory, its recordings.
+ *
+ * A failure stays: from then on every op does nothing and stream_finish gives the first failure, with the call, the file
+ * and the line. So ops do not look at each status by themselves.
+ *
+ * Scratch is handed out from blocks that are kept for the stream's life, one run of them for what is queued freely
+ * (begun anew by pool_begin, so once a batch) and one for what is recorded (begun anew by graph_begin): a section asks
+ * for the same pieces each time, so it gets the same addresses, whatever went on before it.
+ *
+ * Recordings: a section is queued as it is the first time that its number is seen, which loads every kernel and chooses
+ * every product's algorithm; it is recorded the second time, and played from then on. Allocating or releasing memory of
+ * the stream drops all recordings, for their addresses may be other ones now. */
+#ifndef DENSE_CUDA_STREAM_H
+#define DENSE_CUDA_STREAM_H
+
+#include "dense/cuda/device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STREAM_RECORDINGS 8u /* section sizes in turn: a job has one batch size and the rests at the ends of tasks */
+#define SCRATCH_BLOCKS 64u
+#define SCRATCH_BLOCK_BYTES ((size_t)4 << 20) /* at least */
+
+/* Memory handed out from front to back. */
+struct scratch {
+    void *block[SCRATCH_BLOCKS]; /* owned */
+    size_t bytes[SCRATCH_BLOCKS];
+    uint32_t count, current;
+    size_t used; /* of the current block */
+};
+
+struct stream_recording {
+    uint64_t number, last; /* last: use, counted by the stream; 0: the place is free */
+    struct recording *recording; /* owned; NULL: seen, not recorded */
+};
+
+/* The batch's values in the order of their rows; pool_begin makes it. */
+struct sorted_values {
+    uint32_t count;
+    const uint32_t *row;   /* (count): ascending */
+    const uint32_t *value; /* (count): place in index; ascending within a row */
+    const uint32_t *slot;  /* by place in index: example * fields + field; NULL: the place itself */
+};
+
+struct stream {
+    struct stream_spec spec;
+    struct device *device; /* owned */
+    struct err error;
+    struct scratch scratch[2]; /* queued freely; in recorded sections */
+    bool section;              /* between graph_begin and graph_end */
+    struct stream_recording *recorded; /* that is being made, or NULL */
+    struct stream_recording recording[STREAM_RECORDINGS];
+    uint64_t uses;
+    struct sorted_values sorted;
+};
+
+/* What the tests look at: counts since the module was loaded, of all streams. */
+struct cuda_counters {
+    uint64_t allocations; /* of device and of pinned memory */
+    uint64_t launches;    /* kernels queued, recorded ones not */
+    uint64_t products;    /* matrix products queued, recorded ones not */
+    uint64_t recordings, plays;
+};
+const struct cuda_counters *shoal_cuda_counters(void);
+void counter_add(uint64_t *counter);
+extern struct cuda_counters cuda_counters;
+
+/* Keeps the first failure. */
+void stream_fail(struct stream *s, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static inline bool stream_failed(const struct stream *s)
+{
+    return s->error.code != 0;
+}
+
+/* stream.c: the entries of backend_ops of the same name. */
+int stream_new(const struct stream_spec *spec, struct stream **out, struct err *e);
+void stream_free(struct stream *s);
+int stream_finish(struct stream *s, struct err *e);
+void *stream_alloc(struct stream *s, size_t bytes);
+void stream_release(struct stream *s, void *p);
+bool stream_graph_begin(struct stream *s, uint64_t number);
+void stream_graph_end(struct stream *s);
+/* pool_begin calls it: scratch begins anew. */
+void stream_batch_begin(struct stream *s);
+
+/* product.c: c of `product` from operands in fp32, in the stream's precision. An operand is made ready once and may serve
+ * several products of one op. */
+struct operand {
+    const float *x;
+    uint32_t rows, columns, ld; /* as it lies in memory; with batch > 1: of each */
+    size_t stride;
+    const void *ready; /* in the product's type; NULL: not ready yet */
+    uint32_t ready_ld;
+    size_t ready_stride;
+};
+void operand_ready(struct stream *s, struct operand *o, uint32_t batch);
+void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
+                     struct operand *a, struct operand *b, float beta, float *c, uint32_t ldc, size_t stride_c,
+                     uint32_t batch, const float *bias);
+/* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros behind. */
+void cuda_narrow(struct stream *s, enum product_type type, uint32_t batch, uint32_t rows, uint32_t columns,
+                 const float *from, uint32_t ld, size_t stride, void *to, uint32_t ld_to);
+
+/* backend_cuda.c fills the table from these: one for each file of core ops. */
+void cuda_act_fill(struct backend_ops *o);
+void cuda_fm_fill(struct backend_ops *o);
+void cuda_gradient_fill(struct backend_ops *o);
+void cuda_head_fill(struct backend_ops *o);
+void cuda_loss_fill(struct backend_ops *o);
+void cuda_norm_fill(struct backend_ops *o);
+void cuda_pool_fill(struct backend_ops *o);
+void cuda_rows_fill(struct backend_ops *o);
+void linear_fill(struct backend_ops *o);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,19 @@
+/* gate.h: feature gates (Mao et al. 2023): a stream's input is multiplied, number by number, with
+ * 2 * sigmoid(network(context)): 1 where the gate has not learned, 0 to 2 elsewhere. */
+#ifndef DENSE_GATE_H
+#define DENSE_GATE_H
+
+#include "dense/layer.h"
+
+struct plan;
+
+/* Writes the same learned vector to every example: y; parameter 1: (y.width). */
+extern const struct layer_ops context_layer;
+/* y = 2 x z, all of one width. */
+extern const struct layer_ops gate_layer;
+
+/* x through a gate; its network has the widths `hidden`, relu, and no norm or dropout. The context is a learned vector
+ * of `dim` floats. Returns a tensor of its own. */
+struct view plan_gated(struct plan *p, struct view x, uint32_t dim, const struct widths *hidden);
+
+#endif

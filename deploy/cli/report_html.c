@@ -1,0 +1,289 @@
+/* report_html.c: a report as one page: what was learned, how good it is, how fast it went and why, what is in the tables. Opens from
+ * disk; no script, no network. A part whose figures the report lacks is left out. */
+#include "deploy/cli/html.h"
+#include "deploy/cli/report_page.h"
+#include "deploy/cli/svg.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT(j) json_as_string((j), NULL)
+
+double page_number(const struct json *r, const char *path)
+{
+    return json_as_number(json_get(r, path), (double)NAN);
+}
+
+double *page_column(const struct json *list, const char *path)
+{
+    size_t count = json_count(list);
+    double *x = malloc((count + 1) * sizeof *x);
+
+    for (size_t i = 0; i < count && x != NULL; i++)
+        x[i] = page_number(json_array_at(list, i), path);
+    return x;
+}
+
+static const char *n(double x, int digits, char out[32])
+{
+    return html_number(x, digits, out);
+}
+
+/* ---- head -------------------------------------------------------------------------------------------------- */
+
+static void pair(FILE *out, const char *name, const struct json *value)
+{
+    char text[32];
+
+    if (json_absent(value))
+        return;
+    fprintf(out, "<span>%s</span> <b>", name);
+    if (TEXT(value) != NULL)
+        html_text(out, TEXT(value));
+    else
+        fputs(n(json_as_number(value, (double)NAN), 0, text), out);
+    fputs("</b> ", out);
+}
+
+static void head(FILE *out, const struct json *r)
+{
+    static const char *const key[][2] = {{"model", "model"},     {"backend", "backend"},         {"kernels", "kernel"},
+                                         {"servers", "servers"}, {"workers", "workers"},         {"lanes", "lanes"},
+                                         {"", "consistency"},    {"durability", "durability"}};
+
+    fputs("<header>\n<h1>", out);
+    html_text(out, TEXT(json_get(r, "job")));
+    fputs("</h1>\n<p class=\"line\">", out);
+    for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
+        pair(out, key[i][0], json_get(r, key[i][1]));
+    fprintf(out, "<span>seed</span> <b>%lld</b> ", (long long)json_as_int(json_get(r, "seed"), 0));
+    pair(out, "Shoal", json_get(r, "version"));
+    fputs("</p>\n</header>\n", out);
+}
+
+static void tile(FILE *out, const char *name, const char *value, const char *more)
+{
+    fprintf(out, "<div class=\"tile\"><div class=\"k\">%s</div><div class=\"v\">%s</div><div class=\"s\">%s</div></div>\n", name,
+            value, more);
+}
+
+static void seconds_text(double s, char out[32])
+{
+    if (s < 120)
+        (void)snprintf(out, 32, "%.1f s", s);
+    else if (s < 7200)
+        (void)snprintf(out, 32, "%.0f min %02.0f s", floor(s / 60), floor(fmod(s, 60)));
+    else
+        (void)snprintf(out, 32, "%.0f h %02.0f min", floor(s / 3600), floor(fmod(s, 3600) / 60));
+}
+
+static void auc_tile(FILE *out, const struct json *r, const char *split)
+{
+    const struct json *v = json_get(r, split);
+    char name[32], value[32], more[64], text[32];
+    double error = page_number(v, "auc_error"), teacher = page_number(r, "teacher_auc");
+
+    if (json_absent(v))
+        return;
+    (void)snprintf(name, sizeof name, "AUC, %s", split);
+    if (error > 0)
+        (void)snprintf(more, sizeof more, "within \u00b1%s", n(error, 6, text));
+    else if (!isnan(teacher))
+        (void)snprintf(more, sizeof more, "the best possible: %s", n(teacher, 4, text));
+    else
+        (void)snprintf(more, sizeof more, "of %s examples", n(page_number(v, "examples"), 0, text));
+    tile(out, name, n(page_number(v, "auc"), 4, value), more);
+}
+
+static void tiles(FILE *out, const struct json *r)
+{
+    const struct json *v = json_absent(json_get(r, "test")) ? json_get(r, "valid") : json_get(r, "test");
+    char value[32], text[32], more[64];
+
+    fputs("<div class=\"tiles\">\n", out);
+    auc_tile(out, r, "valid");
+    auc_tile(out, r, "test");
+    if (!json_absent(json_get(v, "gauc"))) {
+        (void)snprintf(more, sizeof more, "over %s groups", n(page_number(v, "groups"), 0, text));
+        tile(out, "Group AUC", n(page_number(v, "gauc"), 4, value), more);
+    }
+    if (!json_absent(v)) {
+        (void)snprintf(more, sizeof more, "normalised entropy %s", n(page_number(v, "ne"), 4, text));
+        tile(out, "Logloss", n(page_number(v, "logloss"), 4, value), more);
+        (void)snprintf(more, sizeof more, "calibration error %s", n(page_number(v, "ece"), 4, text));
+        tile(out, "Calibration", n(page_number(v, "calibration"), 3, value), more);
+    }
+    (void)snprintf(more, sizeof more, "%s in all", n(page_number(r, "examples"), 0, text));
+    tile(out, "Examples a second", n(page_number(r, "examples_per_second"), 0, value), more);
+    seconds_text(page_number(r, "seconds"), value);
+    (void)snprintf(more, sizeof more, "%zu epochs", json_count(json_get(r, "epochs")));
+    tile(out, "Time", value, more);
+    fputs("</div>\n", out);
+}
+
+/* ---- learning ---------------------------------------------------------------------------------------------- */
+
+/* Mean over neighbours: a task's loss jumps about, what is learnt shows in the mean. The caller frees. */
+static double *smooth(const double *x, size_t count)
+{
+    double *mean = malloc((count + 1) * sizeof *mean);
+    size_t reach = count / 40;
+
+    for (size_t i = 0; i < count && mean != NULL; i++) {
+        size_t from = i < reach ? 0 : i - reach, to = i + reach < count ? i + reach : count - 1, seen = 0;
+        double sum = 0;
+        for (size_t k = from; k <= to; k++)
+            if (isfinite(x[k])) {
+                sum += x[k];
+                seen++;
+            }
+        mean[i] = seen > 0 ? sum / (double)seen : (double)NAN;
+    }
+    return mean;
+}
+
+static void card_begin(FILE *out, const char *title, const char *more)
+{
+    fprintf(out, "<div class=\"card\"><h3>%s</h3><p class=\"note\">%s</p>\n", title, more);
+}
+
+/* Where each epoch ends, in examples: the last point of it. (epochs); the caller frees. */
+static double *epoch_ends(const struct json *training, size_t epochs)
+{
+    double *end = malloc((epochs + 1) * sizeof *end);
+
+    for (size_t i = 0; i < epochs && end != NULL; i++)
+        end[i] = (double)NAN;
+    for (size_t i = 0; i < json_count(training) && end != NULL; i++) {
+        int64_t epoch = json_as_int(json_get(json_array_at(training, i), "epoch"), 0);
+        if (epoch >= 1 && epoch <= (int64_t)epochs)
+            end[epoch - 1] = page_number(json_array_at(training, i), "examples");
+    }
+    return end;
+}
+
+static void loss_chart(FILE *out, const struct json *training, const struct json *epochs)
+{
+    size_t count = json_count(training), ends = json_count(epochs);
+    double *x = page_column(training, "examples"), *raw = page_column(training, "logloss"), *end = epoch_ends(training, ends);
+    double *mean = raw == NULL ? NULL : smooth(raw, count), *valid = page_column(epochs, "valid.logloss");
+
+    if (x != NULL && raw != NULL && mean != NULL && end != NULL && valid != NULL) {
+        bool evaluated = ends > 0 && isfinite(valid[ends - 1]);
+        struct svg_series s[] = {{.colour = "c1", .x = x, .y = raw, .count = count, .faint = true},
+                                 {.name = "train", .colour = "c1", .x = x, .y = mean, .count = count},
+                                 {.name = "valid", .colour = "c2", .x = end, .y = valid, .count = ends, .dots = true, .note = "epoch"}};
+        struct svg_chart c = {.label = "Logloss over examples of training", .x_name = "examples", .y_name = "logloss",
+                              .series = s, .series_count = evaluated ? 3 : 2, .mark = end, .mark_count = ends};
+        card_begin(out, "Logloss", "by examples of training; dashed lines: ends of epochs");
+        svg_chart(out, &c);
+        fputs("</div>\n", out);
+    }
+    free(x), free(raw), free(mean), free(valid), free(end);
+}
+
+/* AUC, and group AUC where there is one, by epoch. */
+static void auc_chart(FILE *out, const struct json *epochs)
+{
+    size_t count = json_count(epochs);
+    double *x = page_column(epochs, "epoch"), *auc = page_column(epochs, "valid.auc"), *gauc = page_column(epochs, "valid.gauc");
+
+    if (x != NULL && auc != NULL && gauc != NULL && count > 0 && isfinite(auc[count - 1])) {
+        bool grouped = isfinite(gauc[count - 1]);
+        struct svg_series s[] = {{.name = "AUC", .colour = "c1", .x = x, .y = auc, .count = count, .dots = true},
+                                 {.name = "group AUC", .colour = "c3", .x = x, .y = gauc, .count = count, .dots = true}};
+        struct svg_chart c = {.label = "AUC of the validation split by epoch", .x_name = "epoch", .y_name = "AUC", .series = s,
+                              .series_count = grouped ? 2 : 1, .x_min = 0.5, .x_max = (double)count + 0.5};
+        card_begin(out, "AUC", "on the validation split, after each epoch");
+        svg_chart(out, &c);
+        fputs("</div>\n", out);
+    }
+    free(x), free(auc), free(gauc);
+}
+
+static void epochs_table(FILE *out, const struct json *r)
+{
+    const struct json *epochs = json_get(r, "epochs");
+    int64_t best = json_as_int(json_get(r, "best_epoch"), 0);
+    char text[32];
+
+    fputs("<details><summary>Every epoch as a table</summary><div class=\"scroll\"><table><tr><th>epoch</th><th>train logloss</th>"
+          "<th>valid logloss</th><th>valid AUC</th><th>NE</th><th>calibration</th><th>ECE</th><th>seconds</th></tr>\n",
+          out);
+    for (size_t i = 0; i < json_count(epochs); i++) {
+        const struct json *e = json_array_at(epochs, i);
+        fprintf(out, "<tr%s><td>%s</td>", json_as_int(json_get(e, "epoch"), -1) == best ? " class=\"best\"" : "",
+                n(page_number(e, "epoch"), 0, text));
+        fprintf(out, "<td>%s</td>", n(page_number(e, "train_logloss"), 5, text));
+        fprintf(out, "<td>%s</td>", n(page_number(e, "valid.logloss"), 5, text));
+        fprintf(out, "<td>%s</td>", n(page_number(e, "valid.auc"), 5, text));
+        fprintf(out, "<td>%s</td>", n(page_number(e, "valid.ne"), 4, text));
+        fprintf(out, "<td>%s</td>", n(page_number(e, "valid.calibration"), 3, text));
+        fprintf(out, "<td>%s</td>", n(page_number(e, "valid.ece"), 5, text));
+        fprintf(out, "<td>%s</td></tr>\n", n(page_number(e, "seconds"), 1, text));
+    }
+    fputs("</table></div></details>\n", out);
+}
+
+static void learning(FILE *out, const struct json *r)
+{
+    const struct json *training = json_get(r, "training"), *epochs = json_get(r, "epochs");
+
+    if (json_count(epochs) == 0)
+        return;
+    fputs("<h2>Learning</h2>\n<div class=\"cards\">\n", out);
+    if (json_count(training) > 0)
+        loss_chart(out, training, epochs);
+    auc_chart(out, epochs);
+    fputs("</div>\n", out);
+    epochs_table(out, r);
+}
+
+/* ---- the page ---------------------------------------------------------------------------------------------- */
+
+static void tables(FILE *out, const struct json *r)
+{
+    const struct json *list = json_get(r, "tables");
+    char text[32];
+
+    if (json_count(list) == 0)
+        return;
+    fputs("<h2>Tables</h2>\n<div class=\"card scroll\"><table><tr><th>table</th><th>rows</th><th>digest</th></tr>\n", out);
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *t = json_array_at(list, i);
+        fputs("<tr><td>", out);
+        html_text(out, TEXT(json_get(t, "name")));
+        fprintf(out, "</td><td>%s</td><td class=\"code\">", n(page_number(t, "rows"), 0, text));
+        html_text(out, TEXT(json_get(t, "digest")));
+        fputs("</td></tr>\n", out);
+    }
+    fputs("</table><p class=\"note\">Equal digests, equal tables, bit for bit: weights and optimizer state.</p></div>\n", out);
+}
+
+int report_html(const struct json *r, const char *path, struct err *e)
+{
+    char temporary[LIMIT_PATH + 8], title[LIMIT_NAME + 32];
+
+    (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    (void)snprintf(title, sizeof title, "%.63s \u2013 report", json_as_string(json_get(r, "job"), "job"));
+    FILE *out = fopen(temporary, "we");
+    if (out == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", temporary, strerror(errno));
+    html_begin(out, title);
+    head(out, r);
+    tiles(out, r);
+    learning(out, r);
+    report_page_quality(out, r);
+    report_page_speed(out, r);
+    tables(out, r);
+    fputs("<footer>Written by Shoal from report.json, which holds every figure.</footer>\n", out);
+    html_end(out);
+    bool good = ferror(out) == 0;
+    if (fclose(out) != 0 || !good)
+        return err_set(e, SHOAL_E_IO, "cannot write %s: %s", temporary, strerror(errno));
+    if (rename(temporary, path) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    return 0;
+}

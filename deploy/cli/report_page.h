@@ -1,0 +1,23 @@
+/* report_page.h: the page that report_html.c writes, and the parts of it that have files of their own. */
+#ifndef DEPLOY_CLI_REPORT_PAGE_H
+#define DEPLOY_CLI_REPORT_PAGE_H
+
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/base/limits.h"
+
+#include <stdio.h>
+
+/* Writes a report (as report.json has it) to path as a page of HTML, whole or not at all. CANTCREATE, IO. */
+int report_html(const struct json *report, const char *path, struct err *e);
+
+/* The number at a path; NaN where there is none. */
+double page_number(const struct json *r, const char *path);
+/* An array's elements' numbers at a path, (count); NaN where there is none. The caller frees; NULL when out of memory. */
+double *page_column(const struct json *list, const char *path);
+/* Calibration curves, labels, values of fields: report_quality.c. */
+void report_page_quality(FILE *out, const struct json *report);
+/* Where the time went, speed, staleness, norms: report_speed.c. */
+void report_page_speed(FILE *out, const struct json *report);
+
+#endif

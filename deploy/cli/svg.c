@@ -1,0 +1,229 @@
+/* svg.c: axes with round numbers, lines, dots, bars. */
+#include "deploy/cli/svg.h"
+#include "deploy/cli/html.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The box, and the rectangle in it that values are drawn in. */
+enum { WIDTH = 520, HEIGHT = 260, LEFT = 52, RIGHT = 508, TOP = 12, BOTTOM = 218, TICKS = 5, BAR_HEIGHT = 34 };
+
+struct frame {
+    double x_min, x_max, y_min, y_max;
+};
+
+static double frame_x(const struct frame *f, double x)
+{
+    return LEFT + (x - f->x_min) / (f->x_max - f->x_min) * (RIGHT - LEFT);
+}
+
+static double frame_y(const struct frame *f, double y)
+{
+    double at = BOTTOM - (y - f->y_min) / (f->y_max - f->y_min) * (BOTTOM - TOP);
+
+    return at < TOP - 400 ? TOP - 400 : at > BOTTOM + 400 ? BOTTOM + 400 : at; /* the clip cuts it; renderers like small numbers */
+}
+
+/* ---- scales ------------------------------------------------------------------------------------------------ */
+
+static void widen(double value, double *min, double *max)
+{
+    if (!isfinite(value))
+        return;
+    *min = value < *min ? value : *min;
+    *max = value > *max ? value : *max;
+}
+
+/* A range that has an inside, with `air` of it on both sides. */
+static void settle(double *min, double *max, double air)
+{
+    if (*min > *max) /* nothing was seen */
+        *min = 0, *max = 1;
+    double span = *max - *min;
+    if (span < 1e-9 * fmax(fabs(*max), 1e-9))
+        span = fabs(*max) > 0 ? fabs(*max) * 0.02 : 1;
+    double low = *min - air * span, high = *max + air * span;
+    *min = *min >= 0 && low < 0 ? 0 : low;
+    *max = high;
+}
+
+static struct frame frame_of(const struct svg_chart *c)
+{
+    struct frame f = {.x_min = INFINITY, .x_max = -INFINITY, .y_min = INFINITY, .y_max = -INFINITY};
+
+    for (size_t s = 0; s < c->series_count; s++)
+        for (size_t i = 0; i < c->series[s].count; i++) {
+            if (!isfinite(c->series[s].y[i]))
+                continue;
+            widen(c->series[s].x[i], &f.x_min, &f.x_max);
+            if (!c->series[s].faint)
+                widen(c->series[s].y[i], &f.y_min, &f.y_max);
+        }
+    settle(&f.x_min, &f.x_max, 0.0);
+    settle(&f.y_min, &f.y_max, 0.08);
+    if (f.x_max <= f.x_min)
+        f.x_max = f.x_min + 1;
+    if (c->x_min < c->x_max)
+        f.x_min = c->x_min, f.x_max = c->x_max;
+    if (c->y_min < c->y_max)
+        f.y_min = c->y_min, f.y_max = c->y_max;
+    return f;
+}
+
+/* 1, 2 or 5 times a power of ten, so that a span has about TICKS of them; never less than `least`. */
+static double tick_step(double span, double least)
+{
+    double raw = span / TICKS, power = pow(10, floor(log10(raw))), rest = raw / power;
+    double step = (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10) * power;
+
+    return step < least ? least : step;
+}
+
+/* ---- pieces ------------------------------------------------------------------------------------------------ */
+
+static void axes(FILE *out, const struct svg_chart *c, const struct frame *f)
+{
+    char text[32];
+    bool whole = c->x_name != NULL && strcmp(c->x_name, "epoch") == 0;
+    double x_step = tick_step(f->x_max - f->x_min, whole ? 1 : 0), y_step = tick_step(f->y_max - f->y_min, 0);
+
+    for (double k = ceil(f->y_min / y_step - 1e-9); k * y_step <= f->y_max + 1e-9 * y_step; k++) {
+        double y = frame_y(f, k * y_step);
+        fprintf(out, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", LEFT, y, RIGHT, y);
+        fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + 4, html_short(k * y_step, text));
+    }
+    for (double k = ceil(f->x_min / x_step - 1e-9); k * x_step <= f->x_max + 1e-9 * x_step; k++)
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", frame_x(f, k * x_step), BOTTOM + 17,
+                html_short(k * x_step, text));
+    for (size_t i = 0; i < c->mark_count; i++)
+        if (c->mark[i] > f->x_min && c->mark[i] < f->x_max)
+            fprintf(out, "<line class=\"mark\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n", frame_x(f, c->mark[i]), TOP,
+                    frame_x(f, c->mark[i]), BOTTOM);
+    fprintf(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT, BOTTOM, RIGHT, BOTTOM);
+    fprintf(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"end\">", RIGHT, HEIGHT - 6);
+    html_text(out, c->x_name);
+    fputs("</text>\n", out);
+}
+
+static void bars(FILE *out, const struct svg_chart *c, const struct frame *f)
+{
+    double most = 0, room = (double)(RIGHT - LEFT) / (double)(c->bar_count + 1);
+    char text[32];
+
+    for (size_t i = 0; i < c->bar_count; i++)
+        most = fmax(most, c->bar[i]);
+    fputs("<g class=\"bars\">", out);
+    for (size_t i = 0; i < c->bar_count && most > 0; i++) {
+        double width = fmin(fmax(room * 0.5, 3), 14), height = c->bar[i] / most * BAR_HEIGHT;
+        fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>%s examples</title></rect>",
+                frame_x(f, c->series[0].x[i]) - width / 2, BOTTOM - height, width, height, html_number(c->bar[i], 0, text));
+    }
+    fputs("</g>\n", out);
+}
+
+static void line(FILE *out, const struct svg_series *s, const struct frame *f)
+{
+    const char *command = "M";
+
+    fprintf(out, "<path class=\"%s%s\" d=\"", s->colour, s->faint ? " faint" : "");
+    for (size_t i = 0; i < s->count; i++) {
+        if (!isfinite(s->x[i]) || !isfinite(s->y[i])) {
+            command = "M";
+            continue;
+        }
+        fprintf(out, "%s%.1f %.1f", command, frame_x(f, s->x[i]), frame_y(f, s->y[i]));
+        command = "L";
+    }
+    fputs("\"/>\n", out);
+}
+
+static void dots(FILE *out, const struct svg_chart *c, const struct svg_series *s, const struct frame *f)
+{
+    char x[32], y[32];
+
+    for (size_t i = 0; i < s->count; i++) {
+        if (!isfinite(s->x[i]) || !isfinite(s->y[i]))
+            continue;
+        fprintf(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.6\"><title>", s->colour, frame_x(f, s->x[i]),
+                frame_y(f, s->y[i]));
+        if (s->note != NULL)
+            fprintf(out, "%s %zu: ", s->note, i + 1);
+        html_text(out, c->x_name);
+        fprintf(out, " %s, ", html_short(s->x[i], x));
+        html_text(out, s->name != NULL ? s->name : c->y_name);
+        fprintf(out, " %s</title></circle>\n", html_number(s->y[i], 6, y));
+    }
+}
+
+static void legend(FILE *out, const struct svg_chart *c)
+{
+    fputs("<div class=\"legend\">", out);
+    for (size_t i = 0; i < c->series_count; i++) {
+        if (c->series[i].name == NULL)
+            continue;
+        fprintf(out, "<span><i class=\"%s\"></i>", c->series[i].colour);
+        html_text(out, c->series[i].name);
+        fputs("</span>", out);
+    }
+    fputs("</div>\n", out);
+}
+
+/* ---- whole ------------------------------------------------------------------------------------------------- */
+
+void svg_chart(FILE *out, const struct svg_chart *c)
+{
+    static unsigned number; /* of the page: names of clips must differ */
+    struct frame f = frame_of(c);
+    bool named = false;
+
+    fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
+    html_text(out, c->label);
+    fprintf(out, "\">\n<clipPath id=\"clip%u\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/></clipPath>\n", ++number, LEFT,
+            TOP - 6, RIGHT - LEFT, BOTTOM - TOP + 6);
+    axes(out, c, &f);
+    if (c->bar_count > 0)
+        bars(out, c, &f);
+    fprintf(out, "<g clip-path=\"url(#clip%u)\">\n", number);
+    if (c->diagonal) {
+        double low = fmax(f.x_min, f.y_min), high = fmin(f.x_max, f.y_max);
+        fprintf(out, "<line class=\"diag\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", frame_x(&f, low),
+                frame_y(&f, low), frame_x(&f, high), frame_y(&f, high));
+    }
+    for (size_t i = 0; i < c->series_count; i++) {
+        named |= c->series[i].name != NULL;
+        if (!c->series[i].apart)
+            line(out, &c->series[i], &f);
+    }
+    fputs("</g>\n", out);
+    for (size_t i = 0; i < c->series_count; i++)
+        if (c->series[i].dots)
+            dots(out, c, &c->series[i], &f);
+    fputs("</svg>\n", out);
+    if (named)
+        legend(out, c);
+}
+
+void svg_stack(FILE *out, const char *label, const struct svg_part *part, size_t count)
+{
+    double sum = 0, at = 0;
+
+    for (size_t i = 0; i < count; i++)
+        sum += part[i].value > 0 ? part[i].value : 0;
+    if (sum <= 0)
+        return;
+    fprintf(out, "<svg viewBox=\"0 0 1040 34\" role=\"img\" aria-label=\"");
+    html_text(out, label);
+    fputs("\">\n", out);
+    for (size_t i = 0; i < count; i++) {
+        double width = part[i].value > 0 ? part[i].value / sum * 1040 : 0;
+        if (width > 0)
+            fprintf(out, "<rect class=\"%s\" x=\"%.2f\" y=\"2\" width=\"%.2f\" height=\"30\" rx=\"%.1f\"><title>%s: %s</title></rect>\n",
+                    part[i].colour, at, fmax(width - 2, 0.5), width > 12 ? 5.0 : 0.0, part[i].name, part[i].text);
+        at += width;
+    }
+    fputs("</svg>\n<div class=\"legend\">", out);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "<span><i class=\"%s\"></i><b>%s</b> %s, %.0f %%</span>", part[i].colour, part[i].name, part[i].text,
+                (part[i].value > 0 ? part[i].value : 0) / sum * 100);
+    fputs("</div>\n", out);
+}

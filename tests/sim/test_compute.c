@@ -1,0 +1,366 @@
+/* test_compute.c: whole jobs whose model is looked at, replaced or broken: every model_train of the cluster's workers
+ * comes through here (the linker's --wrap).
+ *
+ * Cached rows. The data has one value in every line, so its row is in every batch; the replaced model adds 1 to this
+ * row's float number `lane` with each batch. So a row says by itself how many batches of each lane it contains, and
+ * what the shards' clocks say of that is held against the bound.
+ *
+ * Broken devices. From some step on a worker's device fails: the worker must leave with status 69 or 70, the job must
+ * end as if nothing had been. */
+#include "tests/lib/server_fake.h"
+#include "tests/lib/sim_cluster.h"
+#include "tests/lib/worker_files.h"
+
+#include "dense/model.h"
+#include "proto/base/hash.h"
+#include "proto/base/json.h"
+#include "proto/base/log.h"
+#include "proto/base/rng.h"
+#include "proto/wire/wire.h"
+#include "server/coord_core.h"
+#include "server/shard.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define SECOND (1000 * MS)
+#define BOUND (900 * SECOND)
+enum { ROWS = 1600, RUNS = 64, SLOTS = 64 };
+
+static struct backend *backend;
+static struct cluster cluster;
+static char yaml[2048];
+
+/* What the replaced model does. */
+static struct {
+    bool counts;         /* gradients are counts of batches, rows are checked */
+    uint32_t staleness;  /* that they are checked against */
+    uint32_t skip_every; /* so many batches, one is skipped; 0: none */
+    uint64_t fail_at;    /* the device that is given this step fails, and fails ever after; 0: none */
+    int fail_status;
+    const struct model_run *failed;
+    uint64_t steps, hits, broken, skipped;
+} play;
+
+/* ---- the model's place ------------------------------------------------------------------------------------ */
+
+int __real_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
+                       uint32_t lane, uint64_t batch, struct model_output *out);
+int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
+                       uint32_t lane, uint64_t batch, struct model_output *out);
+const char *__real_model_run_error(const struct model_run *r);
+const char *__wrap_model_run_error(const struct model_run *r);
+
+/* The shard that leads the row in every batch. */
+static const struct shard *shard_of_hot(uint64_t key)
+{
+    for (uint32_t i = 0; i < cluster.options.servers; i++) {
+        struct shard *s = cluster.server[i].shard;
+        if (lead_keys(&s->lead, table_schema_of(engine_table(s->engine, 0)), &key, 1))
+            return s;
+    }
+    ck_abort_msg("nobody leads the row");
+    return NULL;
+}
+
+/* Every push of clock <= that of the batch less s + 1 is in the row. */
+static bool within_bound(const float *row, uint32_t lane, uint64_t batch)
+{
+    uint64_t run = cluster.coord->job.at.run, clock, seen, low;
+    const struct engine *g = shard_of_hot(key_of_value(0, "x", 1))->engine;
+
+    ck_assert_int_eq(engine_clock(g, run, lane, batch, &clock, &low), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!engine_lane_live(g, run, i))
+            continue;
+        ck_assert_int_eq(engine_clock(g, run, i, (uint64_t)row[i], &seen, &low), 0);
+        if (seen + play.staleness + 1 < clock)
+            return false;
+    }
+    return true;
+}
+
+/* The memory of a run's cache: what the real model keeps on its device. */
+static float *cache_of(const struct model_run *r)
+{
+    static const struct model_run *run[RUNS];
+    static float slot[RUNS][SLOTS * 8];
+
+    for (uint32_t i = 0; i < RUNS; i++) {
+        if (run[i] == NULL)
+            run[i] = r;
+        if (run[i] == r)
+            return slot[i];
+    }
+    ck_abort_msg("too many runs");
+    return NULL;
+}
+
+static void count_step(const struct model *m, struct model_run *r, const struct model_input *in, uint32_t lane,
+                       uint64_t batch, struct model_output *out)
+{
+    uint32_t width = model_row_width(m), hot = in->index[0];
+    uint32_t from = in->source == NULL ? hot : in->source[hot];
+    float *cache = cache_of(r);
+    const float *row = from & MODEL_CACHED ? cache + (from & ~MODEL_CACHED) * width : in->rows + (size_t)from * width;
+
+    ck_assert_uint_le(width, 8);
+    play.hits += (from & MODEL_CACHED) != 0;
+    play.broken += !within_bound(row, lane, batch);
+    for (uint32_t i = 0; i < in->keep_count; i++)
+        memcpy(cache + in->keep[2 * i + 1] * width, in->rows + in->keep[2 * i] * width, width * sizeof *row);
+    memset(out->row_gradients, 0, (size_t)in->row_count * width * sizeof(float));
+    for (uint32_t i = 0; i < in->row_count; i++)
+        out->row_gradients[(size_t)i * width + lane] = -1.0f;
+    if (out->dense_gradients != NULL)
+        memset(out->dense_gradients, 0, model_dense_floats(m) * sizeof(float));
+    out->loss_sum = 0.5 * in->examples;
+    out->weight_sum = in->examples;
+    if (play.skip_every != 0 && batch % play.skip_every == 0) {
+        out->skipped = true;
+        out->row_gradients[0] = NAN; /* pushed, it would end the job */
+        play.skipped++;
+    }
+}
+
+int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
+                       uint32_t lane, uint64_t batch, struct model_output *out)
+{
+    if (++play.steps == play.fail_at)
+        play.failed = r;
+    if (play.failed == r)
+        return play.fail_status;
+    if (!play.counts)
+        return __real_model_train(m, r, in, seed, lane, batch, out);
+    count_step(m, r, in, lane, batch, out);
+    return 0;
+}
+
+const char *__wrap_model_run_error(const struct model_run *r)
+{
+    return play.failed == r ? "the device fell out of the machine" : __real_model_run_error(r);
+}
+
+/* ---- the job ---------------------------------------------------------------------------------------------- */
+
+static void job_make(const char *model, const char *train)
+{
+    bool counts = strstr(model, "fm}") != NULL;
+
+    snprintf(yaml, sizeof yaml,
+             "job: compute\n"
+             "data: {format: csv, label: label, train: [%s], cache: %s}\n"
+             "tables:\n"
+             "  - {name: emb, dim: 4, tablets: 64, init: {kind: %s}, optimizer: {kind: sgd, lr: %s}}\n"
+             "model: %s\n"
+             "train: {batch: 8, epochs: 2, lanes: 3, backend: cpu, task_batches: 20, %s}\n"
+             "coordinator: {lease: 1s}\n"
+             "net: {resend: 100ms}\n",
+             worker_path("train.csv"), worker_path("cache"), counts ? "zero" : "uniform", counts ? "1" : "0.1", model,
+             train);
+}
+
+static void start(uint64_t seed, uint32_t servers, uint32_t workers)
+{
+    struct cluster_options o = {.yaml = yaml, .servers = servers, .workers = workers};
+
+    o.sim = (struct sim_options){
+        .seed = seed, .delay_min_ns = MS / 20, .delay_max_ns = MS, .work_min_ns = MS / 10, .work_max_ns = 4 * MS};
+    play.steps = play.hits = play.broken = play.skipped = 0;
+    play.failed = NULL;
+    cluster_start(&cluster, &o, backend);
+}
+
+static void finish(struct cluster_result *out)
+{
+    ck_assert(cluster_run(&cluster, BOUND));
+    cluster_result(&cluster, out);
+    ck_assert_msg(out->state == WIRE_JOB_DONE, "%s", out->text);
+    ck_assert_uint_eq(out->examples, 2 * ROWS);
+    cluster_run(&cluster, sim_now_ns(cluster.sim) + 5 * SECOND); /* the workers leave */
+}
+
+static int64_t reported(const char *object, const char *key)
+{
+    struct json *r;
+    struct err e = {0};
+
+    ck_assert_int_eq(json_parse(cluster.client->report, strlen(cluster.client->report), &r, &e), 0);
+    int64_t value = json_as_int(json_get(object == NULL ? r : json_get(r, object), key), -1);
+    json_free(r);
+    return value;
+}
+
+/* ---- cases ------------------------------------------------------------------------------------------------ */
+
+START_TEST(cached_rows_are_within_the_bound)
+{
+    struct cluster_result result;
+
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        play.staleness = 8;
+        play.counts = true;
+        job_make("{kind: fm}", "consistency: ssp, staleness: 8, prefetch: 1, cache: {rows: 24}");
+        start(seed, 1 + (uint32_t)seed % 2, 2);
+        finish(&result);
+        ck_assert_msg(play.broken == 0, "seed %llu: %llu of %llu rows beyond the bound", (unsigned long long)seed,
+                      (unsigned long long)play.broken, (unsigned long long)play.steps);
+        ck_assert_uint_gt(play.hits, play.steps / 4);
+        ck_assert_int_gt(reported("cache", "hits"), (int64_t)play.hits); /* of other keys too */
+        ck_assert_int_gt(reported("cache", "misses"), 0);
+        ck_assert_int_le(reported("staleness", "max"), 8);
+        cluster_free(&cluster);
+    }
+}
+END_TEST
+
+/* The control: rows served without a bound are found out. */
+START_TEST(rows_beyond_the_bound_are_seen)
+{
+    struct cluster_result result;
+
+    play.staleness = 8;
+    play.counts = true;
+    job_make("{kind: fm}", "consistency: async, prefetch: 1, cache: {rows: 24, batches: 40}");
+    start(1, 1, 2);
+    finish(&result);
+    ck_assert_uint_gt(play.broken, 0);
+    cluster_free(&cluster);
+}
+END_TEST
+
+/* Without a cache nothing is said of one, and the bound holds as well. */
+START_TEST(pulled_rows_are_within_the_bound)
+{
+    struct cluster_result result;
+
+    play.staleness = 2;
+    play.counts = true;
+    job_make("{kind: fm}", "consistency: ssp, staleness: 2, prefetch: 2");
+    start(1, 1, 2);
+    finish(&result);
+    ck_assert_uint_eq(play.broken, 0);
+    ck_assert_uint_eq(play.hits, 0);
+    ck_assert_int_eq(reported("cache", "hits"), -1);
+    cluster_free(&cluster);
+}
+END_TEST
+
+/* A step that overflowed is pushed as a tick: batches go on, its gradients are seen nowhere. */
+START_TEST(skipped_steps_are_ticks)
+{
+    static const char *const modes[] = {"consistency: ssp, staleness: 2, prefetch: 1",
+                                        "consistency: ssp, staleness: 8, prefetch: 1, cache: {rows: 24}",
+                                        "consistency: bsp"};
+    struct cluster_result result;
+
+    play.staleness = _i == 1 ? 8 : 2;
+    play.counts = true;
+    play.skip_every = 5;
+    job_make("{kind: fm}", modes[_i]);
+    start(1, 2, 2);
+    finish(&result);
+    ck_assert_uint_gt(play.skipped, 10);
+    ck_assert_int_eq(reported(NULL, "skipped_steps"), (int64_t)play.skipped);
+    cluster_free(&cluster);
+}
+END_TEST
+
+/* The result is that of a run in which no device failed, bit for bit. */
+START_TEST(a_failed_device_costs_a_worker_not_the_job)
+{
+    static const int statuses[] = {SHOAL_E_UNAVAILABLE, SHOAL_E_INTERNAL, SHOAL_E_NOMEM};
+    static const int exits[] = {69, 70, 70};
+    struct cluster_result calm, got;
+    uint32_t left = 0;
+
+    job_make("{kind: deepfm, hidden: [4], norm: batch}", "consistency: bsp, prefetch: 0");
+    start(1, 2, 2);
+    finish(&calm);
+    cluster_free(&cluster);
+    play.fail_at = 60;
+    play.fail_status = statuses[_i];
+    start(1, 2, 2);
+    finish(&got);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert(cluster.worker[i].ended);
+        if (cluster.worker[i].status == 0)
+            continue;
+        ck_assert_int_eq(cluster.worker[i].status, statuses[_i]);
+        ck_assert_int_eq(err_exit_status(cluster.worker[i].status), exits[_i]);
+        left++;
+    }
+    ck_assert_uint_eq(left, 1);
+    for (uint32_t i = 0; i < calm.tables; i++)
+        ck_assert_str_eq(got.digest[i], calm.digest[i]);
+    cluster_free(&cluster);
+}
+END_TEST
+
+/* The only worker fails: the job waits for the next one and goes on. */
+START_TEST(a_job_waits_for_a_worker_whose_device_works)
+{
+    struct cluster_result result;
+
+    job_make("{kind: probe}", "consistency: ssp, staleness: 2, prefetch: 1");
+    play.fail_at = 60;
+    play.fail_status = SHOAL_E_UNAVAILABLE;
+    start(1, 1, 1);
+    ck_assert(!cluster_run(&cluster, 60 * SECOND));
+    ck_assert(cluster.worker[0].ended);
+    ck_assert_int_eq(cluster.worker[0].status, SHOAL_E_UNAVAILABLE);
+    play.failed = NULL;
+    cluster_worker_start(&cluster);
+    finish(&result);
+    cluster_free(&cluster);
+}
+END_TEST
+
+static void setup(void)
+{
+    static char data[ROWS * 16];
+    struct rng r = rng_of(1, 0, 0);
+    size_t at = (size_t)snprintf(data, sizeof data, "label,hot,a,b\n");
+    struct err e = {0};
+
+    log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
+    worker_folder_make();
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,x,%u,%u\n", (a + b) % 2, a, b);
+    }
+    worker_write("train.csv", data, at);
+    memset(&play, 0, sizeof play);
+    if (backend == NULL)
+        ck_assert_msg(backend_load(BACKEND_CPU, &backend, &e) == 0, "%s", e.text);
+}
+
+static void teardown(void)
+{
+    worker_folder_remove();
+}
+
+int main(void)
+{
+    Suite *s = suite_create("compute");
+    TCase *c = tcase_create("compute");
+
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 300);
+    tcase_add_test(c, cached_rows_are_within_the_bound);
+    tcase_add_test(c, rows_beyond_the_bound_are_seen);
+    tcase_add_test(c, pulled_rows_are_within_the_bound);
+    tcase_add_loop_test(c, skipped_steps_are_ticks, 0, 3);
+    tcase_add_loop_test(c, a_failed_device_costs_a_worker_not_the_job, 0, 3);
+    tcase_add_test(c, a_job_waits_for_a_worker_whose_device_works);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}
