@@ -4,7 +4,8 @@
 
 #include "dense/layer.h"
 
-/* Uses x (== y), act, dropout. */
+/* Uses x (== y: columns that a linear layer without activation, or a norm, has written and nobody has read), act,
+ * dropout. */
 extern const struct layer_ops act_layer;
 
 #endif

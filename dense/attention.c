@@ -12,12 +12,13 @@
 /* Whether the fields of all examples follow one another without gaps, in what is read and its gradient. */
 static bool project_whole(const struct layer *l, const struct pass *p)
 {
-    return pass_ld(p, l->x) == l->x.width && (!p->train || pass_wanted(p, l->x) == 0 || pass_gradient_ld(p, l->x) == l->x.width);
+    return pass_ld(p, l->x) == l->x.width &&
+           (!p->train || pass_wanted(p, l->x) == 0 || pass_gradient_ld(p, l->x) == l->x.width);
 }
 
 /* Field f of the examples, or, when nothing lies between them, all fields at once. */
-static struct linear_args project_args(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count, uint32_t f,
-                                       bool whole)
+static struct linear_args project_args(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count,
+                                       uint32_t f, bool whole)
 {
     uint32_t fields = l->number_of[ATTENTION_FIELDS], in = l->x.width / fields, out = l->y.width / fields;
     return (struct linear_args){.first = first,
@@ -67,18 +68,19 @@ static struct attend_args attend_args_of(const struct layer *l, const struct pas
                                          const struct dropout_mask *mask)
 {
     uint32_t fields = l->number_of[ATTENTION_FIELDS], heads = l->number_of[ATTENTION_HEADS];
-    return (struct attend_args){.first = first,
-                                .count = count,
-                                .fields = fields,
-                                .heads = heads,
-                                .width = l->y.width / fields,
-                                .parts = l->x.width / l->y.width,
-                                .x = pass_at(p, l->x, first),
-                                .residual = l->z.tensor == TENSOR_NONE ? NULL : pass_at(p, l->z, first),
-                                .y = pass_at(p, l->y, first),
-                                .share = pass_at(p, (struct view){l->state[0], 0, attend_share_floats(fields, heads)}, first),
-                                .work = p->data[l->state[1]],
-                                .mask = mask};
+    return (struct attend_args){
+        .first = first,
+        .count = count,
+        .fields = fields,
+        .heads = heads,
+        .width = l->y.width / fields,
+        .parts = l->x.width / l->y.width,
+        .x = pass_at(p, l->x, first),
+        .residual = l->z.tensor == TENSOR_NONE ? NULL : pass_at(p, l->z, first),
+        .y = pass_at(p, l->y, first),
+        .share = pass_at(p, (struct view){l->state[0], 0, attend_share_floats(fields, heads)}, first),
+        .work = p->data[l->state[1]],
+        .mask = mask};
 }
 
 static void attend_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -110,7 +112,8 @@ static struct layer *fields_layer(struct layer *l, uint32_t fields, uint32_t hea
     return l;
 }
 
-static struct view attention_layer(struct plan *p, struct view x, uint32_t fields, uint32_t heads, uint32_t width, uint32_t work)
+static struct view attention_layer(struct plan *p, struct view x, uint32_t fields, uint32_t heads, uint32_t width,
+                                   uint32_t work)
 {
     bool same = x.width == fields * width && p->tensor[x.tensor].width == x.width;
     uint32_t parts = same ? 3 : 4;
@@ -135,7 +138,8 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
     return y;
 }
 
-struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers, uint32_t heads, uint32_t width)
+struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers, uint32_t heads,
+                           uint32_t width)
 {
     SHOAL_ASSERT(fields > 0 && x.width % fields == 0 && width % heads == 0);
     uint32_t work = plan_state_whole(p, attend_work_floats(fields, width / heads));

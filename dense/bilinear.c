@@ -28,18 +28,19 @@ static void bilinear_backward(const struct layer *l, struct pass *p, uint32_t fi
     float *t = bilinear_state(l, p, first), *dx = pass_gradient_at(p, l->x, first);
 
     p->k->attention.dots_backward(p->s, count, l->z.width, t, l->z.width, pass_at(p, l->z, first), pass_ld(p, l->z),
-                                  pass_gradient_at(p, l->y, first), pass_gradient_ld(p, l->y), pass_gradient_at(p, l->z, first),
-                                  pass_gradient_ld(p, l->z), l->add_z);
+                                  pass_gradient_at(p, l->y, first), pass_gradient_ld(p, l->y),
+                                  pass_gradient_at(p, l->z, first), pass_gradient_ld(p, l->z), l->add_z);
     for (uint32_t h = 0; h < heads; h++) {
         size_t at = (size_t)h * m * n;
-        p->k->gemm(p->s, true, false, m, n, count, pass_at(p, l->x, first) + (size_t)h * m, pass_ld(p, l->x), t + (size_t)h * n,
-                   l->z.width, 1.0f, pass_parameter_gradient(p, l, 0) + at, n);
+        p->k->gemm(p->s, true, false, m, n, count, pass_at(p, l->x, first) + (size_t)h * m, pass_ld(p, l->x),
+                   t + (size_t)h * n, l->z.width, 1.0f, pass_parameter_gradient(p, l, 0) + at, n);
         p->k->gemm(p->s, false, true, count, m, n, t + (size_t)h * n, l->z.width, pass_parameter(p, l, 0) + at, n,
                    l->add ? 1.0f : 0.0f, dx + (size_t)h * m, pass_gradient_ld(p, l->x));
     }
 }
 
-const struct layer_ops bilinear_layer = {.name = "bilinear", .forward = bilinear_forward, .backward = bilinear_backward};
+const struct layer_ops bilinear_layer = {
+    .name = "bilinear", .forward = bilinear_forward, .backward = bilinear_backward};
 
 void plan_bilinear(struct plan *p, struct view x, struct view z, uint32_t heads, uint32_t task)
 {

@@ -9,8 +9,8 @@ struct plan;
 
 enum { BILINEAR_HEADS }; /* number_of */
 
-/* Uses x, z, y (a column of the logit), parameter 0: W (heads, x.width / heads, z.width / heads); state 0: z.width floats
- * an example; number_of. */
+/* Uses x, z, y (a column of the logit), parameter 0: W (heads, x.width / heads, z.width / heads); state 0: z.width
+ * floats an example; number_of. */
 extern const struct layer_ops bilinear_layer;
 
 void plan_bilinear(struct plan *p, struct view x, struct view z, uint32_t heads, uint32_t task);

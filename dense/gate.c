@@ -32,8 +32,9 @@ static void gate_backward(const struct layer *l, struct pass *p, uint32_t first,
 {
     p->k->attention.gate_backward(p->s, count, l->y.width, GATE_FACTOR, pass_at(p, l->x, first), pass_ld(p, l->x),
                                   pass_at(p, l->z, first), pass_ld(p, l->z), pass_gradient_at(p, l->y, first),
-                                  pass_gradient_ld(p, l->y), pass_gradient_at(p, l->z, first), pass_gradient_ld(p, l->z),
-                                  pass_gradient_at(p, l->x, first), pass_gradient_ld(p, l->x), pass_wanted(p, l->x), l->add);
+                                  pass_gradient_ld(p, l->y), pass_gradient_at(p, l->z, first),
+                                  pass_gradient_ld(p, l->z), pass_gradient_at(p, l->x, first),
+                                  pass_gradient_ld(p, l->x), pass_wanted(p, l->x), l->add);
 }
 
 const struct layer_ops gate_layer = {.name = "gate", .forward = gate_forward, .backward = gate_backward};
@@ -43,7 +44,8 @@ struct view plan_gated(struct plan *p, struct view x, uint32_t dim, const struct
     struct view gate = plan_tensor(p, dim), y;
 
     /* Not zeros: behind relu and biases of zero they would learn nothing. */
-    plan_layer(p, &context_layer, VIEW_NONE, gate)->parameter[1] = block_add(&p->dense, dim, plan_xavier(dim, dim), false);
+    plan_layer(p, &context_layer, VIEW_NONE, gate)->parameter[1] =
+        block_add(&p->dense, dim, plan_xavier(dim, dim), false);
     for (uint32_t i = 0; i < hidden->count; i++)
         gate = plan_linear(p, gate, hidden->at[i], ACT_RELU, 0.0, NORM_NONE, VIEW_NONE);
     gate = plan_linear(p, gate, x.width, ACT_SIGMOID, 0.0, NORM_NONE, VIEW_NONE);

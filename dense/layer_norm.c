@@ -10,7 +10,8 @@ static uint32_t row_step(uint32_t ld, uint32_t rows)
     return rows == 1 ? ld : ld / rows;
 }
 
-static struct layer_norm_args layer_norm_args_of(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count)
+static struct layer_norm_args layer_norm_args_of(const struct layer *l, const struct pass *p, uint32_t first,
+                                                 uint32_t count)
 {
     uint32_t rows = l->number_of[LAYER_NORM_ROWS_AN_EXAMPLE];
     return (struct layer_norm_args){.count = count * rows,

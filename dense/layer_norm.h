@@ -1,5 +1,5 @@
-/* layer_norm.h: layer norm (Ba, Kiros, Hinton 2016), before the activation: each example is shifted and scaled by the mean
- * and deviation of its own row, so that training and prediction do the same and no statistics are kept. */
+/* layer_norm.h: layer norm (Ba, Kiros, Hinton 2016), before the activation: each example is shifted and scaled by the
+ * mean and deviation of its own row, so that training and prediction do the same and no statistics are kept. */
 #ifndef DENSE_LAYER_NORM_H
 #define DENSE_LAYER_NORM_H
 

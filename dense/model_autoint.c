@@ -27,12 +27,15 @@ int model_autoint_check(const struct job *job, const struct model_shape *shape, 
     if (shape->fields == 0)
         return err_set(e, SHOAL_E_CONFIG, "features: model.kind autoint needs fields; there are none");
     if (job->model.attention_layers == 0 || heads == 0 || width == 0 || width % heads != 0)
-        return err_set(e, SHOAL_E_CONFIG, "model.attention_dim is %u; it must be a multiple of model.heads, %u", width, heads);
-    uint64_t floats = (uint64_t)shape->fields * 4 * width + (uint64_t)heads * shape->fields * attend_lanes(shape->fields);
+        return err_set(e, SHOAL_E_CONFIG, "model.attention_dim is %u; it must be a multiple of model.heads, %u", width,
+                       heads);
+    uint64_t floats =
+        (uint64_t)shape->fields * 4 * width + (uint64_t)heads * shape->fields * attend_lanes(shape->fields);
     if (floats > AUTOINT_FLOATS_MAX)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "model.kind autoint: %u fields with attention_dim %u and %u heads take %llu floats an example and layer, "
-                       "over the limit of %u; choose fields in features.fields, or make attention_dim or heads smaller",
-                       shape->fields, width, heads, (unsigned long long)floats, AUTOINT_FLOATS_MAX);
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "model.kind autoint: %u fields with attention_dim %u and %u heads take %llu floats an example and layer, "
+            "over the limit of %u; choose fields in features.fields, or make attention_dim or heads smaller",
+            shape->fields, width, heads, (unsigned long long)floats, AUTOINT_FLOATS_MAX);
     return 0;
 }

@@ -40,8 +40,9 @@ int model_finalmlp_check(const struct job *job, const struct model_shape *shape,
         return code;
     uint32_t one = last_width(&job->model.hidden), two = last_width(&job->model.hidden2);
     if (heads == 0 || one % heads != 0 || two % heads != 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "model.heads is %u; the last layers of model.hidden and model.hidden2, %u and %u, must be multiples of it",
-                       heads, one, two);
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "model.heads is %u; the last layers of model.hidden and model.hidden2, %u and %u, must be multiples of it",
+            heads, one, two);
     return 0;
 }

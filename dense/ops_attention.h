@@ -1,5 +1,5 @@
-/* ops_attention.h: kernels of attention, gates, layer norm and products of two streams (AutoInt, DIN, FinalMLP). Part of
- * struct backend_ops (backend.h): its words on memory, streams, layout and order hold here too. */
+/* ops_attention.h: kernels of attention, gates, layer norm and products of two streams (AutoInt, DIN, FinalMLP). Part
+ * of struct backend_ops (backend.h): its words on memory, streams, layout and order hold here too. */
 #ifndef DENSE_OPS_ATTENTION_H
 #define DENSE_OPS_ATTENTION_H
 
@@ -33,16 +33,17 @@ struct layer_norm_args {
 /* Attention of an example's fields on one another, for each head h: y_h = dropout(softmax(Q_h K_h' / sqrt(head width)))
  * V_h + residual_h. Rows of fields follow one another without gaps. */
 struct attend_args {
-    uint32_t first, count;  /* number of the first example, for the mask; examples */
+    uint32_t first, count; /* number of the first example, for the mask; examples */
     uint32_t fields, heads;
-    uint32_t width;         /* of all heads together */
-    uint32_t parts;         /* 3: x is queries, keys, values, side by side; 4: and the residual */
-    const float *x;         /* (count, fields, parts * width) */
-    const float *residual;  /* (count, fields, width); NULL when it is in x */
-    float *y;               /* (count, fields, width) */
-    float *share;           /* (count, attend_share_floats): softmax, for the way back, which writes over it */
-    float *work;            /* attend_work_floats, 64-byte aligned */
-    const struct dropout_mask *mask; /* of the shares: value (((example * heads) + h) * fields + key) * fields + query */
+    uint32_t width;        /* of all heads together */
+    uint32_t parts;        /* 3: x is queries, keys, values, side by side; 4: and the residual */
+    const float *x;        /* (count, fields, parts * width) */
+    const float *residual; /* (count, fields, width); NULL when it is in x */
+    float *y;              /* (count, fields, width) */
+    float *share;          /* (count, attend_share_floats): softmax, for the way back, which may write over it */
+    float *work;           /* attend_work_floats, 64-byte aligned */
+    /* Of the shares: value (((example * heads) + h) * fields + key) * fields + query. */
+    const struct dropout_mask *mask;
     /* the way back */
     const float *dy;  /* (count, fields, width) */
     float *dx;        /* (count, fields, parts * width), = */
@@ -71,37 +72,37 @@ static inline uint32_t attend_work_floats(uint32_t fields, uint32_t head_width)
 struct sequence_chunk {
     uint32_t example, place; /* where the next chunk begins; with `mark` the backend's own */
     uint64_t mark[2];
-    uint32_t rows;           /* values of this chunk; on a device with places between that belong to nobody */
-    uint32_t *owner;         /* (rows): the example that the value is of, counted from `first`; SEQUENCE_NOBODY */
-    uint32_t *value;         /* (rows): its place in index */
+    uint32_t rows;   /* values of this chunk; on a device with places between that belong to nobody */
+    uint32_t *owner; /* (rows): the example that the value is of, counted from `first`; SEQUENCE_NOBODY */
+    uint32_t *value; /* (rows): its place in index */
 };
 #define SEQUENCE_NOBODY UINT32_MAX
 
 /* Values of one field, weighed one by one against the example's target. */
 struct sequence_args {
-    uint32_t first, count;    /* examples */
-    uint32_t values;          /* of the whole batch: entries of index */
+    uint32_t first, count; /* examples */
+    uint32_t values;       /* of the whole batch: entries of index */
     uint32_t row_count;
     uint32_t fields, field, dim;
-    uint32_t first_order;     /* floats of a row before its vector */
-    uint32_t room;            /* rows that a chunk may have */
-    void *kept;               /* what sequence_begin gave; the backend's own */
+    uint32_t first_order;           /* floats of a row before its vector */
+    uint32_t room;                  /* rows that a chunk may have */
+    void *kept;                     /* what sequence_begin gave; the backend's own */
     const uint32_t *index, *offset; /* as in struct pool_args */
     const float *rows;
-    const float *target;      /* (count, dim) */
+    const float *target; /* (count, dim) */
     uint32_t ldtarget;
-    float *features;          /* (rows, 4 * dim): h, t, h - t, h * t; zeros for nobody's */
-    float *weight;            /* (rows) */
-    float *y;                 /* (count, dim) */
+    float *features; /* (rows, 4 * dim): h, t, h - t, h * t; zeros for nobody's */
+    float *weight;   /* (rows) */
+    float *y;        /* (count, dim) */
     uint32_t ldy;
     /* the way back */
     const float *dy;
     uint32_t lddy;
-    float *dfeatures;         /* (rows, 4 * dim) */
-    float *dweight;           /* (rows) */
-    float *dtarget;           /* (count, dim), += */
+    float *dfeatures; /* (rows, 4 * dim) */
+    float *dweight;   /* (rows) */
+    float *dtarget;   /* (count, dim), += */
     uint32_t lddtarget;
-    float *row_gradients;     /* (row_count, first_order + dim), += */
+    float *row_gradients; /* (row_count, first_order + dim), += */
 };
 
 struct attention_ops {
@@ -116,8 +117,8 @@ struct attention_ops {
                          const float *g, uint32_t ldg, float *y, uint32_t ldy);
     /* dg = factor * x * dy; dx = (add ? dx : 0) + factor * g * dy in the leading dx_width columns. */
     void (*gate_backward)(struct stream *s, uint32_t count, uint32_t width, float factor, const float *x, uint32_t ldx,
-                          const float *g, uint32_t ldg, const float *dy, uint32_t lddy, float *dg, uint32_t lddg, float *dx,
-                          uint32_t lddx, uint32_t dx_width, bool add);
+                          const float *g, uint32_t ldg, const float *dy, uint32_t lddy, float *dg, uint32_t lddg,
+                          float *dx, uint32_t lddx, uint32_t dx_width, bool add);
 
     /* logit[i * stride] += t_i . z_i, both (count, width). */
     void (*dots_forward)(struct stream *s, uint32_t count, uint32_t width, const float *t, uint32_t ldt, const float *z,

@@ -51,10 +51,14 @@ static bool reader_adds(struct plan *p, struct cover *cover, struct view v)
     return have > 0;
 }
 
+static bool works_in_place(const struct layer *l)
+{
+    return l->x.tensor == l->y.tensor && l->x.at == l->y.at;
+}
+
 static bool reads_x(const struct layer *l, uint32_t tensor)
 {
-    bool in_place = l->y.tensor == tensor && l->y.at == l->x.at; /* has nobody to add to */
-    return l->x.tensor == tensor && !in_place;
+    return l->x.tensor == tensor && !works_in_place(l); /* which has nobody to add to */
 }
 
 static void readers_settle(struct plan *p, uint32_t tensor)
@@ -72,6 +76,22 @@ static void readers_settle(struct plan *p, uint32_t tensor)
     for (uint32_t i = 0; i < p->layer_count && p->tensor[tensor].zero; i++) {
         p->layer[i].add = p->layer[i].add || reads_x(&p->layer[i], tensor);
         p->layer[i].add_z = p->layer[i].add_z || p->layer[i].z.tensor == tensor;
+    }
+}
+
+static bool views_overlap(struct view a, struct view b)
+{
+    return a.tensor == b.tensor && a.at < b.at + b.width && b.at < a.at + a.width;
+}
+
+/* What a layer changes in place must be what its writer's way back does not look at again, and nobody may have read it:
+ * so it is a linear layer's output without activation, or a norm's. */
+static void in_place_check(const struct plan *p, const struct layer *l)
+{
+    for (uint32_t i = 0; i < l->number && works_in_place(l); i++) {
+        const struct layer *before = &p->layer[i];
+        SHOAL_ASSERT(!views_overlap(before->x, l->x) && !views_overlap(before->z, l->x));
+        SHOAL_ASSERT(before->act == ACT_NONE || !views_overlap(before->y, l->x));
     }
 }
 
@@ -102,19 +122,13 @@ static bool shares_gradient(const struct layer *l)
     return l->ops->gradient_in_place && l->x.tensor != l->y.tensor;
 }
 
-/* Takes the place of the tensor that shares with it; that one is read later, so it has its place. */
-static bool gradient_shared(struct plan *p, uint32_t tensor)
+/* The layer that reads the tensor and works in place on its gradient; NULL: none. */
+static const struct layer *gradient_sharer(const struct plan *p, uint32_t tensor)
 {
-    for (uint32_t i = 0; i < p->layer_count; i++) {
-        const struct layer *l = &p->layer[i];
-        if (!shares_gradient(l) || l->x.tensor != tensor)
-            continue;
-        SHOAL_ASSERT(l->y.at >= l->x.at);
-        p->tensor[tensor].gradient = p->tensor[l->y.tensor].gradient;
-        p->tensor[tensor].gradient_at = p->tensor[l->y.tensor].gradient_at + l->y.at - l->x.at;
-        return true;
-    }
-    return false;
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        if (shares_gradient(&p->layer[i]) && p->layer[i].x.tensor == tensor)
+            return &p->layer[i];
+    return NULL;
 }
 
 /* A gradient lives as long as those that share it, with those that share theirs. */
@@ -159,20 +173,37 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
     return b->tensor[i];
 }
 
+/* A tensor's gradient lies in that of what a layer that works in place makes of it, or in a buffer. */
+static void tensor_place(struct plan *p, struct buffers *b, uint32_t tensor)
+{
+    const struct layer *l = gradient_sharer(p, tensor);
+    struct tensor *t = &p->tensor[tensor];
+
+    if (t->gradient != TENSOR_NONE)
+        return;
+    if (l) {
+        tensor_place(p, b, l->y.tensor); /* it is read later, and so has its place; unless nobody reads it */
+        SHOAL_ASSERT(l->y.at >= l->x.at);
+        t->gradient = p->tensor[l->y.tensor].gradient;
+        t->gradient_at = p->tensor[l->y.tensor].gradient_at + l->y.at - l->x.at;
+        return;
+    }
+    readers_settle(p, tensor);
+    t->gradient = gradient_place(p, b, tensor, shared_life(p, tensor));
+}
+
 void plan_settle(struct plan *p)
 {
     struct buffers b = {.count = 0};
     uint32_t tensors = p->tensor_count;
 
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        in_place_check(p, &p->layer[i]);
     p->tensor[TENSOR_LOGIT].gradient = gradient_place(p, &b, TENSOR_LOGIT, (struct life){0, 0});
     for (uint32_t layer = p->layer_count; layer-- > 0;)
         for (uint32_t t = TENSOR_FIRST_FREE; t < tensors; t++) {
             struct life life = tensor_life(p, t);
-            if (p->tensor[t].wanted == 0 || life.first == p->layer_count || life.last != layer)
-                continue;
-            if (gradient_shared(p, t))
-                continue;
-            readers_settle(p, t);
-            p->tensor[t].gradient = gradient_place(p, &b, t, shared_life(p, t));
+            if (p->tensor[t].wanted > 0 && life.first < p->layer_count && life.last == layer)
+                tensor_place(p, &b, t);
         }
 }

@@ -32,6 +32,7 @@ void coord_point_add(struct coord_point *to, const struct coord_point *from)
     to->examples += from->examples;
     to->batches += from->batches;
     to->skipped += from->skipped;
+    to->measured += from->measured;
     to->pulls += from->pulls;
     to->loss += from->loss;
     to->weight += from->weight;

@@ -18,11 +18,11 @@ struct coord_point {
     uint64_t seen;            /* examples of training up to here, from the job's first on */
     double seconds;           /* of training up to here */
     double lr_scale;          /* the last one's */
-    uint64_t examples, batches, skipped, pulls;
+    uint64_t examples, batches, skipped, measured, pulls;
     double loss, weight;      /* sums over examples; weight: of the examples' weights */
-    double dense_norm, row_norm, staleness; /* sums over batches that were not skipped; over pulls, in clocks */
+    double dense_norm, row_norm, staleness; /* sums over batches that were measured; over pulls, in clocks */
 };
-_Static_assert(sizeof(struct coord_point) == 112, "coord_point is stored");
+_Static_assert(sizeof(struct coord_point) == 120, "coord_point is stored");
 
 struct coord_curve {
     struct coord_point *point; /* (COORD_CURVE_MAX), owned */

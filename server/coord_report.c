@@ -76,14 +76,13 @@ static double per(double sum, uint64_t count)
 static void point_append(struct json *list, const struct coord_point *p)
 {
     struct json *item = json_new_object();
-    uint64_t steps = p->batches - p->skipped;
 
     json_set_int(item, "epoch", p->epoch);
     json_set_int(item, "examples", (int64_t)p->seen);
     json_set_number(item, "seconds", p->seconds);
     json_set_number(item, "logloss", p->weight > 0 ? p->loss / p->weight : (double)NAN);
-    json_set_number(item, "dense_norm", per(p->dense_norm, steps));
-    json_set_number(item, "row_norm", per(p->row_norm, steps));
+    json_set_number(item, "dense_norm", per(p->dense_norm, p->measured));
+    json_set_number(item, "row_norm", per(p->row_norm, p->measured));
     json_set_number(item, "staleness", per(p->staleness, p->pulls));
     json_set_number(item, "lr_scale", p->lr_scale);
     json_set_int(item, "skipped_steps", (int64_t)p->skipped);
@@ -217,10 +216,17 @@ static uint32_t servers_of(const struct coord_members *m)
     return servers;
 }
 
+/* The epoch whose rows the tables hold at the end: the best one, where early stopping restores it, else the last. */
+static uint32_t final_epoch(const struct coord_job *j)
+{
+    return j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 ? j->at.best_epoch : j->at.epoch;
+}
+
 static void report_settings(const struct coord *c, struct json *r)
 {
     const struct coord_job *j = &c->job;
 
+    json_set_string(r, "model", job_model_name(j->spec.model.kind));
     json_set_string(r, "backend", j->backend);
     json_set_int(r, "seed", (int64_t)j->spec.train.seed);
     json_set_string(r, "version", c->options.version);
@@ -231,17 +237,12 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set_string(r, "durability", durability_name[j->spec.durability]);
     json_set_int(r, "run", (int64_t)j->at.number);
     json_set_int(r, "best_epoch", j->at.best_epoch != 0 ? j->at.best_epoch : j->at.epoch);
+    json_set_int(r, "final_epoch", final_epoch(j));
     json_set_int(r, "restarts", j->at.restarts);
     json_set_int(r, "worker_deaths", j->at.worker_deaths);
     json_set_int(r, "cuts", j->at.cuts);
     if (j->kernel[0] != 0)
         json_set_string(r, "kernel", j->kernel);
-}
-
-/* The epoch whose rows the tables hold at the end: the best one, where early stopping restores it, else the last. */
-static uint32_t final_epoch(const struct coord_job *j)
-{
-    return j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 ? j->at.best_epoch : j->at.epoch;
 }
 
 static void evaluation_set(struct json *to, const char *key, const struct coord_job *j, const struct metric *metric,

@@ -74,7 +74,7 @@ static void recent_write(struct coord *c)
 {
     struct coord_trace *t = &c->job.trace;
     const struct coord_point *p = &t->recent;
-    double steps = (double)(p->batches - p->skipped), elapsed = (double)(env_now_ns(c->env) - t->since_ns) * 1e-9;
+    double elapsed = (double)(env_now_ns(c->env) - t->since_ns) * 1e-9;
     struct scalars s = {.count = 0};
 
     scalar_add(&s, p->weight > 0 ? p->loss / p->weight : NAN, "train/logloss");
@@ -83,9 +83,9 @@ static void recent_write(struct coord *c)
         scalar_add(&s, coord_trace_quantile(t->staleness, 0.5), "staleness/p50");
         scalar_add(&s, coord_trace_quantile(t->staleness, 0.99), "staleness/p99");
     }
-    if (steps > 0) {
-        scalar_add(&s, p->dense_norm / steps, "norm/dense");
-        scalar_add(&s, p->row_norm / steps, "norm/rows");
+    if (p->measured > 0) {
+        scalar_add(&s, p->dense_norm / (double)p->measured, "norm/dense");
+        scalar_add(&s, p->row_norm / (double)p->measured, "norm/rows");
     }
     scalar_add(&s, p->lr_scale, "lr/scale");
     if (c->job.spec.train.precision == PRECISION_FP16)
@@ -126,6 +126,7 @@ void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const uin
                             .examples = q->examples,
                             .batches = q->batches,
                             .skipped = q->skipped,
+                            .measured = q->measured,
                             .loss = q->loss_sum,
                             .weight = q->weight_sum > 0 ? q->weight_sum : (double)q->examples,
                             .dense_norm = q->dense_norm_sum,

@@ -335,7 +335,8 @@ static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q, c
     uint32_t labels = c->job.spec.data.label_count == 0 ? 1 : c->job.spec.data.label_count;
     bool good = q->tasks == labels && isfinite(q->loss_sum) && q->weight_sum >= 0 && isfinite(q->weight_sum) &&
                 q->dense_norm_sum >= 0 && isfinite(q->dense_norm_sum) && q->row_norm_sum >= 0 &&
-                isfinite(q->row_norm_sum) && isfinite(q->lr_scale) && q->skipped <= q->batches;
+                isfinite(q->row_norm_sum) && isfinite(q->lr_scale) && q->skipped <= q->batches &&
+                q->measured <= q->batches;
 
     *out = (struct coord_losses){.examples = q->examples,
                                  .bad_lines = q->bad_lines,

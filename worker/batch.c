@@ -190,12 +190,12 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
         error = reader_of(f->format)(f, line->text, line->bytes, s->cell, s->reason);
     if (error == 0)
         error = features_example(f, s->cell, &example, s->reason);
-    if (error != 0) {
-        bad_line(b, line, name);
+    if (positives_only && (error != 0 || example.dropped)) { /* a line that cannot be read is not known to be positive */
+        b->dropped++;
         return 0;
     }
-    if (example.dropped) {
-        b->dropped++;
+    if (error != 0) {
+        bad_line(b, line, name);
         return 0;
     }
     if (f->multi)

@@ -261,6 +261,10 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
                        rows, position, x->rows, d->source.file[0].name);
     struct wish wish = {seed, epoch};
     int error = batch_begin(out, &d->features, rows, epoch == 0, e);
+    if (error == 0) {
+        out->space->lines.clock_ns = out->clock_ns;
+        out->space->lines.file_ns = 0;
+    }
     uint64_t whole = x->rows / x->chunk_rows, left = rows;
     struct span span = {0};
     for (uint64_t at = position; error == 0 && left > 0;) {
@@ -280,5 +284,7 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
     }
     if (error == 0 && span.chunks > 0)
         error = read_span(d, &wish, &span, out, e);
+    if (error == 0)
+        out->file_ns = out->space->lines.file_ns;
     return error == 0 ? batch_end(out, e) : error;
 }

@@ -43,11 +43,13 @@ struct batch {
     uint64_t *by;        /* (examples, by_count): likewise, of those that evaluate.by names, in its order */
     uint32_t by_count;
     uint32_t bad_lines;
-    uint32_t dropped;    /* lines without a positive label that data.negatives leaves out; no other check is made of them */
+    uint32_t dropped;    /* lines that data.negatives leaves out: without a positive label, or malformed */
     char bad_where[256]; /* "file:line: reason" of the first bad line of this batch, or empty */
     const struct backend *backend; /* borrowed, NULL: plain memory. Set it after batch_init: where label, weight, numeric, index and
                                       offset are allocated, for a device reads them */
-    struct batch_space *space; /* capacities and scratch; owned */
+    uint64_t (*clock_ns)(void); /* lent likewise, NULL: file_ns is not measured */
+    uint64_t file_ns;           /* about how long batch_read was reading files (lines.h) */
+    struct batch_space *space;  /* capacities and scratch; owned */
 };
 void batch_init(struct batch *b);
 void batch_free(struct batch *b);

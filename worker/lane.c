@@ -281,8 +281,10 @@ static int batches_make(struct lane *l, struct err *e)
         struct lane_batch *b = &l->batch[l->batch_count];
         status = rows_new(base->model, base->backend, base->schema, base->table_count, base->job->train.batch,
                           base->job->data.label_count, &b->rows, e);
-        if (status == 0)
-            lane_stages_init(l, b);
+        if (status != 0)
+            break;
+        b->rows->batch.clock_ns = base->clock_ns;
+        lane_stages_init(l, b);
     }
     return status;
 }

@@ -40,9 +40,10 @@ struct lane_base {
     const struct backend *backend;     /* of the model; may be NULL */
     const struct table_schema *schema; /* (table_count) */
     uint32_t table_count;
-    uint32_t ahead, readers; /* batches of a lane read ahead, and at the same time; 0 counts as 1 */
-    uint64_t cache_rows;     /* of a lane's cache; 0: none */
-    struct dataset *data[3]; /* by enum wire_split; NULL while not open */
+    uint32_t ahead, readers;    /* batches of a lane read ahead, and at the same time; 0 counts as 1 */
+    uint64_t cache_rows;        /* of a lane's cache; 0: none */
+    uint64_t (*clock_ns)(void); /* for any thread: times reads of files; NULL: they are not told from parsing */
+    struct dataset *data[3];    /* by enum wire_split; NULL while not open */
     struct stats *stats;
 };
 
@@ -55,7 +56,8 @@ struct lane_result {
     double loss_sum, weight_sum;   /* over the examples, as model_output has them */
     double loss_task[LIMIT_TASKS]; /* likewise, of each label */
     uint64_t batches, skipped;     /* computed with examples; of these, skipped: a gradient overflowed */
-    double dense_norm, row_norm;   /* sums over the batches that were not skipped */
+    uint64_t measured;             /* batches whose gradients were measured; the model does so now and then */
+    double dense_norm, row_norm;   /* sums over those */
     float lr_scale;                /* of the last batch */
     char bad_where[256];
     uint64_t staleness[STALENESS_CELLS];

@@ -11,6 +11,15 @@ static void stage_busy(struct lane *l, enum stats_stage stage, uint64_t ns)
     l->base->stats->busy_ns[stage] += ns;
 }
 
+/* file_ns is an estimate: never more than there is. */
+static void read_busy(struct lane *l, uint64_t ran_ns, uint64_t file_ns)
+{
+    if (file_ns > ran_ns)
+        file_ns = ran_ns;
+    stage_busy(l, STAGE_FILE, file_ns);
+    stage_busy(l, STAGE_PARSE, ran_ns - file_ns);
+}
+
 /* ---- read ------------------------------------------------------------------------------------------------- */
 
 static struct lane_batch *batch_of_read(struct env_work *w)
@@ -34,7 +43,7 @@ static void read_done(struct env_work *w)
     struct lane *l = b->lane;
 
     SHOAL_ASSERT(b->state == READING);
-    stage_busy(l, STAGE_PARSE, w->ran_ns);
+    read_busy(l, w->ran_ns, b->status == 0 ? b->rows->batch.file_ns : 0);
     if (l->dropping) {
         batch_move(b, DRAINING);
     } else if (b->status != 0) {
@@ -221,8 +230,11 @@ static void result_add(struct lane *l, const struct lane_batch *b)
         r->loss_task[t] += o->loss_task[t];
     r->batches++;
     r->skipped += o->skipped;
-    r->dense_norm += o->skipped ? 0 : o->dense_norm;
-    r->row_norm += o->skipped ? 0 : o->row_norm;
+    if (!o->skipped && (o->dense_norm > 0 || o->row_norm > 0)) {
+        r->measured++;
+        r->dense_norm += o->dense_norm;
+        r->row_norm += o->row_norm;
+    }
     r->lr_scale = lr_scale(l, b->number);
 }
 

@@ -60,10 +60,14 @@ static int fill(struct lines *l, struct err *e)
     if (want > room)
         want = room;
     SHOAL_ASSERT(want > 0);
+    bool timed = l->clock_ns != NULL && l->fills++ % LINES_TIMED == 0;
+    uint64_t begin = timed ? l->clock_ns() : 0;
     ssize_t n;
     do
         n = pread(f->fd, l->buffer + l->tail, (size_t)want, (off_t)(l->at - f->base));
     while (n < 0 && errno == EINTR);
+    if (timed)
+        l->file_ns += LINES_TIMED * (l->clock_ns() - begin);
     if (n < 0)
         return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", f->name, strerror(errno));
     if (n == 0)

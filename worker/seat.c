@@ -266,6 +266,7 @@ static struct msg *task_message(const struct seat *s, uint64_t id)
     w.u.TASK_DONE.weight_sum = result->weight_sum;
     w.u.TASK_DONE.batches = result->batches;
     w.u.TASK_DONE.skipped = result->skipped;
+    w.u.TASK_DONE.measured = result->measured;
     w.u.TASK_DONE.dense_norm_sum = result->dense_norm;
     w.u.TASK_DONE.row_norm_sum = result->row_norm;
     w.u.TASK_DONE.lr_scale = result->lr_scale;

@@ -34,10 +34,11 @@ struct trainer_options {
     uint32_t pid;
     uint32_t lanes_max; /* lanes at a time; 0: 2. Under bsp as many as the job has */
     const struct string_list
-        *set;                /* overrides for this machine over the job's keys (data paths); borrowed, may be NULL */
-    struct backend *backend; /* borrowed; NULL for models that need none */
-    uint32_t cores;          /* that this process may use: so many batches are read at the same time; 0: 1 */
-    uint32_t wait_ms;        /* for the first answer of the coordinator; 0: 30 s */
+        *set;                   /* overrides for this machine over the job's keys (data paths); borrowed, may be NULL */
+    struct backend *backend;    /* borrowed; NULL for models that need none */
+    uint32_t cores;             /* that this process may use: so many batches are read at the same time; 0: 1 */
+    uint64_t (*clock_ns)(void); /* for any thread, to time reads of files with; NULL: not told from parsing */
+    uint32_t wait_ms;           /* for the first answer of the coordinator; 0: 30 s */
 };
 
 struct trainer;

@@ -94,6 +94,7 @@ static int seats_make(struct trainer *t, struct err *e)
     base->ahead = ahead == 0 ? readers : ahead;
     base->readers = readers < base->ahead ? readers : base->ahead;
     base->cache_rows = t->job.train.cache.rows;
+    base->clock_ns = t->options.clock_ns;
     t->seat = calloc(seats, sizeof *t->seat);
     if (t->seat == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", seats);

@@ -7,6 +7,7 @@
 #include "proto/base/job.h"
 #include "proto/base/log.h"
 #include "proto/base/measure_json.h"
+#include "proto/base/time.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "proto/wire/wire.h"
@@ -235,6 +236,7 @@ static int train(const struct arguments *a, struct daemon *d, struct backend *ba
                                       .set = &a->set,
                                       .backend = backend,
                                       .cores = a->cores,
+                                      .clock_ns = time_monotonic_ns,
                                       .wait_ms = a->wait_s * 1000};
     int status = trainer_new(net_env(d->net), &options, &d->trainer, e);
     if (status != 0)

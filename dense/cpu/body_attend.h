@@ -1,10 +1,10 @@
 /* body_attend.h: attention of an example's fields on one another, one example and one head at a time.
  *
- * A head's matrices are some ten rows of some thirty floats: too small for the BLAS, and small enough for the first cache.
- * All six products are of one form (attend_product): numbers of one matrix, each multiplied with a row of the other.
- * Queries lie in the lanes where keys are told apart, so a softmax needs no sum across lanes; queries and the gradient
- * of y are turned for that. Lanes behind the last query hold numbers of no meaning, which are stored nowhere but in the
- * work space, and which zeros in the turned matrices keep finite. */
+ * A head's matrices are some ten rows of some thirty floats: too small for the BLAS, and small enough for the first
+ * cache. All six products are of one form (attend_product): numbers of one matrix, each multiplied with a row of the
+ * other. Queries lie in the lanes where keys are told apart, so a softmax needs no sum across lanes; queries and the
+ * gradient of y are turned for that. Lanes behind the last query hold numbers of no meaning, which are stored nowhere
+ * but in the work space, and which zeros in the turned matrices keep finite. */
 #ifndef DENSE_CPU_BODY_ATTEND_H
 #define DENSE_CPU_BODY_ATTEND_H
 
@@ -28,23 +28,33 @@ struct attend_product {
     bool add;
 };
 
+/* Loops over the rows of a block: only when they are unrolled do its sums lie in registers. */
+#ifdef __clang__
+#define ATTEND_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define ATTEND_UNROLL _Pragma("GCC unroll 8")
+#endif
+
 /* `rows` rows from i on, `vectors` times 16 columns from j on, of which the last vector has `n`. */
 KERNEL_INLINE void attend_block(const struct attend_product *p, uint32_t i, uint32_t rows, uint32_t j, uint32_t vectors,
                                 uint32_t n)
 {
     const float *a = p->a + i * p->row_step, *b = p->b + j;
+    const size_t row_step = p->row_step, step = p->step, ldb = p->ldb;
     float *c = p->c + i * p->ldc + j;
     vf left[ATTEND_ROWS] = {{0}}, right[ATTEND_ROWS] = {{0}};
     uint32_t n_left = vectors == 1 ? n : VECTOR;
 
-    for (uint32_t k = 0; k < p->steps; k++, a += p->step, b += p->ldb) {
+    for (uint32_t k = p->steps; k > 0; k--, a += step, b += ldb) {
         vf b_left = vector_load_n(b, n_left), b_right = vectors == 1 ? b_left : vector_load_n(b + VECTOR, n);
+        ATTEND_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
-            left[r] += b_left * a[r * p->row_step];
+            left[r] += b_left * a[r * row_step];
             if (vectors > 1)
-                right[r] += b_right * a[r * p->row_step];
+                right[r] += b_right * a[r * row_step];
         }
     }
+    ATTEND_UNROLL
     for (uint32_t r = 0; r < rows; r++, c += p->ldc) {
         vector_store_n(c, p->add ? vector_load_n(c, n_left) + left[r] : left[r], n_left);
         if (vectors > 1)
@@ -76,8 +86,8 @@ static void attend_multiply(struct attend_product p)
         attend_rows(&p, i, 1);
 }
 
-/* Sixteen vectors turned: number i of vector k becomes number k of vector i. Four times the vectors are dealt out like a
- * deck of two halves: each time the number of row and column together turns by one bit. */
+/* Sixteen vectors turned: number i of vector k becomes number k of vector i. Four times the vectors are dealt out like
+ * a deck of two halves: each time the number of row and column together turns by one bit. */
 KERNEL_INLINE void attend_turn_tile(vf tile[VECTOR])
 {
 #ifdef __AVX512F__
@@ -86,7 +96,8 @@ KERNEL_INLINE void attend_turn_tile(vf tile[VECTOR])
         for (uint32_t k = 0; k < VECTOR / 2; k++) {
             vf a = tile[k], b = tile[k + VECTOR / 2];
             dealt[2 * k] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-            dealt[2 * k + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            dealt[2 * k + 1] =
+                __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
         }
         for (uint32_t k = 0; k < VECTOR; k++)
             tile[k] = dealt[k];
@@ -199,8 +210,8 @@ static void attend_head_forward(const struct attend_head *h)
     const float *share = h->share;
 
     attend_turn(h->query, h->ldx, h->fields, h->width, h->scale, h->turned);
-    attend_multiply((struct attend_product){
-        h->fields, lanes, h->width, h->key, h->ldx, 1, h->turned, lanes, h->share, lanes, false});
+    attend_multiply((struct attend_product){h->fields, lanes, h->width, h->key, h->ldx, 1, h->turned, lanes, h->share,
+                                            lanes, false});
     for (uint32_t i = 0; i < lanes; i += VECTOR)
         attend_softmax(h, i);
     if (h->mask->threshold > 0) {
@@ -242,13 +253,15 @@ static void attend_head_backward(const struct attend_head *h)
         attend_drop(h, h->dshare, h->dshare);
     for (uint32_t i = 0; i < lanes; i += VECTOR)
         attend_softmax_backward(h, i);
-    attend_multiply((struct attend_product){f, h->width, f, h->dshare, 1, lanes, h->key, h->ldx, h->dquery, h->ldx, false});
+    attend_multiply(
+        (struct attend_product){f, h->width, f, h->dshare, 1, lanes, h->key, h->ldx, h->dquery, h->ldx, false});
     attend_multiply(
         (struct attend_product){f, h->width, f, h->dshare, lanes, 1, h->query, h->ldx, h->dkey, h->ldx, false});
 }
 
 /* to (rows, width) = (add ? to : 0) + from */
-KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from, size_t ldfrom, bool add, float *to, size_t ldto)
+KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from, size_t ldfrom, bool add, float *to,
+                               size_t ldto)
 {
     for (uint32_t i = 0; i < rows; i++, from += ldfrom, to += ldto)
         for (uint32_t j = 0; j < width; j += VECTOR) {
@@ -258,16 +271,33 @@ KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from,
         }
 }
 
+/* Asks for part `part` of `parts` of what the next example reads and writes: heads take columns of many rows, which the
+ * processor does not foresee. */
+KERNEL_INLINE void attend_prefetch(const float *next, size_t floats, uint32_t part, uint32_t parts, bool write)
+{
+    const char *at = (const char *)(next + floats * part / parts), *end = (const char *)(next + floats * (part + 1) / parts);
+    for (; next && at < end; at += 64) {
+        if (write)
+            __builtin_prefetch(at, 1);
+        else
+            __builtin_prefetch(at, 0);
+    }
+}
+
 static void body_attend_forward(struct stream *s, const struct attend_args *a)
 {
-    size_t width = a->width, row = a->parts * width;
+    size_t width = a->width, row = a->parts * width, fields = a->fields;
     (void)s;
     for (uint32_t e = 0; e < a->count; e++) {
-        size_t at = (size_t)e * a->fields;
+        size_t at = e * fields;
         const float *residual = a->residual ? a->residual + at * width : a->x + at * row + 3 * width;
         attend_copy(a->fields, a->width, residual, a->residual ? width : row, false, a->y + at * width, width);
         for (uint32_t h = 0; h < a->heads; h++) {
             struct attend_head head = attend_head_of(a, e, h);
+            if (e + 1 < a->count) {
+                attend_prefetch(a->x + (at + fields) * row, fields * row, h, a->heads, false);
+                attend_prefetch(a->y + (at + fields) * width, fields * width, h, a->heads, true);
+            }
             attend_head_forward(&head);
         }
     }
@@ -275,12 +305,17 @@ static void body_attend_forward(struct stream *s, const struct attend_args *a)
 
 static void body_attend_backward(struct stream *s, const struct attend_args *a)
 {
-    size_t width = a->width, row = a->parts * width;
+    size_t width = a->width, row = a->parts * width, fields = a->fields;
     (void)s;
     for (uint32_t e = 0; e < a->count; e++) {
-        size_t at = (size_t)e * a->fields;
+        size_t at = e * fields;
         for (uint32_t h = 0; h < a->heads; h++) {
             struct attend_head head = attend_head_of(a, e, h);
+            if (e + 1 < a->count) {
+                attend_prefetch(a->x + (at + fields) * row, fields * row, h, a->heads, false);
+                attend_prefetch(a->dx + (at + fields) * row, fields * row, h, a->heads, true);
+                attend_prefetch(a->dy + (at + fields) * width, fields * width, h, a->heads, false);
+            }
             attend_head_backward(&head);
         }
         if (a->parts == 4)

@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-#define LAYER_NORM_ROWS 16u /* whose sums are kept at once: the gradients of gamma and beta are touched once for them */
+#define LAYER_NORM_ROWS 16u /* whose sums are kept at once: the gradients of gamma and beta are touched once for them  \
+                             */
 
 /* Lanes behind the last number of the row: zeros. */
 KERNEL_INLINE vf layer_norm_part(vf v, uint32_t n)
@@ -47,7 +48,8 @@ KERNEL_INLINE void layer_norm_forward(enum activation act, const struct layer_no
     }
 }
 
-/* The sums over a row of g = gamma dy, and of g h, h = (x - mean) inverse; dy becomes the gradient before the activation. */
+/* The sums over a row of g = gamma dy, and of g h, h = (x - mean) inverse; dy becomes the gradient before the
+ * activation. */
 KERNEL_INLINE void layer_norm_row_sums(enum activation act, const struct layer_norm_args *a, uint32_t row, float *sum,
                                        float *product)
 {
@@ -72,7 +74,8 @@ KERNEL_INLINE void layer_norm_row_sums(enum activation act, const struct layer_n
 }
 
 /* dx = inverse (g - mean of g - h mean of (g h)), for rows [first, first + rows). */
-KERNEL_INLINE void layer_norm_rows_backward(enum activation act, const struct layer_norm_args *a, uint32_t first, uint32_t rows)
+KERNEL_INLINE void layer_norm_rows_backward(enum activation act, const struct layer_norm_args *a, uint32_t first,
+                                            uint32_t rows)
 {
     float sum[LAYER_NORM_ROWS], product[LAYER_NORM_ROWS];
     for (uint32_t i = 0; i < rows; i++)

@@ -85,7 +85,8 @@ static void body_sequence_pool_backward(struct stream *s, const struct sequence_
     }
 }
 
-static void body_sequence_features_backward(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c)
+static void body_sequence_features_backward(struct stream *s, const struct sequence_args *a,
+                                            const struct sequence_chunk *c)
 {
     (void)s;
     for (uint32_t r = 0; r < c->rows; r++) {

@@ -67,7 +67,8 @@ BODY void attend_score_at(const struct attend_kernel_args *a, size_t i)
     struct attend_pair p = attend_pair_of(a, i);
     const float *query = a->a.x + attend_row(a, p.example, p.query) + p.head * a->part;
     const float *key = a->a.x + attend_row(a, p.example, p.key) + a->a.width + p.head * a->part;
-    attend_share(a, p.example, p.head)[(size_t)p.query * a->a.fields + p.key] = attend_dot(query, key, a->part) * a->scale;
+    attend_share(a, p.example, p.head)[(size_t)p.query * a->a.fields + p.key] =
+        attend_dot(query, key, a->part) * a->scale;
 }
 KERNEL(attend_score)
 
@@ -77,7 +78,8 @@ BODY void attend_softmax_at(const struct attend_kernel_args *a, size_t i)
     uint32_t fields = a->a.fields;
     struct place of_head = place_of(i, fields), of_example = place_of(of_head.row, a->a.heads);
     float *share = attend_share(a, of_example.row, of_example.column) + (size_t)of_head.column * fields;
-    uint32_t value = ((a->a.first + of_example.row) * a->a.heads + of_example.column) * fields * fields + of_head.column;
+    uint32_t value =
+        ((a->a.first + of_example.row) * a->a.heads + of_example.column) * fields * fields + of_head.column;
     float most = -INFINITY, sum = 0.0f;
 
     for (uint32_t k = 0; k < fields; k++)

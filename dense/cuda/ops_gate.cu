@@ -42,8 +42,8 @@ static void gate_forward(struct stream *s, uint32_t count, uint32_t width, float
 }
 
 static void gate_backward(struct stream *s, uint32_t count, uint32_t width, float factor, const float *x, uint32_t ldx,
-                          const float *g, uint32_t ldg, const float *dy, uint32_t lddy, float *dg, uint32_t lddg, float *dx,
-                          uint32_t lddx, uint32_t dx_width, bool add)
+                          const float *g, uint32_t ldg, const float *dy, uint32_t lddy, float *dg, uint32_t lddg,
+                          float *dx, uint32_t lddx, uint32_t dx_width, bool add)
 {
     struct gate_kernel_args a = {width, ldx, ldg, lddy, lddg, lddx, dx_width, factor, add, x, g, dy, NULL, dg, dx};
     gate_backward_run(s, (size_t)count * width, &a);
@@ -105,8 +105,8 @@ static void dots_forward(struct stream *s, uint32_t count, uint32_t width, const
     dots_logit_run(s, count, &a);
 }
 
-static void dots_backward(struct stream *s, uint32_t count, uint32_t width, float *t, uint32_t ldt, const float *z, uint32_t ldz,
-                          const float *dlogit, uint32_t stride, float *dz, uint32_t lddz, bool add)
+static void dots_backward(struct stream *s, uint32_t count, uint32_t width, float *t, uint32_t ldt, const float *z,
+                          uint32_t ldz, const float *dlogit, uint32_t stride, float *dz, uint32_t lddz, bool add)
 {
     struct dots_kernel_args a = {width, ldt, ldz, stride, lddz, 0, add, t, z, dlogit, NULL, dz, NULL};
     dots_backward_run(s, (size_t)count * width, &a);

@@ -7,8 +7,8 @@
 
 struct layer_norm_kernel_args {
     struct layer_norm_args n;
-    double *lanes;   /* (count, LAYER_NORM_LANES, 2): two sums of a row, in parts */
-    float *means;    /* (count, 2), back: mean of g = gamma d, and of g h */
+    double *lanes;              /* (count, LAYER_NORM_LANES, 2): two sums of a row, in parts */
+    float *means;               /* (count, 2), back: mean of g = gamma d, and of g h */
     double *to_gamma, *to_beta; /* (chunks, width) */
 };
 

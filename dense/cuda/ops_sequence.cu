@@ -27,7 +27,8 @@ static size_t slots_bytes(const struct sequence_args *a)
     return ((size_t)a->values * sizeof(uint32_t) + 255) / 256 * 256;
 }
 
-static void sequence_args_begin(const struct sequence_args *from, const struct sequence_chunk *c, struct sequence_kernel_args *a)
+static void sequence_args_begin(const struct sequence_args *from, const struct sequence_chunk *c,
+                                struct sequence_kernel_args *a)
 {
     memset(a, 0, sizeof *a);
     a->a = *from;
@@ -80,7 +81,8 @@ BODY void sequence_owner_at(const struct sequence_kernel_args *a, size_t i)
 }
 KERNEL(sequence_owner)
 
-/* A chunk's scratch is given back when the next one begins: what was queued before runs before. mark: where it began. */
+/* A chunk's scratch is given back when the next one begins: what was queued before runs before. mark: where it began.
+ */
 static bool sequence_next(struct stream *s, const struct sequence_args *from, struct sequence_chunk *c)
 {
     struct scratch *scratch = &s->scratch[s->section];
@@ -213,7 +215,8 @@ BODY void sequence_target_at(const struct sequence_kernel_args *a, size_t i)
 }
 KERNEL(sequence_target)
 
-static void sequence_features_backward(struct stream *s, const struct sequence_args *from, const struct sequence_chunk *c)
+static void sequence_features_backward(struct stream *s, const struct sequence_args *from,
+                                       const struct sequence_chunk *c)
 {
     struct sequence_kernel_args a;
     sequence_args_begin(from, c, &a);
@@ -226,8 +229,8 @@ static void sequence_end(struct stream *s, const struct sequence_args *from)
     struct sequence_kernel_args a;
     sequence_args_begin(from, NULL, &a);
     if (from->kept)
-        cuda_values_add(s, from->fields, from->field, from->dim, a.gradient, from->dim, from->row_gradients + from->first_order,
-                        from->first_order + from->dim);
+        cuda_values_add(s, from->fields, from->field, from->dim, a.gradient, from->dim,
+                        from->row_gradients + from->first_order, from->first_order + from->dim);
 }
 
 void cuda_sequence_fill(struct attention_ops *o)

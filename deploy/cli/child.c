@@ -60,8 +60,10 @@ bool child_ended(struct child *c)
         return false;
     c->pid = 0;
     c->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    /* SIGKILL comes from outside (an operator, a test, the OOM killer): it says nothing of the program. */
-    bool by_itself = c->exit_status != 128 + SIGKILL && time_monotonic_ns() - c->started_ns < 2000000000u;
+    /* SIGKILL comes from outside (an operator, a test, the OOM killer): it says nothing of the program. A device that fails (69, 70) takes
+     * its time to be made ready first. */
+    uint64_t quick_ns = c->exit_status == 69 || c->exit_status == 70 ? 60000000000u : 2000000000u;
+    bool by_itself = c->exit_status != 128 + SIGKILL && time_monotonic_ns() - c->started_ns < quick_ns;
     c->quick_deaths = by_itself ? c->quick_deaths + 1 : 0;
     return true;
 }

@@ -18,7 +18,7 @@ struct child {
     char log[LIMIT_PATH];
     pid_t pid;                  /* 0: not running */
     uint64_t started_ns;
-    uint32_t restarts, quick_deaths; /* quick: within 2 s of the start, one after the other */
+    uint32_t restarts, quick_deaths; /* one after the other, within 2 s of the start (60 s with exit status 69 or 70) */
     bool done;                  /* exited 0, or not to be started again */
     int exit_status;            /* of the last end; 128 + signal when killed */
 };

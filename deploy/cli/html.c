@@ -19,7 +19,7 @@ static const char style[] =
     "h2{font-size:19px;margin:40px 0 14px;letter-spacing:-.01em}\n"
     "h3{font-size:14px;margin:0 0 2px;font-weight:600;overflow-wrap:anywhere}\n"
     "p{margin:0 0 10px}.soft,.note{color:var(--soft)}.note{font-size:13px;margin:4px 0 0}\n"
-    ".line span{color:var(--soft)}.line b{font-weight:500}.line span+b{margin-right:16px}\n"
+    ".line{line-height:1.8}.p{display:inline-block;margin-right:14px}.p span{color:var(--soft)}.p b{font-weight:500}\n"
     ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(132px,1fr));gap:12px}\n"
     ".tile,.card{background:var(--card);border:1px solid var(--line);border-radius:12px}\n"
     ".tile{padding:13px 15px}.tile .k{font-size:13px;color:var(--soft)}\n"

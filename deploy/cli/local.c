@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <math.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,12 +191,24 @@ static int server_prepare(struct local *l, int i, struct err *e)
     return file_write(path, text, e);
 }
 
+/* Cores that a worker's parsing may keep busy: all workers share this machine. */
+static int cores_each(const struct local *l)
+{
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+
+    return cores > l->workers ? cores / l->workers : 1;
+}
+
+/* Worker i works on GPU i, as far as there are so many. */
 static void worker_prepare(struct local *l, int i)
 {
-    char name[32], lanes[16], path[LIMIT_PATH];
+    char name[32], lanes[16], device[16], cores[16], path[LIMIT_PATH];
 
     (void)snprintf(name, sizeof name, "worker-%d", i);
     (void)snprintf(lanes, sizeof lanes, "%u", l->job.train.lanes == 0 ? 2 : l->job.train.lanes);
+    (void)snprintf(device, sizeof device, "%d", i);
+    (void)snprintf(cores, sizeof cores, "%d", cores_each(l));
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     struct child *c = child_add(l, "shoal-worker", name);
     child_arg(c, "train", NULL);
@@ -203,6 +216,8 @@ static void worker_prepare(struct local *l, int i)
     child_arg(c, "--coordinator", l->coordinator);
     child_arg(c, "--name", name);
     child_arg(c, "--lanes", lanes);
+    child_arg(c, "--device", device);
+    child_arg(c, "--cores", cores);
 }
 
 static int programs_find(struct local *l, struct err *e)
@@ -246,6 +261,20 @@ static void progress_show(struct local *l, const struct json *s)
     line_show(l, line, true);
 }
 
+static bool is_worker(const struct child *c)
+{
+    return strncmp(c->name, "worker", 6) == 0;
+}
+
+/* A worker that cannot run, by its own fault (a device that fails each time, say), is left where it lies as long as another is there. */
+static bool worker_spared(const struct local *l, const struct child *c)
+{
+    for (int i = 0; i < l->children && is_worker(c); i++)
+        if (&l->child[i] != c && is_worker(&l->child[i]) && !l->child[i].done)
+            return (c->exit_status == 69 || c->exit_status == 70);
+    return false;
+}
+
 /* Starts again what died; a program that dies at once, again and again, ends the run with its last words. */
 static int children_watch(struct local *l, struct err *e)
 {
@@ -256,11 +285,18 @@ static int children_watch(struct local *l, struct err *e)
         if (!child_ended(c) || c->done)
             continue;
         child_last_words(c, words);
-        if (c->exit_status == 0 && strncmp(c->name, "worker", 6) == 0) {
+        if (c->exit_status == 0 && is_worker(c)) {
             c->done = true;
             continue;
         }
         if (!l->restart) {
+            c->done = true;
+            continue;
+        }
+        if (c->quick_deaths >= QUICK_DEATHS_MAX && worker_spared(l, c)) {
+            (void)snprintf(line, sizeof line, "%s ended %u times soon after its start (exit status %d: %s); going on without it", c->name,
+                           c->quick_deaths, c->exit_status, words);
+            line_show(l, line, false);
             c->done = true;
             continue;
         }
@@ -286,7 +322,7 @@ static int children_missed(struct local *l, uint64_t *alone_ns, struct err *e)
 
     for (int i = 0; i < l->children; i++) {
         struct child *c = &l->child[i];
-        bool worker = strncmp(c->name, "worker", 6) == 0;
+        bool worker = is_worker(c);
         any |= worker && !c->done;
         if (c->done && !worker && l->job.durability != DURABLE_MEMORY)
             return err_set(e, SHOAL_E_UNAVAILABLE, "%s has ended and --no-restart leaves it so; see %s", c->name, c->log);

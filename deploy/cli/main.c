@@ -18,7 +18,7 @@ static const struct {
     {"digest", digest_main, "rows and digest of each table"},
     {"inspect", inspect_main, "one row: weights, optimizer state, tablet, shard"},
     {"report", report_main, "a report.json as a page of HTML"},
-    {"synth", synth_main, "write a Criteo-like click log whose best possible AUC is known"},
+    {"synth", synth_main, "write a made-up click log whose best possible AUC is known"},
     {"bench", bench_main, "measure pull, push and training on this machine"},
 };
 

@@ -39,26 +39,26 @@ static void pair(FILE *out, const char *name, const struct json *value)
 
     if (json_absent(value))
         return;
-    fprintf(out, "<span>%s</span> <b>", name);
+    fprintf(out, "<span class=\"p\"><span>%s</span> <b>", name);
     if (TEXT(value) != NULL)
         html_text(out, TEXT(value));
     else
         fputs(n(json_as_number(value, (double)NAN), 0, text), out);
-    fputs("</b> ", out);
+    fputs("</b></span> ", out);
 }
 
 static void head(FILE *out, const struct json *r)
 {
     static const char *const key[][2] = {{"model", "model"},     {"backend", "backend"},         {"kernels", "kernel"},
                                          {"servers", "servers"}, {"workers", "workers"},         {"lanes", "lanes"},
-                                         {"", "consistency"},    {"durability", "durability"}};
+                                         {"consistency", "consistency"},    {"durability", "durability"}};
 
     fputs("<header>\n<h1>", out);
     html_text(out, TEXT(json_get(r, "job")));
     fputs("</h1>\n<p class=\"line\">", out);
     for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
         pair(out, key[i][0], json_get(r, key[i][1]));
-    fprintf(out, "<span>seed</span> <b>%lld</b> ", (long long)json_as_int(json_get(r, "seed"), 0));
+    fprintf(out, "<span class=\"p\"><span>seed</span> <b>%lld</b></span> ", (long long)json_as_int(json_get(r, "seed"), 0));
     pair(out, "Shoal", json_get(r, "version"));
     fputs("</p>\n</header>\n", out);
 }
@@ -91,7 +91,7 @@ static void auc_tile(FILE *out, const struct json *r, const char *split)
     if (error > 0)
         (void)snprintf(more, sizeof more, "within \u00b1%s", n(error, 6, text));
     else if (!isnan(teacher))
-        (void)snprintf(more, sizeof more, "the best possible: %s", n(teacher, 4, text));
+        (void)snprintf(more, sizeof more, "best possible: %s", n(teacher, 4, text));
     else
         (void)snprintf(more, sizeof more, "of %s examples", n(page_number(v, "examples"), 0, text));
     tile(out, name, n(page_number(v, "auc"), 4, value), more);
@@ -110,13 +110,13 @@ static void tiles(FILE *out, const struct json *r)
         tile(out, "Group AUC", n(page_number(v, "gauc"), 4, value), more);
     }
     if (!json_absent(v)) {
-        (void)snprintf(more, sizeof more, "normalised entropy %s", n(page_number(v, "ne"), 4, text));
+        (void)snprintf(more, sizeof more, "normalised: %s", n(page_number(v, "ne"), 4, text));
         tile(out, "Logloss", n(page_number(v, "logloss"), 4, value), more);
-        (void)snprintf(more, sizeof more, "calibration error %s", n(page_number(v, "ece"), 4, text));
+        (void)snprintf(more, sizeof more, "expected error: %s", n(page_number(v, "ece"), 4, text));
         tile(out, "Calibration", n(page_number(v, "calibration"), 3, value), more);
     }
     (void)snprintf(more, sizeof more, "%s in all", n(page_number(r, "examples"), 0, text));
-    tile(out, "Examples a second", n(page_number(r, "examples_per_second"), 0, value), more);
+    tile(out, "Examples / s", n(page_number(r, "examples_per_second"), 0, value), more);
     seconds_text(page_number(r, "seconds"), value);
     (void)snprintf(more, sizeof more, "%zu epochs", json_count(json_get(r, "epochs")));
     tile(out, "Time", value, more);
@@ -185,7 +185,7 @@ static void loss_chart(FILE *out, const struct json *training, const struct json
 }
 
 /* AUC, and group AUC where there is one, by epoch. */
-static void auc_chart(FILE *out, const struct json *epochs)
+static void auc_chart(FILE *out, const struct json *epochs, int64_t final)
 {
     size_t count = json_count(epochs);
     double *x = page_column(epochs, "epoch"), *auc = page_column(epochs, "valid.auc"), *gauc = page_column(epochs, "valid.gauc");
@@ -196,7 +196,10 @@ static void auc_chart(FILE *out, const struct json *epochs)
                                  {.name = "group AUC", .colour = "c3", .x = x, .y = gauc, .count = count, .dots = true}};
         struct svg_chart c = {.label = "AUC of the validation split by epoch", .x_name = "epoch", .y_name = "AUC", .series = s,
                               .series_count = grouped ? 2 : 1, .x_min = 0.5, .x_max = (double)count + 0.5};
-        card_begin(out, "AUC", "on the validation split, after each epoch");
+        char more[96];
+        (void)snprintf(more, sizeof more, "on the validation split, after each epoch; the tables hold epoch %lld",
+                       (long long)final);
+        card_begin(out, "AUC", more);
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
@@ -206,7 +209,7 @@ static void auc_chart(FILE *out, const struct json *epochs)
 static void epochs_table(FILE *out, const struct json *r)
 {
     const struct json *epochs = json_get(r, "epochs");
-    int64_t best = json_as_int(json_get(r, "best_epoch"), 0);
+    int64_t final = json_as_int(json_get(r, "final_epoch"), 0);
     char text[32];
 
     fputs("<details><summary>Every epoch as a table</summary><div class=\"scroll\"><table><tr><th>epoch</th><th>train logloss</th>"
@@ -214,7 +217,7 @@ static void epochs_table(FILE *out, const struct json *r)
           out);
     for (size_t i = 0; i < json_count(epochs); i++) {
         const struct json *e = json_array_at(epochs, i);
-        fprintf(out, "<tr%s><td>%s</td>", json_as_int(json_get(e, "epoch"), -1) == best ? " class=\"best\"" : "",
+        fprintf(out, "<tr%s><td>%s</td>", json_as_int(json_get(e, "epoch"), -1) == final ? " class=\"best\"" : "",
                 n(page_number(e, "epoch"), 0, text));
         fprintf(out, "<td>%s</td>", n(page_number(e, "train_logloss"), 5, text));
         fprintf(out, "<td>%s</td>", n(page_number(e, "valid.logloss"), 5, text));
@@ -236,7 +239,7 @@ static void learning(FILE *out, const struct json *r)
     fputs("<h2>Learning</h2>\n<div class=\"cards\">\n", out);
     if (json_count(training) > 0)
         loss_chart(out, training, epochs);
-    auc_chart(out, epochs);
+    auc_chart(out, epochs, json_as_int(json_get(r, "final_epoch"), (int64_t)json_count(epochs)));
     fputs("</div>\n", out);
     epochs_table(out, r);
 }

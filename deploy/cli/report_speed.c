@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SPEED_POINTS = 40 };
+enum { SPEED_POINTS = 40, SPEED_REPORTS = 5 }; /* stretches at most; points of training in each at least */
 
 /* ---- where the time went ----------------------------------------------------------------------------------- */
 
@@ -20,7 +20,7 @@ static void bottleneck(FILE *out, const struct json *r)
         return;
     fputs("<p class=\"note\">What limits: <b>", out);
     html_text(out, stage);
-    fprintf(out, "</b>, with %s %% of the lanes' time", html_number(page_number(r, "bottleneck.share") * 100, 0, text));
+    fprintf(out, "</b>, with %s %% of the time that lanes had work", html_number(page_number(r, "bottleneck.share") * 100, 0, text));
     if (isfinite(speedup)) {
         fprintf(out, "; if it took none, the job would be about %s times as fast, and then limited by ", html_number(speedup, 2, text));
         html_text(out, json_as_string(json_get(r, "bottleneck.next"), "something else"));
@@ -52,14 +52,14 @@ static void time_card(FILE *out, const struct json *r)
 
 /* ---- over time --------------------------------------------------------------------------------------------- */
 
-/* Reports of tasks come in bunches, so speed is taken over equal stretches of time: (SPEED_POINTS) seconds and examples a second.
- * seconds and examples rise; count at least 2. */
-static void speeds(const double *seconds, const double *examples, size_t count, double *x, double *y)
+/* Reports of tasks come in bunches, so speed is taken over equal stretches of time: x and y (points) are seconds and examples a
+ * second. seconds and examples (count) rise; count at least 2. */
+static void speeds(const double *seconds, const double *examples, size_t count, size_t points, double *x, double *y)
 {
-    double width = seconds[count - 1] / SPEED_POINTS, before = 0;
+    double width = seconds[count - 1] / (double)points, before = 0;
     size_t at = 0;
 
-    for (size_t i = 0; i < SPEED_POINTS; i++) {
+    for (size_t i = 0; i < points; i++) {
         double end = width * (double)(i + 1);
         while (at + 1 < count && seconds[at + 1] <= end)
             at++;
@@ -77,15 +77,15 @@ static void speeds(const double *seconds, const double *examples, size_t count, 
 
 static void speed_chart(FILE *out, const struct json *training)
 {
-    size_t count = json_count(training);
+    size_t count = json_count(training), points = count / SPEED_REPORTS < SPEED_POINTS ? count / SPEED_REPORTS : SPEED_POINTS;
     double *seconds = page_column(training, "seconds"), *examples = page_column(training, "examples");
     double x[SPEED_POINTS], y[SPEED_POINTS], most = 0;
 
-    if (seconds != NULL && examples != NULL && count > SPEED_POINTS / 2 && seconds[count - 1] > 0) {
-        speeds(seconds, examples, count, x, y);
-        for (size_t i = 0; i < SPEED_POINTS; i++)
+    if (seconds != NULL && examples != NULL && points > 2 && seconds[count - 1] > 0) {
+        speeds(seconds, examples, count, points, x, y);
+        for (size_t i = 0; i < points; i++)
             most = isfinite(y[i]) && y[i] > most ? y[i] : most;
-        struct svg_series s = {.colour = "c1", .x = x, .y = y, .count = SPEED_POINTS};
+        struct svg_series s = {.colour = "c1", .x = x, .y = y, .count = points};
         struct svg_chart c = {.label = "Examples a second over seconds of training", .x_name = "seconds of training",
                               .y_name = "examples a second", .series = &s, .series_count = 1, .y_max = most * 1.1};
         fputs("<div class=\"card\"><h3>Examples a second</h3><p class=\"note\">over the time spent training</p>\n", out);
@@ -95,17 +95,20 @@ static void speed_chart(FILE *out, const struct json *training)
     free(seconds), free(examples);
 }
 
+/* Gradients are measured now and then, so not every point knows of them: those that do not are left out. */
 static void norm_chart(FILE *out, const struct json *training)
 {
-    size_t count = json_count(training);
+    size_t all = json_count(training), count = 0;
     double *x = page_column(training, "examples"), *dense = page_column(training, "dense_norm"), *rows = page_column(training, "row_norm");
-    double most = 0;
 
-    for (size_t i = 0; i < count && dense != NULL && rows != NULL; i++) {
-        most = isfinite(dense[i]) ? fmax(most, dense[i]) : most;
-        most = isfinite(rows[i]) ? fmax(most, rows[i]) : most;
+    for (size_t i = 0; i < all && x != NULL && dense != NULL && rows != NULL; i++) {
+        if (!isfinite(dense[i]) || !isfinite(rows[i]))
+            continue;
+        x[count] = x[i];
+        dense[count] = dense[i];
+        rows[count++] = rows[i];
     }
-    if (x != NULL && dense != NULL && rows != NULL && count > 1 && most > 0) {
+    if (count > 1) {
         struct svg_series s[] = {{.name = "rows", .colour = "c3", .x = x, .y = rows, .count = count},
                                  {.name = "dense", .colour = "c4", .x = x, .y = dense, .count = count}};
         struct svg_chart c = {.label = "Norm of a batch's gradient over examples", .x_name = "examples", .y_name = "norm", .series = s, .series_count = 2};

@@ -1,4 +1,4 @@
-/* synth.c: `shoal synth`: writes the made-up log and says how well its teacher does on it. */
+/* synth.c: `shoal synth`: writes a made-up log and says how well its teacher does on it. */
 #include "deploy/cli/synth.h"
 
 #include "deploy/cli/cli.h"
@@ -15,19 +15,20 @@
 #include <unistd.h>
 
 #define BLOCK_BYTES (1u << 20)
-#define ROW_BYTES_MAX 1024u
 /* AUC by counting: logits in [-16, 16) fall into bins, those of one bin count as equal. */
 #define BINS (1u << 18)
 
 struct tally {
-    uint64_t *bin[2]; /* (BINS): rows of label 0 and 1 */
+    uint64_t *bin[2]; /* (BINS), owned: rows of label 0 and 1 */
     uint64_t positive;
     double loss;
 };
 
+static const char *const kinds[] = {"criteo", "sequence", "tasks"};
+
 /* ---- text ---- */
 
-static char *put_number(char *to, int64_t x)
+char *synth_put_number(char *to, int64_t x)
 {
     char digits[24];
     uint64_t rest = x < 0 ? (uint64_t)-x : (uint64_t)x;
@@ -60,7 +61,7 @@ static char *put_row(char *to, const struct synth_teacher *t, const struct synth
     for (uint32_t i = 0; i < SYNTH_NUMBERS; i++) {
         *to++ = '\t';
         if (row->present[i])
-            to = put_number(to, row->number[i]);
+            to = synth_put_number(to, row->number[i]);
     }
     for (uint32_t i = 0; i < SYNTH_FIELDS; i++) {
         *to++ = '\t';
@@ -73,27 +74,42 @@ static char *put_row(char *to, const struct synth_teacher *t, const struct synth
 
 /* ---- the teacher's figures ---- */
 
-static void tally_add(struct tally *tally, const struct synth_row *row)
+static void tally_add(struct tally *tally, double logit, double p, bool label)
 {
-    double place = (row->logit + 16.0) * (BINS / 32.0);
+    double place = (logit + 16.0) * (BINS / 32.0);
     uint32_t bin = place < 0 ? 0 : place >= BINS ? BINS - 1 : (uint32_t)place;
-    double p = synth_probability(row->logit);
-    tally->bin[row->label][bin]++;
-    tally->positive += row->label;
-    tally->loss -= log(row->label ? p : 1.0 - p);
+    tally->bin[label][bin]++;
+    tally->positive += label;
+    tally->loss -= log(label ? p : 1.0 - p);
 }
 
-static void tally_result(const struct tally *tally, uint64_t rows, struct synth_result *out)
+static void tally_result(const struct tally *tally, uint64_t rows, struct synth_score *out)
 {
     double below = 0, pairs = 0, negative = (double)(rows - tally->positive);
     for (uint32_t i = 0; i < BINS; i++) {
         pairs += (double)tally->bin[1][i] * (below + 0.5 * (double)tally->bin[0][i]);
         below += (double)tally->bin[0][i];
     }
-    out->rows = rows;
-    out->label_rate = (double)tally->positive / (double)rows;
+    out->rate = (double)tally->positive / (double)rows;
     out->logloss = tally->loss / (double)rows;
     out->auc = tally->positive > 0 && negative > 0 ? pairs / ((double)tally->positive * negative) : 0.5;
+}
+
+static int tallies_new(struct tally tally[SYNTH_LABELS], struct err *e)
+{
+    for (uint32_t i = 0; i < SYNTH_LABELS; i++)
+        for (int label = 0; label < 2; label++)
+            if ((tally[i].bin[label] = calloc(BINS, sizeof(uint64_t))) == NULL)
+                return err_set(e, SHOAL_E_NOMEM, "no memory to count; free some");
+    return 0;
+}
+
+static void tallies_free(struct tally tally[SYNTH_LABELS])
+{
+    for (uint32_t i = 0; i < SYNTH_LABELS; i++) {
+        free(tally[i].bin[0]);
+        free(tally[i].bin[1]);
+    }
 }
 
 /* ---- files ---- */
@@ -107,15 +123,32 @@ static int write_failed(const char *path, struct err *e)
                    "%s: %s; choose another --out or free some space", path, strerror(errno));
 }
 
+/* The text of a row and its share of the figures. */
+static char *row_write(const struct synth_teacher *t, uint64_t part, uint64_t i, char *to, struct tally *tally)
+{
+    struct synth_truth truth;
+    if (t->kind == SYNTH_CRITEO) {
+        struct synth_row row;
+        synth_row_draw(t, part, i, &row);
+        tally_add(tally, row.logit, synth_probability(row.logit), row.label);
+        return put_row(to, t, &row);
+    }
+    to = synth_kind_put(t, part, i, to, &truth);
+    for (uint32_t label = 0; synth_label(t->kind, label) != NULL; label++) {
+        double p = truth.probability[label];
+        tally_add(&tally[label], log(p / (1.0 - p)), p, truth.label[label]);
+    }
+    return to;
+}
+
 static int rows_write(FILE *file, const struct synth_teacher *t, uint64_t part, uint64_t rows, struct tally *tally)
 {
-    static char block[BLOCK_BYTES + ROW_BYTES_MAX];
+    static char block[BLOCK_BYTES + SYNTH_ROW_BYTES];
     char *to = block;
-    struct synth_row row;
+    if (fputs(synth_kind_head(t->kind), file) < 0)
+        return -1;
     for (uint64_t i = 0; i < rows; i++) {
-        synth_row_draw(t, part, i, &row);
-        to = put_row(to, t, &row);
-        tally_add(tally, &row);
+        to = row_write(t, part, i, to, tally);
         if (to < block + BLOCK_BYTES && i + 1 < rows)
             continue;
         if (fwrite(block, 1, (size_t)(to - block), file) != (size_t)(to - block))
@@ -148,10 +181,13 @@ static int sidecar_write(const char *log, const struct synth_teacher *t, const s
     FILE *file = fopen(temporary, "w");
     if (file == NULL)
         return write_failed(path, e);
-    int failed = fprintf(file,
-                         "{\"rows\": %" PRIu64
-                         ", \"auc\": %.6f, \"logloss\": %.6f, \"label_rate\": %.6f, \"seed\": %" PRIu64 "}\n",
-                         r->rows, r->auc, r->logloss, r->label_rate, t->seed) < 0;
+    int failed = fprintf(file, "{\"rows\": %" PRIu64, r->rows) < 0;
+    for (uint32_t i = 0; i < r->labels; i++) { /* the first label's figures have plain names */
+        const char *of = i == 0 ? "" : synth_label(t->kind, i), *joint = i == 0 ? "" : "_";
+        failed |= fprintf(file, ", \"%s%sauc\": %.6f, \"%s%slogloss\": %.6f, \"%s%slabel_rate\": %.6f", of, joint,
+                          r->label[i].auc, of, joint, r->label[i].logloss, of, joint, r->label[i].rate) < 0;
+    }
+    failed |= fprintf(file, ", \"seed\": %" PRIu64 "}\n", t->seed) < 0;
     return finish(file, failed, temporary, path, e);
 }
 
@@ -163,25 +199,20 @@ int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, con
         return err_set(e, SHOAL_E_USAGE, "the path of the log is longer than %u bytes; choose a shorter one",
                        LIMIT_PATH - 1);
     snprintf(temporary, sizeof temporary, "%s.part", path);
-    struct tally tally = {{calloc(BINS, sizeof(uint64_t)), calloc(BINS, sizeof(uint64_t))}, 0, 0};
-    int error = 0;
-    if (tally.bin[0] == NULL || tally.bin[1] == NULL) {
-        error = err_set(e, SHOAL_E_NOMEM, "no memory to count; free some");
-        goto free_bins;
-    }
-    FILE *file = fopen(temporary, "w");
-    if (file == NULL) {
+    struct tally tally[SYNTH_LABELS] = {{{NULL, NULL}, 0, 0}};
+    int error = tallies_new(tally, e);
+    FILE *file = NULL;
+    if (error == 0 && (file = fopen(temporary, "w")) == NULL)
         error = write_failed(path, e);
-        goto free_bins;
-    }
-    error = finish(file, rows_write(file, t, part, rows, &tally), temporary, path, e);
+    if (error == 0)
+        error = finish(file, rows_write(file, t, part, rows, tally), temporary, path, e);
     if (error == 0) {
-        tally_result(&tally, rows, out);
+        out->rows = rows;
+        for (out->labels = 0; synth_label(t->kind, out->labels) != NULL; out->labels++)
+            tally_result(&tally[out->labels], rows, &out->label[out->labels]);
         error = sidecar_write(path, t, out, e);
     }
-free_bins:
-    free(tally.bin[0]);
-    free(tally.bin[1]);
+    tallies_free(tally);
     return error;
 }
 
@@ -189,13 +220,18 @@ free_bins:
 
 static void help(void)
 {
-    puts("usage: shoal synth --out FILE [--rows N] [--seed S] [--valid-out FILE] [--valid-rows N]\n"
+    puts("usage: shoal synth --out FILE [--kind KIND] [--rows N] [--seed S] [--valid-out FILE] [--valid-rows N]\n"
          "\n"
-         "Writes a made-up click log in the Criteo format (label, 13 integers, 26 categories, tabs), drawn from a "
-         "known teacher,\n"
-         "and FILE.teacher.json with the AUC and logloss of the teacher: the best that a model can reach on it.\n"
+         "Writes a made-up click log, drawn from a known teacher, and FILE.teacher.json with the AUC and logloss of "
+         "the\n"
+         "teacher: the best that a model can reach on it.\n"
          "\n"
          "  --out FILE        the log to write\n"
+         "  --kind KIND       criteo (the default): label, 13 integers, 26 categories, tabs\n"
+         "                    sequence: csv, label,user,item,history; history is 4 to 20 items, \"a|b|c\", the latest "
+         "last;\n"
+         "                    a click is likely when the item is of the hidden class of one of the last 8\n"
+         "                    tasks: csv, click,buy and eight categories; who buys has clicked\n"
          "  --rows N          rows of it (1000000)\n"
          "  --seed S          the same seed gives the same files (2026)\n"
          "  --valid-out FILE  another log of the same teacher, with other rows\n"
@@ -206,16 +242,32 @@ static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t r
 {
     struct synth_result r;
     int error = synth_write(t, part, (uint64_t)rows, path, &r, e);
-    if (error == 0)
-        printf("%s: %" PRIu64 " rows, label rate %.4f, teacher AUC %.4f, logloss %.4f\n", path, r.rows, r.label_rate,
-               r.auc, r.logloss);
-    return error;
+    if (error != 0)
+        return error;
+    printf("%s: %" PRIu64 " rows", path, r.rows);
+    for (uint32_t i = 0; i < r.labels; i++)
+        printf("%s%s%s rate %.4f, teacher AUC %.4f, logloss %.4f", i == 0 ? ", " : "; ", r.labels > 1 ? "label " : "",
+               synth_label(t->kind, i), r.label[i].rate, r.label[i].auc, r.label[i].logloss);
+    putchar('\n');
+    return 0;
+}
+
+static int kind_of(const char *name, enum synth_kind *out, struct err *e)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(name, kinds[i]) == 0) {
+            *out = (enum synth_kind)i;
+            return 0;
+        }
+    }
+    return err_set(e, SHOAL_E_USAGE, "--kind is %s: give criteo, sequence or tasks", name);
 }
 
 int synth_main(int argc, char **argv)
 {
-    enum { OUT, ROWS, SEED, VALID_OUT, VALID_ROWS, HELP, END };
+    enum { OUT, KIND, ROWS, SEED, VALID_OUT, VALID_ROWS, HELP, END };
     struct cli_option o[] = {[OUT] = {.name = "--out"},
+                             [KIND] = {.name = "--kind", .value = "criteo"},
                              [ROWS] = {.name = "--rows", .value = "1000000"},
                              [SEED] = {.name = "--seed", .value = "2026"},
                              [VALID_OUT] = {.name = "--valid-out"},
@@ -225,12 +277,15 @@ int synth_main(int argc, char **argv)
     const char *word[1];
     int words;
     int64_t rows = 0, valid_rows = 0, seed = 0;
+    enum synth_kind kind = SYNTH_CRITEO;
     struct err e = {0};
     int error = cli_parse(argc, argv, o, word, 0, &words, &e);
     if (error == 0 && o[HELP].value != NULL) {
         help();
         return 0;
     }
+    if (error == 0)
+        error = kind_of(o[KIND].value, &kind, &e);
     if (error == 0)
         error = cli_number(&o[ROWS], 1, INT64_MAX, &rows, &e);
     if (error == 0)
@@ -244,7 +299,7 @@ int synth_main(int argc, char **argv)
         error = err_set(&e, SHOAL_E_USAGE, "--valid-rows without --valid-out: give the file to write them to");
     struct synth_teacher teacher;
     if (error == 0) {
-        synth_teacher_make((uint64_t)seed, &teacher);
+        synth_teacher_make(kind, (uint64_t)seed, &teacher);
         error = write_and_say(&teacher, 0, rows, o[OUT].value, &e);
     }
     if (error == 0 && o[VALID_OUT].value != NULL)

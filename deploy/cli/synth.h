@@ -1,10 +1,17 @@
-/* synth.h: a made-up click log in the format of the Criteo challenge, drawn from a teacher that is known.
+/* synth.h: made-up click logs, each drawn from a teacher that is known.
  *
- * A row has 13 integers (some empty) and 26 categories whose values follow Zipf's law (exponent 1.05) over 24 to a
- * million values a field. The teacher's logit is the sum of an effect of every value, products of hidden factors of a
- * few pairs of fields, and effects of the numbers; the label is drawn from it. So the AUC and logloss of the teacher's
- * own probabilities are the best that any model can reach on the file, but for luck. Most of the signal lies in values
- * that come often, so that a model can learn it.
+ * CRITEO: in the format of the Criteo challenge. A row has 13 integers (some empty) and 26 categories whose values
+ * follow Zipf's law (exponent 1.05) over 24 to a million values a field. The teacher's logit is the sum of an effect of
+ * every value, products of hidden factors of a few pairs of fields, and effects of the numbers; the label is drawn from
+ * it. So the AUC and logloss of the teacher's own probabilities are the best that any model can reach on the file, but
+ * for luck. Most of the signal lies in values that come often, so that a model can learn it.
+ *
+ * SEQUENCE: csv, label,user,item,history. The history is 4 to 20 items, "a|b|c", the last one latest. Items have
+ * classes that the file does not tell; a click is likely when the item's class is among those of the last SYNTH_RECENT.
+ * A model has to weigh the history by the item to find that.
+ *
+ * TASKS: csv, click,buy and eight categories. Who buys has clicked; the teachers of the two share a part of their
+ * effects.
  *
  * The bytes are a function of (seed, part, rows) alone: no libm on that way. Part 0 is for training, part 1 for
  * validation: other rows of the same teacher. */
@@ -17,6 +24,10 @@
 
 #define SYNTH_NUMBERS 13u
 #define SYNTH_FIELDS 26u
+#define SYNTH_RECENT 8u
+#define SYNTH_LABELS 2u /* at most */
+
+enum synth_kind { SYNTH_CRITEO, SYNTH_SEQUENCE, SYNTH_TASKS };
 
 struct synth_field {
     uint64_t salt;
@@ -27,21 +38,30 @@ struct synth_field {
 };
 
 struct synth_teacher {
+    enum synth_kind kind;
     uint64_t seed;
+    /* CRITEO: */
     struct synth_field field[SYNTH_FIELDS];
     double scale[3]; /* of value effects, pairs, numbers */
     double bias;
 };
 
+struct synth_score {
+    double rate;         /* of the label */
+    double auc, logloss; /* of the teacher on these rows */
+};
+
 struct synth_result {
     uint64_t rows;
-    double label_rate;
-    double auc, logloss; /* of the teacher on these rows */
+    uint32_t labels;
+    struct synth_score label[SYNTH_LABELS];
 };
 
 /* The teacher of a seed. Costs some 10 ms: scales are set by a sample, so that every seed gives about the same label
  * rate and AUC. */
-void synth_teacher_make(uint64_t seed, struct synth_teacher *t);
+void synth_teacher_make(enum synth_kind kind, uint64_t seed, struct synth_teacher *t);
+/* The columns of a csv kind that are labels; the first is that of every kind. */
+const char *synth_label(enum synth_kind kind, uint32_t label);
 /* Writes PATH and PATH.teacher.json, each under a temporary name first. CANTCREATE, IO, NOMEM. */
 int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path, struct synth_result *out,
                 struct err *e);

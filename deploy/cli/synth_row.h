@@ -1,4 +1,5 @@
-/* synth_row.h: one row of the made-up log, between the teacher (synth_teacher.c) and the writer (synth.c). */
+/* synth_row.h: one row of a made-up log, between the teachers (synth_teacher.c: criteo, synth_kinds.c: the others) and
+ * the writer (synth.c). */
 #ifndef DEPLOY_CLI_SYNTH_ROW_H
 #define DEPLOY_CLI_SYNTH_ROW_H
 
@@ -7,6 +8,7 @@
 #include <stdbool.h>
 
 #define SYNTH_PAIRS 6u
+#define SYNTH_ROW_BYTES 1024u
 
 struct synth_row {
     int64_t number[SYNTH_NUMBERS];
@@ -19,5 +21,18 @@ struct synth_row {
 
 void synth_row_draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row, struct synth_row *row);
 double synth_probability(double logit);
+double synth_normal(uint64_t hash); /* close to normal, mean 0, deviation 1 */
+char *synth_put_number(char *to, int64_t x);
+
+/* What the teacher knows of a row. */
+struct synth_truth {
+    double probability[SYNTH_LABELS];
+    bool label[SYNTH_LABELS];
+};
+/* A row of a csv kind as text, SYNTH_ROW_BYTES at most. Returns its end. */
+char *synth_kind_put(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row, char *to,
+                     struct synth_truth *truth);
+/* The header line of a csv kind; empty for criteo. */
+const char *synth_kind_head(enum synth_kind kind);
 
 #endif

@@ -1,4 +1,4 @@
-/* synth_teacher.c: the teacher of the made-up log, and rows drawn from it. */
+/* synth_teacher.c: the teacher of the Criteo-like log, and rows drawn from it. */
 #include "deploy/cli/synth_row.h"
 
 #include "proto/base/rng.h"
@@ -47,8 +47,8 @@ static double root_20(double a)
     return t;
 }
 
-/* Close to normal, mean 0, deviation 1: four 16-bit pieces of a hash. */
-static double normal_of(uint64_t hash)
+/* Four 16-bit pieces of a hash. */
+double synth_normal(uint64_t hash)
 {
     double sum =
         (double)(hash & 0xffff) + (double)(hash >> 16 & 0xffff) + (double)(hash >> 32 & 0xffff) + (double)(hash >> 48);
@@ -96,14 +96,14 @@ static void draw_fields(const struct synth_teacher *t, struct rng *rng, struct s
         double x = 1.0 / (y16 * y4);
         uint32_t rank = x < (double)f->values ? (uint32_t)x : f->values;
         row->rank[i] = rank < 1 ? 1 : rank;
-        sum += f->weight * weight_of_rank(row->rank[i]) * normal_of(rng_mix(f->salt + row->rank[i]));
+        sum += f->weight * weight_of_rank(row->rank[i]) * synth_normal(rng_mix(f->salt + row->rank[i]));
     }
     *effect += sum;
 }
 
 static double hidden(const struct synth_teacher *t, const struct synth_row *row, uint32_t field)
 {
-    return weight_of_rank(row->rank[field]) * normal_of(rng_mix(~t->field[field].salt ^ rng_mix(row->rank[field])));
+    return weight_of_rank(row->rank[field]) * synth_normal(rng_mix(~t->field[field].salt ^ rng_mix(row->rank[field])));
 }
 
 /* The three parts of the logit, without their scales. */
@@ -172,9 +172,11 @@ static void settle(struct synth_teacher *t)
     }
 }
 
-void synth_teacher_make(uint64_t seed, struct synth_teacher *t)
+void synth_teacher_make(enum synth_kind kind, uint64_t seed, struct synth_teacher *t)
 {
-    *t = (struct synth_teacher){.seed = seed, .scale = {1, 1, 1}};
+    *t = (struct synth_teacher){.kind = kind, .seed = seed, .scale = {1, 1, 1}};
+    if (kind != SYNTH_CRITEO)
+        return; /* they need no scales: all is in hashes of the seed */
     for (uint32_t i = 0; i < SYNTH_FIELDS; i++) {
         struct synth_field *f = &t->field[i];
         f->values = field_values[i];

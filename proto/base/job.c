@@ -598,6 +598,18 @@ int job_text(const char *path, const struct string_list *set, char **text, struc
     return *text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path) : 0;
 }
 
+const char *job_model_name(enum model_kind kind)
+{
+    static const char *const name[] = {
+        [MODEL_LR] = "lr",         [MODEL_FM] = "fm",         [MODEL_WIDE_DEEP] = "wide_deep",
+        [MODEL_DEEPFM] = "deepfm", [MODEL_PROBE] = "probe",   [MODEL_FWFM] = "fwfm",
+        [MODEL_IPNN] = "ipnn",     [MODEL_DCNV2] = "dcnv2",   [MODEL_DLRM] = "dlrm",
+        [MODEL_XDEEPFM] = "xdeepfm", [MODEL_AUTOINT] = "autoint", [MODEL_FINALMLP] = "finalmlp",
+        [MODEL_DIN] = "din",       [MODEL_MMOE] = "mmoe",     [MODEL_PLE] = "ple"};
+
+    return (size_t)kind < sizeof name / sizeof name[0] ? name[kind] : "unknown";
+}
+
 void job_free(struct job *j)
 {
     string_list_free(&j->data.train);

@@ -54,6 +54,42 @@ START_TEST(job_good_file_is_read)
 }
 END_TEST
 
+START_TEST(job_model_names_are_those_of_the_file)
+{
+    char set[64];
+    struct job j;
+    struct err e;
+
+    for (int kind = MODEL_LR; kind <= MODEL_PLE; kind++) {
+        (void)snprintf(set, sizeof set, "model.kind=%s", job_model_name((enum model_kind)kind));
+        e.text[0] = 0;
+        if (parse(good, set, &j, &e) != 0) { /* some want more than this job says, but the name is known */
+            ck_assert_msg(strstr(e.text, "unknown") == NULL && strstr(e.text, "one of") == NULL, "%s: %s", set, e.text);
+            continue;
+        }
+        ck_assert_int_eq((int)j.model.kind, kind);
+        job_free(&j);
+    }
+    ck_assert_int_eq(parse(good, "model.kind=unknown", &j, &e), SHOAL_E_CONFIG); /* the control */
+}
+END_TEST
+
+START_TEST(job_too_many_fields_to_evaluate_by_are_refused)
+{
+    char set[256] = "evaluate.by=[f";
+    struct job j;
+    struct err e = {0};
+
+    for (uint32_t i = 1; i < LIMIT_BY; i++)
+        strcat(set, ",f");
+    ck_assert_int_eq(parse(good, strcat(set, "]"), &j, &e), 0);
+    job_free(&j);
+    set[strlen(set) - 1] = 0;
+    ck_assert_int_eq(parse(good, strcat(set, ",f]"), &j, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "evaluate.by: at most 32"));
+}
+END_TEST
+
 START_TEST(job_set_replaces_values_and_lists)
 {
     struct job j;
@@ -417,6 +453,8 @@ int main(void)
     TCase *t = tcase_create("job");
 
     tcase_add_test(t, job_good_file_is_read);
+    tcase_add_test(t, job_model_names_are_those_of_the_file);
+    tcase_add_test(t, job_too_many_fields_to_evaluate_by_are_refused);
     tcase_add_test(t, job_set_replaces_values_and_lists);
     tcase_add_test(t, job_numbers_are_read_as_they_were_checked);
     tcase_add_test(t, job_unknown_key_names_line_and_nearest);

@@ -6,7 +6,12 @@
 
 /* More fields than lanes, heads that are no whole vectors. */
 enum { N = 5, FIELDS = 19, HEADS = 3, PART = 7, WIDTH = HEADS * PART, ROW = 4 * WIDTH };
-enum { MAPS = N * FIELDS * ROW, OUT = N * FIELDS * WIDTH, SHARES = N * HEADS * FIELDS * 32, WORK = (16 + 2 * FIELDS) * 32 };
+enum {
+    MAPS = N * FIELDS * ROW,
+    OUT = N * FIELDS * WIDTH,
+    SHARES = N * HEADS * FIELDS * 32,
+    WORK = (16 + 2 * FIELDS) * 32
+};
 
 /* One call's arrays on the host. With three parts the rows of x and dx are 3 * WIDTH long. */
 struct attended {
@@ -16,6 +21,8 @@ struct attended {
 static void attended_draw(struct attended *t)
 {
     struct rng r = rng_of(3, 2, 1);
+    ck_assert_uint_eq(attend_share_floats(FIELDS, HEADS) * N, SHARES);
+    ck_assert_uint_eq(attend_work_floats(FIELDS, PART), WORK);
     memset(t, 0, sizeof *t);
     dense_fill(&r, t->x, MAPS);
     dense_fill(&r, t->residual, OUT);
@@ -25,8 +32,14 @@ static void attended_draw(struct attended *t)
 
 static struct attend_args args_of(uint32_t parts, bool add, const struct dropout_mask *mask)
 {
-    return (struct attend_args){.first = 4, .count = N, .fields = FIELDS, .heads = HEADS, .width = WIDTH, .parts = parts,
-                                .mask = mask, .add = add};
+    return (struct attend_args){.first = 4,
+                                .count = N,
+                                .fields = FIELDS,
+                                .heads = HEADS,
+                                .width = WIDTH,
+                                .parts = parts,
+                                .mask = mask,
+                                .add = add};
 }
 
 /* Forward and back on the backend. rate: of the dropout. */
@@ -74,7 +87,8 @@ START_TEST(equal_keys_have_equal_shares)
             for (uint32_t f = 0; f < FIELDS; f++)
                 mean += (double)t.x[map_at(i, f, 4, 2) + j] / FIELDS;
             for (uint32_t f = 0; f < FIELDS; f++)
-                ck_assert_double_eq_tol((double)t.y[(i * FIELDS + f) * WIDTH + j], mean + (double)t.x[map_at(i, f, 4, 3) + j], 1e-6);
+                ck_assert_double_eq_tol((double)t.y[(i * FIELDS + f) * WIDTH + j],
+                                        mean + (double)t.x[map_at(i, f, 4, 3) + j], 1e-6);
         }
 }
 END_TEST
@@ -90,7 +104,8 @@ START_TEST(large_score_takes_all)
     }
     attended_run(&t, 4, false, 0);
     for (uint32_t j = 0; j < WIDTH; j++)
-        ck_assert_float_eq_tol(t.y[(FIELDS + 2) * WIDTH + j], t.x[map_at(1, 17, 4, 2) + j] + t.x[map_at(1, 2, 4, 3) + j], 1e-5f);
+        ck_assert_float_eq_tol(t.y[(FIELDS + 2) * WIDTH + j],
+                               t.x[map_at(1, 17, 4, 2) + j] + t.x[map_at(1, 2, 4, 3) + j], 1e-5f);
     for (uint32_t i = 0; i < MAPS; i++)
         ck_assert(isfinite(t.dx[i]));
 }
@@ -98,9 +113,10 @@ END_TEST
 
 START_TEST(residual_may_come_from_elsewhere)
 {
-    static struct attended four, three;
+    static struct attended four, three, begun;
     attended_draw(&four);
     attended_draw(&three);
+    attended_draw(&begun);
     for (uint32_t i = 0; i < N * FIELDS; i++) {
         memcpy(three.x + i * 3 * WIDTH, four.x + i * ROW, 3 * WIDTH * sizeof(float));
         memcpy(three.residual + i * WIDTH, four.x + i * ROW + 3 * WIDTH, WIDTH * sizeof(float));
@@ -108,10 +124,6 @@ START_TEST(residual_may_come_from_elsewhere)
     attended_run(&four, 4, false, 0);
     attended_run(&three, 3, _i == 1, 0);
     ck_assert_mem_eq(four.y, three.y, sizeof four.y);
-    struct rng r = rng_of(3, 2, 1);
-    static struct attended begun;
-    attended_draw(&begun);
-    (void)r;
     for (uint32_t i = 0; i < N * FIELDS; i++)
         for (uint32_t j = 0; j < WIDTH; j++) {
             float was = _i == 1 ? begun.dresidual[i * WIDTH + j] : 0.0f;
@@ -177,7 +189,8 @@ START_TEST(every_width_gives_the_same_bits)
         k->attention.attend_backward(NULL, &a);
         ck_assert_msg(memcmp(t->y, of[0].y, sizeof t->y) == 0, "forward, %s", dense_width_name[w]);
         ck_assert_msg(memcmp(t->dx, of[0].dx, sizeof t->dx) == 0, "backward, %s", dense_width_name[w]);
-        ck_assert_msg(memcmp(t->dresidual, of[0].dresidual, sizeof t->dresidual) == 0, "residual, %s", dense_width_name[w]);
+        ck_assert_msg(memcmp(t->dresidual, of[0].dresidual, sizeof t->dresidual) == 0, "residual, %s",
+                      dense_width_name[w]);
     }
 }
 END_TEST
@@ -186,8 +199,6 @@ int main(void)
 {
     Suite *s = suite_create("attention");
     TCase *t = tcase_create("attention");
-    ck_assert_uint_eq(attend_share_floats(FIELDS, HEADS) * N, SHARES);
-    ck_assert_uint_eq(attend_work_floats(FIELDS, PART), WORK);
     tcase_add_test(t, equal_keys_have_equal_shares);
     tcase_add_test(t, large_score_takes_all);
     tcase_add_loop_test(t, residual_may_come_from_elsewhere, 0, 2);

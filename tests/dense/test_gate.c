@@ -29,7 +29,8 @@ static void dots_run(const struct backend_ops *k, struct stream *s, struct strea
     k->attention.dots_backward(s, N, WIDTH, t->x, LD, t->g, LD, t->logit + 2, STRIDE, t->dx, LD, add);
 }
 
-static void on_backend(void (*run)(const struct backend_ops *, struct stream *, struct streams *, bool), struct streams *t, bool add)
+static void on_backend(void (*run)(const struct backend_ops *, struct stream *, struct streams *, bool),
+                       struct streams *t, bool add)
 {
     struct dense_device d;
     dense_device_open(&d);
@@ -52,7 +53,8 @@ START_TEST(gate_is_twice_the_product)
             bool in = j < WIDTH, in_dx = j < DX_WIDTH;
             ck_assert_float_eq_tol(t.y[at], in ? 2 * was.x[at] * was.g[at] : was.y[at], 1e-6f);
             ck_assert_float_eq_tol(t.dg[at], in ? 2 * was.x[at] * was.dy[at] : was.dg[at], 1e-6f);
-            ck_assert_float_eq_tol(t.dx[at], in_dx ? (add ? was.dx[at] : 0) + 2 * was.g[at] * was.dy[at] : was.dx[at], 1e-6f);
+            ck_assert_float_eq_tol(t.dx[at], in_dx ? (add ? was.dx[at] : 0) + 2 * was.g[at] * was.dy[at] : was.dx[at],
+                                   1e-6f);
         }
 }
 END_TEST

@@ -90,7 +90,8 @@ START_TEST(gamma_and_beta_scale_and_shift)
     normed_run(&scaled, ACT_RELU);
     for (uint32_t i = 0; i < N; i++)
         for (uint32_t j = 0; j < WIDTH; j++)
-            ck_assert_float_eq_tol(scaled.y[i * LD + j], fmaxf(0, plain.y[i * LD + j] * scaled.gamma[j] + scaled.beta[j]), 1e-5f);
+            ck_assert_float_eq_tol(scaled.y[i * LD + j],
+                                   fmaxf(0, plain.y[i * LD + j] * scaled.gamma[j] + scaled.beta[j]), 1e-5f);
 }
 END_TEST
 

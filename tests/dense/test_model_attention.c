@@ -299,8 +299,8 @@ END_TEST
 enum { ITEM, HISTORY, OTHER, ROWS = 9 };
 
 /* One example after another of field 0, the target; field 1, the history; field 2, something else. */
-static void sequences_set(struct dense_case *c, uint32_t examples, const uint32_t *target, const uint32_t *const *history,
-                          const uint32_t *length)
+static void sequences_set(struct dense_case *c, uint32_t examples, const uint32_t *target,
+                          const uint32_t *const *history, const uint32_t *length)
 {
     c->values = 0;
     for (uint32_t i = 0; i < examples; i++) {
@@ -439,7 +439,8 @@ START_TEST(same_step_gives_the_same_bits)
             dense_case_train(&two, 1);
         dense_case_train(&two, 2);
         ck_assert_mem_eq(one.out.row_gradients, two.out.row_gradients, 9 * DIM * sizeof(float));
-        ck_assert_mem_eq(one.out.dense_gradients, two.out.dense_gradients, model_dense_floats(one.model) * sizeof(float));
+        ck_assert_mem_eq(one.out.dense_gradients, two.out.dense_gradients,
+                         model_dense_floats(one.model) * sizeof(float));
     }
     dense_case_free(&one);
     dense_case_free(&two);

@@ -5,10 +5,9 @@
 #include "tests/lib/dense_double.h"
 
 #include "dense/act.h"
-#include "dense/fc.h"
 #include "dense/norm.h"
 
-#include <stdio.h>
+#include <signal.h>
 #include <string.h>
 
 /* ---- random plans ------------------------------------------------------------------------------------------ */
@@ -51,10 +50,11 @@ static enum norm_kind any_norm(const struct plan *p)
     return p->by_batch && below(3) == 0 ? NORM_BATCH : NORM_NONE;
 }
 
-/* plain: without activation, which is then worked in place. */
+/* plain: without activation and dropout, which then work in place. */
 static struct view random_linear(struct plan *p, const struct views *v, uint32_t width, bool plain, struct view y)
 {
-    return plan_linear(p, any(v), width, plain ? ACT_NONE : any_act(), below(3) == 0 ? 0.3 : 0.0, any_norm(p), y);
+    double dropout = !plain && below(3) == 0 ? 0.3 : 0.0;
+    return plan_linear(p, any(v), width, plain ? ACT_NONE : any_act(), dropout, any_norm(p), y);
 }
 
 /* Several layers write columns of one tensor, last ones first or first ones first. */
@@ -217,9 +217,124 @@ START_TEST(random_plan_has_the_gradients_of_its_loss)
         char where[128];
         random_case(&c, seed);
         double worst = dense_double_worst(&c, where);
-        ck_assert_msg(worst < 2e-5, "plan of seed %llu: %g off: %s", (unsigned long long)seed, worst, where);
+        double tolerance = c.plan.by_batch ? 2e-4 : 2e-5; /* a norm behind a norm enlarges rounding */
+        ck_assert_msg(worst < tolerance, "plan of seed %llu: %g off: %s", (unsigned long long)seed, worst, where);
         dense_case_free(&c);
     }
+}
+END_TEST
+
+/* ---- single plans ------------------------------------------------------------------------------------------ */
+
+static const struct layer *layer_named(const struct plan *p, const char *name, uint32_t which)
+{
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        if (strcmp(p->layer[i].ops->name, name) == 0 && which-- == 0)
+            return &p->layer[i];
+    ck_abort();
+}
+
+static void built(struct dense_case *c, struct plan *p, void (*build)(struct plan *p))
+{
+    struct plan_kind kind = {.name = "made by hand", .build = build, .vectors = true, .network = true};
+    struct err e = {0};
+    ck_assert_msg(plan_build_kind(&c->job, &c->shape, &kind, p, &e) == 0, "%s", e.text);
+}
+
+START_TEST(deepfm_sets_in_the_network_and_adds_in_the_pairs)
+{
+    static struct plan p;
+    struct dense_case c;
+    dense_case_job(&c, MODEL_DEEPFM);
+    ck_assert_int_eq(plan_build(&c.job, &c.shape, &p, NULL), 0);
+    const struct layer *fm = layer_named(&p, "fm", 0), *fc = layer_named(&p, "fc", 0);
+    const struct tensor *input = &p.tensor[fc->x.tensor];
+    ck_assert(fm->add && !fc->add && !input->zero);
+    ck_assert_uint_eq(input->width, 3 * 3 + 2);
+    ck_assert_uint_eq(input->wanted, 3 * 3);
+    ck_assert_uint_eq(p.tensor[input->gradient].width, 3 * 3);
+    ck_assert_uint_eq(fm->x.tensor, fc->x.tensor);
+}
+END_TEST
+
+/* The gradients of a long network lie in two buffers, by turns. */
+START_TEST(network_uses_the_buffers_of_its_gradients_again)
+{
+    static struct plan p;
+    struct dense_case c;
+    dense_case_job(&c, MODEL_DEEPFM);
+    c.job.model.hidden = (struct widths){.at = {6, 6, 6, 6, 6, 6}, .count = 6};
+    ck_assert_int_eq(plan_build(&c.job, &c.shape, &p, NULL), 0);
+    uint32_t last = TENSOR_NONE;
+    for (uint32_t i = 0; i < 6; i++) {
+        uint32_t gradient = p.tensor[layer_named(&p, "fc", i)->y.tensor].gradient;
+        ck_assert_uint_ne(gradient, last);
+        last = gradient;
+    }
+    ck_assert_uint_eq(p.tensor[layer_named(&p, "fc", 0)->y.tensor].gradient,
+                      p.tensor[layer_named(&p, "fc", 4)->y.tensor].gradient);
+}
+END_TEST
+
+static void unread(struct plan *p)
+{
+    struct view x = plan_input(p, false, 0), y = plan_linear(p, x, 4, ACT_TANH, 0.0, NORM_NONE, VIEW_NONE);
+    plan_head(p, plan_columns(y, 1, 2), 0);
+}
+
+START_TEST(gradient_that_readers_do_not_cover_is_zeroed)
+{
+    static struct plan p;
+    struct dense_case c;
+    dense_case_job(&c, MODEL_DEEPFM);
+    built(&c, &p, unread);
+    const struct layer *fc = layer_named(&p, "fc", 0), *head = layer_named(&p, "head", 0);
+    ck_assert(p.tensor[fc->y.tensor].zero && head->add);
+    ck_assert(!p.tensor[fc->x.tensor].zero && !fc->add);
+}
+END_TEST
+
+static void read_before(struct plan *p)
+{
+    struct view x = plan_linear(p, plan_input(p, false, 0), 4, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE);
+    plan_head(p, plan_columns(x, 0, 1), 0);
+    plan_layer(p, &act_layer, x, x)->act = ACT_TANH;
+    plan_head(p, x, 0);
+}
+
+static void activated_twice(struct plan *p)
+{
+    struct view x = plan_linear(p, plan_input(p, false, 0), 4, ACT_TANH, 0.0, NORM_NONE, VIEW_NONE);
+    plan_layer(p, &act_layer, x, x)->act = ACT_TANH;
+    plan_head(p, x, 0);
+}
+
+START_TEST(working_in_place_on_what_others_need_is_a_bug)
+{
+    static struct plan p;
+    struct dense_case c;
+    dense_case_job(&c, MODEL_DEEPFM);
+    built(&c, &p, _i ? activated_twice : read_before);
+}
+END_TEST
+
+static void endless(struct plan *p)
+{
+    struct view x = plan_input(p, false, 0);
+    for (uint32_t i = 0; i < PLAN_LAYERS_MAX; i++)
+        x = plan_linear(p, x, 2, ACT_TANH, 0.0, NORM_NONE, VIEW_NONE);
+    plan_head(p, x, 0);
+}
+
+START_TEST(plan_of_too_many_layers_is_refused)
+{
+    static struct plan p;
+    struct dense_case c;
+    struct err e = {0};
+    const struct plan_kind kind = {.name = "endless", .build = endless, .vectors = true, .network = true};
+    dense_case_job(&c, MODEL_DEEPFM);
+    ck_assert_int_eq(plan_build_kind(&c.job, &c.shape, &kind, &p, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, "endless"));
 }
 END_TEST
 
@@ -229,6 +344,11 @@ int main(void)
     TCase *t = tcase_create("plan");
     tcase_set_timeout(t, 100);
     tcase_add_loop_test(t, random_plan_has_the_gradients_of_its_loss, 0, BATCHES);
+    tcase_add_test(t, deepfm_sets_in_the_network_and_adds_in_the_pairs);
+    tcase_add_test(t, network_uses_the_buffers_of_its_gradients_again);
+    tcase_add_test(t, gradient_that_readers_do_not_cover_is_zeroed);
+    tcase_add_loop_test_raise_signal(t, working_in_place_on_what_others_need_is_a_bug, SIGABRT, 0, 2);
+    tcase_add_test(t, plan_of_too_many_layers_is_refused);
     suite_add_tcase(s, t);
     return dense_check_run(s);
 }

@@ -11,7 +11,8 @@ enum { EXAMPLES = 7, FIELDS = 3, FIELD = 1, DIM = 5, ROWS = 11, MOST = 40, ROOM 
 struct sequences {
     uint32_t index[EXAMPLES * FIELDS * MOST], offset[EXAMPLES * FIELDS + 1];
     float rows[ROWS * (1 + DIM)], target[EXAMPLES * DIM], weight[ROOM], y[EXAMPLES * DIM], features[ROOM * 4 * DIM];
-    float dfeatures[ROOM * 4 * DIM], dweight[ROOM], dy[EXAMPLES * DIM], dtarget[EXAMPLES * DIM], row_gradients[ROWS * (1 + DIM)];
+    float dfeatures[ROOM * 4 * DIM], dweight[ROOM], dy[EXAMPLES * DIM], dtarget[EXAMPLES * DIM],
+        row_gradients[ROWS * (1 + DIM)];
     uint32_t owner[ROOM], value[ROOM];
 };
 
@@ -38,16 +39,37 @@ static void sequences_draw(struct sequences *q, const uint32_t length[EXAMPLES])
 
 static struct sequence_args args_of(struct sequences *q)
 {
-    return (struct sequence_args){.count = EXAMPLES, .values = q->offset[EXAMPLES * FIELDS], .row_count = ROWS, .fields = FIELDS,
-                                  .field = FIELD, .dim = DIM, .first_order = 1, .room = ROOM, .index = q->index,
-                                  .offset = q->offset, .rows = q->rows, .target = q->target, .ldtarget = DIM,
-                                  .features = q->features, .weight = q->weight, .y = q->y, .ldy = DIM, .dy = q->dy, .lddy = DIM,
-                                  .dfeatures = q->dfeatures, .dweight = q->dweight, .dtarget = q->dtarget, .lddtarget = DIM,
+    return (struct sequence_args){.count = EXAMPLES,
+                                  .values = q->offset[EXAMPLES * FIELDS],
+                                  .row_count = ROWS,
+                                  .fields = FIELDS,
+                                  .field = FIELD,
+                                  .dim = DIM,
+                                  .first_order = 1,
+                                  .room = ROOM,
+                                  .index = q->index,
+                                  .offset = q->offset,
+                                  .rows = q->rows,
+                                  .target = q->target,
+                                  .ldtarget = DIM,
+                                  .features = q->features,
+                                  .weight = q->weight,
+                                  .y = q->y,
+                                  .ldy = DIM,
+                                  .dy = q->dy,
+                                  .lddy = DIM,
+                                  .dfeatures = q->dfeatures,
+                                  .dweight = q->dweight,
+                                  .dtarget = q->dtarget,
+                                  .lddtarget = DIM,
                                   .row_gradients = q->row_gradients};
 }
 
-static const uint32_t lengths[][EXAMPLES] = {
-    {3, 0, 1, 5, 2, 0, 4}, {0, 0, 0, 0, 0, 0, 0}, {40, 0, 16, 1, 33, 0, 0}, {0, 0, 0, 16, 0, 0, 16}, {0, 0, 0, 0, 0, 0, 1}};
+static const uint32_t lengths[][EXAMPLES] = {{3, 0, 1, 5, 2, 0, 4},
+                                             {0, 0, 0, 0, 0, 0, 0},
+                                             {40, 0, 16, 1, 33, 0, 0},
+                                             {0, 0, 0, 16, 0, 0, 16},
+                                             {0, 0, 0, 0, 0, 0, 1}};
 
 /* Whatever a chunk is on this backend, the values with an owner are the field's, each once, in order. */
 START_TEST(chunks_have_every_value_once_in_order)
@@ -112,7 +134,8 @@ START_TEST(features_are_value_target_difference_product)
         bool of_field = q.owner[r] != SEQUENCE_NOBODY;
         for (uint32_t i = 0; i < DIM; i++) {
             const float *f = q.features + r * 4 * DIM + i;
-            float h = of_field ? q.rows[q.index[q.value[r]] * (1 + DIM) + 1 + i] : 0, t = of_field ? q.target[q.owner[r] * DIM + i] : 0;
+            float h = of_field ? q.rows[q.index[q.value[r]] * (1 + DIM) + 1 + i] : 0,
+                  t = of_field ? q.target[q.owner[r] * DIM + i] : 0;
             ck_assert_float_eq(f[0], h);
             ck_assert_float_eq(f[DIM], t);
             ck_assert_float_eq(f[2 * DIM], h - t);

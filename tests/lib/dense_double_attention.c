@@ -33,7 +33,8 @@ static double product(const double *a, const double *b, uint32_t n)
 }
 
 /* y (out) = act(w x + bias) */
-static void linear(const double *w, const double *bias, enum activation act, const double *x, uint32_t in, double *y, uint32_t out)
+static void linear(const double *w, const double *bias, enum activation act, const double *x, uint32_t in, double *y,
+                   uint32_t out)
 {
     for (uint32_t j = 0; j < out; j++)
         y[j] = double_act(act, product(w + (size_t)j * in, x, in) + (bias ? bias[j] : 0));
@@ -47,7 +48,8 @@ static void norm_row(const struct layer *l, const struct double_pass *p, const d
     for (uint32_t j = 0; j < width; j++)
         variance += (x[j] - mean) * (x[j] - mean) / width;
     for (uint32_t j = 0; j < width; j++)
-        y[j] = double_act(l->act, (x[j] - mean) / sqrt(variance + 1e-5) * parameter(p, l, 0)[j] + parameter(p, l, 1)[j]);
+        y[j] =
+            double_act(l->act, (x[j] - mean) / sqrt(variance + 1e-5) * parameter(p, l, 0)[j] + parameter(p, l, 1)[j]);
 }
 
 static void double_layer_norm(const struct layer *l, struct double_pass *p)
@@ -63,11 +65,13 @@ static void double_project(const struct layer *l, struct double_pass *p)
     uint32_t fields = l->number_of[ATTENTION_FIELDS], in = l->x.width / fields, out = l->y.width / fields;
     for (uint32_t i = 0; i < p->c->in.examples; i++)
         for (uint32_t f = 0; f < fields; f++)
-            linear(parameter(p, l, 0), NULL, ACT_NONE, double_at(p, l->x, i) + f * in, in, double_at(p, l->y, i) + f * out, out);
+            linear(parameter(p, l, 0), NULL, ACT_NONE, double_at(p, l->x, i) + f * in, in,
+                   double_at(p, l->y, i) + f * out, out);
 }
 
 /* y of field f += what head h gives it. */
-static void double_head(const struct layer *l, const struct double_pass *p, uint32_t example, uint32_t h, uint32_t f, double *y)
+static void double_head(const struct layer *l, const struct double_pass *p, uint32_t example, uint32_t h, uint32_t f,
+                        double *y)
 {
     uint32_t fields = l->number_of[ATTENTION_FIELDS], heads = l->number_of[ATTENTION_HEADS];
     uint32_t width = l->y.width / fields, part = width / heads, row = l->x.width / fields;
@@ -120,7 +124,8 @@ static void double_bilinear(const struct layer *l, struct double_pass *p)
         for (uint32_t h = 0; h < heads; h++)
             for (uint32_t a = 0; a < m; a++)
                 for (uint32_t b = 0; b < n; b++)
-                    *double_at(p, l->y, i) += double_at(p, l->x, i)[h * m + a] * parameter(p, l, 0)[(h * m + a) * n + b] *
+                    *double_at(p, l->y, i) += double_at(p, l->x, i)[h * m + a] *
+                                              parameter(p, l, 0)[(h * m + a) * n + b] *
                                               double_at(p, l->z, i)[h * n + b];
 }
 
@@ -165,7 +170,11 @@ static void double_sequence(const struct layer *l, struct double_pass *p)
     }
 }
 
-const struct double_layer double_layers_attention[] = {{&layer_norm_layer, double_layer_norm}, {&project_layer, double_project},
-                                                       {&attend_layer, double_attend},         {&context_layer, double_context},
-                                                       {&gate_layer, double_gate},             {&bilinear_layer, double_bilinear},
-                                                       {&sequence_layer, double_sequence},     {NULL, NULL}};
+const struct double_layer double_layers_attention[] = {{&layer_norm_layer, double_layer_norm},
+                                                       {&project_layer, double_project},
+                                                       {&attend_layer, double_attend},
+                                                       {&context_layer, double_context},
+                                                       {&gate_layer, double_gate},
+                                                       {&bilinear_layer, double_bilinear},
+                                                       {&sequence_layer, double_sequence},
+                                                       {NULL, NULL}};

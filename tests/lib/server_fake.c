@@ -278,6 +278,7 @@ static void seat_report(struct fake_seat *seat)
                                                 .loss_sum = loss,
                                                 .weight_sum = (double)seat->task.rows,
                                                 .batches = seat->task.batch_count,
+                                                .measured = seat->task.batch_count,
                                                 .dense_norm_sum = 2.0 * seat->task.batch_count,
                                                 .row_norm_sum = 3.0 * seat->task.batch_count,
                                                 .lr_scale = seat->task.lr_scale,

@@ -27,7 +27,7 @@ DOORS = {
     r".*pb-c\.h|protobuf-c/.*": r"proto/wire/",
     r"rocksdb/c\.h": r"embedding/store_rocks\.c",
     r"cblas.*|openblas.*": r"dense/cpu/",
-    r"cuda.*|cublas.*": r"dense/cuda/",
+    r"cuda.*|cublas.*|cub/.*": r"dense/cuda/",
     r"zlib\.h|zstd\.h": r"worker/source\.c",
     r"xxhash\.h": r"proto/base/hash\.c",
     r"jansson\.h": r"proto/base/json\.c",
@@ -36,7 +36,10 @@ DOORS = {
     r"dlfcn\.h": r"dense/backend\.c",
     r"pthread\.h": r"server/server_main\.c|proto/net/|proto/base/msg\.c|worker/source\.c",
 }
-RULES = ("arrow", "door", "guard", "purpose", "unfinished", "engine")
+RULES = ("arrow", "door", "guard", "purpose", "unfinished", "engine", "status")
+# Calls of CUDA that give no status; all others are made inside of these macros (dense/cuda/device_cuda.h), or what they give is kept.
+STATUSLESS = ("cudaGetErrorString", "cudaGetErrorName", "cublasLtGetStatusString", "cublasLtGetVersion")
+KEPT = re.compile(r"(\b(CUDA|CUBLAS|CUDA_TELL)\(\s*[\w&>.-]+\s*,|cudaError_t status =|status ==)\s*$")
 
 
 def part_of(path):
@@ -78,13 +81,24 @@ def check_file(path, text, breach):
                 breach("engine", path, number, "an engine has no clock, socket or thread")
 
 
+def check_status(path, text, breach):
+    if not path.startswith("dense/cuda/"):
+        return
+    bare = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S)
+    for call in re.finditer(r"\b(cuda[A-Z]\w*|cublas[A-Z]\w*|cub::[\w:]+)\s*\(|<<<", bare):
+        before = bare[:call.start()]
+        if call[1] in STATUSLESS or KEPT.search(before) or re.search(r"(&&|=)\s*$", before) and bare[call.end():].startswith(") =="):
+            continue
+        breach("status", path, before.count("\n") + 1, f"{call[0]}: the status of a CUDA call is looked at: CUDA(s, ..)")
+
+
 def run(root):
     found = []
 
     def breach(rule, path, number, text):
         found.append((rule, f"{path}:{number}: {rule}: {text}"))
 
-    files = [p for f in FOLDERS for p in sorted((root / f).rglob("*.[ch]"))]
+    files = [p for f in FOLDERS for kind in ("*.[ch]", "*.cu") for p in sorted((root / f).rglob(kind))]
     for file in files:
         path = file.relative_to(root).as_posix()
         if path.startswith("tests/tidy/bad/"):
@@ -92,6 +106,7 @@ def run(root):
         text = file.read_text(encoding="utf-8")
         check_includes(path, text, breach)
         check_file(path, text, breach)
+        check_status(path, text, breach)
     return files, found
 
 

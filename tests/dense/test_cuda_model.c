@@ -1,0 +1,426 @@
+/* test_cuda_model.c: whole models on the CUDA module: together with the CPU, the same bits at each run, recorded steps,
+ * the loss scale of fp16, memory, failures. */
+#include "tests/lib/cuda_case.h"
+
+#include "dense/run.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum { STEPS = 20 };
+
+enum { EXAMPLES = 150, ROWS = 60, ROWS_USED = 30 };
+
+/* A model with batch norm, dropout, L2 and fields of many values, of the first half of its rows. */
+static void case_open(struct dense_case *c, struct backend *backend, enum model_kind kind, enum precision precision)
+{
+    dense_case_job(c, kind);
+    c->backend = backend;
+    c->shape.fields = 5;
+    c->table.dim = 7;
+    c->job.model.hidden = (struct widths){.at = {33, 20}, .count = 2};
+    c->job.model.norm = kind == MODEL_DEEPFM ? NORM_BATCH : NORM_NONE;
+    c->job.model.dropout = 0.2;
+    c->job.model.l2 = 1e-3;
+    c->job.model.l2_dense = 1e-3;
+    c->job.train.precision = precision;
+    dense_case_batch(c, EXAMPLES, ROWS, true);
+    for (uint32_t i = 0; i < c->values; i++)
+        c->index[i] %= ROWS_USED;
+}
+
+static void together(enum model_kind kind, enum precision precision, double tolerance)
+{
+    struct dense_case cpu, device;
+    case_open(&cpu, dense_backend_named("cpu"), kind, precision);
+    case_open(&device, cuda_backend(), kind, precision);
+    double apart = dense_case_apart(&cpu, &device, STEPS, 0.1f);
+    ck_assert_msg(apart <= tolerance, "model %d, precision %d: %.3g apart", (int)kind, (int)precision, apart);
+    ck_assert(precision == PRECISION_FP32 || apart > 0.0);
+    dense_case_free(&cpu);
+    dense_case_free(&device);
+}
+
+START_TEST(model_learns_together_with_the_cpu)
+{
+    static const enum model_kind kind[] = {MODEL_LR, MODEL_FM, MODEL_WIDE_DEEP, MODEL_DEEPFM};
+    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++)
+        together(kind[i], PRECISION_FP32, 1e-4);
+}
+END_TEST
+
+START_TEST(model_in_other_precisions_learns_together_with_the_cpu)
+{
+    together(MODEL_DEEPFM, PRECISION_TF32, 2e-2);
+    together(MODEL_DEEPFM, PRECISION_BF16, 2e-2);
+    together(MODEL_DEEPFM, PRECISION_FP16, 2e-2);
+}
+END_TEST
+
+/* All that a step gives, in one piece. */
+static void step_bits(const struct dense_case *c, float *out)
+{
+    size_t rows = (size_t)c->in.row_count * model_row_width(c->model), dense = model_dense_floats(c->model);
+    memcpy(out, c->out.row_gradients, rows * sizeof *out);
+    memcpy(out + rows, c->out.dense_gradients, dense * sizeof *out);
+    memcpy(out + rows + dense, c->out.stats_gradients, model_stats_floats(c->model) * sizeof *out);
+}
+
+static size_t step_floats(const struct dense_case *c)
+{
+    return (size_t)c->in.row_count * model_row_width(c->model) + model_dense_floats(c->model) + model_stats_floats(c->model);
+}
+
+/* 20 steps, among them queued ones, a recorded one and played ones; the gradients of the last. */
+static float *trained(const char *order)
+{
+    struct dense_case c;
+    double loss[STEPS];
+    setenv("SHOAL_CUDAHOST_ORDER", order, 1);
+    case_open(&c, cuda_backend(), MODEL_DEEPFM, PRECISION_FP32);
+    dense_case_curve(&c, STEPS, 0.1f, loss);
+    float *bits = calloc(step_floats(&c) + 1, sizeof *bits);
+    bits[0] = (float)step_floats(&c);
+    step_bits(&c, bits + 1);
+    dense_case_free(&c);
+    return bits;
+}
+
+START_TEST(model_is_repeatable_bit_for_bit)
+{
+    float *first = trained("scrambled");
+    for (int i = 0; i < 3; i++) {
+        float *other = trained(i == 0 ? "scrambled" : i == 1 ? "reverse" : "forward");
+        ck_assert_mem_eq(first, other, (size_t)(first[0] + 1) * sizeof *first);
+        free(other);
+    }
+    free(first);
+}
+END_TEST
+
+static void *trained_in_thread(void *unused)
+{
+    (void)unused;
+    return trained("scrambled");
+}
+
+START_TEST(model_is_repeatable_in_several_threads)
+{
+    pthread_t thread[3];
+    void *bits[3];
+    cuda_backend();
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, trained_in_thread, NULL), 0);
+    for (int i = 0; i < 3; i++)
+        pthread_join(thread[i], &bits[i]);
+    for (int i = 1; i < 3; i++) {
+        ck_assert_mem_eq(bits[0], bits[i], (size_t)(*(float *)bits[0] + 1) * sizeof(float));
+        free(bits[i]);
+    }
+    free(bits[0]);
+}
+END_TEST
+
+/* ---- recorded steps --------------------------------------------------------------------------------------- */
+
+/* The case's batch cut to its first examples; everything else stays. */
+static void train_part(struct dense_case *c, uint32_t examples, uint32_t rows, uint64_t batch)
+{
+    uint32_t all = c->in.examples, all_rows = c->in.row_count;
+    c->in.examples = examples;
+    c->in.row_count = c->in.fresh_count = rows;
+    dense_case_train(c, batch);
+    c->in.examples = all;
+    c->in.row_count = c->in.fresh_count = all_rows;
+}
+
+/* Batches of several sizes, some with more rows than ever before, with weights and without: each step gives what a run
+ * that has never seen a batch gives. */
+START_TEST(recorded_steps_give_what_queued_ones_give)
+{
+    static const uint32_t size[] = {150, 150, 150, 40, 150, 40, 40, 1, 150, 1, 1, 40};
+    struct dense_case c, fresh;
+    case_open(&c, cuda_backend(), MODEL_DEEPFM, PRECISION_FP32);
+    float *found = calloc(step_floats(&c), sizeof *found), *expected = calloc(step_floats(&c), sizeof *expected);
+    float *weight = calloc(150, sizeof *weight), *scores = c.out.scores;
+    for (uint32_t i = 0; i < 150; i++)
+        weight[i] = (float)(i % 4);
+    struct cuda_counters before = cuda_counted();
+    for (uint32_t step = 0; step < 36; step++) {
+        case_open(&fresh, cuda_backend(), MODEL_DEEPFM, PRECISION_FP32);
+        struct dense_case *both[] = {&c, &fresh};
+        for (int i = 0; i < 2; i++) {
+            both[i]->in.weight = step % 5 == 3 ? weight : NULL;
+            both[i]->out.scores = step % 7 == 5 ? NULL : i == 0 ? scores : both[i]->out.scores;
+            both[i]->dense[step] += 0.25f;
+            train_part(both[i], size[step % 12], step < 12 ? ROWS_USED : ROWS, step);
+            step_bits(both[i], i == 0 ? found : expected);
+            both[i]->dense[step] -= 0.25f;
+        }
+        ck_assert_msg(memcmp(found, expected, step_floats(&c) * sizeof *found) == 0, "step %u", step);
+        if (c.out.scores)
+            ck_assert_mem_eq(c.out.scores, fresh.out.scores, size[step % 12] * sizeof(float));
+        c.out.scores = scores;
+        dense_case_free(&fresh);
+    }
+    struct cuda_counters after = cuda_counted();
+    ck_assert_uint_gt(after.recordings, before.recordings);
+    ck_assert_uint_gt(after.plays, before.plays + 10);
+    dense_case_free(&c);
+    free(found);
+    free(expected);
+    free(weight);
+}
+END_TEST
+
+/* A recording plays what was recorded: a kernel that is given a number of the step would be wrong from the third step
+ * on, and the test above would see it. And memory that moves drops it. */
+START_TEST(recording_keeps_its_arguments_until_memory_moves)
+{
+    struct dense_device d;
+    float x[4] = {1, 2, 3, 4}, y[4];
+    cuda_device_open(&d, cuda_name(), PRECISION_FP32);
+    float *from = dense_up(&d, x, sizeof x), *to = dense_up(&d, NULL, sizeof x);
+    for (int step = 1; step <= 4; step++) {
+        bool queued = d.k->graph_begin(d.s, 7);
+        ck_assert_int_eq(queued, step <= 2);
+        if (queued) {
+            d.k->scale(d.s, 4, (float)step, from, to);
+            d.k->graph_end(d.s);
+        }
+        dense_down(&d, to, y, sizeof y);
+        ck_assert_float_eq(y[3], step <= 2 ? 4.0f * (float)step : 8.0f);
+    }
+    dense_up(&d, x, sizeof x);
+    ck_assert(d.k->graph_begin(d.s, 7));
+    d.k->graph_end(d.s);
+    dense_device_close(&d);
+}
+END_TEST
+
+/* Job after job of batch sizes: recordings make place for one another. */
+START_TEST(recordings_of_many_sizes_make_place_for_one_another)
+{
+    struct dense_device d;
+    float x[1] = {1.0f}, y[1];
+    cuda_device_open(&d, cuda_name(), PRECISION_FP32);
+    float *from = dense_up(&d, x, sizeof x), *to = dense_up(&d, NULL, sizeof x);
+    for (uint64_t round = 0; round < 6; round++)
+        for (uint64_t number = 0; number < (round < 3 ? 20 : 3); number++) {
+            if (d.k->graph_begin(d.s, number)) {
+                d.k->scale(d.s, 1, (float)number + 1.0f, from, to);
+                d.k->graph_end(d.s);
+            }
+            dense_down(&d, to, y, sizeof y);
+            ck_assert_float_eq(y[0], (float)number + 1.0f);
+        }
+    dense_device_close(&d);
+}
+END_TEST
+
+START_TEST(warm_steps_allocate_nothing)
+{
+    struct dense_case c;
+    case_open(&c, cuda_backend(), MODEL_DEEPFM, PRECISION_FP16);
+    for (uint64_t step = 0; step < 4; step++) {
+        train_part(&c, step % 2 ? 40 : EXAMPLES, ROWS, 16 * step);
+        ck_assert_int_eq(model_predict(c.model, c.run, &c.in, &c.out), 0);
+    }
+    struct cuda_counters warm = cuda_counted();
+    for (uint64_t step = 0; step < 20; step++) {
+        train_part(&c, step % 2 ? 40 : EXAMPLES, ROWS_USED + (uint32_t)step, 16 * step);
+        ck_assert_int_eq(model_predict(c.model, c.run, &c.in, &c.out), 0);
+    }
+    struct cuda_counters after = cuda_counted();
+    ck_assert_uint_eq(after.allocations, warm.allocations);
+    ck_assert_uint_eq(after.recordings, warm.recordings);
+    ck_assert_uint_eq(after.plays, warm.plays + 20);
+    dense_case_free(&c);
+}
+END_TEST
+
+/* ---- rows of the cache ------------------------------------------------------------------------------------ */
+
+START_TEST(model_takes_rows_from_the_cache)
+{
+    enum { SHARED = DENSE_CACHE_ROWS };
+    struct dense_case c;
+    uint32_t source[60], keeps[2 * SHARED];
+    case_open(&c, cuda_backend(), MODEL_FM, PRECISION_FP32);
+    size_t width = model_row_width(c.model), floats = 60 * width;
+    float *expected = calloc(floats, sizeof *expected), *fresh = calloc(floats, sizeof *fresh);
+    dense_case_train(&c, 1);
+    memcpy(expected, c.out.row_gradients, floats * sizeof *expected);
+    for (uint32_t i = 0; i < 60; i++)
+        source[i] = i;
+    for (uint32_t i = 0; i < SHARED; i++) {
+        keeps[2 * i] = 3 * i;
+        keeps[2 * i + 1] = SHARED - 1 - i;
+    }
+    c.in.source = source;
+    c.in.keep = keeps;
+    c.in.keep_count = SHARED;
+    dense_case_train(&c, 1);
+    ck_assert_mem_eq(expected, c.out.row_gradients, floats * sizeof *expected);
+    c.in.keep_count = c.in.fresh_count = 0;
+    for (uint32_t i = 0; i < 60; i++) {
+        bool cached = i % 3 == 0 && i / 3 < SHARED;
+        source[i] = cached ? MODEL_CACHED | (SHARED - 1 - i / 3) : c.in.fresh_count;
+        if (!cached)
+            memcpy(fresh + c.in.fresh_count++ * width, c.rows + i * width, width * sizeof *fresh);
+    }
+    c.in.rows = fresh;
+    dense_case_train(&c, 1);
+    ck_assert_mem_eq(expected, c.out.row_gradients, floats * sizeof *expected);
+    free(expected);
+    free(fresh);
+    dense_case_free(&c);
+}
+END_TEST
+
+/* ---- the loss scale --------------------------------------------------------------------------------------- */
+
+/* One example and large weights: with a scale of 65536 the gradient of the first layer's output does not fit fp16. The
+ * step is skipped until the scale has come down; then training goes on. */
+START_TEST(fp16_step_that_overflows_is_skipped_and_the_scale_comes_down)
+{
+    struct dense_case c;
+    uint32_t skipped = 0;
+    dense_case_job(&c, MODEL_WIDE_DEEP);
+    c.backend = cuda_backend();
+    c.job.train.precision = PRECISION_FP16;
+    c.job.model.activation = ACT_RELU;
+    dense_case_batch(&c, 2, 9, false);
+    for (size_t i = 0; i < model_dense_floats(c.model); i++)
+        c.dense[i] = fabsf(c.dense[i]) * 8.0f;
+    for (size_t i = 0; i < 9 * (size_t)model_row_width(c.model); i++)
+        c.rows[i] *= 0.01f;
+    c.label[0] = c.label[1] = 0.0f;
+    c.numeric[0] = c.numeric[1] = c.numeric[2] = c.numeric[3] = 0.01f;
+    double scale = c.run->scale;
+    ck_assert_double_eq(scale, 65536.0);
+    for (uint64_t step = 1; step <= 20; step++) {
+        dense_case_train(&c, step);
+        if (!c.out.skipped)
+            break;
+        ck_assert(!isfinite(c.out.dense_norm) || !isfinite(c.out.row_norm));
+        ck_assert_double_eq(c.run->scale, scale / 2.0);
+        scale = c.run->scale;
+        skipped++;
+    }
+    ck_assert_uint_gt(skipped, 0);
+    ck_assert(!c.out.skipped);
+    ck_assert_double_eq(c.run->scale, scale);
+    double norm = c.out.dense_norm;
+    ck_assert(isfinite(norm) && norm > 0.0);
+    dense_case_train(&c, 21); /* and stays */
+    ck_assert(!c.out.skipped);
+    dense_case_free(&c);
+}
+END_TEST
+
+/* ---- failures --------------------------------------------------------------------------------------------- */
+
+/* The n-th call of the stream fails, for every n until none does: in model_run_new or in one of the steps, queued,
+ * recorded or played. The failure is told, and stays. */
+static bool fails_at(uint32_t n, bool lost)
+{
+    struct dense_case c;
+    struct model_run *run;
+    struct err e = {0};
+    char text[32];
+    int code = 0, expected = lost ? SHOAL_E_UNAVAILABLE : SHOAL_E_INTERNAL;
+
+    case_open(&c, cuda_backend(), MODEL_DEEPFM, PRECISION_FP16);
+    snprintf(text, sizeof text, "%u%s", n, lost ? ":lost" : "");
+    setenv("SHOAL_CUDAHOST_FAIL", text, 1);
+    int opened = model_run_new(c.model, 150, 4, &run, &e);
+    unsetenv("SHOAL_CUDAHOST_FAIL");
+    if (opened != 0) {
+        ck_assert_ptr_null(run);
+        ck_assert(opened == expected || opened == SHOAL_E_NOMEM);
+        ck_assert_uint_gt(strlen(e.text), 0);
+        dense_case_free(&c);
+        return true;
+    }
+    for (uint64_t step = 1; step <= 4 && code == 0; step++)
+        code = model_train(c.model, run, &c.in, 1, 2, step, &c.out);
+    if (code == 0)
+        code = model_predict(c.model, run, &c.in, &c.out);
+    if (code != 0) {
+        ck_assert_msg(code == expected || code == SHOAL_E_NOMEM, "call %u: %d: %s", n, code, model_run_error(run));
+        ck_assert_uint_gt(strlen(model_run_error(run)), 0);
+        int again = model_train(c.model, run, &c.in, 1, 2, 9, &c.out);
+        ck_assert(again == expected || again == SHOAL_E_NOMEM);
+    }
+    model_run_free(run);
+    dense_case_free(&c);
+    return code != 0;
+}
+
+START_TEST(every_failure_is_told_and_stays)
+{
+    uint32_t calls = 1;
+    while (fails_at(calls, calls % 2 == 0))
+        calls++;
+    ck_assert_uint_gt(calls, 300);
+    ck_assert(!fails_at(calls + 1, false));
+}
+END_TEST
+
+START_TEST(failure_names_the_call)
+{
+    struct dense_device d;
+    struct err e = {0};
+    setenv("SHOAL_CUDAHOST_FAIL", "3", 1);
+    cuda_device_open(&d, cuda_name(), PRECISION_FP32);
+    float *x = dense_up(&d, NULL, 64);
+    d.k->scale(d.s, 16, 2.0f, x, x);
+    d.k->scale(d.s, 16, 3.0f, x, x);
+    ck_assert_int_eq(d.k->stream_finish(d.s, &e), SHOAL_E_INTERNAL);
+    ck_assert_msg(strstr(e.text, "scale") && strstr(e.text, "call 3"), "%s", e.text);
+    ck_assert_int_eq(d.k->stream_finish(d.s, &e), SHOAL_E_INTERNAL);
+    dense_device_close(&d);
+}
+END_TEST
+
+START_TEST(backend_cuda_loads_the_module_that_the_environment_names)
+{
+    struct backend *b;
+    struct err e = {0};
+    setenv("SHOAL_CUDA_MODULE", "libshoal_cudahost.so", 1);
+    ck_assert_msg(backend_load(BACKEND_CUDA, &b, &e) == 0, "%s", e.text);
+    ck_assert_str_eq(backend_name(b), "cuda");
+    backend_unload(b);
+    setenv("SHOAL_CUDA_MODULE", "libshoal_nothing.so", 1);
+    ck_assert_int_eq(backend_load(BACKEND_CUDA, &b, &e), SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(e.text, "libshoal_nothing.so"));
+    ck_assert_int_eq(backend_load(BACKEND_AUTO, &b, &e), 0);
+    ck_assert_str_eq(backend_name(b), "cpu");
+    backend_unload(b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("cuda_model");
+    TCase *t = tcase_create("cuda_model");
+    tcase_set_timeout(t, 100);
+    tcase_add_test(t, model_learns_together_with_the_cpu);
+    tcase_add_test(t, model_in_other_precisions_learns_together_with_the_cpu);
+    tcase_add_test(t, model_is_repeatable_bit_for_bit);
+    tcase_add_test(t, model_is_repeatable_in_several_threads);
+    tcase_add_test(t, recorded_steps_give_what_queued_ones_give);
+    tcase_add_test(t, recording_keeps_its_arguments_until_memory_moves);
+    tcase_add_test(t, recordings_of_many_sizes_make_place_for_one_another);
+    tcase_add_test(t, warm_steps_allocate_nothing);
+    tcase_add_test(t, model_takes_rows_from_the_cache);
+    tcase_add_test(t, fp16_step_that_overflows_is_skipped_and_the_scale_comes_down);
+    if (cuda_is_host()) {
+        tcase_add_test(t, every_failure_is_told_and_stays);
+        tcase_add_test(t, failure_names_the_call);
+        tcase_add_test(t, backend_cuda_loads_the_module_that_the_environment_names);
+    }
+    suite_add_tcase(s, t);
+    return cuda_check_run(s);
+}

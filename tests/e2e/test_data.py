@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""test_data: what the keys of the input do, seen from outside: counts of rows and examples are exact."""
+import csv
+
+from lib import *
+
+SEQUENCE = [{"name": "label", "type": "label"}, {"name": "user"}, {"name": "item"}, {"name": "history", "type": "multi"}]
+
+
+def synth_kind(kind, path, rows, seed=1):
+    subprocess.run([SHOAL, "synth", "--kind", kind, "--rows", str(rows), "--seed", str(seed), "--out", str(path)], check=True,
+                   stdout=subprocess.DEVNULL)
+    return path
+
+
+def rows_of(path):
+    with open(path, encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def columns_file(path, train, columns, **over):
+    lists = {f"data.columns[{i}].{key}": value for i, column in enumerate(columns) for key, value in column.items()}
+    job = job_file(path, train, **{"data.format": "csv", **over})
+    return job, [word for key, value in lists.items() for word in ("--set", f"{key}={value}")]
+
+
+def embedding_rows(report):
+    return next(t["rows"] for t in report["tables"] if t["name"] == "emb")
+
+
+def synth_kinds_are_repeatable_and_their_teachers_fit(space):
+    for kind, labels in (("sequence", ["label"]), ("tasks", ["click", "buy"])):
+        path = synth_kind(kind, space / f"{kind}.csv", 20000)
+        again = synth_kind(kind, space / "again.csv", 20000)
+        assert path.read_bytes() == again.read_bytes(), kind
+        assert synth_kind(kind, again, 20000, 2).read_bytes() != path.read_bytes(), kind
+        rows, teacher = rows_of(path), json.loads(pathlib.Path(f"{path}.teacher.json").read_text())
+        assert len(rows) == 20000 and teacher["rows"] == 20000
+        for label in labels:
+            prefix = "" if label == labels[0] else label + "_"
+            rate = sum(int(r[label]) for r in rows) / len(rows)
+            assert abs(rate - teacher[prefix + "label_rate"]) < 1e-6, (kind, label, rate)
+            assert 0.7 < teacher[prefix + "auc"] < 0.95, (kind, label, teacher)
+    assert all(r["click"] == "1" for r in rows if r["buy"] == "1"), "bought without a click"
+
+
+def shared_columns_have_one_row_a_value(space):
+    train = synth_kind("sequence", space / "train.csv", 3000)
+    rows = rows_of(train)
+    users, items = {r["user"] for r in rows}, {r["item"] for r in rows}
+    history = {i for r in rows for i in r["history"].split("|")}
+    last = {i for r in rows for i in r["history"].split("|")[-2:]}
+    for name, more, expected in (("alone", {}, len(items) + len(history)), ("shared", {"share": "item"}, len(items | history)),
+                                 ("last", {"share": "item", "max": 2}, len(items | last))):
+        job, words = columns_file(space / f"{name}.yaml", train, SEQUENCE[:3] + [{**SEQUENCE[3], **more}])
+        report = run_job(job, space / name, extra=words)
+        assert embedding_rows(report) == len(users) + expected, (name, embedding_rows(report), len(users), expected)
+
+
+def negatives_are_left_out_of_training_only(space):
+    train = synth_kind("tasks", space / "train.csv", 6000)
+    positive = sum(int(r["click"]) for r in rows_of(train))
+    mean, spread = 2 * 0.25 * (6000 - positive), 4 * (2 * 0.25 * 0.75 * (6000 - positive)) ** 0.5
+    job = job_file(space / "job.yaml", train, **{
+        "data.format": "csv", "data.label": "click", "data.valid": str(train), "data.negatives": 0.25, "train.epochs": 2})
+    first = run_job(job, space / "first")
+    assert abs(first["examples"] - 2 * positive - mean) < spread, (first["examples"], positive)
+    assert first["valid"]["examples"] == 6000 and first["bad_lines"] == 0
+    second = run_job(job, space / "second", 1, 2)
+    assert second["examples"] == first["examples"], "which examples are left out depends on the workers"
+
+
+def weights_are_no_feature_and_have_to_be_numbers(space):
+    lines = ["label,weight,user"] + [f"{i % 2},{i % 5},u{i % 50}" for i in range(2000)]
+    (space / "train.csv").write_text("\n".join(lines) + "\n")
+    over = {"data.format": "csv", "data.label": "label", "data.weight": "weight"}
+    report = run_job(job_file(space / "job.yaml", space / "train.csv", **over), space / "good")
+    assert embedding_rows(report) == 50 and report["examples"] == 2000, report["tables"]
+    lines[7] = "1,-3,u1"
+    (space / "train.csv").write_text("\n".join(lines) + "\n")
+    job = job_file(space / "job.yaml", space / "train.csv", **over, **{"data.max_bad": 0.0001})
+    run = Run(job, space / "bad")
+    assert run.wait() == 65, run.output()[-2000:]
+    assert "train.csv:8: a negative weight" in run.output(), run.output()[-2000:]
+
+
+def names_that_are_no_columns_are_refused_with_the_nearest(space):
+    train = synth_kind("sequence", space / "train.csv", 300)
+    for number, (key, value) in enumerate((("data.weight", "wait"), ("evaluate.group", "usr"), ("evaluate.by", "histroy"))):
+        job = job_file(space / "job.yaml", train, **{"data.format": "csv", key: value})
+        run = Run(job, space / f"run{number}")
+        status = run.wait()
+        assert status == 78, (status, run.output()[-2000:])
+        assert f'{key} names column "{value}"' in run.output() and "did you mean" in run.output(), run.output()[-2000:]
+
+
+main([synth_kinds_are_repeatable_and_their_teachers_fit, shared_columns_have_one_row_a_value, negatives_are_left_out_of_training_only,
+      weights_are_no_feature_and_have_to_be_numbers, names_that_are_no_columns_are_refused_with_the_nearest])

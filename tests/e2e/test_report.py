@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""test_report: what a job tells of itself: measures by group and value, a page that opens from disk, event files for TensorBoard."""
+import html.parser
+import math
+import struct
+
+from lib import *
+
+NAME = "report <script>alert('x')</script> & \"more\""
+
+
+def measured_job(space, **over):
+    train, valid = synth(space / "train.tsv", 20000, 1), synth(space / "valid.tsv", 5000, 2)
+    keys = {"job": NAME, "data.valid": str(valid), "data.test": str(valid), "train.epochs": 2, "evaluate.group": "C1",
+            "evaluate.by": ["C1", "C5"], "evaluate.buckets": 10}
+    keys.update(over)
+    return job_file(space / "job.yaml", train, **keys)
+
+
+# ---- the page ----
+
+class Page(html.parser.HTMLParser):
+    """Tags in balance, texts, and every attribute."""
+    VOID = {"meta", "br", "line", "rect", "circle", "path"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.texts = [], [], [], {}
+        self.feed(text)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        if tag in self.VOID:  # <rect><title>..</title></rect>
+            return
+        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-3:]}"
+        self.open.pop()
+
+    def handle_data(self, data):
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+
+def page_check(text):
+    page = Page(text)
+    for tag in ("script", "iframe", "object", "link", "img", "a"):
+        assert tag not in page.tags, f"<{tag}> in the page"
+    for name, value in page.attributes:
+        assert name not in ("src", "href", "onload", "onclick"), (name, value)
+        assert "nan" not in (value or "").lower().replace("nano", "") and "inf" not in (value or "").split(), (name, value)
+    assert "http" not in text and "@import" not in text, "the page asks the network for something"
+    return page
+
+
+def report_page_is_whole_and_harmless(space):
+    job = measured_job(space)
+    report = run_job(job, space / "run")
+    text = (space / "run" / "report.html").read_text(encoding="utf-8")
+    page = page_check(text)
+    assert page.texts["h1"] == [NAME] or "".join(page.texts["h1"]) == NAME, page.texts["h1"]
+    assert page.tags.count("svg") >= 6, page.tags.count("svg")
+    shown = "".join("".join(t) for t in page.texts.values())
+    assert f"{report['valid']['auc']:.4f}" in shown
+    assert report["tables"][0]["digest"] in shown
+    assert "deepfm" in shown and "C5" in shown and "0.1.0" in shown
+
+    again = subprocess.run([SHOAL, "report", str(space / "run" / "report.json"), "--html", str(space / "again.html")],
+                           capture_output=True, text=True, check=True)
+    assert again.stdout.strip() == str(space / "again.html")
+    assert (space / "again.html").read_text(encoding="utf-8") == text
+    for damage in (text.replace("</main>", ""), text + "<script>1</script>", text.replace("<header>", "<header><a href='http://x'>y</a>")):
+        try:
+            page_check(damage)
+        except AssertionError:
+            continue
+        raise AssertionError("the check of the page lets everything pass")
+
+
+def page_of_little_is_a_page(space):
+    """A report of another release, or of a job that only counted: what is not there is left out."""
+    for text in ('{"job": "a", "epochs": []}', '{"job": "a", "epochs": [{"epoch": 1}], "valid": null, "training": [{"examples": 5}]}',
+                 '{"job": "a", "epochs": [{"epoch": 1, "valid": {"auc": null}}], "valid": {"auc": null, "buckets": [{}]}, "tables": [{}]}'):
+        (space / "r.json").write_text(text, encoding="utf-8")
+        subprocess.run([SHOAL, "report", str(space / "r.json")], check=True, capture_output=True)
+        page_check((space / "r.html").read_text(encoding="utf-8"))
+
+
+def no_report_is_refused(space):
+    (space / "r.json").write_text('{"state": "train"}', encoding="utf-8")
+    (space / "x.json").write_text("not json", encoding="utf-8")
+    for name, status in (("r.json", 65), ("x.json", 65), ("none.json", 66)):
+        p = subprocess.run([SHOAL, "report", str(space / name)], capture_output=True, text=True)
+        assert p.returncode == status, (name, p.returncode, p.stderr)
+        assert name in p.stderr or status == 65, p.stderr
+        assert not (space / name.replace(".json", ".html")).exists()
+
+
+# ---- the measures ----
+
+def measures_agree_with_one_another(space):
+    """The same split as valid and test, twice: once exact, once in bounded memory."""
+    exact = run_job(measured_job(space, **{"train.consistency": "bsp"}), space / "exact")
+    bounded = run_job(measured_job(space, **{"train.consistency": "bsp", "evaluate.exact": 1000}), space / "bounded")
+    assert digests(exact) == digests(bounded)
+    v, b = exact["valid"], bounded["valid"]
+    assert exact["test"] == v and exact["final_epoch"] == 2
+    assert v["auc_error"] == 0 and 0 < b["auc_error"] < 1e-3 and abs(v["auc"] - b["auc"]) <= b["auc_error"], (v["auc"], b["auc"])
+    assert abs(v["logloss"] - b["logloss"]) < 1e-12 and v["by"] == b["by"]
+    assert b["gauc_share"] < 1 and abs(b["gauc"] - v["gauc"]) < 0.1 and "gauc_share" not in v
+    rate = v["positives"] / v["examples"]
+    entropy = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
+    assert abs(v["ne"] - v["logloss"] / entropy) < 1e-9
+    assert len(v["buckets"]) == 10 and sum(x["examples"] for x in v["buckets"]) == v["examples"]
+    ece = sum(x["examples"] * abs(x["predicted"] - x["label"]) for x in v["buckets"]) / v["examples"]
+    assert abs(ece - v["ece"]) < 1e-9
+    for field in ("C1", "C5"):
+        values = v["by"][field]
+        assert sum(x["examples"] for x in values) == v["examples"]
+        loss = sum(x["examples"] * x["logloss"] for x in values) / v["examples"]
+        assert abs(loss - v["logloss"]) < 1e-9
+        assert values[-1]["key"] == "other" and all(x["key"].startswith("0x") for x in values[:-1])
+    last = exact["training"][-1]
+    assert last["examples"] == exact["examples"] and last["logloss"] > 0
+    assert any((p["dense_norm"] or 0) > 0 and (p["row_norm"] or 0) > 0 for p in exact["training"])
+    assert exact["epochs"][-1]["valid"]["gauc"] == v["gauc"]
+
+
+# ---- event files ----
+
+def crc32c(data):
+    c = 0xFFFFFFFF
+    for byte in data:
+        c ^= byte
+        for _ in range(8):
+            c = (c >> 1) ^ (0x82F63B78 if c & 1 else 0)
+    return c ^ 0xFFFFFFFF
+
+
+def masked(data):
+    c = crc32c(data)
+    return ((c >> 15 | c << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def fields(data):
+    """(number, value) of a protobuf message: varints as int, the others as bytes."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        x = shift = 0
+        while True:
+            b = data[at]
+            at += 1
+            x |= (b & 127) << shift
+            shift += 7
+            if b < 128:
+                return x
+
+    while at < len(data):
+        key = varint()
+        kind = key & 7
+        if kind == 0:
+            yield key >> 3, varint()
+            continue
+        size = {1: 8, 5: 4}.get(kind)
+        if size is None:
+            assert kind == 2, kind
+            size = varint()
+        assert at + size <= len(data)
+        yield key >> 3, data[at:at + size]
+        at += size
+
+
+def events(data):
+    """(step, {tag: value}) of every record but the first, which must name the version."""
+    at, found = 0, []
+    while at < len(data):
+        assert masked(data[at:at + 8]) == struct.unpack("<I", data[at + 8:at + 12])[0], f"length at {at} is damaged"
+        size = struct.unpack("<Q", data[at:at + 8])[0]
+        payload = data[at + 12:at + 12 + size]
+        assert masked(payload) == struct.unpack("<I", data[at + 12 + size:at + 16 + size])[0], f"record at {at} is damaged"
+        event = dict(fields(payload))
+        if at == 0:
+            assert event[3] == b"brain.Event:2", event
+        else:
+            values = [dict(fields(v)) for n, v in fields(event[5]) if n == 1]
+            found.append((event[2], {v[1].decode(): struct.unpack("<f", v[2])[0] for v in values}))
+        assert 1.6e9 < struct.unpack("<d", event[1])[0] < 1e10
+        at += 16 + size
+    return found
+
+
+def tensorboard_files_can_be_read(space):
+    assert crc32c(b"123456789") == 0xE3069283
+    report = run_job(measured_job(space), space / "run", 2, 2, ["--tensorboard", str(space / "tb")])
+    files = list((space / "tb").rglob("*tfevents*"))
+    assert len(files) == 1 and len(files[0].relative_to(space / "tb").parts) == 2, files
+    data = files[0].read_bytes()
+    found = events(data)
+    steps = [s for s, _ in found]
+    assert steps == sorted(steps) and steps[-1] == report["examples"], steps
+    last = {}
+    for _, values in found:
+        last.update(values)
+    for tag in ("train/logloss", "rate/examples_per_second", "staleness/p50", "staleness/p99", "norm/dense", "norm/rows", "lr/scale",
+                "valid/auc", "valid/logloss", "valid/ne", "valid/calibration", "valid/ece", "valid/gauc", "test/auc"):
+        assert tag in last, (tag, sorted(last))
+    assert abs(last["valid/auc"] - report["valid"]["auc"]) < 1e-6 and abs(last["test/ne"] - report["test"]["ne"]) < 1e-6
+    for at in (3, 9, 20, len(data) // 2, len(data) - 2):  # the control: the reader above notices a damaged byte anywhere
+        damaged = bytearray(data)
+        damaged[at] ^= 4
+        try:
+            events(bytes(damaged))
+        except (AssertionError, KeyError, IndexError, struct.error):
+            continue
+        raise AssertionError(f"byte {at} was changed and nothing noticed")
+
+
+def tensorboard_folder_that_cannot_be_made_ends_nothing(space):
+    run = Run(measured_job(space), space / "run", extra=["--tensorboard", "/proc/none"])
+    assert run.wait() == 0, run.output()[-2000:]
+    log = (space / "run" / "log" / "coordinator.log").read_text(encoding="utf-8")
+    assert log.count("/proc/none") == 1, log[-2000:]
+
+
+if __name__ == "__main__":
+    main([report_page_is_whole_and_harmless, page_of_little_is_a_page, no_report_is_refused, measures_agree_with_one_another,
+          tensorboard_files_can_be_read, tensorboard_folder_that_cannot_be_made_ends_nothing])
