@@ -122,6 +122,13 @@ static bool shares_gradient(const struct layer *l)
     return l->ops->gradient_in_place && l->x.tensor != l->y.tensor;
 }
 
+/* Whose gradient is worked on in place has no other reader: it could not add. */
+static void sharing_check(const struct plan *p, const struct layer *l)
+{
+    for (uint32_t i = 0; i < p->layer_count && shares_gradient(l); i++)
+        SHOAL_ASSERT(i == l->number || (!reads_x(&p->layer[i], l->x.tensor) && p->layer[i].z.tensor != l->x.tensor));
+}
+
 /* The layer that reads the tensor and works in place on its gradient; NULL: none. */
 static const struct layer *gradient_sharer(const struct plan *p, uint32_t tensor)
 {
@@ -197,8 +204,10 @@ void plan_settle(struct plan *p)
     struct buffers b = {.count = 0};
     uint32_t tensors = p->tensor_count;
 
-    for (uint32_t i = 0; i < p->layer_count; i++)
+    for (uint32_t i = 0; i < p->layer_count; i++) {
         in_place_check(p, &p->layer[i]);
+        sharing_check(p, &p->layer[i]);
+    }
     p->tensor[TENSOR_LOGIT].gradient = gradient_place(p, &b, TENSOR_LOGIT, (struct life){0, 0});
     for (uint32_t layer = p->layer_count; layer-- > 0;)
         for (uint32_t t = TENSOR_FIRST_FREE; t < tensors; t++) {

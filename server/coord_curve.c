@@ -36,6 +36,8 @@ void coord_point_add(struct coord_point *to, const struct coord_point *from)
     to->pulls += from->pulls;
     to->loss += from->loss;
     to->weight += from->weight;
+    for (uint32_t t = 0; t < LIMIT_TASKS; t++)
+        to->loss_task[t] += from->loss_task[t];
     to->dense_norm += from->dense_norm;
     to->row_norm += from->row_norm;
     to->staleness += from->staleness;

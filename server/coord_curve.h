@@ -5,6 +5,7 @@
 #define SERVER_COORD_CURVE_H
 
 #include "proto/base/err.h"
+#include "proto/base/limits.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,9 +21,10 @@ struct coord_point {
     double lr_scale;          /* the last one's */
     uint64_t examples, batches, skipped, measured, pulls;
     double loss, weight;      /* sums over examples; weight: of the examples' weights */
+    double loss_task[LIMIT_TASKS]; /* of each label */
     double dense_norm, row_norm, staleness; /* sums over batches that were measured; over pulls, in clocks */
 };
-_Static_assert(sizeof(struct coord_point) == 120, "coord_point is stored");
+_Static_assert(sizeof(struct coord_point) == 184, "coord_point is stored");
 
 struct coord_curve {
     struct coord_point *point; /* (COORD_CURVE_MAX), owned */

@@ -73,7 +73,7 @@ static double per(double sum, uint64_t count)
     return count > 0 ? sum / (double)count : (double)NAN;
 }
 
-static void point_append(struct json *list, const struct coord_point *p)
+static void point_append(struct json *list, const struct coord_point *p, uint32_t labels)
 {
     struct json *item = json_new_object();
 
@@ -86,17 +86,24 @@ static void point_append(struct json *list, const struct coord_point *p)
     json_set_number(item, "staleness", per(p->staleness, p->pulls));
     json_set_number(item, "lr_scale", p->lr_scale);
     json_set_int(item, "skipped_steps", (int64_t)p->skipped);
+    if (labels > 1) { /* each one's logloss, in the order of data.label */
+        struct json *tasks = json_new_array();
+        for (uint32_t t = 0; t < labels; t++)
+            json_append_number(tasks, p->weight > 0 ? p->loss_task[t] / p->weight : (double)NAN);
+        json_set(item, "tasks", tasks);
+    }
     json_append(list, item);
 }
 
-static struct json *training_json(const struct coord_curve *c)
+static struct json *training_json(const struct coord_job *j)
 {
+    const struct coord_curve *c = &j->trace.curve;
     struct json *list = json_new_array();
 
     for (uint32_t i = 0; i < c->count; i++)
-        point_append(list, &c->point[i]);
+        point_append(list, &c->point[i], j->spec.data.label_count);
     if (c->open.reports > 0)
-        point_append(list, &c->open);
+        point_append(list, &c->open, j->spec.data.label_count);
     return list;
 }
 
@@ -243,6 +250,8 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set_int(r, "cuts", j->at.cuts);
     if (j->kernel[0] != 0)
         json_set_string(r, "kernel", j->kernel);
+    if (j->spec.warm_start[0] != 0)
+        json_set_string(r, "warm_start", j->spec.warm_start);
 }
 
 static void evaluation_set(struct json *to, const char *key, const struct coord_job *j, const struct metric *metric,
@@ -277,7 +286,7 @@ static struct json *report_json(const struct coord *c)
     json_set(r, "epochs", epochs_json(j));
     evaluation_set(r, "valid", j, j->epoch[final_epoch(j) - 1].valid, WIRE_VALID);
     evaluation_set(r, "test", j, j->at.test, WIRE_TEST);
-    json_set(r, "training", training_json(&j->trace.curve));
+    json_set(r, "training", training_json(j));
     json_set(r, "staleness", staleness_json(j));
     json_set(r, "time", time_json(&sum));
     json_set(r, "busy", busy_json(&sum));

@@ -114,7 +114,7 @@ static void curve_put(struct coord *c, const struct coord_point *report)
         continue;
 }
 
-void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const uint64_t *staleness)
+void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task, const uint64_t *staleness)
 {
     struct coord_trace *t = &c->job.trace;
     struct coord_point p = {.job = c->job.at.number,
@@ -132,6 +132,7 @@ void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const uin
                             .dense_norm = q->dense_norm_sum,
                             .row_norm = q->row_norm_sum};
 
+    memcpy(p.loss_task, loss_task, q->tasks * sizeof p.loss_task[0]);
     for (uint32_t i = 0; i < COORD_HISTOGRAM; i++) {
         p.pulls += staleness[i];
         p.staleness += (double)i * (double)staleness[i];

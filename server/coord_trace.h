@@ -16,8 +16,8 @@
 
 struct coord;
 
-/* A task's first report; staleness: its histogram, (COORD_HISTOGRAM). */
-void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const uint64_t *staleness);
+/* A task's first report; loss_task (labels) and staleness, a histogram (COORD_HISTOGRAM): its frames. */
+void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task, const uint64_t *staleness);
 /* The epoch's training is over: what is not written yet is. */
 void coord_trace_epoch(struct coord *c);
 /* An evaluation is over: split WIRE_VALID or WIRE_TEST; metric (labels of the job). */

@@ -378,7 +378,7 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
     t->lane[q->lane].used = true;
     if (coord_task_report(t, index, &sum)) {
         staleness_add(c, m->frame[1].data);
-        coord_trace_task(c, q, m->frame[1].data);
+        coord_trace_task(c, q, m->frame[2].data, m->frame[1].data);
         bad_where_note(c, q->bad_where);
         if (!coord_grant_task_put(c, index, false))
             return;

@@ -165,7 +165,9 @@ static void pool_begin(struct stream *s, const struct pool_args *p, bool train)
     places_run(s, values, &places);
     if (p->offset)
         slots_run(s, (size_t)p->examples * p->fields, &slots);
-    device_sort(s, values, p->row_count, p->index, places.to, row, value, scratch, scratch_bytes);
+    if (!cuda_products_only)
+        device_sort(s, values, p->row_count, p->index, places.to, row, value, scratch,
+                    scratch_bytes);
     s->sorted.count = values;
     s->sorted.row = row;
     s->sorted.value = value;

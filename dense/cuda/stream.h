@@ -67,6 +67,11 @@ const struct cuda_counters *shoal_cuda_counters(void);
 void counter_add(uint64_t *counter);
 extern struct cuda_counters cuda_counters;
 
+/* For measuring (tests/gpu/step.c): of what streams queue from now on, matrix products alone are run. What comes out
+ * means nothing then. Not while streams work. */
+void shoal_cuda_products_only(bool on);
+extern bool cuda_products_only;
+
 /* Keeps the first failure. */
 void stream_fail(struct stream *s, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -4,6 +4,7 @@
  * goes, starts again whatever dies, prints the report and stops everything. The daemons are the ones a fleet runs. */
 #include "deploy/cli/child.h"
 #include "deploy/cli/cli.h"
+#include "deploy/cli/warm.h"
 #include "deploy/cli/report_page.h"
 #include "proto/base/log.h"
 #include "proto/base/time.h"
@@ -57,6 +58,7 @@ static const char help[] =
     "  --set KEY=VALUE  change a key of the job file, such as --set train.batch=8192; may be repeated\n"
     "  --tensorboard DIR  write event files for TensorBoard into DIR/JOB-NUMBER\n"
     "  --no-restart     do not start a dead server or worker again\n"
+    "  --warm-start DIR begin with the tables of the ended run in DIR; as `warm_start` of the job file\n"
     "  --help           this text\n\n"
     "Exit status: 0 done, 64 wrong usage, 65 bad data, 66 input missing, 69 service unreachable, 70 internal error,\n"
     "73 cannot create output, 74 I/O error, 78 bad configuration.\n";
@@ -470,9 +472,11 @@ static int job_failure(struct local *l, int job_status, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_REPORT}, reply;
     struct err silent;
+    bool other_tables = job_status == SHOAL_E_SCHEMA && l->job.warm_start[0] != 0;
 
     if (ask(l->ask, &w, NULL, 3000, &reply, NULL, &silent) == 0 && reply.u.REPORT_reply.job_text[0] != 0)
-        return err_set(e, job_status, "%s", reply.u.REPORT_reply.job_text);
+        return err_set(e, job_status, "%s%s%s", reply.u.REPORT_reply.job_text, other_tables ? "; a warm start needs the very tables of " : "",
+                       other_tables ? l->job.warm_start : "");
     return err_set(e, job_status, "the job failed: %s; see %s/log", err_text(job_status), l->dir);
 }
 
@@ -498,6 +502,8 @@ static int local_prepare(struct local *l, const char *run_dir, char **text, stru
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     if (status == 0)
         status = file_write(path, *text, e);
+    if (status == 0 && l->job.warm_start[0] != 0)
+        status = warm_copy(l->job.warm_start, l->dir, l->servers, e);
     if (status == 0)
         status = ports_find(l, e);
     if (status == 0)
@@ -537,6 +543,17 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     return status;
 }
 
+/* The option is the job's key. */
+static int warm_start_set(struct local *l, const char *from, struct err *e)
+{
+    char key[LIMIT_PATH + 32];
+
+    if (from == NULL)
+        return 0;
+    (void)snprintf(key, sizeof key, "warm_start=\"%.*s\"", (int)LIMIT_PATH, from);
+    return string_list_add(&l->set, key) == 0 ? 0 : err_set(e, SHOAL_E_NOMEM, "out of memory");
+}
+
 int local_main(int argc, char **argv)
 {
     static struct local l;
@@ -546,7 +563,7 @@ int local_main(int argc, char **argv)
     int64_t servers = 0, workers = 0;
     struct cli_option options[] = {{"--servers", false, "1", NULL},  {"--workers", false, "1", NULL}, {"--run-dir", false, NULL, NULL},
                                    {"--set", false, NULL, &l.set},   {"--no-restart", true, NULL, NULL}, {"--help", true, NULL, NULL},
-                                   {"--tensorboard", false, NULL, NULL}, {NULL, false, NULL, NULL}};
+                                   {"--tensorboard", false, NULL, NULL}, {"--warm-start", false, NULL, NULL}, {NULL, false, NULL, NULL}};
 
     int status = cli_parse(argc, argv, options, words, 1, &word_count, &e);
     if (status == 0 && options[5].value != NULL) {
@@ -569,8 +586,10 @@ int local_main(int argc, char **argv)
         l.workers = (int)workers;
         l.restart = options[4].value == NULL;
         l.tensorboard = options[6].value;
-        status = local_run(&l, options[2].value, &e);
+        status = warm_start_set(&l, options[7].value, &e);
     }
+    if (status == 0)
+        status = local_run(&l, options[2].value, &e);
     string_list_free(&l.set);
     job_free(&l.job);
     return status == 0 ? 0 : cli_fail("local", &e);

@@ -26,6 +26,29 @@ double *page_column(const struct json *list, const char *path)
     return x;
 }
 
+double *page_smooth(const struct json *list, const double *x)
+{
+    size_t count = json_count(list), reach = count / 40;
+    double *mean = malloc((count + 1) * sizeof *mean), *epoch = page_column(list, "epoch");
+
+    for (size_t i = 0; i < count && mean != NULL && epoch != NULL; i++) {
+        size_t from = i < reach ? 0 : i - reach, to = i + reach < count ? i + reach : count - 1, seen = 0;
+        double sum = 0;
+        for (size_t k = from; k <= to; k++)
+            if (isfinite(x[k]) && epoch[k] == epoch[i]) {
+                sum += x[k];
+                seen++;
+            }
+        mean[i] = seen > 0 ? sum / (double)seen : (double)NAN;
+    }
+    if (epoch == NULL) {
+        free(mean);
+        mean = NULL;
+    }
+    free(epoch);
+    return mean;
+}
+
 static const char *n(double x, int digits, char out[32])
 {
     return html_number(x, digits, out);
@@ -125,28 +148,12 @@ static void tiles(FILE *out, const struct json *r)
 
 /* ---- learning ---------------------------------------------------------------------------------------------- */
 
-/* Mean over neighbours: a task's loss jumps about, what is learnt shows in the mean. The caller frees. */
-static double *smooth(const double *x, size_t count)
+/* name: of a label, or NULL. */
+static void card_begin(FILE *out, const char *title, const char *name, const char *more)
 {
-    double *mean = malloc((count + 1) * sizeof *mean);
-    size_t reach = count / 40;
-
-    for (size_t i = 0; i < count && mean != NULL; i++) {
-        size_t from = i < reach ? 0 : i - reach, to = i + reach < count ? i + reach : count - 1, seen = 0;
-        double sum = 0;
-        for (size_t k = from; k <= to; k++)
-            if (isfinite(x[k])) {
-                sum += x[k];
-                seen++;
-            }
-        mean[i] = seen > 0 ? sum / (double)seen : (double)NAN;
-    }
-    return mean;
-}
-
-static void card_begin(FILE *out, const char *title, const char *more)
-{
-    fprintf(out, "<div class=\"card\"><h3>%s</h3><p class=\"note\">%s</p>\n", title, more);
+    fprintf(out, "<div class=\"card\"><h3>%s%s", title, name == NULL ? "" : ": ");
+    html_text(out, name);
+    fprintf(out, "</h3><p class=\"note\">%s</p>\n", more);
 }
 
 /* Where each epoch ends, in examples: the last point of it. (epochs); the caller frees. */
@@ -164,11 +171,18 @@ static double *epoch_ends(const struct json *training, size_t epochs)
     return end;
 }
 
-static void loss_chart(FILE *out, const struct json *training, const struct json *epochs)
+/* label: of several, its number and name; NULL: there is one. */
+static void loss_chart(FILE *out, const struct json *training, const struct json *epochs, size_t label, const char *name)
 {
     size_t count = json_count(training), ends = json_count(epochs);
-    double *x = page_column(training, "examples"), *raw = page_column(training, "logloss"), *end = epoch_ends(training, ends);
-    double *mean = raw == NULL ? NULL : smooth(raw, count), *valid = page_column(epochs, "valid.logloss");
+    char of_train[32] = "logloss", of_valid[48] = "valid.logloss";
+
+    if (name != NULL) {
+        (void)snprintf(of_train, sizeof of_train, "tasks.%zu", label);
+        (void)snprintf(of_valid, sizeof of_valid, "valid.tasks.%zu.logloss", label);
+    }
+    double *x = page_column(training, "examples"), *raw = page_column(training, of_train), *end = epoch_ends(training, ends);
+    double *mean = raw == NULL ? NULL : page_smooth(training, raw), *valid = page_column(epochs, of_valid);
 
     if (x != NULL && raw != NULL && mean != NULL && end != NULL && valid != NULL) {
         bool evaluated = ends > 0 && isfinite(valid[ends - 1]);
@@ -177,33 +191,47 @@ static void loss_chart(FILE *out, const struct json *training, const struct json
                                  {.name = "valid", .colour = "c2", .x = end, .y = valid, .count = ends, .dots = true, .note = "epoch"}};
         struct svg_chart c = {.label = "Logloss over examples of training", .x_name = "examples", .y_name = "logloss",
                               .series = s, .series_count = evaluated ? 3 : 2, .mark = end, .mark_count = ends};
-        card_begin(out, "Logloss", "by examples of training; dashed lines: ends of epochs");
+        card_begin(out, "Logloss", name, "by examples of training; dashed lines: ends of epochs");
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
     free(x), free(raw), free(mean), free(valid), free(end);
 }
 
-/* AUC, and group AUC where there is one, by epoch. */
-static void auc_chart(FILE *out, const struct json *epochs, int64_t final)
+/* AUC by epoch: of the one label with its group AUC, or of each of several. */
+static void auc_chart(FILE *out, const struct json *r, const struct json *epochs, size_t labels)
 {
-    size_t count = json_count(epochs);
-    double *x = page_column(epochs, "epoch"), *auc = page_column(epochs, "valid.auc"), *gauc = page_column(epochs, "valid.gauc");
+    static const char *const colour[] = {"c1", "c3", "c2", "c4", "c5"};
+    size_t count = json_count(epochs), lines = labels > 0 ? labels < LIMIT_TASKS ? labels : LIMIT_TASKS : 2;
+    struct svg_series s[LIMIT_TASKS];
+    double *x = page_column(epochs, "epoch");
+    char path[64], more[96];
+    size_t drawn = 0;
 
-    if (x != NULL && auc != NULL && gauc != NULL && count > 0 && isfinite(auc[count - 1])) {
-        bool grouped = isfinite(gauc[count - 1]);
-        struct svg_series s[] = {{.name = "AUC", .colour = "c1", .x = x, .y = auc, .count = count, .dots = true},
-                                 {.name = "group AUC", .colour = "c3", .x = x, .y = gauc, .count = count, .dots = true}};
+    for (size_t i = 0; i < lines; i++) {
+        s[drawn] = (struct svg_series){.name = i == 0 ? "AUC" : "group AUC", .colour = colour[i % 5], .x = x, .count = count, .dots = true};
+        (void)snprintf(path, sizeof path, "epochs.0.tasks.%zu.label", i);
+        if (labels > 0)
+            s[drawn].name = json_as_string(json_get(r, path), "label");
+        (void)snprintf(path, sizeof path, "valid.tasks.%zu.auc", i);
+        s[drawn].y = page_column(epochs, labels > 0 ? path : i == 0 ? "valid.auc" : "valid.gauc");
+        if (s[drawn].y != NULL && count > 0 && isfinite(s[drawn].y[count - 1]))
+            drawn++;
+        else
+            free((void *)(uintptr_t)s[drawn].y);
+    }
+    if (x != NULL && drawn > 0) {
         struct svg_chart c = {.label = "AUC of the validation split by epoch", .x_name = "epoch", .y_name = "AUC", .series = s,
-                              .series_count = grouped ? 2 : 1, .x_min = 0.5, .x_max = (double)count + 0.5};
-        char more[96];
+                              .series_count = drawn, .x_min = 0.5, .x_max = (double)count + 0.5};
         (void)snprintf(more, sizeof more, "on the validation split, after each epoch; the tables hold epoch %lld",
-                       (long long)final);
-        card_begin(out, "AUC", more);
+                       (long long)json_as_int(json_get(r, "final_epoch"), (int64_t)count));
+        card_begin(out, "AUC", NULL, more);
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
-    free(x), free(auc), free(gauc);
+    for (size_t i = 0; i < drawn; i++)
+        free((void *)(uintptr_t)s[i].y);
+    free(x);
 }
 
 static void epochs_table(FILE *out, const struct json *r)
@@ -237,9 +265,15 @@ static void learning(FILE *out, const struct json *r)
     if (json_count(epochs) == 0)
         return;
     fputs("<h2>Learning</h2>\n<div class=\"cards\">\n", out);
-    if (json_count(training) > 0)
-        loss_chart(out, training, epochs);
-    auc_chart(out, epochs, json_as_int(json_get(r, "final_epoch"), (int64_t)json_count(epochs)));
+    size_t labels = json_count(json_get(r, "epochs.0.tasks"));
+    if (json_count(training) > 0 && labels == 0)
+        loss_chart(out, training, epochs, 0, NULL);
+    for (size_t t = 0; t < labels && json_count(training) > 0; t++) {
+        char path[48];
+        (void)snprintf(path, sizeof path, "epochs.0.tasks.%zu.label", t);
+        loss_chart(out, training, epochs, t, json_as_string(json_get(r, path), "label"));
+    }
+    auc_chart(out, r, epochs, labels);
     fputs("</div>\n", out);
     epochs_table(out, r);
 }

@@ -124,6 +124,7 @@ static void staleness_card(FILE *out, const struct json *r)
     const struct json *training = json_get(r, "training");
     size_t count = json_count(training);
     double *x = page_column(training, "examples"), *y = page_column(training, "staleness"), most = 0;
+    double *mean = y == NULL ? NULL : page_smooth(training, y);
     char text[32];
 
     for (size_t i = 0; i < count && y != NULL; i++)
@@ -132,14 +133,15 @@ static void staleness_card(FILE *out, const struct json *r)
             html_number(page_number(r, "staleness.p50"), 0, text));
     fprintf(out, "99 %% at most %s, ", html_number(page_number(r, "staleness.p99"), 0, text));
     fprintf(out, "none more than %s</p>\n", html_number(page_number(r, "staleness.max"), 0, text));
-    if (x != NULL && y != NULL && count > 1) {
-        struct svg_series s = {.colour = "c2", .x = x, .y = y, .count = count};
-        struct svg_chart c = {.label = "Mean staleness over examples", .x_name = "examples", .y_name = "clocks", .series = &s,
-                              .series_count = 1, .y_max = most > 0 ? most * 1.1 : 1};
+    if (x != NULL && mean != NULL && count > 1) {
+        struct svg_series s[] = {{.colour = "c2", .x = x, .y = y, .count = count, .faint = true},
+                                 {.colour = "c2", .x = x, .y = mean, .count = count}};
+        struct svg_chart c = {.label = "Mean staleness over examples", .x_name = "examples", .y_name = "clocks", .series = s,
+                              .series_count = 2, .y_max = most > 0 ? most * 1.1 : 1};
         svg_chart(out, &c);
     }
     fputs("</div>\n", out);
-    free(x), free(y);
+    free(x), free(y), free(mean);
 }
 
 static void batches_card(FILE *out, const struct json *r)

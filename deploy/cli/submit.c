@@ -96,14 +96,32 @@ static int job_outcome(struct ask *a, int job_status, const char *path, struct e
     return status;
 }
 
+/* The servers of a fleet keep their tables from job to job; copies of a folder are made by `shoal local` alone. */
+static int warm_start_check(const char *path, const struct string_list *set, struct err *e)
+{
+    struct job job;
+    int status = job_load(path, set, &job, e);
+
+    if (status != 0)
+        return status;
+    if (job.warm_start[0] != 0)
+        status = err_set(e, SHOAL_E_CONFIG,
+                         "%s: warm_start is for shoal local. In a fleet a job with the same tables begins with what the last one has left on the "
+                         "servers: take warm_start away", path);
+    job_free(&job);
+    return status;
+}
+
 static int submit(const char *path, const struct string_list *set, const char *coordinator, int64_t workers, bool wait,
                   struct err *e)
 {
     struct ask *a = NULL;
     char *text = NULL;
     uint64_t run = 0;
-    int job_status = 0, status = job_text(path, set, &text, e);
+    int job_status = 0, status = warm_start_check(path, set, e);
 
+    if (status == 0)
+        status = job_text(path, set, &text, e);
     if (status == 0)
         status = ask_open(coordinator, &a, e);
     if (status == 0) {

@@ -1,4 +1,4 @@
-/* wire.c: plain structs <-> protobuf-c. The only file that sees the generated types.
+/* wire.c: plain structs <-> protobuf-c. The only file that sees the generated types of messages.
  *
  * 1. A header is unpacked by a capped bump allocator: no malloc, and no peer makes us take more than LIMIT_UNPACK_BYTES.
  * 2. Struct and proto message are two readings of the same list in wire.h: field i of one is field i of the other; asserted

@@ -44,5 +44,6 @@ def a_worker_that_fails_every_time_is_left_where_it_lies(space):
     assert "device 1 has fallen off the bus" in output, output
 
 
-main([a_worker_with_a_failed_device_leaves_the_job_to_the_others, its_exit_status_is_69_and_it_is_started_again_a_few_times,
-      a_worker_that_fails_every_time_is_left_where_it_lies])
+if __name__ == "__main__":
+    main([a_worker_with_a_failed_device_leaves_the_job_to_the_others, its_exit_status_is_69_and_it_is_started_again_a_few_times,
+          a_worker_that_fails_every_time_is_left_where_it_lies])

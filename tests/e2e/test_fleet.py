@@ -64,6 +64,22 @@ def stopped_job_leaves_the_fleet_to_the_next(space):
         assert third.returncode == 0, third
 
 
+def a_job_begins_with_what_the_last_one_left(space):
+    train = synth(space / "train.tsv", 6000, 1)
+    keys = {"model.kind": "probe", "tables[0].optimizer.kind": "sgd", "tables[0].optimizer.lr": 1.0}
+    job, twice = job_file(space / "job.yaml", train, **keys), job_file(space / "twice.yaml", train, **keys, **{"train.epochs": 2})
+    whole = run_job(twice, space / "whole")
+    with Fleet(space) as fleet:
+        for _ in range(2):
+            worker = fleet.worker(job)
+            assert shoal("submit", job, "--coordinator", fleet.endpoint).returncode == 0
+            assert worker.wait(30) == 0
+            report = json.loads((space / "report.json").read_text())
+        assert digests(report) == digests(whole)
+        got = shoal("submit", job, "--coordinator", fleet.endpoint, "--set", f"warm_start={space}")
+        assert got.returncode == 78 and "shoal local" in got.stderr, got
+
+
 def failed_job_ends_submit_with_its_status(space):
     job = job_file(space / "job.yaml", space / "nowhere.tsv")
     with Fleet(space) as fleet:
@@ -86,5 +102,6 @@ def ended_run_shows_its_report(space):
 
 
 if __name__ == "__main__":
-    main([submitted_job_is_shown_until_its_end, stopped_job_leaves_the_fleet_to_the_next, failed_job_ends_submit_with_its_status,
+    main([submitted_job_is_shown_until_its_end, stopped_job_leaves_the_fleet_to_the_next,
+          a_job_begins_with_what_the_last_one_left, failed_job_ends_submit_with_its_status,
           ended_run_shows_its_report])

@@ -409,6 +409,9 @@ static void coordinator_done(struct fake_node *n, peer_t from, const struct msg 
         f->examples += in.u.TASK_DONE.examples;
         f->bad_lines += in.u.TASK_DONE.bad_lines;
         f->loss_sum += in.u.TASK_DONE.loss_sum;
+        f->weight_sum += in.u.TASK_DONE.weight_sum;
+        f->loss_task += *(const double *)m->frame[2].data;
+        f->batches += in.u.TASK_DONE.batches;
         for (uint32_t i = 0; i < 64; i++)
             f->staleness[i] += ((const uint64_t *)m->frame[1].data)[i];
     }

@@ -72,7 +72,8 @@ struct fake {
     struct fake_lane lane[FAKE_LANES];
     uint32_t tasks_open, tasks_done;
     uint64_t examples, bad_lines;
-    double loss_sum;
+    double loss_sum, weight_sum, loss_task; /* of the tasks done; loss_task: of the first label */
+    uint64_t batches;                       /* with examples */
     uint64_t staleness[64];
     bool eval_given[64], eval_done[64];
     uint32_t eval_examples;

@@ -42,6 +42,7 @@ static struct {
     uint32_t skip_every; /* so many batches, one is skipped; 0: none */
     uint64_t fail_at;    /* the device that is given this step fails, and fails ever after; 0: none */
     int fail_status;
+    bool fail_new; /* the next run cannot be made */
     const struct model_run *failed;
     uint64_t steps, hits, broken, skipped;
 } play;
@@ -52,6 +53,10 @@ int __real_model_train(const struct model *m, struct model_run *r, const struct 
                        uint32_t lane, uint64_t batch, struct model_output *out);
 int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
                        uint32_t lane, uint64_t batch, struct model_output *out);
+int __real_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
+                         struct err *e);
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
+                         struct err *e);
 const char *__real_model_run_error(const struct model_run *r);
 const char *__wrap_model_run_error(const struct model_run *r);
 
@@ -138,6 +143,15 @@ int __wrap_model_train(const struct model *m, struct model_run *r, const struct 
         return __real_model_train(m, r, in, seed, lane, batch, out);
     count_step(m, r, in, lane, batch, out);
     return 0;
+}
+
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
+                         struct err *e)
+{
+    if (!play.fail_new)
+        return __real_model_run_new(m, max_examples, cache_rows, out, e);
+    play.fail_new = false;
+    return err_set(e, SHOAL_E_UNAVAILABLE, "the device is taken");
 }
 
 const char *__wrap_model_run_error(const struct model_run *r)
@@ -301,6 +315,21 @@ START_TEST(a_failed_device_costs_a_worker_not_the_job)
 }
 END_TEST
 
+/* A device that cannot be had at the start is no failure of the job either. */
+START_TEST(a_device_that_is_taken_costs_a_worker)
+{
+    struct cluster_result result;
+
+    job_make("{kind: probe}", "consistency: ssp, staleness: 2, prefetch: 1");
+    play.fail_new = true;
+    start(1, 1, 2);
+    finish(&result);
+    ck_assert(!play.fail_new);
+    ck_assert_int_eq(cluster.worker[0].status + cluster.worker[1].status, SHOAL_E_UNAVAILABLE);
+    cluster_free(&cluster);
+}
+END_TEST
+
 /* The only worker fails: the job waits for the next one and goes on. */
 START_TEST(a_job_waits_for_a_worker_whose_device_works)
 {
@@ -356,6 +385,7 @@ int main(void)
     tcase_add_test(c, pulled_rows_are_within_the_bound);
     tcase_add_loop_test(c, skipped_steps_are_ticks, 0, 3);
     tcase_add_loop_test(c, a_failed_device_costs_a_worker_not_the_job, 0, 3);
+    tcase_add_test(c, a_device_that_is_taken_costs_a_worker);
     tcase_add_test(c, a_job_waits_for_a_worker_whose_device_works);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);

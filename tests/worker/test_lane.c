@@ -3,7 +3,7 @@
 #include "tests/lib/worker_files.h"
 
 #include "proto/base/hash.h"
-#include "worker/lane.h"
+#include "worker/lane_inner.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -25,6 +25,7 @@ static struct lane_base base;
 static struct sim_node *node;
 static struct lane *lane;
 static uint32_t ends;
+static uint32_t lane_ahead, lane_readers_wanted;
 
 static const struct sim_options calm = {
     .seed = 1, .delay_min_ns = 50000, .delay_max_ns = 200000, .work_min_ns = 100000, .work_max_ns = 3000000};
@@ -93,6 +94,8 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
                               .model = model,
                               .schema = schema,
                               .table_count = table_count,
+                              .ahead = lane_ahead,
+                              .readers = lane_readers_wanted,
                               .stats = &stats};
     memset(&stats, 0, sizeof stats);
     ends = 0;
@@ -133,18 +136,22 @@ static void setup(void)
     worker_folder_make();
 }
 
+static void close_lane(void)
+{
+    lane_free(lane);
+    client_free(base.client);
+    dataset_close(base.data[WIRE_TRAIN]);
+    fake_close(&fake);
+    model_free(model);
+    backend_unload(backend);
+    job_free(&job);
+    lane = NULL;
+}
+
 static void teardown(void)
 {
-    if (lane != NULL) {
-        lane_free(lane);
-        client_free(base.client);
-        dataset_close(base.data[WIRE_TRAIN]);
-        fake_close(&fake);
-        model_free(model);
-        backend_unload(backend);
-        job_free(&job);
-        lane = NULL;
-    }
+    if (lane != NULL)
+        close_lane();
     worker_folder_remove();
 }
 
@@ -299,6 +306,101 @@ START_TEST(lane_allocates_nothing_when_warm)
 }
 END_TEST
 
+/* What a lane has in its hands, looked at after every event. */
+struct flow_seen {
+    uint32_t reading, read, pulling, full, floats; /* the most at one moment */
+    bool overlapped;                               /* a batch was read while another was computed */
+};
+
+static uint32_t in_states(enum batch_state from, enum batch_state to)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < lane->batch_count; i++)
+        count += lane->batch[i].state >= from && lane->batch[i].state <= to;
+    return count;
+}
+
+static void most(uint32_t *most, uint32_t now)
+{
+    *most = now > *most ? now : *most;
+}
+
+static bool flow_look(void *context)
+{
+    struct flow_seen *s = context;
+    uint32_t floats = 0;
+
+    for (uint32_t i = 0; i < lane->batch_count; i++)
+        floats += rows_has_floats(lane->batch[i].rows);
+    most(&s->reading, in_states(READING, READING));
+    most(&s->read, in_states(READING, READ));
+    most(&s->pulling, in_states(PULLING, COMPUTED));
+    most(&s->full, in_states(PULLING, DRAINING));
+    most(&s->floats, floats);
+    s->overlapped = s->overlapped || (lane->computing != NULL && in_states(READING, READING) > 0);
+    return ends > 0;
+}
+
+/* Reading runs ahead in parallel, as far as it may; the queues between the stages are bounded, and so is the memory. */
+START_TEST(lane_reads_ahead_within_its_bounds)
+{
+    static const uint32_t ahead[] = {1, 3, 8, 8}, readers[] = {1, 3, 2, 8};
+    struct sim_options slow = calm;
+    struct flow_seen seen = {0};
+
+    slow.delay_max_ns = 20000000; /* pulls take as long as reading and computing */
+    lane_ahead = ahead[_i];
+    lane_readers_wanted = readers[_i];
+    open_with(&slow, "async", 800);
+    struct wire_LANE_NEXT_reply task = task_of(0, 800, 1, 50);
+    ends = 0;
+    lane_start(lane, &task);
+    ck_assert(sim_run(fake.sim, sim_now_ns(fake.sim) + 100 * SECOND, flow_look, &seen));
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_eq(fake_mark(&fake, 0), 50);
+    ck_assert_uint_eq(seen.reading, readers[_i]);
+    ck_assert_uint_eq(seen.read, ahead[_i]);
+    ck_assert_uint_eq(seen.pulling, 3); /* 1 + prefetch */
+    ck_assert_uint_le(seen.full, 5);    /* 3 + prefetch */
+    ck_assert_uint_le(seen.floats, 5);  /* however many are read ahead */
+    ck_assert(seen.overlapped);
+    ck_assert_uint_gt(stats.busy_ns[STAGE_PARSE], 0);
+    ck_assert_uint_gt(stats.busy_ns[STAGE_COMPUTE], 0);
+    ck_assert_uint_gt(stats.busy_ns[STAGE_PULL], 0);
+    ck_assert_uint_gt(stats.busy_ns[STAGE_PUSH], 0);
+    ck_assert_uint_eq(stats.busy_ns[STAGE_FILE], 0); /* no clock was lent */
+}
+END_TEST
+
+/* Where reading is what takes long, reading several batches at the same time is what helps. */
+START_TEST(lane_reads_in_parallel)
+{
+    struct sim_options slow = calm;
+    uint64_t took[2];
+
+    slow.work_min_ns = slow.work_max_ns = 8000000;
+    for (uint32_t i = 0; i < 2; i++) {
+        lane_ahead = lane_readers_wanted = i == 0 ? 1 : 4;
+        open_with(&slow, "async", 640);
+        struct wire_LANE_NEXT_reply task = task_of(0, 640, 1, 40);
+        uint64_t begin = sim_now_ns(fake.sim);
+        run_task(&task);
+        took[i] = sim_now_ns(fake.sim) - begin;
+        close_lane();
+    }
+    /* One after the other each batch would take a turn of reading; computing takes as long and overlaps. */
+    ck_assert_uint_gt(took[0], 40 * 8000000ull);
+    ck_assert_uint_lt(took[1], took[0]);
+    ck_assert_uint_eq(lane_readers(16, 2), 8);
+    ck_assert_uint_eq(lane_readers(2, 2), 1);
+    ck_assert_uint_eq(lane_readers(3, 2), 2);
+    ck_assert_uint_eq(lane_readers(1, 8), 1);
+    ck_assert_uint_eq(lane_readers(0, 8), 1);
+    ck_assert_uint_eq(lane_readers(500, 1), LANE_READERS_MAX);
+}
+END_TEST
+
 static void split_check(struct rows *r, const struct map *map, uint32_t keys_most)
 {
     struct err e = {0};
@@ -414,6 +516,8 @@ int main(void)
     tcase_add_test(c, lane_dropped_writes_nothing_more);
     tcase_add_test(c, lane_refuses_rows_that_are_not_there);
     tcase_add_test(c, lane_allocates_nothing_when_warm);
+    tcase_add_loop_test(c, lane_reads_ahead_within_its_bounds, 0, 4);
+    tcase_add_test(c, lane_reads_in_parallel);
     tcase_add_test(c, rows_split_covers_every_tablet);
     tcase_add_test(c, rows_live_as_long_as_their_frames);
     suite_add_tcase(s, c);

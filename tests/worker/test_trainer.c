@@ -187,6 +187,12 @@ START_TEST(trainer_charges_time_once)
     ck_assert_double_gt(b->wait_s, 0);
     ck_assert_double_le(charged, 2 * now);
     ck_assert_double_gt(charged, 2 * now * 0.8);
+    ck_assert_double_eq_tol(b->compute_busy_s, b->compute_s, 1e-6); /* the simulator's pool has a thread for everyone */
+    ck_assert_double_gt(b->parse_busy_s, b->read_s);                /* most of it overlaps with computing */
+    ck_assert_double_eq_tol(b->read_least_s, b->parse_busy_s, 1e-9); /* one reader a lane */
+    ck_assert_double_eq_tol(b->pull_least_s, b->pull_busy_s / 3, 1e-9);
+    ck_assert_double_eq_tol(b->push_least_s, b->push_busy_s / 5, 1e-9);
+    ck_assert_double_gt(b->push_busy_s, 0);
 }
 END_TEST
 
@@ -329,6 +335,9 @@ START_TEST(trainer_trains_dense_tables)
     ck_assert_uint_gt(fake_row_count(&fake, 2), 0);
     ck_assert_uint_eq(fake.eval_examples, 100);
     ck_assert(fake.loss_sum > 0 && fake.loss_sum < 2000 * 2);
+    ck_assert_double_eq_tol(fake.loss_task, fake.loss_sum, 1e-6); /* one label, weight 1 */
+    ck_assert_double_eq(fake.weight_sum, (double)fake.examples);
+    ck_assert_uint_gt(fake.batches, 0);
 }
 END_TEST
 
