@@ -39,13 +39,19 @@ static void gate_backward(const struct layer *l, struct pass *p, uint32_t first,
 
 const struct layer_ops gate_layer = {.name = "gate", .forward = gate_forward, .backward = gate_backward};
 
-struct view plan_gated(struct plan *p, struct view x, uint32_t dim, const struct widths *hidden)
+struct view plan_context(struct plan *p, uint32_t width)
 {
-    struct view gate = plan_tensor(p, dim), y;
-
+    struct view context = plan_tensor(p, width);
     /* Not zeros: behind relu and biases of zero they would learn nothing. */
-    plan_layer(p, &context_layer, VIEW_NONE, gate)->parameter[1] =
-        block_add(&p->dense, dim, plan_xavier(dim, dim), false);
+    plan_layer(p, &context_layer, VIEW_NONE, context)->parameter[1] =
+        block_add(&p->dense, width, plan_xavier(width, width), false);
+    return context;
+}
+
+struct view plan_gated(struct plan *p, struct view x, struct view context, const struct widths *hidden)
+{
+    struct view gate = context, y;
+
     for (uint32_t i = 0; i < hidden->count; i++)
         gate = plan_linear(p, gate, hidden->at[i], ACT_RELU, 0.0, NORM_NONE, VIEW_NONE);
     gate = plan_linear(p, gate, x.width, ACT_SIGMOID, 0.0, NORM_NONE, VIEW_NONE);

@@ -12,8 +12,10 @@ extern const struct layer_ops context_layer;
 /* y = 2 x z, all of one width. */
 extern const struct layer_ops gate_layer;
 
-/* x through a gate; its network has the widths `hidden`, relu, and no norm or dropout. The context is a learned vector
- * of `dim` floats. Returns a tensor of its own. */
-struct view plan_gated(struct plan *p, struct view x, uint32_t dim, const struct widths *hidden);
+/* A learned vector, the same for every example. */
+struct view plan_context(struct plan *p, uint32_t width);
+/* x through a gate over `context`; the gate's network has the widths `hidden`, relu, and no norm or dropout. Returns a
+ * tensor of its own. */
+struct view plan_gated(struct plan *p, struct view x, struct view context, const struct widths *hidden);
 
 #endif

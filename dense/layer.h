@@ -89,7 +89,7 @@ struct layer {
     const struct layer_ops *ops;
     uint32_t number;     /* position in the model */
     struct view x, z, y; /* read, read too, written; VIEW_NONE where there is none. In place: x and y the same */
-    bool add, add_z;     /* adds to the gradient of x, of z: another layer has written it */
+    bool add, add_z;     /* adds to the gradient of x, of z: another layer has written it. Of both, z's is written first */
     uint32_t state[LAYER_STATES];       /* tensors of the layer's own */
     size_t parameter[LAYER_PARAMETERS]; /* places in the dense parameters, PARAMETER_NONE: without. By convention 0 is
                                            the weight (or gamma), 1 the bias (or beta) */

@@ -1,7 +1,7 @@
 /* model_finalmlp.c: FinalMLP (Mao et al. 2023): two networks over the same input, fused by their products:
  *     z = bias + w1 . o1 + w2 . o2 + sum over heads h of o1_h' W_h o2_h,
  * o1 the last hidden layer of network 1 (model.hidden), o2 of network 2 (model.hidden2), in equal shares for the heads.
- * With gate_hidden each network sees the input through a gate of its own (gate.h). */
+ * With gate_hidden each network sees the input through a gate of its own, over a context of its own (gate.h). */
 #include "dense/bilinear.h"
 #include "dense/gate.h"
 #include "dense/plan.h"
@@ -10,7 +10,7 @@ static struct view stream(struct plan *p, struct view input, const struct widths
 {
     const struct widths *gate = &p->job->model.gate_hidden;
     if (gate->count > 0)
-        input = plan_gated(p, input, p->dim, gate);
+        input = plan_gated(p, input, plan_context(p, p->dim), gate);
     return plan_network(p, input, hidden);
 }
 

@@ -6,7 +6,8 @@
 #include <string.h>
 
 enum { TASKS_BITS = 18, WINDOW_LEAST = 16 };
-_Static_assert((uint64_t)COORD_EVAL_TASK_BYTES / (8 * (LIMIT_TASKS + LIMIT_BY + 1)) << TASKS_BITS >= COORD_EVAL_ROWS_MAX / 2,
+_Static_assert((uint64_t)COORD_EVAL_TASK_BYTES / (8 * (LIMIT_TASKS + LIMIT_BY + 1)) << TASKS_BITS >=
+                   COORD_EVAL_ROWS_MAX / 2,
                "2^18 tasks of the widest rows reach far enough");
 
 static size_t row_bytes(const struct measure_options *o)
@@ -23,9 +24,10 @@ static int task_rows(uint64_t rows, uint32_t batch, size_t bytes, uint64_t *each
     *each = 4ull * batch < most ? 4ull * batch : most;
     *each = *each < least ? least : *each;
     if (*each > most || rows > COORD_EVAL_ROWS_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "an evaluation of %llu rows, at most %llu: take a sample of the split",
-                       (unsigned long long)rows,
-                       (unsigned long long)(most << TASKS_BITS < COORD_EVAL_ROWS_MAX ? most << TASKS_BITS : COORD_EVAL_ROWS_MAX));
+        return err_set(
+            e, SHOAL_E_TOO_BIG, "an evaluation of %llu rows, at most %llu: take a sample of the split",
+            (unsigned long long)rows,
+            (unsigned long long)(most << TASKS_BITS < COORD_EVAL_ROWS_MAX ? most << TASKS_BITS : COORD_EVAL_ROWS_MAX));
     return 0;
 }
 
@@ -90,10 +92,14 @@ uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns
 {
     uint32_t oldest = COORD_NO_EVAL, end = v->tasks - v->measured < v->window ? v->tasks : v->measured + v->window;
 
+    if (v->fresh < end) {
+        task_lease(&v->task[v->fresh], worker, now_ns);
+        return v->fresh++;
+    }
     for (uint32_t i = v->measured; i < end; i++) {
         if (v->task[i].done)
             continue;
-        if (v->task[i].worker == 0) {
+        if (v->task[i].worker == 0) { /* its worker is dead */
             task_lease(&v->task[i], worker, now_ns);
             return i;
         }
@@ -126,8 +132,9 @@ static int result_check(const struct coord_eval *v, const struct coord_eval_task
     const struct measure_options *o = &v->measure.options;
 
     if (q->tasks != o->tasks || q->grouped != o->group || q->by_count != o->by_count)
-        return err_set(e, SHOAL_E_MALFORMED, "predictions of %u labels%s and %u fields, the job has %u%s and %u", q->tasks,
-                       q->grouped ? ", a group" : "", q->by_count, o->tasks, o->group ? ", a group" : "", o->by_count);
+        return err_set(e, SHOAL_E_MALFORMED, "predictions of %u labels%s and %u fields, the job has %u%s and %u",
+                       q->tasks, q->grouped ? ", a group" : "", q->by_count, o->tasks, o->group ? ", a group" : "",
+                       o->by_count);
     if (q->examples > task->rows || q->bad_lines > task->rows - q->examples)
         return err_set(e, SHOAL_E_MALFORMED,
                        "evaluation task of %llu rows came back with %u examples and %llu bad lines",
@@ -157,8 +164,8 @@ static int result_measure(struct coord_eval *v, uint32_t examples, const float *
 }
 
 /* Its turn is later: a copy waits. */
-static int result_keep(const struct coord_eval *v, struct coord_eval_task *task, const void *scores, const void *context,
-                       struct err *e)
+static int result_keep(const struct coord_eval *v, struct coord_eval_task *task, const void *scores,
+                       const void *context, struct err *e)
 {
     const struct measure_options *o = &v->measure.options;
     size_t first = 8ull * task->examples * o->tasks, all = row_bytes(o) * task->examples;
@@ -181,7 +188,8 @@ static int results_release(struct coord_eval *v, struct err *e)
     while (status == 0 && v->measured < v->tasks && v->task[v->measured].done) {
         struct coord_eval_task *task = &v->task[v->measured];
         const char *scores = task->result, *context = scores + 8ull * task->examples * v->measure.options.tasks;
-        status = result_measure(v, task->examples, (const float *)(const void *)scores, (const uint64_t *)(const void *)context, e);
+        status = result_measure(v, task->examples, (const float *)(const void *)scores,
+                                (const uint64_t *)(const void *)context, e);
         free(task->result);
         task->result = NULL;
     }

@@ -1,14 +1,15 @@
-/* coord_eval.h: one evaluation: a split cut into read-only tasks in file order, leased, gathered, measured in that order.
- * Pure.
+/* coord_eval.h: one evaluation: a split cut into read-only tasks in file order, leased, gathered, measured in that
+ * order. Pure.
  *
- * A task is leased to whoever asks; its first result counts, later ones are thrown away. Once all that may be leased are,
- * one that has been out for longer than COORD_EVAL_AGAIN_NS is leased again to whoever asks: a lost answer or a slow worker
- * delays nobody, and reading twice harms nobody.
+ * A task is leased to whoever asks; its first result counts, later ones are thrown away. Once all that may be leased
+ * are, one whose worker has died, or that has been out for longer than COORD_EVAL_AGAIN_NS, is leased again to whoever
+ * asks: a lost answer or a slow worker delays nobody, and reading twice harms nobody.
  *
- * Results are handed to proto/base/measure.h in the order of tasks, so the figures do not depend on who was when. One that
- * comes before its turn waits; only tasks within a window behind the first that is missing are leased, so that what waits
- * stays under COORD_EVAL_WAITING_BYTES (or 16 tasks of at most COORD_EVAL_TASK_BYTES). With measure.h's own bounds (evaluate.exact)
- * that is all the memory that an evaluation takes, however long the split is; at most COORD_EVAL_ROWS_MAX rows. */
+ * Results are handed to proto/base/measure.h in the order of tasks, so the figures do not depend on who was when. One
+ * that comes before its turn waits; only tasks within a window behind the first that is missing are leased, so that
+ * what waits stays under COORD_EVAL_WAITING_BYTES (or 16 tasks of at most COORD_EVAL_TASK_BYTES). With measure.h's own
+ * bounds (evaluate.exact) that is all the memory that an evaluation takes, however long the split is; at most
+ * COORD_EVAL_ROWS_MAX rows. */
 #ifndef SERVER_COORD_EVAL_H
 #define SERVER_COORD_EVAL_H
 
@@ -22,7 +23,7 @@
 
 #define COORD_EVAL_ROWS_MAX METRIC_EXAMPLES_MAX
 #define COORD_EVAL_TASK_ROWS LIMIT_BATCH
-#define COORD_EVAL_TASK_BYTES (4u << 20)     /* of a result's frames */
+#define COORD_EVAL_TASK_BYTES (4u << 20) /* of a result's frames */
 #define COORD_EVAL_WAITING_BYTES (64u << 20)
 #define COORD_EVAL_AGAIN_NS 3000000000ull
 #define COORD_NO_EVAL UINT32_MAX
@@ -40,6 +41,7 @@ struct coord_eval {
     struct coord_eval_task *task; /* (tasks), owned */
     uint32_t tasks, measured;     /* measured: the first so many tasks; some after them may be done */
     uint32_t window;              /* tasks measured .. measured + window - 1 may be out or wait */
+    uint32_t fresh;               /* first task that was never leased */
     uint32_t split;
     uint64_t rows, bad_lines;
     uint64_t number; /* of this evaluation: tasks of another one are not ours */

@@ -28,7 +28,8 @@ static void name_clean(char *name)
     if (name[0] == '.')
         name[0] = '_';
     for (char *p = name; *p != '\0'; p++)
-        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || strchr("-_.", *p) != NULL))
+        if (!((*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+              strchr("-_.", *p) != NULL))
             *p = '_';
 }
 
@@ -75,8 +76,8 @@ static int run_begin(struct coord_tensorboard *t, const char *run, struct err *e
     return record_write(t, record, event_version(now_s(), record), e);
 }
 
-int coord_tensorboard_write(struct coord_tensorboard *t, const char *run, uint64_t step, const struct coord_scalar *scalar,
-                            uint32_t count, struct err *e)
+int coord_tensorboard_write(struct coord_tensorboard *t, const char *run, uint64_t step,
+                            const struct coord_scalar *scalar, uint32_t count, struct err *e)
 {
     struct event_scalar list[EVENT_SCALARS_MAX];
     unsigned char record[EVENT_BYTES_MAX];

@@ -114,7 +114,8 @@ static void curve_put(struct coord *c, const struct coord_point *report)
         continue;
 }
 
-void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task, const uint64_t *staleness)
+void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task,
+                      const uint64_t *staleness)
 {
     struct coord_trace *t = &c->job.trace;
     struct coord_point p = {.job = c->job.at.number,

@@ -1,8 +1,9 @@
-/* row_cache.c: an open-addressed table of entries, in the order of mixed keys.
+/* row_cache.c: sets of eight slots.
  *
- * An entry's home is given by the top bits of key_mix(key). Keys of a batch are sorted by it, so a plan goes through
- * the table's memory once, in order. A clock hand goes through the same table: an entry hit since it last came by is
- * spared once (second chance). Deletion moves later entries of the cluster back, so there are no tombstones. */
+ * A key may lie in the slots of its set only; the set is given by the top of key_mix(key), so that a batch's keys, which
+ * are sorted by it, go through the index once, in order, and a key costs its set and no more. (An open-addressed table in
+ * that order does not work: a batch that fills one end of it while slots are freed at the other makes clusters without
+ * end.) In a set the least recently used slot is given away. */
 #include "worker/row_cache.h"
 #include "dense/model.h"
 #include "proto/base/assert.h"
@@ -11,42 +12,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EMPTY UINT32_MAX   /* of entry.slot */
-#define PENDING UINT32_MAX /* of entry.lag: the pull is not answered */
+enum { WAYS = 8, NONE = WAYS };
+#define PENDING UINT32_MAX /* of lag: the pull is not answered */
 #define LAG_MAX (UINT32_MAX - 1)
-enum { HAND_STEPS = 32 }; /* places that a miss may look at for a victim: a plan's cost is bounded */
 
-struct entry {
-    uint64_t key;
-    uint64_t writer; /* batch whose pull fills the slot */
-    uint32_t lag;    /* clock - low of that pull's answer */
-    uint32_t slot;
-    bool used; /* hit since the hand came by */
+struct set {
+    uint64_t key[WAYS];
+    struct {
+        uint64_t writer; /* batch whose pull fills the slot; 0: free */
+        uint32_t lag;    /* clock - low of that pull's answer */
+        uint32_t used;   /* last batch that wrote or hit it, low half */
+    } way[WAYS];
 };
-_Static_assert(sizeof(struct entry) == 32, "two entries a cache line");
+_Static_assert(sizeof(struct set) == 192, "three cache lines");
 
 struct row_cache {
     struct row_cache_rule rule;
-    uint32_t slots, given; /* slots never given yet are those from `given` on */
-    unsigned bits;         /* the table has 2^bits places */
-    uint64_t hand;
-    struct entry *entry; /* owned */
+    uint32_t sets, ways; /* of each set so many are in use: WAYS, fewer in a cache of fewer rows */
+    struct set *set;     /* owned */
 };
 
 int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_cache **out, struct err *e)
 {
+    SHOAL_ASSERT(slots > 0);
     if (slots > ROW_CACHE_SLOTS_MAX)
         return err_set(e, SHOAL_E_TOO_BIG, "train.cache.rows: %llu rows, a lane's cache holds %u at most",
                        (unsigned long long)slots, ROW_CACHE_SLOTS_MAX);
     struct row_cache *c = calloc(1, sizeof *c);
     if (c != NULL) {
         c->rule = *rule;
-        c->slots = (uint32_t)slots;
-        for (c->bits = 4; 1ull << c->bits < slots + slots / 2;)
-            c->bits++;
-        c->entry = malloc(sizeof *c->entry << c->bits);
+        c->ways = slots < WAYS ? (uint32_t)slots : WAYS;
+        c->sets = (uint32_t)slots / c->ways;
+        c->set = aligned_alloc(64, c->sets * sizeof *c->set);
     }
-    if (c == NULL || c->entry == NULL) {
+    if (c == NULL || c->set == NULL) {
         free(c);
         return err_set(e, SHOAL_E_NOMEM, "no memory for the index of a cache of %llu rows: lower train.cache.rows",
                        (unsigned long long)slots);
@@ -60,118 +59,102 @@ void row_cache_free(struct row_cache *c)
 {
     if (c == NULL)
         return;
-    free(c->entry);
+    free(c->set);
     free(c);
 }
 
 void row_cache_clear(struct row_cache *c)
 {
-    for (uint64_t i = 0; i < 1ull << c->bits; i++)
-        c->entry[i].slot = EMPTY;
-    c->given = 0;
-    c->hand = 0;
+    memset(c->set, 0, c->sets * sizeof *c->set);
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------- */
+/* ---- sets ------------------------------------------------------------------------------------------------- */
 
-static uint64_t home_of(const struct row_cache *c, uint64_t key)
+static uint32_t set_of(const struct row_cache *c, uint64_t key)
 {
-    return key_mix(key) >> (64 - c->bits);
+    return (uint32_t)(((unsigned __int128)key_mix(key) * c->sets) >> 64);
 }
 
-static uint64_t place_after(const struct row_cache *c, uint64_t place)
+static uint32_t way_find(const struct row_cache *c, const struct set *s, uint64_t key)
 {
-    return (place + 1) & ((1ull << c->bits) - 1);
+    for (uint32_t w = 0; w < c->ways; w++)
+        if (s->key[w] == key && s->way[w].writer != 0)
+            return w;
+    return NONE;
 }
 
-/* The entry of a key, or the empty place where it would go. */
-static struct entry *entry_find(const struct row_cache *c, uint64_t key)
+/* The way that a new key gets: a free one, else the least recently used, but none that a pull is to fill and none that
+ * this batch has asked for. */
+static uint32_t way_give(const struct row_cache *c, const struct set *s, uint64_t batch)
 {
-    uint64_t at = home_of(c, key);
+    uint32_t best = NONE, best_age = 0;
 
-    while (c->entry[at].slot != EMPTY && c->entry[at].key != key)
-        at = place_after(c, at);
-    return &c->entry[at];
-}
-
-static void entry_remove(struct row_cache *c, uint64_t hole)
-{
-    uint64_t mask = (1ull << c->bits) - 1;
-
-    for (uint64_t at = place_after(c, hole); c->entry[at].slot != EMPTY; at = place_after(c, at)) {
-        uint64_t home = home_of(c, c->entry[at].key);
-        if (((at - home) & mask) < ((at - hole) & mask)) /* it would lie before its home */
-            continue;
-        c->entry[hole] = c->entry[at];
-        hole = at;
-    }
-    c->entry[hole].slot = EMPTY;
-}
-
-/* A slot for a new key, its old entry removed; EMPTY when the hand finds none near by. */
-static uint32_t slot_take(struct row_cache *c)
-{
-    if (c->given < c->slots)
-        return c->given++;
-    for (int step = 0; step < HAND_STEPS; step++) {
-        struct entry *at = &c->entry[c->hand];
-        if (at->slot != EMPTY && at->lag != PENDING && !at->used) {
-            uint32_t slot = at->slot;
-            entry_remove(c, c->hand); /* the next one may have moved here: the hand stays */
-            return slot;
+    for (uint32_t w = 0; w < c->ways; w++) {
+        uint32_t age = (uint32_t)batch - s->way[w].used;
+        if (s->way[w].writer == 0)
+            return w;
+        if (s->way[w].lag != PENDING && age > best_age) {
+            best = w;
+            best_age = age;
         }
-        at->used = false;
-        c->hand = place_after(c, c->hand);
     }
-    return EMPTY;
+    return best;
 }
 
 /* ---- plans ------------------------------------------------------------------------------------------------ */
 
-static bool serves(const struct row_cache *c, const struct entry *e, uint64_t batch)
+static bool serves(const struct row_cache *c, const struct set *s, uint32_t w, uint64_t batch)
 {
-    if (e->lag == PENDING)
+    if (s->way[w].lag == PENDING)
         return false;
-    uint64_t age = batch - e->writer;
-    return c->rule.bounded ? age + e->lag <= (uint64_t)c->rule.most + 1 : age <= c->rule.most;
+    uint64_t age = batch - s->way[w].writer;
+    return c->rule.bounded ? age + s->way[w].lag <= (uint64_t)c->rule.most + 1 : age <= c->rule.most;
 }
 
-/* The miss at position fresh_count goes into a slot once the batch is computed, unless an earlier batch fills one for
- * this key anyway or there is none to have. */
-static void keep(struct row_cache *c, struct entry *e, uint64_t batch, uint64_t key, struct row_plan *plan)
+/* The miss at position fresh_count goes into way w once the batch is computed. */
+static void keep(struct row_cache *c, uint32_t set, uint32_t w, uint64_t batch, uint64_t key, struct row_plan *plan)
 {
-    bool known = e->slot != EMPTY;
+    struct set *s = &c->set[set];
 
-    if (known && e->lag == PENDING)
-        return;
-    uint32_t slot = known ? e->slot : slot_take(c);
-    if (slot == EMPTY)
-        return;
-    if (!known)
-        e = entry_find(c, key); /* places may have moved */
-    *e = (struct entry){.key = key, .writer = batch, .lag = PENDING, .slot = slot, .used = known};
+    s->key[w] = key;
+    s->way[w].writer = batch;
+    s->way[w].lag = PENDING;
+    s->way[w].used = (uint32_t)batch;
     plan->keep[2 * plan->keep_count] = plan->fresh_count;
-    plan->keep[2 * plan->keep_count + 1] = slot;
+    plan->keep[2 * plan->keep_count + 1] = set * c->ways + w;
     plan->keep_count++;
+}
+
+static void plan_key(struct row_cache *c, uint64_t batch, uint64_t key, uint32_t *source, struct row_plan *plan)
+{
+    uint32_t set = set_of(c, key);
+    struct set *s = &c->set[set];
+    uint32_t w = way_find(c, s, key);
+
+    if (w != NONE && serves(c, s, w, batch)) {
+        uint64_t staleness = batch - s->way[w].writer + s->way[w].lag - 1;
+        plan->staleness = staleness > plan->staleness ? staleness : plan->staleness;
+        s->way[w].used = (uint32_t)batch;
+        *source = MODEL_CACHED | (set * c->ways + w);
+        return;
+    }
+    if (w == NONE)
+        w = way_give(c, s, batch);
+    else if (s->way[w].lag == PENDING)
+        w = NONE; /* an earlier batch fills it anyway */
+    if (w != NONE)
+        keep(c, set, w, batch, key, plan);
+    *source = plan->fresh_count;
+    plan->fresh[plan->fresh_count++] = key;
 }
 
 void row_cache_plan(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count, struct row_plan *plan)
 {
+    SHOAL_ASSERT(batch > 0);
     plan->fresh_count = plan->keep_count = 0;
     plan->staleness = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        struct entry *e = entry_find(c, keys[i]);
-        if (e->slot != EMPTY && serves(c, e, batch)) {
-            uint64_t staleness = batch - e->writer + e->lag - 1;
-            plan->source[i] = MODEL_CACHED | e->slot;
-            plan->staleness = staleness > plan->staleness ? staleness : plan->staleness;
-            e->used = true;
-            continue;
-        }
-        keep(c, e, batch, keys[i], plan);
-        plan->source[i] = plan->fresh_count;
-        plan->fresh[plan->fresh_count++] = keys[i];
-    }
+    for (uint32_t i = 0; i < count; i++)
+        plan_key(c, batch, keys[i], &plan->source[i], plan);
 }
 
 void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count, uint64_t clock,
@@ -181,8 +164,9 @@ void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *key
     uint32_t lag = low >= clock || clock - low > LAG_MAX ? LAG_MAX : (uint32_t)(clock - low);
 
     for (uint32_t i = 0; i < count; i++) {
-        struct entry *e = entry_find(c, keys[i]);
-        if (e->slot != EMPTY && e->writer == batch && e->lag == PENDING)
-            e->lag = lag;
+        struct set *s = &c->set[set_of(c, keys[i])];
+        uint32_t w = way_find(c, s, keys[i]);
+        if (w != NONE && s->way[w].writer == batch && s->way[w].lag == PENDING)
+            s->way[w].lag = lag;
     }
 }

@@ -58,7 +58,7 @@ struct row_plan {
     uint64_t staleness; /* the largest among the hits: clock - 1 - what the row is known to contain; 0 without a hit */
 };
 
-/* 48 to 96 bytes a slot. TOO_BIG, NOMEM. */
+/* slots: at least 1; of more than 8 a multiple of 8 is used. 24 bytes a slot. TOO_BIG, NOMEM. */
 int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_cache **out, struct err *e);
 void row_cache_free(struct row_cache *c);
 void row_cache_clear(struct row_cache *c);

@@ -275,7 +275,8 @@ KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from,
  * processor does not foresee. */
 KERNEL_INLINE void attend_prefetch(const float *next, size_t floats, uint32_t part, uint32_t parts, bool write)
 {
-    const char *at = (const char *)(next + floats * part / parts), *end = (const char *)(next + floats * (part + 1) / parts);
+    const char *at = (const char *)(next + floats * part / parts),
+               *end = (const char *)(next + floats * (part + 1) / parts);
     for (; next && at < end; at += 64) {
         if (write)
             __builtin_prefetch(at, 1);

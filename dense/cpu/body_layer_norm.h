@@ -8,8 +8,9 @@
 
 #include <math.h>
 
-#define LAYER_NORM_ROWS 16u /* whose sums are kept at once: the gradients of gamma and beta are touched once for them  \
-                             */
+#define LAYER_NORM_ROWS                                                                                                \
+    16u /* whose sums are kept at once: the gradients of gamma and beta are touched once for them                      \
+         */
 
 /* Lanes behind the last number of the row: zeros. */
 KERNEL_INLINE vf layer_norm_part(vf v, uint32_t n)

@@ -53,14 +53,13 @@ void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint3
 /* The element type of a product's operands. Sums are fp32 always, and so is c. */
 enum product_type { PRODUCT_F32, PRODUCT_TF32, PRODUCT_BF16, PRODUCT_FP16 };
 
-/* c = op(a) op(b) + beta c, + bias for each column: as backend_ops.gemm, of `batch` matrices (0 counts as none). */
+/* c = op(a) op(b) + beta c, + bias for each column: as backend_ops.gemm. None of m, n, k is 0. */
 struct product {
     enum product_type type; /* BF16, FP16: a and b are 16 bits an element */
     bool transpose_a, transpose_b;
-    uint32_t m, n, k, batch;
+    uint32_t m, n, k;
     const void *a, *b;
-    uint32_t lda, ldb, ldc;             /* elements from a row to the next */
-    size_t stride_a, stride_b, stride_c; /* from a matrix to the next */
+    uint32_t lda, ldb, ldc; /* elements from a row to the next */
     float beta;
     float *c;
     const float *bias; /* (n) or NULL; with beta 0 only */

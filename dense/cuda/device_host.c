@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #define HOST_ALIGN 256u
+#define TOGETHER 8u /* columns of a product that are summed side by side */
 
 enum call_kind { CALL_KERNEL, CALL_COPY, CALL_ZERO, CALL_PRODUCT };
 
@@ -194,39 +195,41 @@ static inline float operand_at(enum product_type type, const void *x, size_t at)
     return sign * (exponent == 0 ? ldexpf((float)mantissa, -24) : ldexpf((float)(1024 + mantissa), exponent - 25));
 }
 
-/* One row of one matrix of the product. `type` is a constant where this is called: a loop for each. */
-static inline void product_row(enum product_type type, const struct product *p, const void *a, size_t at_a, size_t step_a,
-                               const void *b, size_t at_b, float *to)
+/* One row of a product. `type` is a constant where this is called: a loop for each. */
+static inline void product_row(enum product_type type, const struct product *p, size_t at_a, size_t step_a, float *to)
 {
     for (uint32_t j = 0; j < p->n; j++)
         to[j] = p->beta == 0.0f ? (p->bias ? p->bias[j] : 0.0f) : to[j] * p->beta;
-    for (uint32_t j = 0; j < p->n && p->transpose_b; j++) {
-        float sum = 0.0f;
+    for (uint32_t j = 0; j < p->n && p->transpose_b; j += TOGETHER) {
+        uint32_t columns = p->n - j < TOGETHER ? p->n - j : TOGETHER;
+        float sum[TOGETHER] = {0};
         for (uint32_t l = 0; l < p->k; l++)
-            sum += operand_at(type, a, at_a + l * step_a) * operand_at(type, b, at_b + (size_t)j * p->ldb + l);
-        to[j] += sum;
+            for (uint32_t t = 0; t < columns; t++)
+                sum[t] += operand_at(type, p->a, at_a + l * step_a) * operand_at(type, p->b, (size_t)(j + t) * p->ldb + l);
+        for (uint32_t t = 0; t < columns; t++)
+            to[j + t] += sum[t];
     }
     for (uint32_t l = 0; l < p->k && !p->transpose_b; l++) {
-        float x = operand_at(type, a, at_a + l * step_a);
+        float x = operand_at(type, p->a, at_a + l * step_a);
         for (uint32_t j = 0; j < p->n; j++)
-            to[j] += x * operand_at(type, b, at_b + (size_t)l * p->ldb + j);
+            to[j] += x * operand_at(type, p->b, (size_t)l * p->ldb + j);
     }
 }
 
-static void product_one(const struct product *p, uint32_t number)
+static void product_run(const struct product *p)
 {
-    size_t step = p->transpose_a ? p->lda : 1, at_b = number * p->stride_b;
+    size_t step = p->transpose_a ? p->lda : 1;
     for (uint32_t i = 0; i < p->m; i++) {
-        size_t at_a = number * p->stride_a + i * (size_t)(p->transpose_a ? 1 : p->lda);
-        float *to = p->c + number * p->stride_c + (size_t)i * p->ldc;
+        size_t at_a = i * (size_t)(p->transpose_a ? 1 : p->lda);
+        float *to = p->c + (size_t)i * p->ldc;
         if (p->type == PRODUCT_F32)
-            product_row(PRODUCT_F32, p, p->a, at_a, step, p->b, at_b, to);
+            product_row(PRODUCT_F32, p, at_a, step, to);
         else if (p->type == PRODUCT_TF32)
-            product_row(PRODUCT_TF32, p, p->a, at_a, step, p->b, at_b, to);
+            product_row(PRODUCT_TF32, p, at_a, step, to);
         else if (p->type == PRODUCT_BF16)
-            product_row(PRODUCT_BF16, p, p->a, at_a, step, p->b, at_b, to);
+            product_row(PRODUCT_BF16, p, at_a, step, to);
         else
-            product_row(PRODUCT_FP16, p, p->a, at_a, step, p->b, at_b, to);
+            product_row(PRODUCT_FP16, p, at_a, step, to);
     }
 }
 
@@ -243,8 +246,7 @@ static void call_run(const struct device *d, const struct call *c)
         memset(c->to, 0, c->n);
         return;
     case CALL_PRODUCT:
-        for (uint32_t i = 0; i < c->u.product.batch; i++)
-            product_one(&c->u.product, i);
+        product_run(&c->u.product);
         return;
     }
 }

@@ -14,12 +14,10 @@
 #define WORKSPACE_BYTES ((size_t)32 << 20) /* what the library advises for sm_90 */
 #define ALIGN_MAX 256u
 
-/* All that the choice depends on. */
+/* All that the choice depends on. Numbers of one size: it is compared byte by byte. */
 struct shape {
-    uint32_t type, transpose_a, transpose_b, m, n, k, batch, lda, ldb, ldc, bias, beta;
+    uint32_t type, transpose_a, transpose_b, m, n, k, lda, ldb, ldc, bias, beta;
     uint32_t align_a, align_b, align_c;
-    uint32_t unused;
-    uint64_t stride_a, stride_b, stride_c;
 };
 
 struct choice {
@@ -96,27 +94,20 @@ static uint32_t alignment_of(const void *p)
 
 static struct shape shape_of(const struct product *p)
 {
-    struct shape shape;
-    memset(&shape, 0, sizeof shape); /* it is compared byte by byte */
-    shape.type = (uint32_t)p->type + 1;
-    shape.transpose_a = p->transpose_a;
-    shape.transpose_b = p->transpose_b;
-    shape.m = p->m;
-    shape.n = p->n;
-    shape.k = p->k;
-    shape.batch = p->batch;
-    shape.lda = p->lda;
-    shape.ldb = p->ldb;
-    shape.ldc = p->ldc;
-    shape.bias = p->bias != NULL;
-    shape.beta = p->beta != 0.0f;
-    shape.align_a = alignment_of(p->a);
-    shape.align_b = alignment_of(p->b);
-    shape.align_c = alignment_of(p->c);
-    shape.stride_a = p->stride_a;
-    shape.stride_b = p->stride_b;
-    shape.stride_c = p->stride_c;
-    return shape;
+    return (struct shape){.type = (uint32_t)p->type + 1,
+                          .transpose_a = p->transpose_a,
+                          .transpose_b = p->transpose_b,
+                          .m = p->m,
+                          .n = p->n,
+                          .k = p->k,
+                          .lda = p->lda,
+                          .ldb = p->ldb,
+                          .ldc = p->ldc,
+                          .bias = p->bias != NULL,
+                          .beta = p->beta != 0.0f,
+                          .align_a = alignment_of(p->a),
+                          .align_b = alignment_of(p->b),
+                          .align_c = alignment_of(p->c)};
 }
 
 static cudaDataType_t data_type_of(enum product_type type)
@@ -124,17 +115,6 @@ static cudaDataType_t data_type_of(enum product_type type)
     return type == PRODUCT_BF16 ? CUDA_R_16BF : type == PRODUCT_FP16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-static bool layout_make(struct stream *s, cublasLtMatrixLayout_t *out, cudaDataType_t type, uint32_t rows, uint32_t columns,
-                        uint32_t ld, uint32_t batch, size_t stride)
-{
-    int32_t count = (int32_t)batch;
-    int64_t offset = (int64_t)stride;
-    if (!CUBLAS(s, cublasLtMatrixLayoutCreate(out, type, rows, columns, ld)))
-        return false;
-    return batch == 1 ||
-           (CUBLAS(s, cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count)) &&
-            CUBLAS(s, cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &offset, sizeof offset)));
-}
 
 static bool operation_make(struct stream *s, struct choice *c, const struct product *p)
 {
@@ -203,9 +183,9 @@ static void choice_make(struct stream *s, struct choice *c, const struct product
 
     c->shape = shape_of(p);
     if (operation_make(s, c, p) && bias_set(s, c, p->bias) &&
-        layout_make(s, &c->a, type, b_columns, b_rows, p->ldb, p->batch, p->stride_b) &&
-        layout_make(s, &c->b, type, a_columns, a_rows, p->lda, p->batch, p->stride_a) &&
-        layout_make(s, &c->c, CUDA_R_32F, p->n, p->m, p->ldc, p->batch, p->stride_c))
+        CUBLAS(s, cublasLtMatrixLayoutCreate(&c->a, type, b_columns, b_rows, p->ldb)) &&
+        CUBLAS(s, cublasLtMatrixLayoutCreate(&c->b, type, a_columns, a_rows, p->lda)) &&
+        CUBLAS(s, cublasLtMatrixLayoutCreate(&c->c, CUDA_R_32F, p->n, p->m, p->ldc)))
         algorithm_choose(s, c);
 }
 

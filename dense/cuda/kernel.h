@@ -137,10 +137,6 @@ void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes); /* d
 /* As backend_ops.gemm, in the stream's precision. */
 void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
                uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
-/* The same for `batch` matrices that lie a stride of so many floats apart (0: all take the same one; not for c). */
-void cuda_gemm_batched(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
-                       const float *a, uint32_t lda, size_t stride_a, const float *b, uint32_t ldb, size_t stride_b,
-                       float beta, float *c, uint32_t ldc, size_t stride_c, uint32_t batch);
 
 /* Sums in double, in stages of SUM_CHUNK terms each: sum over many elements without one thread that takes all.
  * Whoever sums rows of a matrix lets element (chunk, column) sum its SUM_CHUNK rows into partial[chunk * width + column]

@@ -17,7 +17,7 @@ static void linear_forward(struct stream *s, const struct linear_args *a)
     struct operand x = operand_of(a->x, a->count, a->in, a->ldx), w = operand_of(a->w, a->out, a->in, a->in);
     bool plain = a->act == ACT_NONE && a->mask.threshold == 0;
 
-    operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy, 0, 1, plain ? a->bias : NULL);
+    operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy, plain ? a->bias : NULL);
     if (!plain)
         ops->act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy);
 }
@@ -27,11 +27,10 @@ static void linear_backward(struct stream *s, const struct linear_args *a)
     if (a->dbias || a->act != ACT_NONE || a->mask.threshold > 0)
         ops->act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy, a->lddy, a->dbias);
     struct operand dy = operand_of(a->dy, a->count, a->out, a->lddy), x = operand_of(a->x, a->count, a->in, a->ldx);
-    operand_product(s, true, false, a->out, a->in, a->count, &dy, &x, 1.0f, a->dw, a->in, 0, 1, NULL);
+    operand_product(s, true, false, a->out, a->in, a->count, &dy, &x, 1.0f, a->dw, a->in, NULL);
     if (a->dx) {
         struct operand w = operand_of(a->w, a->out, a->in, a->in);
-        operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w, a->add ? 1.0f : 0.0f, a->dx, a->lddx, 0, 1,
-                        NULL);
+        operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w, a->add ? 1.0f : 0.0f, a->dx, a->lddx, NULL);
     }
 }
 

@@ -6,8 +6,7 @@
 struct narrow_args {
     const float *from;
     void *to;
-    size_t stride;                       /* of the matrices of `from` */
-    uint32_t rows, columns, ld, ld_to;   /* of each matrix */
+    uint32_t columns, ld, ld_to;
 };
 
 /* The number of the form that keeps the upper 16 bits: to the nearest, of two the even one. */
@@ -45,9 +44,9 @@ struct narrow_place {
 BODY struct narrow_place narrow_place_of(const struct narrow_args *a, size_t i)
 {
     struct place at = place_of(i, a->ld_to / NARROW_STEP);
-    uint32_t matrix = at.row / a->rows, row = at.row - matrix * a->rows, column = at.column * NARROW_STEP;
+    uint32_t column = at.column * NARROW_STEP;
     struct narrow_place p;
-    p.from = a->from + matrix * a->stride + (size_t)row * a->ld + column;
+    p.from = a->from + (size_t)at.row * a->ld + column;
     p.to = (size_t)at.row * a->ld_to + column;
     p.count = column >= a->columns ? 0 : a->columns - column < NARROW_STEP ? a->columns - column : NARROW_STEP;
     return p;
@@ -88,11 +87,11 @@ BODY void narrow_fp16_at(const struct narrow_args *a, size_t i)
 }
 KERNEL(narrow_fp16)
 
-void cuda_narrow(struct stream *s, enum product_type type, uint32_t batch, uint32_t rows, uint32_t columns,
-                 const float *from, uint32_t ld, size_t stride, void *to, uint32_t ld_to)
+void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns, const float *from, uint32_t ld,
+                 void *to, uint32_t ld_to)
 {
-    struct narrow_args a = {from, to, stride, rows, columns, ld, ld_to};
-    size_t n = (size_t)batch * rows * (ld_to / NARROW_STEP);
+    struct narrow_args a = {from, to, columns, ld, ld_to};
+    size_t n = (size_t)rows * (ld_to / NARROW_STEP);
     if (type == PRODUCT_BF16)
         narrow_bf16_run(s, n, &a);
     else if (type == PRODUCT_FP16)

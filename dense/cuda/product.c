@@ -28,45 +28,40 @@ static uint32_t element_bytes(enum product_type type)
     return type == PRODUCT_BF16 || type == PRODUCT_FP16 ? 2 : 4;
 }
 
-static bool lies_ready(const struct operand *o, enum product_type type, uint32_t batch)
+static bool lies_ready(const struct operand *o, enum product_type type)
 {
-    size_t ld = o->ld * sizeof *o->x, stride = batch > 1 ? o->stride * sizeof *o->x : 0;
     if (type == PRODUCT_F32)
         return true;
-    return type == PRODUCT_TF32 && ld % READY_BYTES == 0 && stride % READY_BYTES == 0 && (uintptr_t)o->x % READY_BYTES == 0;
+    return type == PRODUCT_TF32 && o->ld * sizeof *o->x % READY_BYTES == 0 && (uintptr_t)o->x % READY_BYTES == 0;
 }
 
-void operand_ready(struct stream *s, struct operand *o, uint32_t batch)
+static void operand_ready(struct stream *s, struct operand *o)
 {
     enum product_type type = product_type_of(s);
-    uint32_t each = READY_BYTES / element_bytes(type), copies = o->stride == 0 ? 1 : batch;
+    uint32_t each = READY_BYTES / element_bytes(type);
 
     if (o->ready)
         return;
-    if (lies_ready(o, type, batch)) {
+    if (lies_ready(o, type)) {
         o->ready = o->x;
         o->ready_ld = o->ld;
-        o->ready_stride = o->stride;
         return;
     }
     o->ready_ld = (o->columns + each - 1) / each * each;
-    size_t stride = (size_t)o->rows * o->ready_ld;
-    void *to = cuda_scratch(s, copies * stride * element_bytes(type));
+    void *to = cuda_scratch(s, (size_t)o->rows * o->ready_ld * element_bytes(type));
     if (!to)
         return;
-    o->ready_stride = o->stride == 0 ? 0 : stride;
-    cuda_narrow(s, type, copies, o->rows, o->columns, o->x, o->ld, o->stride, to, o->ready_ld);
+    cuda_narrow(s, type, o->rows, o->columns, o->x, o->ld, to, o->ready_ld);
     o->ready = to;
 }
 
 void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
-                     struct operand *a, struct operand *b, float beta, float *c, uint32_t ldc, size_t stride_c,
-                     uint32_t batch, const float *bias)
+                     struct operand *a, struct operand *b, float beta, float *c, uint32_t ldc, const float *bias)
 {
-    if (m == 0 || n == 0 || batch == 0)
+    if (m == 0 || n == 0 || k == 0) /* no layer has no inputs, and no pass is of no examples */
         return;
-    operand_ready(s, a, batch);
-    operand_ready(s, b, batch);
+    operand_ready(s, a);
+    operand_ready(s, b);
     if (stream_failed(s))
         return;
     /* Where k runs along the rows of both, the zeros behind the rows may take part: a k that the tensor cores like. */
@@ -79,40 +74,21 @@ void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint3
                         .m = m,
                         .n = n,
                         .k = k,
-                        .batch = batch,
                         .a = a->ready,
                         .b = b->ready,
                         .lda = a->ready_ld,
                         .ldb = b->ready_ld,
                         .ldc = ldc,
-                        .stride_a = a->ready_stride,
-                        .stride_b = b->ready_stride,
-                        .stride_c = stride_c,
                         .beta = beta,
                         .c = c,
                         .bias = bias};
     device_product(s, &p);
 }
 
-void cuda_gemm_batched(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
-                       const float *a, uint32_t lda, size_t stride_a, const float *b, uint32_t ldb, size_t stride_b,
-                       float beta, float *c, uint32_t ldc, size_t stride_c, uint32_t batch)
-{
-    struct operand x = {.x = a,
-                        .rows = transpose_a ? k : m,
-                        .columns = transpose_a ? m : k,
-                        .ld = lda,
-                        .stride = stride_a};
-    struct operand y = {.x = b,
-                        .rows = transpose_b ? n : k,
-                        .columns = transpose_b ? k : n,
-                        .ld = ldb,
-                        .stride = stride_b};
-    operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, stride_c, batch, NULL);
-}
-
 void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
                uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc)
 {
-    cuda_gemm_batched(s, transpose_a, transpose_b, m, n, k, a, lda, 0, b, ldb, 0, beta, c, ldc, 0, 1);
+    struct operand x = {.x = a, .rows = transpose_a ? k : m, .columns = transpose_a ? m : k, .ld = lda};
+    struct operand y = {.x = b, .rows = transpose_b ? n : k, .columns = transpose_b ? k : n, .ld = ldb};
+    operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, NULL);
 }

@@ -95,19 +95,15 @@ void stream_batch_begin(struct stream *s);
  * several products of one op. */
 struct operand {
     const float *x;
-    uint32_t rows, columns, ld; /* as it lies in memory; with batch > 1: of each */
-    size_t stride;
-    const void *ready; /* in the product's type; NULL: not ready yet */
+    uint32_t rows, columns, ld; /* as it lies in memory */
+    const void *ready;          /* in the product's type; NULL: not ready yet */
     uint32_t ready_ld;
-    size_t ready_stride;
 };
-void operand_ready(struct stream *s, struct operand *o, uint32_t batch);
 void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
-                     struct operand *a, struct operand *b, float beta, float *c, uint32_t ldc, size_t stride_c,
-                     uint32_t batch, const float *bias);
+                     struct operand *a, struct operand *b, float beta, float *c, uint32_t ldc, const float *bias);
 /* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros behind. */
-void cuda_narrow(struct stream *s, enum product_type type, uint32_t batch, uint32_t rows, uint32_t columns,
-                 const float *from, uint32_t ld, size_t stride, void *to, uint32_t ld_to);
+void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns, const float *from, uint32_t ld,
+                 void *to, uint32_t ld_to);
 
 /* backend_cuda.c fills the table from these: one for each file of core ops. */
 void cuda_act_fill(struct backend_ops *o);

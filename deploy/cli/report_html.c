@@ -1,5 +1,5 @@
-/* report_html.c: a report as one page: what was learned, how good it is, how fast it went and why, what is in the tables. Opens from
- * disk; no script, no network. A part whose figures the report lacks is left out. */
+/* report_html.c: a report as one page: what was learned, how good it is, how fast it went and why, what is in the
+ * tables. Opens from disk; no script, no network. A part whose figures the report lacks is left out. */
 #include "deploy/cli/html.h"
 #include "deploy/cli/report_page.h"
 #include "deploy/cli/svg.h"
@@ -72,24 +72,26 @@ static void pair(FILE *out, const char *name, const struct json *value)
 
 static void head(FILE *out, const struct json *r)
 {
-    static const char *const key[][2] = {{"model", "model"},     {"backend", "backend"},         {"kernels", "kernel"},
-                                         {"servers", "servers"}, {"workers", "workers"},         {"lanes", "lanes"},
-                                         {"consistency", "consistency"},    {"durability", "durability"}};
+    static const char *const key[][2] = {
+        {"model", "model"},     {"backend", "backend"}, {"kernels", "kernel"},          {"servers", "servers"},
+        {"workers", "workers"}, {"lanes", "lanes"},     {"consistency", "consistency"}, {"durability", "durability"}};
 
     fputs("<header>\n<h1>", out);
     html_text(out, TEXT(json_get(r, "job")));
     fputs("</h1>\n<p class=\"line\">", out);
     for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
         pair(out, key[i][0], json_get(r, key[i][1]));
-    fprintf(out, "<span class=\"p\"><span>seed</span> <b>%lld</b></span> ", (long long)json_as_int(json_get(r, "seed"), 0));
+    fprintf(out, "<span class=\"p\"><span>seed</span> <b>%lld</b></span> ",
+            (long long)json_as_int(json_get(r, "seed"), 0));
     pair(out, "Shoal", json_get(r, "version"));
     fputs("</p>\n</header>\n", out);
 }
 
 static void tile(FILE *out, const char *name, const char *value, const char *more)
 {
-    fprintf(out, "<div class=\"tile\"><div class=\"k\">%s</div><div class=\"v\">%s</div><div class=\"s\">%s</div></div>\n", name,
-            value, more);
+    fprintf(out,
+            "<div class=\"tile\"><div class=\"k\">%s</div><div class=\"v\">%s</div><div class=\"s\">%s</div></div>\n",
+            name, value, more);
 }
 
 static void seconds_text(double s, char out[32])
@@ -172,7 +174,8 @@ static double *epoch_ends(const struct json *training, size_t epochs)
 }
 
 /* label: of several, its number and name; NULL: there is one. */
-static void loss_chart(FILE *out, const struct json *training, const struct json *epochs, size_t label, const char *name)
+static void loss_chart(FILE *out, const struct json *training, const struct json *epochs, size_t label,
+                       const char *name)
 {
     size_t count = json_count(training), ends = json_count(epochs);
     char of_train[32] = "logloss", of_valid[48] = "valid.logloss";
@@ -181,16 +184,23 @@ static void loss_chart(FILE *out, const struct json *training, const struct json
         (void)snprintf(of_train, sizeof of_train, "tasks.%zu", label);
         (void)snprintf(of_valid, sizeof of_valid, "valid.tasks.%zu.logloss", label);
     }
-    double *x = page_column(training, "examples"), *raw = page_column(training, of_train), *end = epoch_ends(training, ends);
+    double *x = page_column(training, "examples"), *raw = page_column(training, of_train),
+           *end = epoch_ends(training, ends);
     double *mean = raw == NULL ? NULL : page_smooth(training, raw), *valid = page_column(epochs, of_valid);
 
     if (x != NULL && raw != NULL && mean != NULL && end != NULL && valid != NULL) {
         bool evaluated = ends > 0 && isfinite(valid[ends - 1]);
-        struct svg_series s[] = {{.colour = "c1", .x = x, .y = raw, .count = count, .faint = true},
-                                 {.name = "train", .colour = "c1", .x = x, .y = mean, .count = count},
-                                 {.name = "valid", .colour = "c2", .x = end, .y = valid, .count = ends, .dots = true, .note = "epoch"}};
-        struct svg_chart c = {.label = "Logloss over examples of training", .x_name = "examples", .y_name = "logloss",
-                              .series = s, .series_count = evaluated ? 3 : 2, .mark = end, .mark_count = ends};
+        struct svg_series s[] = {
+            {.colour = "c1", .x = x, .y = raw, .count = count, .faint = true},
+            {.name = "train", .colour = "c1", .x = x, .y = mean, .count = count},
+            {.name = "valid", .colour = "c2", .x = end, .y = valid, .count = ends, .dots = true, .note = "epoch"}};
+        struct svg_chart c = {.label = "Logloss over examples of training",
+                              .x_name = "examples",
+                              .y_name = "logloss",
+                              .series = s,
+                              .series_count = evaluated ? 3 : 2,
+                              .mark = end,
+                              .mark_count = ends};
         card_begin(out, "Logloss", name, "by examples of training; dashed lines: ends of epochs");
         svg_chart(out, &c);
         fputs("</div>\n", out);
@@ -209,7 +219,8 @@ static void auc_chart(FILE *out, const struct json *r, const struct json *epochs
     size_t drawn = 0;
 
     for (size_t i = 0; i < lines; i++) {
-        s[drawn] = (struct svg_series){.name = i == 0 ? "AUC" : "group AUC", .colour = colour[i % 5], .x = x, .count = count, .dots = true};
+        s[drawn] = (struct svg_series){
+            .name = i == 0 ? "AUC" : "group AUC", .colour = colour[i % 5], .x = x, .count = count, .dots = true};
         (void)snprintf(path, sizeof path, "epochs.0.tasks.%zu.label", i);
         if (labels > 0)
             s[drawn].name = json_as_string(json_get(r, path), "label");
@@ -221,8 +232,13 @@ static void auc_chart(FILE *out, const struct json *r, const struct json *epochs
             free((void *)(uintptr_t)s[drawn].y);
     }
     if (x != NULL && drawn > 0) {
-        struct svg_chart c = {.label = "AUC of the validation split by epoch", .x_name = "epoch", .y_name = "AUC", .series = s,
-                              .series_count = drawn, .x_min = 0.5, .x_max = (double)count + 0.5};
+        struct svg_chart c = {.label = "AUC of the validation split by epoch",
+                              .x_name = "epoch",
+                              .y_name = "AUC",
+                              .series = s,
+                              .series_count = drawn,
+                              .x_min = 0.5,
+                              .x_max = (double)count + 0.5};
         (void)snprintf(more, sizeof more, "on the validation split, after each epoch; the tables hold epoch %lld",
                        (long long)json_as_int(json_get(r, "final_epoch"), (int64_t)count));
         card_begin(out, "AUC", NULL, more);
@@ -240,7 +256,8 @@ static void epochs_table(FILE *out, const struct json *r)
     int64_t final = json_as_int(json_get(r, "final_epoch"), 0);
     char text[32];
 
-    fputs("<details><summary>Every epoch as a table</summary><div class=\"scroll\"><table><tr><th>epoch</th><th>train logloss</th>"
+    fputs("<details><summary>Every epoch as a table</summary><div class=\"scroll\"><table><tr><th>epoch</th><th>train "
+          "logloss</th>"
           "<th>valid logloss</th><th>valid AUC</th><th>NE</th><th>calibration</th><th>ECE</th><th>seconds</th></tr>\n",
           out);
     for (size_t i = 0; i < json_count(epochs); i++) {
@@ -287,7 +304,8 @@ static void tables(FILE *out, const struct json *r)
 
     if (json_count(list) == 0)
         return;
-    fputs("<h2>Tables</h2>\n<div class=\"card scroll\"><table><tr><th>table</th><th>rows</th><th>digest</th></tr>\n", out);
+    fputs("<h2>Tables</h2>\n<div class=\"card scroll\"><table><tr><th>table</th><th>rows</th><th>digest</th></tr>\n",
+          out);
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *t = json_array_at(list, i);
         fputs("<tr><td>", out);
@@ -296,7 +314,9 @@ static void tables(FILE *out, const struct json *r)
         html_text(out, TEXT(json_get(t, "digest")));
         fputs("</td></tr>\n", out);
     }
-    fputs("</table><p class=\"note\">Equal digests, equal tables, bit for bit: weights and optimizer state.</p></div>\n", out);
+    fputs(
+        "</table><p class=\"note\">Equal digests, equal tables, bit for bit: weights and optimizer state.</p></div>\n",
+        out);
 }
 
 int report_html(const struct json *r, const char *path, struct err *e)

@@ -13,10 +13,11 @@ int report_html(const struct json *report, const char *path, struct err *e);
 
 /* The number at a path; NaN where there is none. */
 double page_number(const struct json *r, const char *path);
-/* An array's elements' numbers at a path, (count); NaN where there is none. The caller frees; NULL when out of memory. */
+/* An array's elements' numbers at a path, (count); NaN where there is none. The caller frees; NULL when out of memory.
+ */
 double *page_column(const struct json *list, const char *path);
-/* Means of x over neighbours of the same epoch: a task's figures jump about, what is learnt shows in the mean. list is the training
- * curve, x (count). The caller frees; NULL when out of memory. */
+/* Means of x over neighbours of the same epoch: a task's figures jump about, what is learnt shows in the mean. list is
+ * the training curve, x (count). The caller frees; NULL when out of memory. */
 double *page_smooth(const struct json *list, const double *x);
 /* Calibration curves, labels, values of fields: report_quality.c. */
 void report_page_quality(FILE *out, const struct json *report);

@@ -21,17 +21,27 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
     for (size_t i = 0; i < count && x != NULL && y != NULL; i++)
         most = fmax(most, fmax(x[i], y[i]));
     if (count > 0 && x != NULL && y != NULL && examples != NULL && most > 0) {
-        struct svg_series s = {.colour = "c1", .x = x, .y = y, .count = count, .dots = true, .note = "bucket", .name = NULL};
-        struct svg_chart c = {.label = "Mean label by mean prediction", .x_name = "mean prediction", .y_name = "mean label",
-                              .series = &s, .series_count = 1, .x_max = most * 1.06, .y_max = most * 1.06, .diagonal = true,
-                              .bar = examples, .bar_count = count};
+        struct svg_series s = {
+            .colour = "c1", .x = x, .y = y, .count = count, .dots = true, .note = "bucket", .name = NULL};
+        struct svg_chart c = {.label = "Mean label by mean prediction",
+                              .x_name = "mean prediction",
+                              .y_name = "mean label",
+                              .series = &s,
+                              .series_count = 1,
+                              .x_max = most * 1.06,
+                              .y_max = most * 1.06,
+                              .diagonal = true,
+                              .bar = examples,
+                              .bar_count = count};
         fprintf(out, "<div class=\"card\"><h3>%s", title);
         if (label != NULL) {
             fputs(": ", out);
             html_text(out, label);
         }
-        fprintf(out, "</h3><p class=\"note\">mean label by mean prediction in %zu buckets of examples; on the dashed line predictions are "
-                     "right. Calibration %s, ",
+        fprintf(out,
+                "</h3><p class=\"note\">mean label by mean prediction in %zu buckets of examples; on the dashed line "
+                "predictions are "
+                "right. Calibration %s, ",
                 count, html_number(page_number(of, "calibration"), 3, text));
         fprintf(out, "expected error %s. Bars: examples.</p>\n", html_number(page_number(of, "ece"), 5, text));
         svg_chart(out, &c);
@@ -59,8 +69,12 @@ static void tasks_table(FILE *out, const struct json *split, const char *name)
     static const struct {
         const char *key, *name;
         int digits;
-    } figure[] = {{"auc", "AUC", 5},   {"gauc", "group AUC", 5},          {"logloss", "logloss", 5},
-                  {"ne", "NE", 4},     {"calibration", "calibration", 3}, {"ece", "ECE", 5},
+    } figure[] = {{"auc", "AUC", 5},
+                  {"gauc", "group AUC", 5},
+                  {"logloss", "logloss", 5},
+                  {"ne", "NE", 4},
+                  {"calibration", "calibration", 3},
+                  {"ece", "ECE", 5},
                   {"positives", "positives", 0}};
     const struct json *tasks = json_get(split, "tasks");
     char text[32];
@@ -91,8 +105,8 @@ static void calibration_bar(FILE *out, double calibration)
     double log2_of = isfinite(calibration) && calibration > 0 ? fmax(-1, fmin(1, log2(calibration))) : 0;
     double width = fabs(log2_of) * 50;
 
-    fprintf(out, "<span class=\"bar\"><i class=\"%s\" style=\"left:%.1f%%;width:%.1f%%\"></i></span>", log2_of > 0 ? "over" : "under",
-            log2_of > 0 ? 50 : 50 - width, width);
+    fprintf(out, "<span class=\"bar\"><i class=\"%s\" style=\"left:%.1f%%;width:%.1f%%\"></i></span>",
+            log2_of > 0 ? "over" : "under", log2_of > 0 ? 50 : 50 - width, width);
 }
 
 static void value_row(FILE *out, const struct json *v)
@@ -120,7 +134,8 @@ static void field_table(FILE *out, const char *field, const struct json *values)
 
     fputs("<div class=\"card scroll wide\"><h3>", out);
     html_text(out, field);
-    fputs("</h3>\n<table><tr><th>value (hash)</th><th>examples</th><th>mean label</th><th>mean prediction</th><th>logloss</th>"
+    fputs("</h3>\n<table><tr><th>value (hash)</th><th>examples</th><th>mean label</th><th>mean "
+          "prediction</th><th>logloss</th>"
           "<th>calibration</th></tr>\n",
           out);
     for (size_t i = 0; i < count; i++) {

@@ -20,9 +20,11 @@ static void bottleneck(FILE *out, const struct json *r)
         return;
     fputs("<p class=\"note\">What limits: <b>", out);
     html_text(out, stage);
-    fprintf(out, "</b>, with %s %% of the time that lanes had work", html_number(page_number(r, "bottleneck.share") * 100, 0, text));
+    fprintf(out, "</b>, with %s %% of the time that lanes had work",
+            html_number(page_number(r, "bottleneck.share") * 100, 0, text));
     if (isfinite(speedup)) {
-        fprintf(out, "; if it took none, the job would be about %s times as fast, and then limited by ", html_number(speedup, 2, text));
+        fprintf(out, "; if it took none, the job would be about %s times as fast, and then limited by ",
+                html_number(speedup, 2, text));
         html_text(out, json_as_string(json_get(r, "bottleneck.next"), "something else"));
     }
     fputs(".</p>\n", out);
@@ -31,7 +33,8 @@ static void bottleneck(FILE *out, const struct json *r)
 static void time_card(FILE *out, const struct json *r)
 {
     static const char *const key[] = {"compute", "read", "pull", "push", "wait"};
-    static const char *const name[] = {"forward and backward", "read, parse and hash", "pull rows", "push gradients", "wait"};
+    static const char *const name[] = {"forward and backward", "read, parse and hash", "pull rows", "push gradients",
+                                       "wait"};
     static const char *const colour[] = {"c1", "c2", "c3", "c4", "c5"};
     const struct json *time = json_get(r, "time");
     struct svg_part part[5];
@@ -42,7 +45,8 @@ static void time_card(FILE *out, const struct json *r)
         (void)snprintf(text[i], sizeof text[i], "%.1f s", isfinite(s) ? s : 0);
         part[i] = (struct svg_part){name[i], colour[i], isfinite(s) ? s : 0, text[i]};
     }
-    fputs("<div class=\"card wide\"><h3>Where the workers' time went</h3><p class=\"note\">lane time, each moment charged to one "
+    fputs("<div class=\"card wide\"><h3>Where the workers' time went</h3><p class=\"note\">lane time, each moment "
+          "charged to one "
           "thing; what overlaps with computing costs nothing</p>\n",
           out);
     svg_stack(out, "Lane time by what it was spent on", part, 5);
@@ -52,8 +56,8 @@ static void time_card(FILE *out, const struct json *r)
 
 /* ---- over time --------------------------------------------------------------------------------------------- */
 
-/* Reports of tasks come in bunches, so speed is taken over equal stretches of time: x and y (points) are seconds and examples a
- * second. seconds and examples (count) rise; count at least 2. */
+/* Reports of tasks come in bunches, so speed is taken over equal stretches of time: x and y (points) are seconds and
+ * examples a second. seconds and examples (count) rise; count at least 2. */
 static void speeds(const double *seconds, const double *examples, size_t count, size_t points, double *x, double *y)
 {
     double width = seconds[count - 1] / (double)points, before = 0;
@@ -77,7 +81,8 @@ static void speeds(const double *seconds, const double *examples, size_t count, 
 
 static void speed_chart(FILE *out, const struct json *training)
 {
-    size_t count = json_count(training), points = count / SPEED_REPORTS < SPEED_POINTS ? count / SPEED_REPORTS : SPEED_POINTS;
+    size_t count = json_count(training),
+           points = count / SPEED_REPORTS < SPEED_POINTS ? count / SPEED_REPORTS : SPEED_POINTS;
     double *seconds = page_column(training, "seconds"), *examples = page_column(training, "examples");
     double x[SPEED_POINTS], y[SPEED_POINTS], most = 0;
 
@@ -86,9 +91,14 @@ static void speed_chart(FILE *out, const struct json *training)
         for (size_t i = 0; i < points; i++)
             most = isfinite(y[i]) && y[i] > most ? y[i] : most;
         struct svg_series s = {.colour = "c1", .x = x, .y = y, .count = points};
-        struct svg_chart c = {.label = "Examples a second over seconds of training", .x_name = "seconds of training",
-                              .y_name = "examples a second", .series = &s, .series_count = 1, .y_max = most * 1.1};
-        fputs("<div class=\"card\"><h3>Examples a second</h3><p class=\"note\">over the time spent training</p>\n", out);
+        struct svg_chart c = {.label = "Examples a second over seconds of training",
+                              .x_name = "seconds of training",
+                              .y_name = "examples a second",
+                              .series = &s,
+                              .series_count = 1,
+                              .y_max = most * 1.1};
+        fputs("<div class=\"card\"><h3>Examples a second</h3><p class=\"note\">over the time spent training</p>\n",
+              out);
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
@@ -99,7 +109,8 @@ static void speed_chart(FILE *out, const struct json *training)
 static void norm_chart(FILE *out, const struct json *training)
 {
     size_t all = json_count(training), count = 0;
-    double *x = page_column(training, "examples"), *dense = page_column(training, "dense_norm"), *rows = page_column(training, "row_norm");
+    double *x = page_column(training, "examples"), *dense = page_column(training, "dense_norm"),
+           *rows = page_column(training, "row_norm");
 
     for (size_t i = 0; i < all && x != NULL && dense != NULL && rows != NULL; i++) {
         if (!isfinite(dense[i]) || !isfinite(rows[i]))
@@ -111,7 +122,11 @@ static void norm_chart(FILE *out, const struct json *training)
     if (count > 1) {
         struct svg_series s[] = {{.name = "rows", .colour = "c3", .x = x, .y = rows, .count = count},
                                  {.name = "dense", .colour = "c4", .x = x, .y = dense, .count = count}};
-        struct svg_chart c = {.label = "Norm of a batch's gradient over examples", .x_name = "examples", .y_name = "norm", .series = s, .series_count = 2};
+        struct svg_chart c = {.label = "Norm of a batch's gradient over examples",
+                              .x_name = "examples",
+                              .y_name = "norm",
+                              .series = s,
+                              .series_count = 2};
         fputs("<div class=\"card\"><h3>Gradient norms</h3><p class=\"note\">of a batch, before clipping</p>\n", out);
         svg_chart(out, &c);
         fputs("</div>\n", out);
@@ -129,15 +144,21 @@ static void staleness_card(FILE *out, const struct json *r)
 
     for (size_t i = 0; i < count && y != NULL; i++)
         most = isfinite(y[i]) ? fmax(most, y[i]) : most;
-    fprintf(out, "<div class=\"card\"><h3>Staleness</h3><p class=\"note\">clocks that a pull was behind: half of them at most %s, ",
+    fprintf(out,
+            "<div class=\"card\"><h3>Staleness</h3><p class=\"note\">clocks that a pull was behind: half of them at "
+            "most %s, ",
             html_number(page_number(r, "staleness.p50"), 0, text));
     fprintf(out, "99 %% at most %s, ", html_number(page_number(r, "staleness.p99"), 0, text));
     fprintf(out, "none more than %s</p>\n", html_number(page_number(r, "staleness.max"), 0, text));
     if (x != NULL && mean != NULL && count > 1) {
         struct svg_series s[] = {{.colour = "c2", .x = x, .y = y, .count = count, .faint = true},
                                  {.colour = "c2", .x = x, .y = mean, .count = count}};
-        struct svg_chart c = {.label = "Mean staleness over examples", .x_name = "examples", .y_name = "clocks", .series = s,
-                              .series_count = 2, .y_max = most > 0 ? most * 1.1 : 1};
+        struct svg_chart c = {.label = "Mean staleness over examples",
+                              .x_name = "examples",
+                              .y_name = "clocks",
+                              .series = s,
+                              .series_count = 2,
+                              .y_max = most > 0 ? most * 1.1 : 1};
         svg_chart(out, &c);
     }
     fputs("</div>\n", out);

@@ -21,7 +21,9 @@ static double frame_y(const struct frame *f, double y)
 {
     double at = BOTTOM - (y - f->y_min) / (f->y_max - f->y_min) * (BOTTOM - TOP);
 
-    return at < TOP - 400 ? TOP - 400 : at > BOTTOM + 400 ? BOTTOM + 400 : at; /* the clip cuts it; renderers like small numbers */
+    return at < TOP - 400      ? TOP - 400
+           : at > BOTTOM + 400 ? BOTTOM + 400
+                               : at; /* the clip cuts it; renderers like small numbers */
 }
 
 /* ---- scales ------------------------------------------------------------------------------------------------ */
@@ -90,15 +92,16 @@ static void axes(FILE *out, const struct svg_chart *c, const struct frame *f)
     for (double k = ceil(f->y_min / y_step - 1e-9); k * y_step <= f->y_max + 1e-9 * y_step; k++) {
         double y = frame_y(f, k * y_step);
         fprintf(out, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", LEFT, y, RIGHT, y);
-        fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + 4, html_short(k * y_step, text));
+        fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + 4,
+                html_short(k * y_step, text));
     }
     for (double k = ceil(f->x_min / x_step - 1e-9); k * x_step <= f->x_max + 1e-9 * x_step; k++)
-        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", frame_x(f, k * x_step), BOTTOM + 17,
-                html_short(k * x_step, text));
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", frame_x(f, k * x_step),
+                BOTTOM + 17, html_short(k * x_step, text));
     for (size_t i = 0; i < c->mark_count; i++)
         if (c->mark[i] > f->x_min && c->mark[i] < f->x_max)
-            fprintf(out, "<line class=\"mark\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n", frame_x(f, c->mark[i]), TOP,
-                    frame_x(f, c->mark[i]), BOTTOM);
+            fprintf(out, "<line class=\"mark\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n", frame_x(f, c->mark[i]),
+                    TOP, frame_x(f, c->mark[i]), BOTTOM);
     fprintf(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT, BOTTOM, RIGHT, BOTTOM);
     fprintf(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"end\">", RIGHT, HEIGHT - 6);
     html_text(out, c->x_name);
@@ -114,9 +117,13 @@ static void bars(FILE *out, const struct svg_chart *c, const struct frame *f)
         most = fmax(most, c->bar[i]);
     fputs("<g class=\"bars\">", out);
     for (size_t i = 0; i < c->bar_count && most > 0; i++) {
+        if (!isfinite(c->series[0].x[i]) || !isfinite(c->bar[i]))
+            continue;
         double width = fmin(fmax(room * 0.5, 3), 14), height = c->bar[i] / most * BAR_HEIGHT;
-        fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>%s examples</title></rect>",
-                frame_x(f, c->series[0].x[i]) - width / 2, BOTTOM - height, width, height, html_number(c->bar[i], 0, text));
+        fprintf(
+            out,
+            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>%s examples</title></rect>",
+            frame_x(f, c->series[0].x[i]) - width / 2, BOTTOM - height, width, height, html_number(c->bar[i], 0, text));
     }
     fputs("</g>\n", out);
 }
@@ -178,8 +185,8 @@ void svg_chart(FILE *out, const struct svg_chart *c)
 
     fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
     html_text(out, c->label);
-    fprintf(out, "\">\n<clipPath id=\"clip%u\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/></clipPath>\n", ++number, LEFT,
-            TOP - 6, RIGHT - LEFT, BOTTOM - TOP + 6);
+    fprintf(out, "\">\n<clipPath id=\"clip%u\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/></clipPath>\n",
+            ++number, LEFT, TOP - 6, RIGHT - LEFT, BOTTOM - TOP + 6);
     axes(out, c, &f);
     if (c->bar_count > 0)
         bars(out, c, &f);
@@ -217,13 +224,15 @@ void svg_stack(FILE *out, const char *label, const struct svg_part *part, size_t
     for (size_t i = 0; i < count; i++) {
         double width = part[i].value > 0 ? part[i].value / sum * 1040 : 0;
         if (width > 0)
-            fprintf(out, "<rect class=\"%s\" x=\"%.2f\" y=\"2\" width=\"%.2f\" height=\"30\" rx=\"%.1f\"><title>%s: %s</title></rect>\n",
+            fprintf(out,
+                    "<rect class=\"%s\" x=\"%.2f\" y=\"2\" width=\"%.2f\" height=\"30\" rx=\"%.1f\"><title>%s: "
+                    "%s</title></rect>\n",
                     part[i].colour, at, fmax(width - 2, 0.5), width > 12 ? 5.0 : 0.0, part[i].name, part[i].text);
         at += width;
     }
     fputs("</svg>\n<div class=\"legend\">", out);
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "<span><i class=\"%s\"></i><b>%s</b> %s, %.0f %%</span>", part[i].colour, part[i].name, part[i].text,
-                (part[i].value > 0 ? part[i].value : 0) / sum * 100);
+        fprintf(out, "<span><i class=\"%s\"></i><b>%s</b> %s, %.0f %%</span>", part[i].colour, part[i].name,
+                part[i].text, (part[i].value > 0 ? part[i].value : 0) / sum * 100);
     fputs("</div>\n", out);
 }

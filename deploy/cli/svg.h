@@ -1,5 +1,5 @@
-/* svg.h: charts as inline SVG, for a page without scripts. Colours are classes of the page's style sheet (html.c), so that a chart
- * follows light and dark; every point and bar tells its figures when the pointer rests on it (<title>).
+/* svg.h: charts as inline SVG, for a page without scripts. Colours are classes of the page's style sheet (html.c), so
+ * that a chart follows light and dark; every point and bar tells its figures when the pointer rests on it (<title>).
  *
  * Drawn in a box of 520 units by 260 that scales with the page. Values that are not finite are left out. */
 #ifndef DEPLOY_CLI_SVG_H
@@ -14,22 +14,23 @@ struct svg_series {
     const char *colour; /* a class of the style sheet: "c1" .. "c5" */
     const double *x, *y;
     size_t count;
-    bool faint;  /* a line behind the others: raw values under their mean */
-    bool dots;   /* a dot at every point, and a line between them unless `apart` */
+    bool faint; /* a line behind the others: raw values under their mean */
+    bool dots;  /* a dot at every point, and a line between them unless `apart` */
     bool apart;
     const char *note; /* what a dot is, before its figures: "epoch"; NULL: nothing */
 };
 
 struct svg_chart {
-    const char *label;          /* what it shows, for readers that do not see it */
+    const char *label; /* what it shows, for readers that do not see it */
     const char *x_name, *y_name;
     const struct svg_series *series;
     size_t series_count;
-    double x_min, x_max, y_min, y_max; /* where both are equal: taken from the series that are not faint, with some air */
-    bool diagonal;              /* the line y = x, dashed: where predictions are right */
-    const double *mark;         /* (mark_count): vertical hairlines; may be NULL */
+    double x_min, x_max, y_min,
+        y_max;          /* where both are equal: taken from the series that are not faint, with some air */
+    bool diagonal;      /* the line y = x, dashed: where predictions are right */
+    const double *mark; /* (mark_count): vertical hairlines; may be NULL */
     size_t mark_count;
-    const double *bar;          /* (bar_count): heights, at the x of the first series, low in the chart; may be NULL */
+    const double *bar; /* (bar_count): heights, at the x of the first series, low in the chart; may be NULL */
     size_t bar_count;
 };
 

@@ -85,7 +85,8 @@ int measure_add(struct measure *m, const float *score, const float *label, const
         for (uint32_t f = 0; f < by_count && status == 0; f++)
             metric_by_add(&m->by[f], by[(size_t)i * by_count + f], score, label, loss);
     }
-    return status == 0 ? 0 : err_set(e, status, "no memory for the measures of so many examples: set evaluate.exact lower");
+    return status == 0 ? 0
+                       : err_set(e, status, "no memory for the measures of so many examples: set evaluate.exact lower");
 }
 
 int measure_finish(struct measure *m, struct err *e)

@@ -1,11 +1,10 @@
 /* measure.h: everything that is measured of one evaluation: metric.h for each label, overall, by group and by value.
  *
- * Opened, given examples in batches, finished, read. What it says is a function of the examples in the order given, bit for
- * bit: who gathers them from several sides keeps one order. Memory is bounded by the options, whatever comes:
- *     predictions  4 bytes an example and label up to `exact` (as much again while it is finished), beyond 16 MiB a label
- *     groups       4 + 4 * tasks bytes an example up to `exact`, 12 to 24 a group (metric_group.h)
- *     values       MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each (metric_by.h)
- * One thread. */
+ * Opened, given examples in batches, finished, read. What it says is a function of the examples in the order given, bit
+ * for bit: who gathers them from several sides keeps one order. Memory is bounded by the options, whatever comes:
+ *     predictions  4 bytes an example and label up to `exact` (as much again while it is finished), beyond 16 MiB a
+ * label groups       4 + 4 * tasks bytes an example up to `exact`, 12 to 24 a group (metric_group.h) values
+ * MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each (metric_by.h) One thread. */
 #ifndef PROTO_BASE_MEASURE_H
 #define PROTO_BASE_MEASURE_H
 
@@ -19,11 +18,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MEASURE_BUCKETS 20u           /* of the calibration curve, and examples with an exact AUC, where the job says nothing */
+#define MEASURE_BUCKETS 20u /* of the calibration curve, and examples with an exact AUC, where the job says nothing */
 #define MEASURE_BUCKETS_MAX 1000u
 #define MEASURE_EXACT 20000000ull
-#define MEASURE_VALUES (1u << 18)     /* of all fields of evaluate.by together */
-#define MEASURE_TOP 50u               /* values of a field that are told */
+#define MEASURE_VALUES (1u << 18) /* of all fields of evaluate.by together */
+#define MEASURE_TOP 50u           /* values of a field that are told */
 
 struct measure_options {
     uint32_t tasks;    /* labels of an example, 1 to LIMIT_TASKS */

@@ -1,9 +1,9 @@
 /* metric_by.h: how good the predictions are for each value of a field: examples, logloss, calibration.
  *
  * Bounded: at most `capacity` values are kept. When one more comes, the rarer half goes into the rest, and a value that
- * comes (or comes back) afterwards may have had examples before: at most `missed` of them, the most that a value had when it
- * went (after Manku and Motwani, "Approximate Frequency Counts over Data Streams", VLDB 2002). So what is said of a value
- * is of `examples`, counted exactly, out of at most examples + missed.
+ * comes (or comes back) afterwards may have had examples before: at most `missed` of them, the most that a value had
+ * when it went (after Manku and Motwani, "Approximate Frequency Counts over Data Streams", VLDB 2002). So what is said
+ * of a value is of `examples`, counted exactly, out of at most examples + missed.
  *
  * A function of the examples in the order given. One thread. */
 #ifndef PROTO_BASE_METRIC_BY_H
@@ -27,10 +27,10 @@ struct metric_value {
 
 struct metric_by {
     uint32_t tasks, capacity, count;
-    uint64_t floor;              /* `missed` of a value that comes now */
-    struct metric_value *value;  /* owned (capacity) */
-    struct metric_by_task *task; /* owned (capacity, tasks) */
-    uint32_t *slot;              /* owned (4 * capacity): position in value + 1; 0: empty */
+    uint64_t floor;                      /* `missed` of a value that comes now */
+    struct metric_value *value;          /* owned (capacity) */
+    struct metric_by_task *task;         /* owned (capacity, tasks) */
+    uint32_t *slot;                      /* owned (4 * capacity): position in value + 1; 0: empty */
     uint64_t rest_examples, rest_values; /* gone; a value that went twice counts twice */
     struct metric_by_task rest[LIMIT_TASKS];
 };

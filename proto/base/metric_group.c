@@ -209,5 +209,7 @@ int metric_group_finish(struct metric_group *g, struct metric *out, struct err *
     free(by_group);
     free(end);
     free(scratch);
-    return whole ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory for %u predictions by group: set evaluate.exact lower", g->count);
+    return whole
+               ? 0
+               : err_set(e, SHOAL_E_NOMEM, "no memory for %u predictions by group: set evaluate.exact lower", g->count);
 }

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MANTISSA_BITS 13u                    /* cells to a power of two: 2^13 */
-#define OCTAVES 64u                          /* below 1/2; smaller predictions share a cell */
-#define SIDE (OCTAVES << MANTISSA_BITS)      /* cells of [0, 1/2]; as many above */
+#define MANTISSA_BITS 13u               /* cells to a power of two: 2^13 */
+#define OCTAVES 64u                     /* below 1/2; smaller predictions share a cell */
+#define SIDE (OCTAVES << MANTISSA_BITS) /* cells of [0, 1/2]; as many above */
 #define CELLS (2 * SIDE + 1)
-#define HALF_BITS 0x3f000000u                /* 0.5f */
+#define HALF_BITS 0x3f000000u                    /* 0.5f */
 #define LEAST_BITS (HALF_BITS - (OCTAVES << 23)) /* 2^-65 */
 
 _Static_assert(sizeof(struct metric_cell) * CELLS < (17u << 20), "as the header says");

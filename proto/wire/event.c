@@ -42,7 +42,7 @@ size_t event_version(double wall_s, unsigned char *out)
 
     event.has_wall_time = 1;
     event.wall_time = wall_s;
-    event.file_version = (char *)(uintptr_t)"brain.Event:2";
+    event.file_version = (char *)(uintptr_t) "brain.Event:2";
     return event_frame(&event, out);
 }
 

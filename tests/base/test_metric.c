@@ -209,7 +209,8 @@ END_TEST
 static struct metric grouped[LIMIT_TASKS];
 
 /* (count, tasks) predictions through metric_group. */
-static void groups_of(const uint64_t *group, const float *p, const float *y, uint32_t count, uint32_t tasks, uint64_t room)
+static void groups_of(const uint64_t *group, const float *p, const float *y, uint32_t count, uint32_t tasks,
+                      uint64_t room)
 {
     struct metric_group g;
     struct err e = {0};
@@ -386,8 +387,7 @@ END_TEST
 static void measure_in(struct measure *m, uint32_t piece, uint64_t exact)
 {
     static uint64_t group[N], by[2 * N];
-    struct measure_options o = {
-        .tasks = 1, .group = true, .by_count = 2, .buckets = 10, .exact = exact, .expected = N};
+    struct measure_options o = {.tasks = 1, .group = true, .by_count = 2, .buckets = 10, .exact = exact, .expected = N};
     struct err e = {0};
 
     ck_assert_int_eq(measure_open(m, &o, &e), 0);
@@ -453,8 +453,9 @@ END_TEST
 
 START_TEST(measure_options_come_from_the_job)
 {
-    static const char text[] = "data: {train: [a], label: [click, buy]}\nmodel: {kind: mmoe}\ntables: [{name: emb, dim: 4}]\n"
-                               "evaluate: {group: user, by: [city, hour], buckets: 7, exact: 1000}\n";
+    static const char text[] =
+        "data: {train: [a], label: [click, buy]}\nmodel: {kind: mmoe}\ntables: [{name: emb, dim: 4}]\n"
+        "evaluate: {group: user, by: [city, hour], buckets: 7, exact: 1000}\n";
     struct err e = {0};
     struct job job;
 

@@ -3,13 +3,13 @@
  *     bench_step [OPTION VALUE]... KIND...
  *
  * KIND: a model.kind of job.yaml. Options: --batch 4096, --fields 26, --numerics 13, --rows 54000 (unique keys of the
- * batch), --steps 12, --threads 1, --tasks 1 (2 for mmoe and ple), --backend cpu (or cuda, or the file name of a
- * module), --set KEY=VALUE (any key of job.yaml, as of the command line; repeatable). Each thread trains on a batch of
- * its own, made up once; two steps come before the clock starts. Said are examples a second of all threads together by
- * the clock on the wall; of each thread the best and the middle step, and the best by the time that the thread was on a
- * core, which is the figure to compare on a machine that does other work too; and, on the host, the shares of core time
- * of matrix products and of each kind of layer. A fully connected layer's share is its products and, beside them, bias,
- * activation and dropout. No test: run by hand. */
+ * batch), --steps 12, --threads 1, --tasks 1 (2 for mmoe and ple), --history 20 (values of din's first field, which
+ * attends to the second), --backend cpu (or cuda, or the file name of a module), --set KEY=VALUE (any key of job.yaml,
+ * as of the command line; repeatable). Each thread trains on a batch of its own, made up once; two steps come before the
+ * clock starts. Said are examples a second of all threads together by the clock on the wall; of each thread the best and
+ * the middle step, and the best by the time that the thread was on a core, which is the figure to compare on a machine
+ * that does other work too; and, on the host, the shares of core time of matrix products and of each kind of layer. A
+ * fully connected layer's share is its products and, beside them, bias, activation and dropout. No test: run by hand. */
 #include "dense/run.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
@@ -20,14 +20,21 @@
 #include <string.h>
 #include <time.h>
 
-enum { STEPS_MAX = 1000, THREADS_MAX = 16, NAMES_MAX = 64, SETS_MAX = 64 };
+enum { STEPS_MAX = 1000, THREADS_MAX = 16, SETS_MAX = 64 };
 
 static struct {
-    uint32_t batch, fields, numerics, rows, steps, threads, tasks;
+    uint32_t batch, fields, numerics, rows, steps, threads, tasks, history;
     const char *backend;
     char *set[SETS_MAX];
     size_t sets;
-} options = {.batch = 4096, .fields = 26, .numerics = 13, .rows = 54000, .steps = 12, .threads = 1, .backend = "cpu"};
+} options = {.batch = 4096,
+             .fields = 26,
+             .numerics = 13,
+             .rows = 54000,
+             .steps = 12,
+             .threads = 1,
+             .history = 20,
+             .backend = "cpu"};
 
 static void fail(const char *text)
 {
@@ -189,14 +196,23 @@ static float *dense_values(const struct bench *b, struct rng *r, const struct bl
     return x;
 }
 
-/* A few rows come often, most seldom, and the frequent ones lie scattered. */
-static uint32_t *index_values(const struct bench *b, struct rng *r)
+/* A few rows come often, most seldom, and the frequent ones lie scattered. Where a field has several values all places
+ * are told in *offset, else NULL. */
+static uint32_t *index_values(const struct bench *b, struct rng *r, uint32_t **offset)
 {
-    size_t count = (size_t)options.batch * options.fields;
-    uint32_t *index = room(b, count, sizeof *index);
-    for (size_t i = 0; i < count; i++) {
-        double u = (double)rng_float(r);
-        index[i] = (uint32_t)((uint64_t)(u * u * options.rows) * 2654435761u % options.rows);
+    const uint8_t *pooling = b->model->plan.shape.pooling;
+    size_t slots = (size_t)options.batch * options.fields;
+    uint32_t *index = room(b, slots + (size_t)options.batch * options.history, sizeof *index), count = 0;
+
+    *offset = pooling[0] == POOL_ATTENTION ? room(b, slots + 1, sizeof **offset) : NULL;
+    for (size_t slot = 0; slot < slots; slot++) {
+        uint32_t values = pooling[slot % options.fields] == POOL_ATTENTION ? options.history : 1;
+        for (uint32_t v = 0; v < values; v++) {
+            double u = (double)rng_float(r);
+            index[count++] = (uint32_t)((uint64_t)(u * u * options.rows) * 2654435761u % options.rows);
+        }
+        if (*offset)
+            (*offset)[slot + 1] = count;
     }
     return index;
 }
@@ -206,13 +222,15 @@ static void batch_make(const struct bench *b, struct model_input *in, struct mod
     struct rng r = rng_of(1, b->number, 2);
     size_t width = model_row_width(b->model), labels = (size_t)options.batch * b->model->plan.tasks;
     float *label = room(b, labels, sizeof *label);
+    uint32_t *offset, *index = index_values(b, &r, &offset);
 
     for (size_t i = 0; i < labels; i++)
         label[i] = (float)(rng_below(&r, 4) == 0);
     *in = (struct model_input){.examples = options.batch,
                                .label = label,
                                .numeric = uniform(b, &r, (size_t)options.batch * options.numerics, 1.0f),
-                               .index = index_values(b, &r),
+                               .index = index,
+                               .offset = offset,
                                .row_count = options.rows,
                                .fresh_count = options.rows,
                                .rows = uniform(b, &r, options.rows * width, 0.1f),
@@ -334,6 +352,11 @@ static void bench_kind(const char *kind, struct backend *backend)
 
     bool several = strcmp(kind, "mmoe") == 0 || strcmp(kind, "ple") == 0;
     shape.tasks = options.tasks > 0 ? options.tasks : several ? 2 : 1;
+    if (strcmp(kind, "din") == 0) {
+        shape.pooling[0] = POOL_ATTENTION;
+        shape.attend[0] = 1;
+        shape.most[0] = options.history;
+    }
     job_make(kind, shape.tasks, &job);
     if (model_new(&job, &shape, backend, &m, &e) != 0)
         fail(e.text);
@@ -366,7 +389,7 @@ static bool number_take(const char *option, const char *value)
     } numbers[] = {{"--batch", &options.batch, 1, LIMIT_BATCH},         {"--fields", &options.fields, 0, LIMIT_FIELDS},
                    {"--numerics", &options.numerics, 0, LIMIT_NUMERIC}, {"--rows", &options.rows, 1, 1u << 24},
                    {"--steps", &options.steps, 1, STEPS_MAX},           {"--threads", &options.threads, 1, THREADS_MAX},
-                   {"--tasks", &options.tasks, 1, LIMIT_TASKS}};
+                   {"--tasks", &options.tasks, 1, LIMIT_TASKS},         {"--history", &options.history, 1, 1000}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (strcmp(option, numbers[i].name) == 0) {
             char *end;

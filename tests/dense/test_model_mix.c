@@ -316,6 +316,15 @@ static void refused(const struct dense_case *c, const char *sentence)
     free(p);
 }
 
+static void built(const struct dense_case *c)
+{
+    struct plan *p = malloc(sizeof *p);
+    struct err e = {0};
+    ck_assert_ptr_nonnull(p);
+    ck_assert_msg(plan_build(&c->job, &c->shape, p, &e) == 0, "%s", e.text);
+    free(p);
+}
+
 START_TEST(gate_of_too_few_experts_is_refused)
 {
     struct dense_case c;
@@ -343,11 +352,27 @@ START_TEST(model_of_too_many_layers_is_refused)
     c.job.model.experts = c.job.model.own_experts = 64;
     refused(&c, "ple of this size is more than 256 layers");
     c.job.model.hidden.count = 1; /* one layer of all experts fits */
-    struct plan *p = malloc(sizeof *p);
-    struct err e = {0};
-    ck_assert_ptr_nonnull(p);
-    ck_assert_int_eq(plan_build(&c.job, &c.shape, p, &e), 0);
-    free(p);
+    built(&c);
+}
+END_TEST
+
+START_TEST(jobs_that_ship_are_built)
+{
+    static const struct {
+        const char *path;
+        enum model_kind kind;
+    } ship[] = {{"deploy/jobs/synth-mmoe.yaml", MODEL_MMOE}, {"deploy/jobs/synth-ple.yaml", MODEL_PLE}};
+    for (size_t i = 0; i < sizeof ship / sizeof *ship; i++) {
+        struct dense_case c;
+        struct err e = {0};
+        dense_case_job(&c, MODEL_LR);
+        ck_assert_msg(job_load(ship[i].path, NULL, &c.job, &e) == 0, "%s: %s", ship[i].path, e.text);
+        ck_assert_int_eq(c.job.model.kind, ship[i].kind);
+        c.shape = (struct model_shape){.fields = 5, .numerics = 3, .tasks = c.job.data.label_count};
+        ck_assert_uint_eq(c.shape.tasks, 2);
+        built(&c);
+        job_free(&c.job);
+    }
 }
 END_TEST
 
@@ -416,6 +441,7 @@ int main(void)
     tcase_add_loop_test(t, curves_of_the_backends_go_together, 0, 4);
     tcase_add_test(t, gate_of_too_few_experts_is_refused);
     tcase_add_test(t, model_of_too_many_layers_is_refused);
+    tcase_add_test(t, jobs_that_ship_are_built);
     tcase_add_loop_test(t, plan_of_too_much_is_refused, 0, 4);
     suite_add_tcase(s, t);
     return dense_check_run(s);

@@ -39,15 +39,16 @@ static struct view any(const struct views *v)
     return plan_columns(whole, at, width);
 }
 
+/* Without relu, whose corner the double may see on the other side. */
 static enum activation any_act(void)
 {
-    static const enum activation acts[] = {ACT_TANH, ACT_SIGMOID, ACT_NONE, ACT_RELU};
-    return acts[below(4)];
+    static const enum activation acts[] = {ACT_TANH, ACT_SIGMOID, ACT_NONE};
+    return acts[below(3)];
 }
 
 static enum norm_kind any_norm(const struct plan *p)
 {
-    return p->by_batch && below(3) == 0 ? NORM_BATCH : NORM_NONE;
+    return p->by_batch && below(3) == 0 ? NORM_BATCH : below(6) == 0 ? NORM_LAYER : NORM_NONE;
 }
 
 /* plain: without activation and dropout, which then work in place. */
@@ -172,12 +173,12 @@ static void random_plan(struct plan *p)
 {
     struct views v = {.count = 0};
     uint32_t extra = below(2) ? below(4) : 0, steps = 1 + below(9);
-    struct view input = plan_input(p, extra == 0 && below(2), extra), vectors = plan_vectors(p, input);
+    struct view input = plan_input(p, below(2), extra), vectors = plan_vectors(p, input);
     if (below(2))
         plan_pairs(p, vectors);
     if (extra > 0) { /* columns of the input that a layer fills: as the bottom network of DLRM */
         struct views from = {{vectors, {TENSOR_NUMERIC, 0, p->shape.numerics}}, p->shape.numerics > 0 ? 2 : 1};
-        random_linear(p, &from, extra, false, plan_columns(input, vectors.width, extra));
+        random_linear(p, &from, extra, false, plan_columns(input, input.width - extra, extra));
     }
     offer(&v, input);
     if (p->shape.numerics > 0)
@@ -217,8 +218,8 @@ START_TEST(random_plan_has_the_gradients_of_its_loss)
         char where[128];
         random_case(&c, seed);
         double worst = dense_double_worst(&c, where);
-        double tolerance = c.plan.by_batch ? 2e-4 : 2e-5; /* a norm behind a norm enlarges rounding */
-        ck_assert_msg(worst < tolerance, "plan of seed %llu: %g off: %s", (unsigned long long)seed, worst, where);
+        /* A norm behind a norm enlarges rounding; a gradient that is missing is far more. */
+        ck_assert_msg(worst < 2e-4, "plan of seed %llu: %g off: %s", (unsigned long long)seed, worst, where);
         dense_case_free(&c);
     }
 }

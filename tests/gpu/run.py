@@ -115,7 +115,7 @@ def stage_tests(s):
     """Every test program of tests/dense on the module, some at a time."""
     programs = sorted(s.bin.glob("dense_test_*"))
     if s.o.dry:
-        programs = [p for p in programs if p.name in ("dense_test_fm", "dense_test_cuda_ops", "dense_test_block")]
+        programs = [p for p in programs if p.name in ("dense_test_fm", "dense_test_fc", "dense_test_cuda_ops")]
     env = dict(s.env, SHOAL_DENSE_BACKEND=s.module)
     begin = time.monotonic()
 
@@ -168,7 +168,7 @@ def stage_sanitizer(s):
 
 
 def steps(s, mode, precision, lanes=1):
-    sizes = ["--batch", "64", "--rows", "520", "--steps", "3"] if s.o.dry else []
+    sizes = ["--batch", "8", "--rows", "520", "--steps", "2"] if s.o.dry else []
     code, out = s.run([s.bin / "gpu_step", "--module", s.module, "--precision", precision, "--lanes", lanes, *sizes, mode, *KINDS], 40)
     if code is None:
         s.notes.append(f"step {mode} {precision}: no time left")

@@ -37,7 +37,8 @@ static void open_rows(struct coord_eval *v, uint64_t rows)
 }
 
 /* The frames of rows [position, position + count) as a worker sends them. */
-static int give_part(struct coord_eval *v, uint64_t task, uint64_t position, uint32_t count, uint64_t bad, struct err *e)
+static int give_part(struct coord_eval *v, uint64_t task, uint64_t position, uint32_t count, uint64_t bad,
+                     struct err *e)
 {
     const struct measure_options *o = &v->measure.options;
     static float scores[4 * ROWS];
@@ -88,7 +89,8 @@ static void same(struct coord_eval *v, uint32_t rows)
     ck_assert_uint_eq(got->metric[0].examples, rows);
     if (all.options.by_count > 0) {
         ck_assert_uint_eq(got->by[0].count, all.by[0].count);
-        ck_assert_mem_eq(metric_by_sums(&got->by[0], &got->by[0].value[0]), metric_by_sums(&all.by[0], &all.by[0].value[0]),
+        ck_assert_mem_eq(metric_by_sums(&got->by[0], &got->by[0].value[0]),
+                         metric_by_sums(&all.by[0], &all.by[0].value[0]),
                          all.options.tasks * sizeof(struct metric_by_task));
     }
     measure_close(&all);
@@ -96,7 +98,7 @@ static void same(struct coord_eval *v, uint32_t rows)
 
 START_TEST(coord_eval_measures_in_task_order_whoever_comes_first)
 {
-    static char *field[] = {(char *)(uintptr_t)"hour"};
+    static char *field[] = {(char *)(uintptr_t) "hour"};
     struct coord_eval v;
 
     if (_i > 0) {
@@ -180,7 +182,7 @@ START_TEST(coord_eval_tasks_fit_their_message)
     struct coord_eval v;
 
     for (uint32_t i = 0; i < LIMIT_BY; i++)
-        field[i] = (char *)(uintptr_t)"f";
+        field[i] = (char *)(uintptr_t) "f";
     job.train.batch = LIMIT_BATCH;
     job.data.label_count = LIMIT_TASKS;
     job.evaluate.group[0] = 'u';

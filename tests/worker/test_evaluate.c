@@ -12,7 +12,7 @@ static struct scores s;
 
 static void setup(void)
 {
-    static char *field[FIELDS] = {(char *)(uintptr_t)"a", (char *)(uintptr_t)"b", (char *)(uintptr_t)"c"};
+    static char *field[FIELDS] = {(char *)(uintptr_t) "a", (char *)(uintptr_t) "b", (char *)(uintptr_t) "c"};
 
     memset(&job, 0, sizeof job);
     job.data.label_count = TASKS;
