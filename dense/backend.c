@@ -117,7 +117,7 @@ static int load_cuda(struct backend **out, struct err *e)
     if (instead && *instead)
         return backend_load_module(instead, out, e);
     if (!driver_present())
-        return err_set(e, SHOAL_E_UNAVAILABLE,
+        return err_set(e, SHOAL_E_NOT_FOUND,
                        "the NVIDIA driver (libcuda.so.1) is not on this machine; install it or set train.backend to cpu "
                        "or auto");
     return backend_load_module("libshoal_cuda.so", out, e);
@@ -125,13 +125,19 @@ static int load_cuda(struct backend **out, struct err *e)
 
 int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
 {
+    struct err why = {0};
     *out = NULL;
     if (kind == BACKEND_CPU)
         return load_cpu(out, e);
-    int code = load_cuda(out, e);
-    if (code != 0 && kind == BACKEND_CUDA)
-        return err_wrap(e, code, "train.backend is cuda");
-    return code == 0 ? 0 : load_cpu(out, e);
+    int code = load_cuda(out, &why);
+    if (code == 0)
+        return 0;
+    if (kind == BACKEND_CUDA)
+        return err_set(e, code == SHOAL_E_NOT_FOUND ? SHOAL_E_UNAVAILABLE : code, "train.backend is cuda: %s", why.text);
+    int of_cpu = load_cpu(out, e);
+    if (of_cpu == 0 && code != SHOAL_E_NOT_FOUND)
+        err_set(e, 0, "train.backend is auto, and the CPU is taken: %s", why.text);
+    return of_cpu;
 }
 
 void backend_unload(struct backend *b)

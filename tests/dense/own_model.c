@@ -39,8 +39,8 @@ void model_deep_crossing_plan(struct plan *p)
     struct view x = plan_input(p, true, 0);
 
     for (uint32_t i = 0; i < job->model.hidden.count; i++) {
-        struct view inner = plan_linear(p, x, job->model.hidden.at[i], ACT_RELU, job->model.dropout, job->model.norm,
-                                        VIEW_NONE);
+        struct view inner =
+            plan_linear(p, x, job->model.hidden.at[i], ACT_RELU, job->model.dropout, job->model.norm, VIEW_NONE);
         struct view outer = plan_linear(p, inner, x.width, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE);
         struct view y = plan_tensor(p, x.width);
         plan_layer(p, &sum_layer, x, y)->z = outer;

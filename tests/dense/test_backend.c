@@ -130,10 +130,25 @@ static void run_norm(const struct backend_ops *k, struct results *r)
     dense_fill(&g, dy, N * LD);
     dense_fill(&g, row[0], 8 * WIDTH);
     ck_assert_uint_eq(norm_state_floats(WIDTH) * sizeof(float), sizeof state);
-    struct norm_args a = {.count = N, .width = WIDTH, .x = x, .ldx = LD, .y = y, .ldy = LD, .dy = dy, .lddy = LD,
-                          .examples = N, .of_batch = true, .gamma = row[0], .beta = row[1], .running_mean = row[2],
-                          .running_variance = row[3], .gamma_gradient = row[4], .beta_gradient = row[5],
-                          .mean_gradient = row[6], .variance_gradient = row[7], .state = state};
+    struct norm_args a = {.count = N,
+                          .width = WIDTH,
+                          .x = x,
+                          .ldx = LD,
+                          .y = y,
+                          .ldy = LD,
+                          .dy = dy,
+                          .lddy = LD,
+                          .examples = N,
+                          .of_batch = true,
+                          .gamma = row[0],
+                          .beta = row[1],
+                          .running_mean = row[2],
+                          .running_variance = row[3],
+                          .gamma_gradient = row[4],
+                          .beta_gradient = row[5],
+                          .mean_gradient = row[6],
+                          .variance_gradient = row[7],
+                          .state = state};
     for (int back = 0; back < 2; back++) {
         k->norm_begin(NULL, &a, back);
         k->norm_gather(NULL, &a, back);
@@ -199,9 +214,20 @@ static void run_sparse(const struct backend_ops *k, struct results *r)
     dense_fill(&g, gradients, ROWS * (DIM + 1));
     dense_fill(&g, numeric, N * 2);
     memset(logit, 0, sizeof logit);
-    struct pool_args a = {.count = N, .examples = N, .values = values, .row_count = ROWS, .fields = FIELDS, .dim = DIM,
-                          .numerics = 2, .first_order = 1, .tasks = 1, .pooling = pooling, .index = index,
-                          .offset = offset, .rows = rows, .numeric = numeric};
+    struct pool_args a = {.count = N,
+                          .examples = N,
+                          .values = values,
+                          .row_count = ROWS,
+                          .fields = FIELDS,
+                          .dim = DIM,
+                          .numerics = 2,
+                          .first_order = 1,
+                          .tasks = 1,
+                          .pooling = pooling,
+                          .index = index,
+                          .offset = offset,
+                          .rows = rows,
+                          .numeric = numeric};
     k->pool_begin(NULL, &a, true);
     k->pool_forward(NULL, &a, x, FIELDS * DIM + 2, logit);
     k->fm_forward(NULL, N, FIELDS, DIM, x, FIELDS * DIM + 2, sums, logit, 1);

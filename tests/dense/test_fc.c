@@ -29,7 +29,8 @@ START_TEST(gemm_takes_each_way_round)
         was[2] = NAN; /* beta 0 does not read */
     dense_device_open(&d);
     float *there = dense_up(&d, was, sizeof was);
-    d.k->gemm(d.s, ta, tb, M, N, K, dense_up(&d, a, sizeof a), LD, dense_up(&d, b, sizeof b), LD, add ? 1.0f : 0.0f, there, LD);
+    d.k->gemm(d.s, ta, tb, M, N, K, dense_up(&d, a, sizeof a), LD, dense_up(&d, b, sizeof b), LD, add ? 1.0f : 0.0f,
+              there, LD);
     dense_down(&d, there, c, sizeof c);
     for (uint32_t i = 0; i < M; i++)
         for (uint32_t j = 0; j < LD; j++) {
@@ -47,7 +48,8 @@ END_TEST
 enum { ROWS = 37, IN = 29, OUT = 18, WANTED = 23, LDX = 31, LDY = 22, LDD = 25 };
 
 struct linear {
-    float x[ROWS * LDX], w[OUT * IN], bias[OUT], y[ROWS * LDY], dy[ROWS * LDY], dx[ROWS * LDD], dw[OUT * IN], dbias[OUT];
+    float x[ROWS * LDX], w[OUT * IN], bias[OUT], y[ROWS * LDY], dy[ROWS * LDY], dx[ROWS * LDD], dw[OUT * IN],
+        dbias[OUT];
 };
 
 static void linear_draw(struct linear *l)
@@ -68,10 +70,25 @@ static void linear_run(const struct linear *in, struct linear *out, bool add, bo
     struct dense_device d;
     dense_device_open(&d);
     struct linear *t = dense_up(&d, in, sizeof *in);
-    struct linear_args a = {.count = ROWS, .in = IN, .out = OUT, .x = t->x, .ldx = LDX, .w = t->w, .bias = t->bias,
-                            .act = ACT_TANH, .mask = dropout_mask(0.0, NULL), .y = t->y, .ldy = LDY, .dy = t->dy,
-                            .lddy = LDY, .dw = t->dw, .dbias = t->dbias, .dx = dx ? t->dx : NULL, .lddx = LDD,
-                            .dx_width = WANTED, .add = add};
+    struct linear_args a = {.count = ROWS,
+                            .in = IN,
+                            .out = OUT,
+                            .x = t->x,
+                            .ldx = LDX,
+                            .w = t->w,
+                            .bias = t->bias,
+                            .act = ACT_TANH,
+                            .mask = dropout_mask(0.0, NULL),
+                            .y = t->y,
+                            .ldy = LDY,
+                            .dy = t->dy,
+                            .lddy = LDY,
+                            .dw = t->dw,
+                            .dbias = t->dbias,
+                            .dx = dx ? t->dx : NULL,
+                            .lddx = LDD,
+                            .dx_width = WANTED,
+                            .add = add};
     d.k->linear_forward(d.s, &a);
     d.k->linear_backward(d.s, &a);
     dense_down(&d, t, out, sizeof *out);
@@ -111,7 +128,8 @@ START_TEST(fc_is_a_matrix_product_and_its_gradients)
     linear_expect(&before, y, dx, dw, dbias, _i);
     linear_run(&before, &after, _i, true);
     for (uint32_t i = 0; i < ROWS * LDY; i++)
-        ck_assert_double_eq_tol((double)after.y[i], i % LDY < OUT ? y[i / LDY * OUT + i % LDY] : (double)before.y[i], 1e-5);
+        ck_assert_double_eq_tol((double)after.y[i], i % LDY < OUT ? y[i / LDY * OUT + i % LDY] : (double)before.y[i],
+                                1e-5);
     for (uint32_t i = 0; i < ROWS * LDD; i++)
         ck_assert_double_eq_tol((double)after.dx[i],
                                 i % LDD < WANTED ? dx[i / LDD * WANTED + i % LDD] : (double)before.dx[i], 1e-5);
@@ -151,8 +169,8 @@ START_TEST(head_adds_a_product_to_the_logit_of_its_task)
     float *dx_there = dense_up(&d, dx, sizeof dx), *dw_there = dense_up(&d, dw, sizeof dw);
     float *x_there = dense_up(&d, x, sizeof x), *w_there = dense_up(&d, w, sizeof w);
     d.k->head_forward(d.s, ROWS, IN, x_there, LDX, w_there, logit_there + TASK, TASKS);
-    d.k->head_backward(d.s, ROWS, IN, x_there, LDX, w_there, dlogit_there + TASK, TASKS, dw_there, wanted ? dx_there : NULL,
-                       LDD, WANTED, add);
+    d.k->head_backward(d.s, ROWS, IN, x_there, LDX, w_there, dlogit_there + TASK, TASKS, dw_there,
+                       wanted ? dx_there : NULL, LDD, WANTED, add);
     dense_down(&d, logit_there, got, sizeof logit);
     for (uint32_t i = 0; i < ROWS * TASKS; i++) {
         double sum = (double)logit[i];
@@ -163,8 +181,10 @@ START_TEST(head_adds_a_product_to_the_logit_of_its_task)
     dense_down(&d, dx_there, got, sizeof dx);
     for (uint32_t i = 0; i < ROWS; i++)
         for (uint32_t k = 0; k < LDD; k++) {
-            double was = (double)dx[i * LDD + k], slope = (double)logit[i * TASKS + TASK] * (k < IN ? (double)w[k] : 0.0);
-            ck_assert_double_eq_tol((double)got[i * LDD + k], wanted && k < WANTED ? (add ? was : 0.0) + slope : was, 1e-6);
+            double was = (double)dx[i * LDD + k],
+                   slope = (double)logit[i * TASKS + TASK] * (k < IN ? (double)w[k] : 0.0);
+            ck_assert_double_eq_tol((double)got[i * LDD + k], wanted && k < WANTED ? (add ? was : 0.0) + slope : was,
+                                    1e-6);
         }
     dense_down(&d, dw_there, got, sizeof dw);
     for (uint32_t k = 0; k < IN; k++) {

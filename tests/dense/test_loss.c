@@ -10,7 +10,8 @@ static void logistic(uint32_t count, uint32_t tasks, const float *logit, float o
     struct dense_device d;
     size_t bytes = (size_t)count * tasks * sizeof(float);
     dense_device_open(&d);
-    float *scores_there = scores ? dense_up(&d, NULL, bytes) : NULL, *dlogit_there = dlogit ? dense_up(&d, NULL, bytes) : NULL;
+    float *scores_there = scores ? dense_up(&d, NULL, bytes) : NULL,
+          *dlogit_there = dlogit ? dense_up(&d, NULL, bytes) : NULL;
     double *loss_there = dense_up(&d, loss, tasks * sizeof *loss);
     d.k->loss_logistic(d.s, count, tasks, dense_up(&d, logit, bytes), offset, dense_up(&d, label, bytes),
                        weight ? dense_up(&d, weight, count * sizeof *weight) : NULL,

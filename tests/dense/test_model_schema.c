@@ -137,14 +137,10 @@ START_TEST(schema_refuses_jobs_that_no_model_can_run)
     static const struct {
         void (*damage)(struct dense_case *c);
         const char *named;
-    } bad[] = {{break_tables, "tables"},
-               {break_tablets, "tables[0].tablets"},
-               {break_dim, "tables[0].dim"},
-               {break_hidden, "model.hidden"},
-               {break_size, "model.hidden"},
-               {break_labels, "data.label"},
-               {break_pooling, "field 1"},
-               {break_fields, "fields"},
+    } bad[] = {{break_tables, "tables"},     {break_tablets, "tables[0].tablets"},
+               {break_dim, "tables[0].dim"}, {break_hidden, "model.hidden"},
+               {break_size, "model.hidden"}, {break_labels, "data.label"},
+               {break_pooling, "field 1"},   {break_fields, "fields"},
                {break_input, "features"}};
     struct dense_case c;
     struct err e = {0};

@@ -148,7 +148,8 @@ static void norms_side_by_side(struct plan *p)
 
 START_TEST(norm_into_columns_has_its_gradient_there)
 {
-    static const struct plan_kind kind = {.name = "norms", .build = norms_side_by_side, .vectors = true, .network = true};
+    static const struct plan_kind kind = {
+        .name = "norms", .build = norms_side_by_side, .vectors = true, .network = true};
     struct dense_case c;
     dense_case_job(&c, MODEL_DEEPFM);
     c.job.model.norm = NORM_BATCH;

@@ -117,7 +117,8 @@ START_TEST(readme_quotes_the_example_to_the_letter)
 {
     const char *readme = text_of("dense/README.md"), *example = text_of("tests/dense/own_model.c");
     ck_assert_uint_gt(strlen(example), 1000);
-    ck_assert_msg(strstr(readme, example) != NULL, "tests/dense/own_model.c does not stand in dense/README.md as it is");
+    ck_assert_msg(strstr(readme, example) != NULL,
+                  "tests/dense/own_model.c does not stand in dense/README.md as it is");
 }
 END_TEST
 

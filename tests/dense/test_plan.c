@@ -1,6 +1,6 @@
-/* test_plan.c: where gradients go (dense/plan_settle.c): plans of linear layers, activations, norms, heads, products and
- * pairs over shared, overlapping and unread views, drawn at random, hold against finite differences; and what single
- * plans must come out as. */
+/* test_plan.c: where gradients go (dense/plan_settle.c): plans of linear layers, activations, norms, heads, products
+ * and pairs over shared, overlapping and unread views, drawn at random, hold against finite differences; and what
+ * single plans must come out as. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -109,7 +109,8 @@ static void product_backward(const struct layer *l, struct pass *p, uint32_t fir
     }
 }
 
-static const struct layer_ops product_layer = {.name = "product", .forward = product_forward, .backward = product_backward};
+static const struct layer_ops product_layer = {
+    .name = "product", .forward = product_forward, .backward = product_backward};
 
 static void product_double(const struct layer *l, struct double_pass *p)
 {
@@ -194,7 +195,11 @@ static void random_case(struct dense_case *c, uint64_t seed)
     draws = rng_of(seed, 77, 0);
     dense_double_add(product_table);
     dense_case_job(c, MODEL_DEEPFM);
-    kind = (struct plan_kind){.name = "random", .build = random_plan, .vectors = true, .network = true, .multi = true,
+    kind = (struct plan_kind){.name = "random",
+                              .build = random_plan,
+                              .vectors = true,
+                              .network = true,
+                              .multi = true,
                               .first_order = below(2)};
     c->kind = &kind;
     on_host = backend_ops_of(dense_backend())->host || strcmp(backend_name(dense_backend()), "cudahost") == 0;
@@ -312,7 +317,8 @@ static void activated_twice(struct plan *p)
 
 static void read_beside_a_norm(struct plan *p)
 {
-    struct view x = plan_linear(p, plan_input(p, false, 0), 4, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE), y = plan_tensor(p, 4);
+    struct view x = plan_linear(p, plan_input(p, false, 0), 4, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE),
+                y = plan_tensor(p, 4);
     plan_norm(p, x, y);
     plan_head(p, x, 0);
     plan_head(p, y, 0);
@@ -323,7 +329,7 @@ START_TEST(working_in_place_on_what_others_need_is_a_bug)
     static struct plan p;
     struct dense_case c;
     dense_case_job(&c, MODEL_DEEPFM);
-    static void (*const plans[])(struct plan *p) = {read_before, activated_twice, read_beside_a_norm};
+    static void (*const plans[])(struct plan * p) = {read_before, activated_twice, read_beside_a_norm};
     built(&c, &p, plans[_i]);
 }
 END_TEST

@@ -88,10 +88,20 @@ static void fixture_run(struct fixture *f)
     dense_device_open(&d);
     struct fixture *t = dense_up(&d, f, sizeof *f);
     uint32_t in = input_width(f), step = d.k->range == 0 ? N : 5;
-    struct pool_args a = {.examples = N, .values = f->values, .row_count = ROWS, .fields = FIELDS, .dim = f->dim,
-                          .numerics = f->dim > 0 ? NUMERICS : 0, .first_order = f->first_order, .tasks = TASKS,
-                          .pooling = t->pooling, .index = t->index, .offset = f->many ? t->offset : NULL,
-                          .rows = t->rows, .numeric = t->numeric, .count = N};
+    struct pool_args a = {.examples = N,
+                          .values = f->values,
+                          .row_count = ROWS,
+                          .fields = FIELDS,
+                          .dim = f->dim,
+                          .numerics = f->dim > 0 ? NUMERICS : 0,
+                          .first_order = f->first_order,
+                          .tasks = TASKS,
+                          .pooling = t->pooling,
+                          .index = t->index,
+                          .offset = f->many ? t->offset : NULL,
+                          .rows = t->rows,
+                          .numeric = t->numeric,
+                          .count = N};
     d.k->pool_begin(d.s, &a, true);
     for (; a.first < N; a.first += step) {
         a.count = N - a.first < step ? N - a.first : step;
@@ -150,7 +160,8 @@ START_TEST(rows_come_from_the_pull_or_the_cache_and_stay_there)
     dense_down(&d, there, out, sizeof out);
     dense_down(&d, cache_there, kept, sizeof kept);
     for (uint32_t i = 0; i < COUNT; i++) {
-        const float *from = source[i] & MODEL_CACHED ? cache + (source[i] & ~MODEL_CACHED) * WIDTH : rows + source[i] * WIDTH;
+        const float *from =
+            source[i] & MODEL_CACHED ? cache + (source[i] & ~MODEL_CACHED) * WIDTH : rows + source[i] * WIDTH;
         ck_assert_mem_eq(out + i * WIDTH, from, WIDTH * sizeof *out);
     }
     ck_assert_mem_eq(kept, rows + 2 * WIDTH, WIDTH * sizeof *kept);

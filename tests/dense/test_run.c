@@ -84,8 +84,12 @@ static void shared_bottom(struct plan *p)
 
 START_TEST(tasks_add_up_by_their_weights)
 {
-    static const struct plan_kind kind = {.name = "shared_bottom", .build = shared_bottom, .vectors = true,
-                                          .first_order = true, .network = true, .multi = true};
+    static const struct plan_kind kind = {.name = "shared_bottom",
+                                          .build = shared_bottom,
+                                          .vectors = true,
+                                          .first_order = true,
+                                          .network = true,
+                                          .multi = true};
     struct dense_case c;
     dense_case_job(&c, MODEL_DEEPFM);
     c.kind = &kind;
@@ -130,10 +134,11 @@ START_TEST(clip_dense_scales_the_dense_gradients_together)
     dense_case_job(&clipped, MODEL_DEEPFM);
     clipped.job.train.clip_dense = limit;
     dense_case_batch(&clipped, EXAMPLES, ROWS, true);
-    dense_case_train(&clipped, 17); /* measured at each batch */
+    dense_case_train(&clipped, 17);                                              /* measured at each batch */
     ck_assert_double_eq_tol(clipped.out.dense_norm, plain.out.dense_norm, 1e-6); /* before clipping */
     for (size_t i = 0; i < count; i++)
-        ck_assert_double_eq_tol((double)clipped.out.dense_gradients[i], factor * (double)plain.out.dense_gradients[i], 1e-6);
+        ck_assert_double_eq_tol((double)clipped.out.dense_gradients[i], factor * (double)plain.out.dense_gradients[i],
+                                1e-6);
     ck_assert_mem_eq(clipped.out.row_gradients, plain.out.row_gradients, ROWS * WIDTH * sizeof(float));
     dense_case_free(&plain);
     dense_case_free(&clipped);
@@ -155,7 +160,8 @@ START_TEST(clip_row_scales_each_row_by_itself)
         double norm = norm_of(plain.out.row_gradients + r * WIDTH, WIDTH), factor = norm > limit ? limit / norm : 1.0;
         cut += norm > limit;
         for (uint32_t i = r * WIDTH; i < (r + 1) * WIDTH; i++)
-            ck_assert_double_eq_tol((double)clipped.out.row_gradients[i], factor * (double)plain.out.row_gradients[i], 1e-6);
+            ck_assert_double_eq_tol((double)clipped.out.row_gradients[i], factor * (double)plain.out.row_gradients[i],
+                                    1e-6);
     }
     ck_assert(cut > 0 && cut < ROWS);
     ck_assert_double_eq_tol(clipped.out.row_norm, plain.out.row_norm, 1e-9);

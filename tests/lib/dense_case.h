@@ -1,8 +1,8 @@
 /* dense_case.h: small models on one batch, for the tests of dense. Everything is drawn from fixed seeds.
  *
- * All tests of dense run on a backend by name: "cpu", "cudahost" (the CUDA kernels compiled for the host: in builds that
- * have libshoal_cudahost.so) or "cuda". The environment's SHOAL_DENSE_BACKEND chooses it for a whole test program; cpu
- * without. A test that compares backends loads both by name. */
+ * All tests of dense run on a backend by name: "cpu", "cudahost" (the CUDA kernels compiled for the host: in builds
+ * that have libshoal_cudahost.so) or "cuda". The environment's SHOAL_DENSE_BACKEND chooses it for a whole test program;
+ * cpu without. A test that compares backends loads both by name. */
 #ifndef TESTS_LIB_DENSE_CASE_H
 #define TESTS_LIB_DENSE_CASE_H
 

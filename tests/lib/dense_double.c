@@ -91,7 +91,8 @@ static void pool_forward(const struct layer *l, struct double_pass *p)
     const struct model_shape *s = &p->plan->shape;
     uint32_t dim = p->plan->dim, tasks = p->plan->tasks;
     for (uint32_t i = 0; i < p->c->in.examples; i++) {
-        double *x = l->y.tensor == TENSOR_NONE ? NULL : double_at(p, l->y, i), *logit = p->data[TENSOR_LOGIT] + i * tasks;
+        double *x = l->y.tensor == TENSOR_NONE ? NULL : double_at(p, l->y, i),
+               *logit = p->data[TENSOR_LOGIT] + i * tasks;
         for (uint32_t t = 0; t < tasks; t++)
             logit[t] = p->dense[l->parameter[1] + t];
         for (uint32_t f = 0; f < s->fields; f++)
@@ -169,9 +170,12 @@ static void fm_forward(const struct layer *l, struct double_pass *p)
     }
 }
 
-const struct double_layer double_layers_core[] = {{&pool_layer, pool_forward}, {&fc_layer, fc_forward},
-                                                  {&head_layer, head_forward}, {&act_layer, act_forward},
-                                                  {&norm_layer, norm_forward}, {&fm_layer, fm_forward},
+const struct double_layer double_layers_core[] = {{&pool_layer, pool_forward},
+                                                  {&fc_layer, fc_forward},
+                                                  {&head_layer, head_forward},
+                                                  {&act_layer, act_forward},
+                                                  {&norm_layer, norm_forward},
+                                                  {&fm_layer, fm_forward},
                                                   {NULL, NULL}};
 
 static const struct double_layer none[] = {{NULL, NULL}}, *of_the_test = none;
@@ -221,7 +225,8 @@ static double task_loss(const struct double_pass *p, uint32_t task, double *scor
     for (uint32_t i = 0; i < p->c->in.examples; i++) {
         uint32_t at = i * tasks + task;
         double z = p->data[TENSOR_LOGIT][at] + offset, score = 1.0 / (1.0 + exp(-z));
-        loss -= (p->c->in.weight ? (double)p->c->in.weight[i] : 1.0) * (p->c->label[at] > 0 ? log(score) : log1p(-score));
+        loss -=
+            (p->c->in.weight ? (double)p->c->in.weight[i] : 1.0) * (p->c->label[at] > 0 ? log(score) : log1p(-score));
         if (scores)
             scores[at] = score;
     }
@@ -233,7 +238,7 @@ static void double_run(struct double_pass *p, double *loss, double *scores)
 {
     double *memory = pass_memory(p);
     for (uint32_t i = 0; i < p->plan->layer_count; i++)
-        forward_of(&p->plan->layer[i])(&p->plan->layer[i], p);
+        forward_of (&p->plan->layer[i])(&p->plan->layer[i], p);
     for (uint32_t t = 0; t < p->plan->tasks; t++)
         loss[t] = task_loss(p, t, scores);
     free(memory);
@@ -253,7 +258,8 @@ static double penalty(const struct dense_case *c, const double *rows, const doub
     double sum = c->job.model.l2 / 2 * square_sum(rows, c->in.row_count * width);
     for (uint32_t t = 0; t < c->plan.dense.tensor_count; t++)
         if (c->plan.dense.tensor[t].decay)
-            sum += c->job.model.l2_dense / 2 * square_sum(dense + c->plan.dense.tensor[t].first, c->plan.dense.tensor[t].count);
+            sum += c->job.model.l2_dense / 2 *
+                   square_sum(dense + c->plan.dense.tensor[t].first, c->plan.dense.tensor[t].count);
     return sum;
 }
 
@@ -273,8 +279,14 @@ static double task_weight(const struct dense_case *c, uint32_t task)
 double dense_double_loss(const struct dense_case *c, const double *rows, const double *dense, bool train, uint64_t seed,
                          uint32_t lane, uint64_t batch, double *scores)
 {
-    struct double_pass p = {.c = c, .plan = &c->plan, .rows = rows, .dense = dense, .train = train, .seed = seed,
-                            .lane = lane, .batch = batch};
+    struct double_pass p = {.c = c,
+                            .plan = &c->plan,
+                            .rows = rows,
+                            .dense = dense,
+                            .train = train,
+                            .seed = seed,
+                            .lane = lane,
+                            .batch = batch};
     double loss[LIMIT_TASKS], sum = 0, weights = weight_sum(c);
     double_run(&p, loss, scores);
     for (uint32_t t = 0; t < c->plan.tasks && weights > 0; t++)
@@ -328,8 +340,14 @@ static void check_value(struct check *k, const char *what, size_t number, size_t
 static void check_losses(struct check *k, bool train)
 {
     const struct dense_case *c = k->c;
-    struct double_pass p = {.c = c, .plan = &c->plan, .rows = k->rows, .dense = k->dense, .train = train,
-                            .seed = DENSE_SEED, .lane = DENSE_LANE, .batch = DENSE_BATCH};
+    struct double_pass p = {.c = c,
+                            .plan = &c->plan,
+                            .rows = k->rows,
+                            .dense = k->dense,
+                            .train = train,
+                            .seed = DENSE_SEED,
+                            .lane = DENSE_LANE,
+                            .batch = DENSE_BATCH};
     size_t n = c->in.examples, tasks = c->plan.tasks;
     double loss[LIMIT_TASKS], sum = 0, weights = weight_sum(c), *scores = malloc((n * tasks + 1) * sizeof *scores);
     if (!scores)
