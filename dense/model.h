@@ -28,7 +28,8 @@
 struct backend; /* dense/backend.h: the vtable of matrix products and element-wise kernels, loaded with dlopen */
 
 /* Loads libshoal_cpu.so (BLAS) or, where a driver is there, the CUDA module; looks beside the program, then in ../lib/shoal, then in
- * SHOAL_MODULE_DIR. backend_name "cpu"; backend_kernel: BLAS kernel type, "SkylakeX". */
+ * SHOAL_MODULE_DIR. backend_name "cpu"; backend_kernel: BLAS kernel type, "SkylakeX". Where kind is auto, a driver is there and yet
+ * the CPU is taken, it gives 0 and *e has a sentence that says why (with code 0; else *e is left alone). */
 int backend_load(enum backend_kind kind, struct backend **out, struct err *e);
 void backend_unload(struct backend *b);
 const char *backend_name(const struct backend *b);

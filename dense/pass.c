@@ -6,7 +6,7 @@
  *
  *     ranges: layers .. up to norm, norm gathers  ->  norm settles  ->  ranges: norm, layers .. up to the next norm, ..
  *
- * and the same on the way back. Prediction needs no sums: ranges go straight through. A device takes the whole batch as
+ * and the same on the way back. From the last norm on a range goes to the loss and back at once. Prediction needs no sums: ranges go straight through. A device takes the whole batch as
  * one range, and what lies behind the layers that look at values is one section, which it may record and replay. */
 #include "dense/plan.h"
 
@@ -49,45 +49,53 @@ static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, 
     }
 }
 
-static void train_by_range(const struct plan *plan, struct pass *p, uint32_t range)
+/* From layer `begin` on, until the last layer that must see the whole batch first has seen it. Returns that layer's
+ * number; `begin` where there is none. */
+static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin)
 {
+    uint32_t from = begin; /* all before has run; `from` itself, when it gathers, has settled */
+    for (uint32_t i = begin; i < plan->layer_count; i++) {
+        const struct layer *gatherer = &plan->layer[i];
+        if (!gatherer->ops->forward_gather)
+            continue;
+        for (uint32_t first = 0; first < p->in->examples; first += range) {
+            uint32_t count = range_count(p, range, first);
+            range_forward(plan, p, from, i, first, count);
+            gatherer->ops->forward_gather(gatherer, p, first, count);
+        }
+        gatherer->ops->forward_settle(gatherer, p);
+        from = i;
+    }
+    return from;
+}
+
+/* The last stretch, from layer `from` to the loss and back: what lives in it alone is gone before the next range begins
+ * (plan_settle.c). Returns the layer above which all have run back: that after `from`, which gathers and settles, or
+ * `end` where no layer gathers. */
+static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from, uint32_t end)
+{
+    bool gathers = from < plan->layer_count && plan->layer[from].ops->backward_gather;
+    uint32_t to = gathers ? from + 1 : end;
     for (uint32_t first = 0; first < p->in->examples; first += range) {
         uint32_t count = range_count(p, range, first);
         p->base = first;
-        range_forward(plan, p, 0, plan->layer_count, first, count);
+        range_forward(plan, p, from, plan->layer_count, first, count);
         range_loss(plan, p, first, count, 0.0f);
-        range_backward(plan, p, 0, plan->layer_count, first, count);
+        range_backward(plan, p, to, plan->layer_count, first, count);
+        if (gathers)
+            plan->layer[from].ops->backward_gather(&plan->layer[from], p, first, count);
     }
+    p->base = 0;
+    if (gathers)
+        plan->layer[from].ops->backward_settle(&plan->layer[from], p);
+    return to;
 }
 
-/* From layer `begin` up to the next layer that must see the whole batch first; then on from it; the loss at the end. */
-static void batch_forward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin)
+/* Back from layer `to` - 1, which has gathered and settled, to `end`. */
+static void batch_backward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t to, uint32_t end)
 {
-    bool settled = false; /* layer `from` has gathered and settled */
-    for (uint32_t from = begin, stop; from < plan->layer_count || !settled; from = stop, settled = true) {
-        stop = settled ? from + 1 : from;
-        while (stop < plan->layer_count && !plan->layer[stop].ops->forward_gather)
-            stop++;
-        const struct layer *gatherer = stop < plan->layer_count ? &plan->layer[stop] : NULL;
-        for (uint32_t first = 0; first < p->in->examples; first += range) {
-            uint32_t count = range_count(p, range, first);
-            range_forward(plan, p, from, stop, first, count);
-            if (gatherer)
-                gatherer->ops->forward_gather(gatherer, p, first, count);
-            else
-                range_loss(plan, p, first, count, 0.0f);
-        }
-        if (gatherer)
-            gatherer->ops->forward_settle(gatherer, p);
-    }
-}
-
-/* Back to layer `end`. */
-static void batch_backward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t end)
-{
-    /* Layers [to, ...) are done. Layer to - 1, after the first round, has gathered and settled. */
-    for (uint32_t to = plan->layer_count, settled = to; to > end;) {
-        uint32_t from = settled; /* one above the next layer that gathers, or `end` */
+    while (to > end) {
+        uint32_t from = to - 1; /* one above the next layer that gathers, or `end` */
         while (from > end && !plan->layer[from - 1].ops->backward_gather)
             from--;
         const struct layer *gatherer = from > end ? &plan->layer[from - 1] : NULL;
@@ -100,8 +108,15 @@ static void batch_backward(const struct plan *plan, struct pass *p, uint32_t ran
         if (gatherer)
             gatherer->ops->backward_settle(gatherer, p);
         to = from;
-        settled = from > end ? from - 1 : end;
     }
+}
+
+/* Layers from `begin` on, there and back. */
+static void batch_train(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin)
+{
+    uint32_t last = batch_forward(plan, p, range, begin);
+    uint32_t to = batch_turn(plan, p, range, last, begin);
+    batch_backward(plan, p, range, to, begin);
 }
 
 /* The whole batch as one range: layers that look at values, then the section of fixed shape. */
@@ -115,8 +130,7 @@ static void train_whole(const struct plan *plan, struct pass *p)
     /* Which arrays are there decides what the kernels are told. */
     uint64_t number = (uint64_t)examples * 4 + (p->in->weight ? 2 : 0) + (p->out->scores ? 1 : 0);
     if (p->k->graph_begin(p->s, number)) {
-        batch_forward(plan, p, examples, head);
-        batch_backward(plan, p, examples, head);
+        batch_train(plan, p, examples, head);
         p->k->graph_end(p->s);
     }
     range_backward(plan, p, 0, head, 0, examples);
@@ -125,14 +139,10 @@ static void train_whole(const struct plan *plan, struct pass *p)
 void pass_train(const struct plan *plan, struct pass *p, uint32_t range)
 {
     p->base = 0;
-    if (range == 0 || range >= p->in->examples) {
+    if (range == 0 || range >= p->in->examples)
         train_whole(plan, p);
-    } else if (!plan->by_batch) {
-        train_by_range(plan, p, range);
-    } else {
-        batch_forward(plan, p, range, 0);
-        batch_backward(plan, p, range, 0);
-    }
+    else
+        batch_train(plan, p, range, 0);
 }
 
 void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float offset)

@@ -18,7 +18,8 @@ static const uint16_t allowed[] = {
     /* (1) */
     [FREE] = TO(READING) | TO(READ),
     [READING] = TO(READ) | TO(DRAINING),
-    [READ] = TO(PULLING) | TO(READY) | TO(DRAINING),
+    [READ] = TO(PLANNING) | TO(PULLING) | TO(READY) | TO(DRAINING),
+    [PLANNING] = TO(PULLING) | TO(READY) | TO(DRAINING),
     [PULLING] = TO(READY) | TO(DRAINING),
     [READY] = TO(COMPUTING) | TO(COMPUTED) | TO(DRAINING),
     [COMPUTING] = TO(COMPUTED) | TO(DRAINING),
@@ -87,13 +88,14 @@ static bool lane_wants_read(const struct lane *l)
 static struct lane_batch *lane_wants_pull(struct lane *l)
 {
     struct lane_batch *b = lane_batch_find(l, l->next_pull);
+    bool may = l->cache.planning == NULL && lane_count(l, PLANNING, COMPUTED) <= l->base->job->train.prefetch;
 
-    return b != NULL && b->state == READ && lane_count(l, PULLING, COMPUTED) <= l->base->job->train.prefetch ? b : NULL;
+    return b != NULL && b->state == READ && may ? b : NULL;
 }
 
 static bool lane_has_room(const struct lane *l)
 {
-    return lane_count(l, PULLING, DRAINING) < lane_full_batches(l);
+    return lane_count(l, PLANNING, DRAINING) < lane_full_batches(l);
 }
 
 static bool lane_may_push(const struct lane *l)
@@ -152,8 +154,8 @@ void lane_tick(struct lane *l)
     }
     if (!l->running)
         return;
-    bool under_way = l->dropping ? lane_count(l, READING, READING) + lane_count(l, COMPUTING, COMPUTING) > 0
-                                 : l->next_read <= l->last || lane_count(l, READING, PUSHING) > 0;
+    bool in_threads = lane_count(l, READING, READING) > 0 || l->cache.planning != NULL || l->computing != NULL;
+    bool under_way = l->dropping ? in_threads : l->next_read <= l->last || lane_count(l, READING, PUSHING) > 0;
     if (!under_way) {
         lane_finish(l);
         return;
@@ -175,12 +177,12 @@ void lane_drop(struct lane *l, int status)
         return;
     l->dropping = true;
     l->result.status = status;
-    if (l->cache != NULL)
-        row_cache_clear(l->cache); /* slots that were to be written may not be */
+    lane_cache_drop(l); /* slots that were to be written may not be */
     for (uint32_t i = 0; i < l->batch_count; i++) {
         struct lane_batch *b = &l->batch[i];
         transfer_cancel(&b->transfer);
-        if (b->state != FREE && b->state != DRAINING && b->state != READING && b->state != COMPUTING)
+        if (b->state != FREE && b->state != DRAINING && b->state != READING && b->state != PLANNING &&
+            b->state != COMPUTING)
             batch_move(b, DRAINING);
     }
     lane_tick(l);
@@ -196,8 +198,7 @@ void lane_fail(struct lane *l, int status, const char *text)
 
 void lane_remap(struct lane *l)
 {
-    if (l->cache != NULL)
-        row_cache_clear(l->cache);
+    lane_cache_drop(l);
     for (uint32_t i = 0; i < l->batch_count && l->running && !l->dropping; i++)
         if (l->batch[i].state == PULLING || l->batch[i].state == PUSHING)
             lane_send_again(l, &l->batch[i]);
@@ -238,8 +239,8 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
     SHOAL_ASSERT(!l->running);
     l->running = true;
     l->dropping = false;
-    if (l->cache != NULL && !grant_goes_on(&l->task, task))
-        row_cache_clear(l->cache);
+    if (!grant_goes_on(&l->task, task))
+        lane_cache_drop(l);
     l->task = *task;
     memset(&l->result, 0, sizeof l->result);
     if (lane_evaluates(l)) {
@@ -289,18 +290,6 @@ static int batches_make(struct lane *l, struct err *e)
     return status;
 }
 
-static int cache_make(struct lane *l, struct err *e)
-{
-    const struct job *job = l->base->job;
-    struct row_cache_rule rule = {.bounded = job->train.mode != WIRE_ASYNC, .most = job->train.staleness};
-
-    if (l->base->cache_rows == 0)
-        return 0;
-    if (!rule.bounded)
-        rule.most = job->train.cache.batches;
-    return row_cache_new(l->base->cache_rows, &rule, &l->cache, e);
-}
-
 int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out, struct err *e)
 {
     struct lane *l = calloc(1, sizeof *l);
@@ -313,7 +302,7 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     l->clock.since_ns = env_now_ns(base->env);
     l->reuse_timer.fire = reuse_fire;
     scores_init(&l->scores);
-    int status = cache_make(l, e);
+    int status = lane_cache_init(l, e);
     if (status == 0)
         status = model_run_new(base->model, base->job->train.batch, (uint32_t)base->cache_rows, &l->run, e);
     if (status == 0)
@@ -338,7 +327,7 @@ void lane_free(struct lane *l)
         rows_release(l->batch[i].rows);
     }
     model_run_free(l->run);
-    row_cache_free(l->cache);
+    lane_cache_close(l);
     scores_close(&l->scores);
     free(l->batch);
     free(l);

@@ -1,12 +1,12 @@
-/* lane_inner.h: the inside of a lane, for lane.c (the machine, tasks, life) and lane_stage.c (what each stage does with
- * a batch). */
+/* lane_inner.h: the inside of a lane, for lane.c (the machine, tasks, life), lane_stage.c (what each stage does with a
+ * batch) and lane_cache.c (what a cache of rows adds to pulling). */
 #ifndef WORKER_LANE_INNER_H
 #define WORKER_LANE_INNER_H
 
 #include "proto/base/assert.h"
 #include "worker/lane.h"
 
-enum batch_state { FREE, READING, READ, PULLING, READY, COMPUTING, COMPUTED, PUSHING, DRAINING };
+enum batch_state { FREE, READING, READ, PLANNING, PULLING, READY, COMPUTING, COMPUTED, PUSHING, DRAINING };
 
 struct lane_batch {
     struct lane *lane;
@@ -22,6 +22,26 @@ struct lane_batch {
     struct err error;
 };
 
+/* What a shard said with some rows that were pulled; keys are those of a batch's plan. */
+struct cache_answer {
+    uint64_t batch, clock, low;
+    const uint64_t *keys; /* borrowed */
+    uint32_t count;
+};
+
+/* The cache's index is in the hands of a thread while a batch is planned: answers that come meanwhile wait for the next
+ * plan, which takes them first. The keys that they point to lie in batches' plans, so they last till then. */
+struct lane_cache {
+    struct row_cache *index;             /* owned; NULL: none. Of the lane, run and generation of the lane's task */
+    bool stale;                          /* to be emptied by the next plan */
+    bool clear;                          /* ... by the one at hand */
+    struct cache_answer *answer, *taken; /* owned (capacity); those that came, those for the thread */
+    uint32_t answers, answer_capacity, takens, taken_capacity;
+    struct lane_batch *planning; /* in the hands of a thread */
+    struct env_work work;
+    int status;
+};
+
 struct lane {
     struct lane_base *base;
     void (*on_end)(void *owner);
@@ -33,8 +53,8 @@ struct lane {
     uint64_t last, next_read, next_pull, next_compute, next_push; /* batch numbers */
     struct lane_batch *batch;                                     /* owned (batch_count) */
     uint32_t batch_count;
-    struct row_cache *cache; /* owned; NULL: none. Of the lane, run and generation of `task` */
-    struct model_run *run;   /* owned: scratch of this lane's compute, and the cache's rows */
+    struct lane_cache cache;
+    struct model_run *run; /* owned: scratch of this lane's compute, and the cache's rows */
     struct env_work compute;
     struct lane_batch *computing; /* in the hands of a thread */
     struct model_output output;
@@ -63,10 +83,20 @@ void lane_fail(struct lane *l, int status, const char *text);
 /* lane_stage.c: each takes the batch as its state says and moves it on. */
 void lane_stages_init(struct lane *l, struct lane_batch *b);
 void lane_read(struct lane *l, struct lane_batch *b); /* batch l->next_read into free memory */
-void lane_pull(struct lane *l, struct lane_batch *b);
+void lane_pull(struct lane *l, struct lane_batch *b); /* with a cache its keys are planned first */
+void lane_ask(struct lane *l, struct lane_batch *b);  /* the shards, for what is to be pulled */
 void lane_compute(struct lane *l, struct lane_batch *b);
 void lane_push(struct lane *l, struct lane_batch *b);
 /* Pull or push anew, by a new map. */
 void lane_send_again(struct lane *l, struct lane_batch *b);
+
+/* lane_cache.c */
+int lane_cache_init(struct lane *l, struct err *e);
+void lane_cache_close(struct lane *l);
+void lane_cache_drop(struct lane *l); /* nothing that it knows holds any more */
+/* Which of the batch's keys it has, on a thread; then lane_ask. */
+void lane_cache_plan(struct lane *l, struct lane_batch *b);
+void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struct part *p, uint64_t clock,
+                         uint64_t low);
 
 #endif

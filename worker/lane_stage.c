@@ -119,43 +119,36 @@ static void floats_lend(struct lane *l, struct lane_batch *b)
     }
 }
 
-/* Which of the batch's keys the cache has. A row served counts in the staleness as a pull of that age would. */
-static int cache_ask(struct lane *l, struct lane_batch *b)
-{
-    struct rows *r = b->rows;
-
-    int status = rows_plan(r, l->cache, b->number, &b->error);
-    if (status != 0)
-        return status;
-    uint32_t hits = r->batch.key_count - r->plan.fresh_count;
-    l->base->stats->cache_hits += hits;
-    l->base->stats->cache_misses += r->plan.fresh_count;
-    if (hits > 0)
-        l->result.staleness[r->plan.staleness < STALENESS_CELLS ? r->plan.staleness : STALENESS_CELLS - 1]++;
-    return 0;
-}
-
-/* Asks the shards for the rows of a batch's keys; without keys it is ready at once. */
-void lane_pull(struct lane *l, struct lane_batch *b)
+void lane_ask(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
     bool empty = b->rows->batch.examples == 0;
 
-    bad_lines_count(l, &b->rows->batch);
-    l->next_pull++;
-    floats_lend(l, b);
-    int status = rows_reserve(b->rows, &b->error);
-    if (status == 0 && l->cache != NULL && !empty && !lane_evaluates(l))
-        status = cache_ask(l, b);
     b->sent_ns = env_now_ns(l->base->env);
-    if (status == 0 && !empty)
-        status = transfer_start(&b->transfer, &name, false, &b->error);
+    int status = empty ? 0 : transfer_start(&b->transfer, &name, false, &b->error);
     if (status != 0) {
         batch_move(b, DRAINING);
         lane_fail(l, status, b->error.text);
         return;
     }
     batch_move(b, !empty && b->transfer.pending > 0 ? PULLING : READY);
+}
+
+/* Asks the shards for the rows of a batch's keys; without keys it is ready at once. */
+void lane_pull(struct lane *l, struct lane_batch *b)
+{
+    bad_lines_count(l, &b->rows->batch);
+    l->next_pull++;
+    floats_lend(l, b);
+    int status = rows_reserve(b->rows, &b->error);
+    if (status != 0) {
+        batch_move(b, DRAINING);
+        lane_fail(l, status, b->error.text);
+    } else if (l->cache.index != NULL && b->rows->batch.examples > 0 && !lane_evaluates(l)) {
+        lane_cache_plan(l, b);
+    } else {
+        lane_ask(l, b);
+    }
 }
 
 static void pull_done(struct lane *l, struct lane_batch *b)
@@ -344,7 +337,7 @@ static void transfer_took(struct transfer *t, const struct part *p, uint64_t clo
     struct lane_batch *b = batch_of_transfer(t);
 
     if (p->table == MODEL_SPARSE_TABLE && b->rows->planned)
-        row_cache_answered(b->lane->cache, b->number, b->rows->plan.fresh + p->key_first, p->key_count, clock, low);
+        lane_cache_answered(b->lane, b, p, clock, low);
 }
 
 /* Earlier pushes of the lane are sent again, oldest first. */

@@ -1,9 +1,9 @@
 /* row_cache.c: sets of eight slots.
  *
- * A key may lie in the slots of its set only; the set is given by the top of key_mix(key), so that a batch's keys, which
- * are sorted by it, go through the index once, in order, and a key costs its set and no more. (An open-addressed table in
- * that order does not work: a batch that fills one end of it while slots are freed at the other makes clusters without
- * end.) In a set the least recently used slot is given away. */
+ * A key may lie in the slots of its set only; the set is given by the top of key_mix(key), so that a batch's keys,
+ * which are sorted by it, go through the index once, in order, and a key costs its set and no more. (An open-addressed
+ * table in that order does not work: a batch that fills one end of it while slots are freed at the other makes clusters
+ * without end.) In a set the least recently used slot is given away. */
 #include "worker/row_cache.h"
 #include "dense/model.h"
 #include "proto/base/assert.h"
@@ -11,8 +11,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { WAYS = 8, NONE = WAYS };
+enum { WAYS = 8, NONE = WAYS, AHEAD = 12, HUGE_PAGE = 2 << 20 };
 #define PENDING UINT32_MAX /* of lag: the pull is not answered */
 #define LAG_MAX (UINT32_MAX - 1)
 
@@ -32,6 +33,20 @@ struct row_cache {
     struct set *set;     /* owned */
 };
 
+/* In huge pages, where it fills some: every key of a batch is in a page of its own. */
+static struct set *sets_new(uint32_t sets)
+{
+    size_t bytes = (sets * sizeof(struct set) + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
+    struct set *set;
+
+    if (bytes == HUGE_PAGE)
+        return aligned_alloc(64, sets * sizeof *set);
+    set = aligned_alloc(HUGE_PAGE, bytes);
+    if (set != NULL)
+        (void)madvise(set, bytes, MADV_HUGEPAGE); /* a hint */
+    return set;
+}
+
 int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_cache **out, struct err *e)
 {
     SHOAL_ASSERT(slots > 0);
@@ -43,7 +58,7 @@ int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_
         c->rule = *rule;
         c->ways = slots < WAYS ? (uint32_t)slots : WAYS;
         c->sets = (uint32_t)slots / c->ways;
-        c->set = aligned_alloc(64, c->sets * sizeof *c->set);
+        c->set = sets_new(c->sets);
     }
     if (c == NULL || c->set == NULL) {
         free(c);
@@ -73,6 +88,16 @@ void row_cache_clear(struct row_cache *c)
 static uint32_t set_of(const struct row_cache *c, uint64_t key)
 {
     return (uint32_t)(((unsigned __int128)key_mix(key) * c->sets) >> 64);
+}
+
+/* Sets of keys to come are fetched meanwhile: an index of some megabytes is memory's pace otherwise. */
+static void set_fetch(const struct row_cache *c, const uint64_t *keys, uint32_t count, uint32_t at)
+{
+    if (at >= count)
+        return;
+    const char *s = (const char *)&c->set[set_of(c, keys[at])];
+    for (size_t line = 0; line < sizeof(struct set); line += 64)
+        __builtin_prefetch(s + line, 1);
 }
 
 static uint32_t way_find(const struct row_cache *c, const struct set *s, uint64_t key)
@@ -153,8 +178,10 @@ void row_cache_plan(struct row_cache *c, uint64_t batch, const uint64_t *keys, u
     SHOAL_ASSERT(batch > 0);
     plan->fresh_count = plan->keep_count = 0;
     plan->staleness = 0;
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
+        set_fetch(c, keys, count, i + AHEAD);
         plan_key(c, batch, keys[i], &plan->source[i], plan);
+    }
 }
 
 void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count, uint64_t clock,
@@ -164,6 +191,7 @@ void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *key
     uint32_t lag = low >= clock || clock - low > LAG_MAX ? LAG_MAX : (uint32_t)(clock - low);
 
     for (uint32_t i = 0; i < count; i++) {
+        set_fetch(c, keys, count, i + AHEAD);
         struct set *s = &c->set[set_of(c, keys[i])];
         uint32_t w = way_find(c, s, keys[i]);
         if (w != NONE && s->way[w].writer == batch && s->way[w].lag == PENDING)

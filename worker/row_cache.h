@@ -29,7 +29,7 @@
  * whose pull is not answered yet (PENDING) is never evicted.
  *
  * The index is emptied when the lane is granted anew, dropped, or the map changes (clocks are a shard's own).
- * Thread: the worker's loop. */
+ * Thread: one at a time. */
 #ifndef WORKER_ROW_CACHE_H
 #define WORKER_ROW_CACHE_H
 

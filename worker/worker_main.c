@@ -1,8 +1,8 @@
 /* worker_main.c: shoal-worker: the daemon around the trainer.
  *
- * Threads: the loop (trainer, connections) on this one; libuv's pool computes and reads batches: for each lane one
- * thread that computes and lane_readers that read, so that neither ever waits for a thread of the other, and one for the
- * rest (UV_THREADPOOL_SIZE overrides it); ZeroMQ has its own. SIGTERM and SIGINT give the lanes back and leave; a second one leaves at once. */
+ * Threads: the loop (trainer, connections) on this one; libuv's pool computes and reads batches: for each lane two
+ * threads that compute and look up the cache and lane_readers that read, so that none ever waits for a thread of another,
+ * and one for the rest (UV_THREADPOOL_SIZE overrides it); ZeroMQ has its own. SIGTERM and SIGINT give the lanes back and leave; a second one leaves at once. */
 #include "proto/base/config.h"
 #include "proto/base/job.h"
 #include "proto/base/log.h"
@@ -304,7 +304,7 @@ static int evaluate(const struct arguments *a, const struct job *job, struct dae
 /* What the pool and the backend's module read from the environment, before there is another thread. */
 static void environment_set(const struct arguments *a)
 {
-    uint32_t threads = a->lanes * (1 + lane_readers(a->cores, a->lanes)) + 1;
+    uint32_t threads = a->lanes * (2 + lane_readers(a->cores, a->lanes)) + 1;
     char text[24];
 
     snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv takes no more */
@@ -325,6 +325,8 @@ static int run(const struct arguments *a, const struct job *job, struct err *e)
     int status = backend_load(a->backend, &backend, e);
     if (status != 0)
         return status;
+    if (e->text[0] != '\0')
+        log_warn("%s", e->text);
     status = net_new(&options, &d.net, e);
     if (status == 0) {
         status = net_signals(d.net, daemon_signal, &d);

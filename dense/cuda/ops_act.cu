@@ -1,4 +1,5 @@
 /* ops_act.cu: bias, activation and dropout in one pass; the way back with the bias's sums. */
+#include "dense/cuda/act.h"
 #include "dense/cuda/stream.h"
 
 struct act_forward_args {
@@ -8,38 +9,6 @@ struct act_forward_args {
     const float *bias;
     float *y;
 };
-
-/* As in dense/cpu/body_act.h, bit for bit. */
-BODY bool dropout_keeps(const struct dropout_mask *mask, uint32_t value)
-{
-    uint32_t x = value + mask->key[0];
-    x ^= x >> 16;
-    x *= 0x21f0aaadu;
-    x += mask->key[1];
-    x ^= x >> 15;
-    x *= 0xd35a2d97u;
-    x ^= x >> 15;
-    return x >> 8 >= mask->threshold;
-}
-
-BODY float act_value(enum activation act, float x)
-{
-    if (act == ACT_RELU)
-        return x < 0.0f ? 0.0f : x; /* not a number passes: the loss must show it */
-    if (act == ACT_NONE)
-        return x;
-    return act == ACT_TANH ? tanhf(x) : 1.0f / (1.0f + expf(-x));
-}
-
-/* From the value itself. */
-BODY float act_slope(enum activation act, float a)
-{
-    if (act == ACT_RELU)
-        return a > 0.0f ? 1.0f : 0.0f;
-    if (act == ACT_NONE)
-        return 1.0f;
-    return act == ACT_TANH ? 1.0f - a * a : a * (1.0f - a);
-}
 
 BODY void act_forward_at(const struct act_forward_args *a, size_t i)
 {

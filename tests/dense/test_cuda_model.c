@@ -149,9 +149,10 @@ START_TEST(recorded_steps_give_what_queued_ones_give)
     for (uint32_t step = 0; step < 36; step++) {
         case_open(&fresh, cuda_backend(), MODEL_DEEPFM, PRECISION_FP32);
         struct dense_case *both[] = {&c, &fresh};
+        float *of_both[] = {scores, fresh.out.scores};
         for (int i = 0; i < 2; i++) {
             both[i]->in.weight = step % 5 == 3 ? weight : NULL;
-            both[i]->out.scores = step % 7 == 5 ? NULL : i == 0 ? scores : both[i]->out.scores;
+            both[i]->out.scores = step % 7 == 5 ? NULL : of_both[i];
             both[i]->dense[step] += 0.25f;
             train_part(both[i], size[step % 12], step < 12 ? ROWS_USED : ROWS, step);
             step_bits(both[i], i == 0 ? found : expected);
@@ -160,7 +161,8 @@ START_TEST(recorded_steps_give_what_queued_ones_give)
         ck_assert_msg(memcmp(found, expected, step_floats(&c) * sizeof *found) == 0, "step %u", step);
         if (c.out.scores)
             ck_assert_mem_eq(c.out.scores, fresh.out.scores, size[step % 12] * sizeof(float));
-        c.out.scores = scores;
+        for (int i = 0; i < 2; i++)
+            both[i]->out.scores = of_both[i];
         dense_case_free(&fresh);
     }
     struct cuda_counters after = cuda_counted();
@@ -397,7 +399,26 @@ START_TEST(backend_cuda_loads_the_module_that_the_environment_names)
     ck_assert_ptr_nonnull(strstr(e.text, "libshoal_nothing.so"));
     ck_assert_int_eq(backend_load(BACKEND_AUTO, &b, &e), 0);
     ck_assert_str_eq(backend_name(b), "cpu");
+    ck_assert_int_eq(e.code, 0);
+    ck_assert_msg(strstr(e.text, "the CPU is taken") && strstr(e.text, "libshoal_nothing.so"), "%s", e.text);
     backend_unload(b);
+}
+END_TEST
+
+/* Here the module of the card finds no device; where it does, it is the one that is taken. */
+START_TEST(backend_cuda_without_a_device_says_so)
+{
+    struct backend *b;
+    struct err e = {0};
+    int code = backend_load_module("libshoal_cuda.so", &b, &e);
+    if (code == 0) {
+        ck_assert_str_eq(backend_name(b), "cuda");
+        backend_unload(b);
+        return;
+    }
+    ck_assert_int_eq(code, SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_null(b);
+    ck_assert_msg(strstr(e.text, "no device") || strstr(e.text, "libshoal_cuda.so"), "%s", e.text);
 }
 END_TEST
 
@@ -420,6 +441,7 @@ int main(void)
         tcase_add_test(t, every_failure_is_told_and_stays);
         tcase_add_test(t, failure_names_the_call);
         tcase_add_test(t, backend_cuda_loads_the_module_that_the_environment_names);
+        tcase_add_test(t, backend_cuda_without_a_device_says_so);
     }
     suite_add_tcase(s, t);
     return cuda_check_run(s);
