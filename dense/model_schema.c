@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define SPARSE_TABLETS 1024u /* where the job says nothing */
+#define LANES_DEFAULT 2u     /* of a job that names none, as the coordinator deals them */
 #define DENSE_TABLET_BITS 7u /* DeepFM 400-400-400 is 1,000 blocks: a shard of four servers has 32 tablets */
 
 /* Pushes set the values: w -= 1 * gradient, whatever the job's learning rates do. */
@@ -28,6 +29,8 @@ static int sparse_schema(const struct job *job, const struct plan *p, struct tab
     out->seed = t->seed;
     out->init = p->dim > 0 ? t->init : (struct init_spec){INIT_ZERO, 0.0f};
     out->optimizer = job->model.kind == MODEL_PROBE ? optimizer_assign : t->optimizer;
+    if (out->optimizer.kind != OPT_FTRL) /* a step of the job is a batch of some lane; a row counts those of one */
+        out->optimizer.l2 *= (float)(job->train.lanes > 0 ? job->train.lanes : LANES_DEFAULT);
     return 0;
 }
 

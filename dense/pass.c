@@ -6,8 +6,9 @@
  *
  *     ranges: layers .. up to norm, norm gathers  ->  norm settles  ->  ranges: norm, layers .. up to the next norm, ..
  *
- * and the same on the way back. From the last norm on a range goes to the loss and back at once. Prediction needs no sums: ranges go straight through. A device takes the whole batch as
- * one range, and what lies behind the layers that look at values is one section, which it may record and replay. */
+ * and the same on the way back. From the last norm on a range goes to the loss and back at once, for it only looks back
+ * at itself. Prediction needs no sums: ranges go straight through. A device takes the whole batch as one range, and what
+ * lies behind the layers that look at values is one section, which it may record and replay. */
 #include "dense/plan.h"
 
 static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first)

@@ -1,4 +1,4 @@
-/* plan_settle.c: where gradients lie and who adds to whom.
+/* plan_settle.c: where gradients lie, who adds to whom, and what must hold the whole batch.
  *
  * The way back visits layers from last to first; each reads the gradient of what it wrote and writes the gradient of
  * what it read. So for every tensor the columns already written are known at each moment: the first reader (from
@@ -129,6 +129,36 @@ static void sharing_check(const struct plan *p, const struct layer *l)
         SHOAL_ASSERT(i == l->number || (!reads_x(&p->layer[i], l->x.tensor) && p->layer[i].z.tensor != l->x.tensor));
 }
 
+/* ---- what holds the whole batch --------------------------------------------------------------------------- */
+
+static bool layer_touches(const struct layer *l, uint32_t tensor)
+{
+    bool touches = l->x.tensor == tensor || l->y.tensor == tensor || l->z.tensor == tensor;
+    for (uint32_t i = 0; i < LAYER_STATES; i++)
+        touches = touches || l->state[i] == tensor;
+    return touches;
+}
+
+/* Behind the last layer that gathers, a range goes to the loss and back at once (pass.c): what only these layers touch
+ * need not hold more than a range. A gradient that is worked on in place holds as much as the first that shares it. */
+static void tensors_narrow(struct plan *p)
+{
+    uint32_t last = 0; /* one above the last layer that gathers */
+    for (uint32_t i = 0; i < p->layer_count; i++)
+        last = p->layer[i].ops->forward_gather ? i + 1 : last;
+    for (uint32_t t = TENSOR_FIRST_FREE; t < p->tensor_count; t++) {
+        bool early = p->tensor[t].state;
+        for (uint32_t i = 0; i < last && !early; i++)
+            early = layer_touches(&p->layer[i], t);
+        p->tensor[t].whole = p->tensor[t].whole && early;
+    }
+    for (uint32_t i = last; i < p->layer_count; i++)
+        if (shares_gradient(&p->layer[i]) && p->tensor[p->layer[i].x.tensor].whole)
+            p->tensor[p->layer[i].y.tensor].whole = true;
+}
+
+/* ---- where each lies -------------------------------------------------------------------------------------- */
+
 /* The layer that reads the tensor and works in place on its gradient; NULL: none. */
 static const struct layer *gradient_sharer(const struct plan *p, uint32_t tensor)
 {
@@ -208,6 +238,7 @@ void plan_settle(struct plan *p)
         in_place_check(p, &p->layer[i]);
         sharing_check(p, &p->layer[i]);
     }
+    tensors_narrow(p);
     p->tensor[TENSOR_LOGIT].gradient = gradient_place(p, &b, TENSOR_LOGIT, (struct life){0, 0});
     for (uint32_t layer = p->layer_count; layer-- > 0;)
         for (uint32_t t = TENSOR_FIRST_FREE; t < tensors; t++) {

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define RUN_ALIGN 64u
+#define RUN_RANGE_BYTES ((size_t)16 << 20)
+#define RUN_RANGE_LEAST 64u
 #define NORM_EVERY 16u /* batches: gradients are measured that often where nothing else needs it */
 
 /* Dynamic loss scaling as in Micikevicius et al. 2018: halved when a gradient overflows, doubled after so many steps
@@ -56,17 +58,29 @@ static bool run_allocate(struct model_run *r)
     return true;
 }
 
+/* Examples that go through the layers together: as many as the backend likes, but fewer where what they leave behind for
+ * the way back would not stay in the cache. */
+static uint32_t run_range(const struct model *m, uint32_t max_examples)
+{
+    uint32_t range = m->k->range == 0 || m->k->range > max_examples ? max_examples : m->k->range;
+    size_t bytes = 0;
+    for (uint32_t t = 0; t < m->plan.tensor_count; t++)
+        bytes += m->plan.tensor[t].whole ? 0 : m->plan.tensor[t].width * sizeof(float);
+    while (m->k->range > 0 && range > RUN_RANGE_LEAST && range * bytes > RUN_RANGE_BYTES)
+        range /= 2;
+    return range;
+}
+
 int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out, struct err *e)
 {
     struct model_run *r = calloc(1, sizeof *r);
-    uint32_t range = m->k->range;
 
     *out = NULL;
     if (!r)
         return err_set(e, SHOAL_E_NOMEM, "a run of the model: out of memory");
     r->model = m;
     r->max_examples = max_examples;
-    r->range = range == 0 || range > max_examples ? max_examples : range;
+    r->range = run_range(m, max_examples);
     r->cache_rows = cache_rows;
     r->scale = m->scaled ? SCALE_BEGIN : 1.0;
     int code = m->k->stream_new(&m->stream, &r->stream, e);
@@ -256,7 +270,7 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
         p.train = true;
         struct pool_args all = pool_args_of(&p, 0, in->examples);
         m->k->pool_begin(r->stream, &all, true);
-        pass_train(&m->plan, &p, m->k->range);
+        pass_train(&m->plan, &p, r->range);
         gradients_end(r, &device, &device_out, batch);
     }
     run_download(r, in, true, &device_out, out);
@@ -282,7 +296,7 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
     pass_begin(&p, r, &device, &device_out, run_values(m, in));
     struct pool_args all = pool_args_of(&p, 0, in->examples);
     m->k->pool_begin(r->stream, &all, false);
-    pass_predict(&m->plan, &p, m->k->range, m->negatives < 1.0 ? (float)log(m->negatives) : 0.0f);
+    pass_predict(&m->plan, &p, r->range, m->negatives < 1.0 ? (float)log(m->negatives) : 0.0f);
     run_download(r, in, false, &device_out, out);
     return result_take(r, out);
 }

@@ -291,6 +291,7 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
         engine_touch(t, r->tablet_first, r->tablet_count, plan->take, plan->sequence);
     struct push_args args = {
         .lr_scale = r->lr_scale,
+        .batch = r->to,
         .undo_clock = run->mode == RUN_BSP ? table_undo_clock(run->id, r->to) : 0,
         .take = plan->take};
     int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);

@@ -15,6 +15,26 @@ static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t c
     return undo_save(tablet->undo, key, row);
 }
 
+#define L2_BATCHES_MAX 1024.0f /* of a row that comes back after long: its weights must not swing beyond 0 */
+
+/* The row's gradient with its l2, for all batches since the one that touched it last: what a loss with the L2 of the
+ * whole table in each step would have added up to, had the weights stayed. A lane that is behind adds nothing. */
+static const float *gradient_pull_back(const struct table *t, float *row, const float *gradient, uint64_t batch)
+{
+    float *last = row + t->shape.floats - 1, now = (float)batch, batches = now - *last;
+    if (*last == LAST_NEVER || batches < -L2_BATCHES_MAX) { /* new, or another run's numbers */
+        *last = now;
+        return gradient;
+    }
+    if (batches <= 0)
+        return gradient;
+    *last = now;
+    float factor = t->schema.optimizer.l2 * (batches < L2_BATCHES_MAX ? batches : L2_BATCHES_MAX);
+    for (uint32_t i = 0; i < t->schema.width; i++)
+        t->pulled_back[i] = gradient[i] + factor * row[i];
+    return t->pulled_back;
+}
+
 #define WALK_TARGET
 #define WALK_MATCH bucket_match
 #define WALK_NAME(x) x##_base

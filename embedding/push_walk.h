@@ -22,7 +22,10 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
             if (__builtin_expect(row != NULL, 1)) {
                 if (__builtin_expect(args->undo_clock != 0, 0) && undo_keep(t, keys[at], row, args->undo_clock) != 0)
                     return SHOAL_E_NOMEM;
-                update(row, gradients + at * width, &step);
+                const float *gradient = gradients + at * width;
+                if (__builtin_expect(t->pulled_back != NULL, 0))
+                    gradient = gradient_pull_back(t, row, gradient, args->batch);
+                update(row, gradient, &step);
             }
         }
         if (i >= WALK_INDEX && i < count + WALK_INDEX) {

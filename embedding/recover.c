@@ -121,6 +121,7 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
     bool all = taken == t->scope.tablets;
     struct push_args args = {
         .lr_scale = p.lr_scale,
+        .batch = p.to,
         .undo_clock = h->flags & RECORD_FLAG_BSP ? table_undo_clock(p.run, p.to) : 0,
         .take = all ? NULL : take};
     marks_move(run->marks, p.lane, p.table, p.tablet_first, p.tablet_count, p.to, take, &t->scope);

@@ -24,10 +24,12 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     struct tablet *tablets = malloc(tablet_count * sizeof *tablets);
     uint64_t whole_row_bytes = round_up_8(sizeof(uint64_t) + floats * sizeof(float));
     uint64_t *whole_row = calloc(1, whole_row_bytes);
-    if (t == NULL || tablets == NULL || whole_row == NULL) {
+    float *pulled_back = schema_has_last(schema) ? calloc(schema->width, sizeof *pulled_back) : NULL;
+    if (t == NULL || tablets == NULL || whole_row == NULL || (schema_has_last(schema) && pulled_back == NULL)) {
         free(t);
         free(tablets);
         free(whole_row);
+        free(pulled_back);
         return err_set(e, SHOAL_E_NOMEM, "table %s: no memory for %u tablets", schema->name, tablet_count);
     }
     t->schema = *schema;
@@ -38,6 +40,7 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     t->tablet_count = tablet_count;
     t->whole_row_bytes = whole_row_bytes;
     t->whole_row = whole_row;
+    t->pulled_back = pulled_back;
     for (uint32_t i = 0; i < tablet_count; i++)
         tablet_init(&tablets[i]);
     *out = t;
@@ -52,6 +55,7 @@ void table_free(struct table *t)
         tablet_clear(&t->tablets[i], &t->shape);
     free(t->tablets);
     free(t->whole_row);
+    free(t->pulled_back);
     free(t);
 }
 
@@ -92,6 +96,8 @@ float *table_insert(struct table *t, uint32_t tablet, uint64_t key)
     t->rows++;
     init_weights(&t->schema, key, row);
     t->optimizer.start(row, &t->schema);
+    if (t->pulled_back != NULL)
+        row[t->shape.floats - 1] = LAST_NEVER;
     return row;
 }
 

@@ -41,6 +41,7 @@ void table_pull_before(const struct table *t, const uint64_t *keys, size_t count
 
 struct push_args {
     float lr_scale;
+    uint64_t batch;          /* the lane's batch that the gradients are of */
     uint64_t undo_clock;     /* bsp: keep undo for this clock, of table_undo_clock (another one than the tablet's drops the old undo); 0: none */
     const uint8_t *take;     /* NULL: every tablet takes it; else take[tablet] (2^tablet_bits) says which */
 };

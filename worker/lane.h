@@ -1,10 +1,11 @@
 /* lane.h: one lane at work: the batches of a task flow through read, pull, compute and push, several at a time.
  *
- *         lane_read       batch_read done     lane_pull       answered     in order       model_train done   in order
- * all acknowledged FREE -------> READING -----------> READ --------> PULLING ------> READY ------> COMPUTING ----->
- * COMPUTED ----> PUSHING -----> DRAINING ^ |
- *       +--------------------------------------- borrowed frames are back: lane_reuse
- * -----------------------------------------------+
+ *        lane_read      batch_read done     lane_pull       looked up      answered     in order
+ *   FREE ----------> READING --------> READ ---------> PLANNING ------> PULLING ------> READY ------> COMPUTING
+ *    ^                                   |  no cache                       ^                             | model_train
+ *    |                                   +---------------------------------+                             v     done
+ *    +--------- frames are back ---------- DRAINING <---------------- PUSHING <------------------- COMPUTED
+ *                 lane_reuse                     all acknowledged                  in order
  *
  * An empty batch (bsp padding, or no good line) goes READ -> READY and is pushed as ticks; so does the push of a step
  * that the model skipped. A batch of evaluation ends after COMPUTING. A dropped lane's batches go to DRAINING from

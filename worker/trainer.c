@@ -35,6 +35,12 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     trainer_wake(t);
 }
 
+void trainer_forgotten(struct trainer *t)
+{
+    log_warn("worker %llu gives up its lanes and joins again", (unsigned long long)t->host.worker);
+    trainer_clear(t, true, 0, "");
+}
+
 /* ---- joining ---------------------------------------------------------------------------------------------- */
 
 static struct msg *join_build(struct request *r)
@@ -107,8 +113,7 @@ static void trainer_join(struct trainer *t)
     client_start(t->client, &t->join);
 }
 
-/* The lanes go back, the job goes on elsewhere; this process ends with its status. */
-static void trainer_break(struct trainer *t, int status, const char *text)
+void trainer_break(struct trainer *t, int status, const char *text)
 {
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
@@ -150,75 +155,7 @@ static void trainer_prepared(struct trainer *t)
     client_map_refresh(t->client);
 }
 
-/* ---- working: what seats ask of the trainer --------------------------------------------------------------- */
-
-static int host_ready(void *context, uint32_t split, bool map, struct err *e)
-{
-    struct trainer *t = context;
-    struct dataset *d = NULL;
-
-    int status = split_open(&t->splits, split, &d, e);
-    if (status != 0)
-        return status;
-    t->host.base.data[split] = d;
-    if (!map || client_map(t->client) != NULL)
-        return 0;
-    client_map_refresh(t->client);
-    return SHOAL_E_AGAIN;
-}
-
-static void host_freed(void *context)
-{
-    trainer_wake(context);
-}
-
-static bool host_held(void *context, const struct seat *but, uint32_t lane, uint64_t generation)
-{
-    struct trainer *t = context;
-
-    for (uint32_t i = 0; i < t->seat_count; i++) {
-        struct seat *s = t->seat[i];
-        if (s == but || seat_lane(s) != lane)
-            continue;
-        if (seat_generation(s) >= generation)
-            return true;
-        seat_drop(s); /* fenced: the same lane came back to us under a newer generation */
-    }
-    return false;
-}
-
-static uint32_t host_lanes(void *context)
-{
-    const struct trainer *t = context;
-    uint32_t held = 0;
-
-    for (uint32_t i = 0; i < t->seat_count; i++)
-        held += seat_lane(t->seat[i]) != SEAT_NO_LANE;
-    return held;
-}
-
-static void host_end(void *context)
-{
-    trainer_clear(context, false, 0, "");
-}
-
-static void host_unknown(void *context)
-{
-    struct trainer *t = context;
-
-    log_warn("worker %llu gives up its lanes and joins again", (unsigned long long)t->host.worker);
-    trainer_clear(t, true, 0, "");
-}
-
-static void host_fatal(void *context, int status, const char *text)
-{
-    trainer_clear(context, false, status, text);
-}
-
-static void host_broken(void *context, int status, const char *text)
-{
-    trainer_break(context, status, text);
-}
+/* ---- working: seats and map ------------------------------------------------------------------------------- */
 
 /* A complete map came, other than the last. */
 static void map_changed(void *context)
@@ -268,7 +205,7 @@ static enum request_verdict beat_reply(struct request *r, const struct wire *w, 
 
     (void)m;
     if (w->status == SHOAL_E_UNAVAILABLE && (t->state == WORKING || t->state == PREPARING))
-        host_unknown(t);
+        trainer_forgotten(t);
     return REQUEST_DONE;
 }
 
@@ -460,16 +397,7 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
         free(t);
         return status;
     }
-    t->host = (struct seat_host){.base = {.env = env, .client = t->client, .stats = &t->stats},
-                                 .context = t,
-                                 .ready = host_ready,
-                                 .freed = host_freed,
-                                 .held = host_held,
-                                 .lanes = host_lanes,
-                                 .end = host_end,
-                                 .unknown = host_unknown,
-                                 .fatal = host_fatal,
-                                 .broken = host_broken};
+    trainer_host_init(t);
     env_timer_start(env, &t->wait_timer, t->options.wait_ms * MS);
     trainer_join(t);
     *out = t;

@@ -50,6 +50,14 @@ void trainer_wake(struct trainer *t);
 /* Gives up everything; afterwards joins again, or leaves with this status. The first reason stands. */
 void trainer_clear(struct trainer *t, bool again, int status, const char *text);
 
+/* The lanes go back, the job goes on elsewhere; this process ends with its status. */
+void trainer_break(struct trainer *t, int status, const char *text);
+/* The coordinator does not know this worker any more. */
+void trainer_forgotten(struct trainer *t);
+
+/* trainer_host.c */
+void trainer_host_init(struct trainer *t);
+
 /* trainer_job.c */
 void trainer_job_init(struct trainer *t);
 /* Takes the job's text; one that is new replaces the old: all seats are free and idle, no thread has anything. */

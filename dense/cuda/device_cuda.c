@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define THREADS 256u /* of a block */
+#define THREADS 256u        /* of a block */
 #define ARCHITECTURE_MIN 80 /* compute capability that the kernels are built for, at least */
 
 struct recording {
@@ -76,21 +76,23 @@ bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const 
     if (status == CUBLAS_STATUS_SUCCESS)
         return true;
     stream_fail(s, status == CUBLAS_STATUS_ALLOC_FAILED ? SHOAL_E_NOMEM : SHOAL_E_INTERNAL,
-                "device %d: %s at dense/cuda/%s:%d: %.200s", device_number, cublasLtGetStatusString(status), file_name(file),
-                line, call);
+                "device %d: %s at dense/cuda/%s:%d: %.200s", device_number, cublasLtGetStatusString(status),
+                file_name(file), line, call);
     return false;
 }
 
 /* ---- the device ------------------------------------------------------------------------------------------- */
 
-/* SHOAL_DEVICE: the device's number, counted round where there are fewer, so that workers of one host may be numbered. */
+/* SHOAL_DEVICE: the device's number, counted round where there are fewer, so that workers of one host may be numbered.
+ */
 static int device_choose(int count, struct err *e)
 {
     const char *text = getenv("SHOAL_DEVICE");
     char *end = NULL;
     unsigned long number = text && *text ? strtoul(text, &end, 10) : 0;
     if (text && *text && (*end != '\0' || *text == '-'))
-        return err_set(e, SHOAL_E_CONFIG, "SHOAL_DEVICE is \"%s\"; set it to the number of a device, 0 to %d", text, count - 1);
+        return err_set(e, SHOAL_E_CONFIG, "SHOAL_DEVICE is \"%s\"; set it to the number of a device, 0 to %d", text,
+                       count - 1);
     device_number = (int)(number % (unsigned long)count);
     return 0;
 }
@@ -103,7 +105,9 @@ int device_probe(struct err *e)
 
     int code = CUDA_TELL(&why, cudaGetDeviceCount(&count));
     if (code != 0 || count == 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "the NVIDIA driver is there, but there is no device to compute on: %s; look at nvidia-smi, or set train.backend to cpu or auto",
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "the NVIDIA driver is there, but there is no device to compute on: %s; look at nvidia-smi, or "
+                       "set train.backend to cpu or auto",
                        code != 0 ? why.text : "it counts 0");
     code = device_choose(count, e);
     if (code == 0)
@@ -111,9 +115,10 @@ int device_probe(struct err *e)
     if (code != 0)
         return code;
     if (device.major * 10 + device.minor < ARCHITECTURE_MIN)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; set train.backend to cpu or auto",
-                       device_number, device.name, device.major, device.minor, ARCHITECTURE_MIN / 10, ARCHITECTURE_MIN % 10);
+        return err_set(
+            e, SHOAL_E_UNAVAILABLE,
+            "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; set train.backend to cpu or auto",
+            device_number, device.name, device.major, device.minor, ARCHITECTURE_MIN / 10, ARCHITECTURE_MIN % 10);
     snprintf(kernel_text, sizeof kernel_text, "%.100s sm_%d%d cublasLt %zu", device.name, device.major, device.minor,
              cublasLtGetVersion());
     return 0;
@@ -179,7 +184,8 @@ void device_close(struct stream *s)
 void device_wait(struct stream *s)
 {
     struct err e;
-    if (s->device->stream && thread_enter(&e) == 0) /* a failed stream too: what it had queued may still write to its memory */
+    if (s->device->stream &&
+        thread_enter(&e) == 0) /* a failed stream too: what it had queued may still write to its memory */
         CUDA(s, cudaStreamSynchronize(s->device->stream));
 }
 
@@ -250,7 +256,8 @@ void device_zero(struct stream *s, void *to, size_t bytes)
 
 /* ---- queueing --------------------------------------------------------------------------------------------- */
 
-void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args, size_t bytes)
+void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
+                   size_t bytes)
 {
     void *values[] = {(void *)(uintptr_t)args, &n};
     size_t blocks = (n + THREADS - 1) / THREADS;
@@ -259,7 +266,8 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
     if (!device_enter(s))
         return;
     if (blocks > INT32_MAX) {
-        stream_fail(s, SHOAL_E_INTERNAL, "kernel %s: %zu elements are too many for one run; make train.batch smaller", name, n);
+        stream_fail(s, SHOAL_E_INTERNAL, "kernel %s: %zu elements are too many for one run; make train.batch smaller",
+                    name, n);
         return;
     }
     if (!s->recorded)

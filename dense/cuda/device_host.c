@@ -205,7 +205,8 @@ static inline void product_row(enum product_type type, const struct product *p, 
         float sum[TOGETHER] = {0};
         for (uint32_t l = 0; l < p->k; l++)
             for (uint32_t t = 0; t < columns; t++)
-                sum[t] += operand_at(type, p->a, at_a + l * step_a) * operand_at(type, p->b, (size_t)(j + t) * p->ldb + l);
+                sum[t] +=
+                    operand_at(type, p->a, at_a + l * step_a) * operand_at(type, p->b, (size_t)(j + t) * p->ldb + l);
         for (uint32_t t = 0; t < columns; t++)
             to[j + t] += sum[t];
     }
@@ -291,7 +292,8 @@ void device_zero(struct stream *s, void *to, size_t bytes)
     call_queue(s, &(struct call){.kind = CALL_ZERO, .name = "zero", .n = bytes, .to = to});
 }
 
-void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args, size_t bytes)
+void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
+                   size_t bytes)
 {
     struct call c = {.kind = CALL_KERNEL, .name = name, .function = function, .n = n};
     memcpy(c.u.args, args, bytes);

@@ -1,9 +1,9 @@
 /* device_product.c: matrix products by cuBLASLt.
  *
- * The algorithm for a shape is chosen once a stream, by cuBLASLt's heuristics, and kept: the same one at each step, and,
- * the heuristics being a function of shape, card and library, at each run. The workspace is the stream's own, as the
- * library wants it for results that do not depend on what other streams do. Deterministic streams leave out algorithms
- * that add parts of a sum in place.
+ * The algorithm for a shape is chosen once a stream, by cuBLASLt's heuristics, and kept: the same one at each step,
+ * and, the heuristics being a function of shape, card and library, at each run. The workspace is the stream's own, as
+ * the library wants it for results that do not depend on what other streams do. Deterministic streams leave out
+ * algorithms that add parts of a sum in place.
  *
  * cuBLASLt's matrices are column-major: a row-major matrix is its own transpose there, so c' = op(b)' op(a)'. */
 #include "dense/cuda/device_cuda.h"
@@ -115,22 +115,24 @@ static cudaDataType_t data_type_of(enum product_type type)
     return type == PRODUCT_BF16 ? CUDA_R_16BF : type == PRODUCT_FP16 ? CUDA_R_16F : CUDA_R_32F;
 }
 
-
 static bool operation_make(struct stream *s, struct choice *c, const struct product *p)
 {
     cublasComputeType_t compute = p->type == PRODUCT_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-    cublasOperation_t first = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, second = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t first = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                      second = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     return CUBLAS(s, cublasLtMatmulDescCreate(&c->operation, compute, CUDA_R_32F)) &&
            CUBLAS(s, cublasLtMatmulDescSetAttribute(c->operation, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first)) &&
-           CUBLAS(s, cublasLtMatmulDescSetAttribute(c->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second)) &&
-           (!p->bias ||
-            CUBLAS(s, cublasLtMatmulDescSetAttribute(c->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue)));
+           CUBLAS(s,
+                  cublasLtMatmulDescSetAttribute(c->operation, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second)) &&
+           (!p->bias || CUBLAS(s, cublasLtMatmulDescSetAttribute(c->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                                                 sizeof epilogue)));
 }
 
 static bool bias_set(struct stream *s, struct choice *c, const float *bias)
 {
-    return !bias || CUBLAS(s, cublasLtMatmulDescSetAttribute(c->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
+    return !bias || CUBLAS(s, cublasLtMatmulDescSetAttribute(c->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                                             sizeof bias));
 }
 
 static bool preference_make(struct stream *s, cublasLtMatmulPreference_t *out, const struct shape *shape)
@@ -163,13 +165,13 @@ static void algorithm_choose(struct stream *s, struct choice *c)
     int found = 0;
 
     if (preference_make(s, &preference, &c->shape) &&
-        CUBLAS(s, cublasLtMatmulAlgoGetHeuristic(s->device->products->handle, c->operation, c->a, c->b, c->c, c->c, preference, 1,
-                                                 &best, &found))) {
+        CUBLAS(s, cublasLtMatmulAlgoGetHeuristic(s->device->products->handle, c->operation, c->a, c->b, c->c, c->c,
+                                                 preference, 1, &best, &found))) {
         if (found > 0)
             c->algorithm = best.algo;
         else
-            stream_fail(s, SHOAL_E_INTERNAL, "cuBLASLt has no algorithm for a product of (%u, %u) by (%u, %u)", c->shape.m,
-                        c->shape.k, c->shape.k, c->shape.n);
+            stream_fail(s, SHOAL_E_INTERNAL, "cuBLASLt has no algorithm for a product of (%u, %u) by (%u, %u)",
+                        c->shape.m, c->shape.k, c->shape.k, c->shape.n);
     }
     if (preference)
         CUBLAS(s, cublasLtMatmulPreferenceDestroy(preference));

@@ -1,8 +1,8 @@
 /* kernel.h: how kernels are written: one source, for the card and for the host.
  *
  * A file dense/cuda/X.cu is compiled twice: by nvcc as CUDA C++ into libshoal_cuda.so, and as C11 with SHOAL_CUDA_HOST
- * into libshoal_cudahost.so, which runs the same kernels on a machine without a card, for the tests. So it is written in
- * what both languages have: no designated initializers, no compound literals, no `restrict`, casts from void *.
+ * into libshoal_cudahost.so, which runs the same kernels on a machine without a card, for the tests. So it is written
+ * in what both languages have: no designated initializers, no compound literals, no `restrict`, casts from void *.
  *
  * A kernel is a function of one element, and elements may run in any order and all at once:
  *
@@ -92,7 +92,7 @@ struct kernel_order {
 typedef void (*kernel_function)(const void *args, size_t n, struct kernel_order order);
 
 #define KERNEL(name)                                                                                                   \
-    static void name##_loop(const void *args, size_t n, struct kernel_order order)                                    \
+    static void name##_loop(const void *args, size_t n, struct kernel_order order)                                     \
     {                                                                                                                  \
         size_t i = order.first;                                                                                        \
         for (size_t left = n; left > 0; left--) {                                                                      \
@@ -106,7 +106,7 @@ typedef void (*kernel_function)(const void *args, size_t n, struct kernel_order 
 typedef const void *kernel_function;
 
 #define KERNEL(name)                                                                                                   \
-    static __global__ void name##_kernel(const __grid_constant__ struct name##_args a, size_t n)                      \
+    static __global__ void name##_kernel(const __grid_constant__ struct name##_args a, size_t n)                       \
     {                                                                                                                  \
         size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;                                                      \
         if (i < n)                                                                                                     \
@@ -139,8 +139,8 @@ void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m,
                uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
 
 /* Sums in double, in stages of SUM_CHUNK terms each: sum over many elements without one thread that takes all.
- * Whoever sums rows of a matrix lets element (chunk, column) sum its SUM_CHUNK rows into partial[chunk * width + column]
- * and these functions do the rest. partial is scratch (sum_chunks(count), width) and is worn out. */
+ * Whoever sums rows of a matrix lets element (chunk, column) sum its SUM_CHUNK rows into partial[chunk * width +
+ * column] and these functions do the rest. partial is scratch (sum_chunks(count), width) and is worn out. */
 #define SUM_CHUNK 32u
 
 static inline uint32_t sum_chunks(uint32_t count)
@@ -148,16 +148,17 @@ static inline uint32_t sum_chunks(uint32_t count)
     return (count + SUM_CHUNK - 1) / SUM_CHUNK;
 }
 
-void cuda_columns_add(struct stream *s, double *partial, uint32_t rows, uint32_t width, float *out);         /* out += */
-void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, uint32_t width, double *out); /* out += */
+void cuda_columns_add(struct stream *s, double *partial, uint32_t rows, uint32_t width, float *out); /* out += */
+void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, uint32_t width,
+                             double *out); /* out += */
 /* *out += sum of n values, which are worn out. */
 void cuda_sum_add(struct stream *s, double *value, size_t n, double *out);
 
-/* row_gradients (rows, row_width; from the first summed column on) += the gradients of the values of one field, (values,
- * ld) by place in index, `width` columns; for each row in the order of its values. Gradients of other fields' values are
- * not read. Only outside of recorded sections, in a training batch (pool_begin has sorted its values). */
-void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width, const float *gradient, uint32_t ld,
-                     float *row_gradients, uint32_t row_width);
+/* row_gradients (rows, row_width; from the first summed column on) += the gradients of the values of one field,
+ * (values, ld) by place in index, `width` columns; for each row in the order of its values. Gradients of other fields'
+ * values are not read. Only outside of recorded sections, in a training batch (pool_begin has sorted its values). */
+void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width, const float *gradient,
+                     uint32_t ld, float *row_gradients, uint32_t row_width);
 
 /* The ops of single models: ops_<group>.cu fills its group. */
 void cuda_interact_fill(struct interact_ops *o);

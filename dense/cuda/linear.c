@@ -1,8 +1,9 @@
 /* linear.c: a linear layer: matrix products with what is done to each output around them.
  *
  * A bias alone is added by the product itself (cuBLASLt's epilogue). An activation is a kernel of ours, with bias and
- * dropout in the same pass: cuBLASLt does not say what its relu makes of what is not a number, and a model that diverges
- * must show it. On the way back the derivative and the bias's sums are one pass too (ops_act.cu), in an order of our own. */
+ * dropout in the same pass: cuBLASLt does not say what its relu makes of what is not a number, and a model that
+ * diverges must show it. On the way back the derivative and the bias's sums are one pass too (ops_act.cu), in an order
+ * of our own. */
 #include "dense/cuda/stream.h"
 
 static struct operand operand_of(const float *x, uint32_t rows, uint32_t columns, uint32_t ld)
@@ -30,7 +31,8 @@ static void linear_backward(struct stream *s, const struct linear_args *a)
     operand_product(s, true, false, a->out, a->in, a->count, &dy, &x, 1.0f, a->dw, a->in, NULL);
     if (a->dx) {
         struct operand w = operand_of(a->w, a->out, a->in, a->in);
-        operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w, a->add ? 1.0f : 0.0f, a->dx, a->lddx, NULL);
+        operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w, a->add ? 1.0f : 0.0f, a->dx, a->lddx,
+                        NULL);
     }
 }
 

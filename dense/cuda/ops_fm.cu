@@ -4,8 +4,8 @@
 struct fm_args {
     uint32_t fields, dim, ldx, stride, lddx;
     const float *x;
-    float *sums;   /* (count, dim) */
-    float *pairs;  /* (count, dim), scratch */
+    float *sums;  /* (count, dim) */
+    float *pairs; /* (count, dim), scratch */
     float *logit;
     const float *dlogit;
     bool add;

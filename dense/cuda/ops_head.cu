@@ -121,9 +121,9 @@ BODY void head_input_at(const struct head_back_args *a, size_t i)
 }
 KERNEL(head_input)
 
-static void head_backward(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
-                          const float *dlogit, uint32_t stride, float *dw, float *dx, uint32_t lddx, uint32_t dx_width,
-                          bool add)
+static void head_backward(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx,
+                          const float *w, const float *dlogit, uint32_t stride, float *dw, float *dx, uint32_t lddx,
+                          uint32_t dx_width, bool add)
 {
     uint32_t chunks = sum_chunks(count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * width * sizeof *partial);

@@ -87,8 +87,8 @@ BODY void narrow_fp16_at(const struct narrow_args *a, size_t i)
 }
 KERNEL(narrow_fp16)
 
-void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns, const float *from, uint32_t ld,
-                 void *to, uint32_t ld_to)
+void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns, const float *from,
+                 uint32_t ld, void *to, uint32_t ld_to)
 {
     struct narrow_args a = {from, to, columns, ld, ld_to};
     size_t n = (size_t)rows * (ld_to / NARROW_STEP);

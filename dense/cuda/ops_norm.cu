@@ -12,8 +12,8 @@ extern "C" {
 struct norm_sums_args {
     uint32_t count, width, ldx, lddy;
     const float *x, *middle;
-    const float *dy;  /* on the way back, else NULL */
-    double *partial;  /* (chunks, 2 * width) */
+    const float *dy; /* on the way back, else NULL */
+    double *partial; /* (chunks, 2 * width) */
 };
 
 /* Forward: sums of x - middle and of its square; back: of dy, and of dy (x - middle). */
@@ -105,7 +105,8 @@ static void norm_gather(struct stream *s, const struct norm_args *n, bool back)
     struct norm_state t = norm_state_of(n->state, n->width);
     uint32_t chunks = sum_chunks(n->count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * 2 * n->width * sizeof *partial);
-    struct norm_sums_args a = {n->count, n->width, n->ldx, n->lddy, n->x, back ? t.mean : t.pivot, back ? n->dy : NULL, partial};
+    struct norm_sums_args a = {n->count, n->width, n->ldx, n->lddy, n->x, back ? t.mean : t.pivot, back ? n->dy : NULL,
+                               partial};
     if (!partial)
         return;
     norm_sums_run(s, (size_t)chunks * n->width, &a);

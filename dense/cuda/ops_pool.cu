@@ -127,7 +127,8 @@ static void rows_gather(struct stream *s, uint32_t count, uint32_t width, const 
     rows_gather_run(s, (size_t)count * width, &a);
 }
 
-static void rows_keep(struct stream *s, uint32_t count, uint32_t width, const uint32_t *keep, const float *rows, float *cache)
+static void rows_keep(struct stream *s, uint32_t count, uint32_t width, const uint32_t *keep, const float *rows,
+                      float *cache)
 {
     struct cache_args a = {width, keep, rows, NULL, cache};
     rows_keep_run(s, (size_t)count * width, &a);

@@ -2,8 +2,8 @@
  *
  * pool_begin sorts the batch's values by row. The sorted values are cut into chunks, and an element sums a chunk: rows
  * that lie inside of it are written at once, what belongs to a row that goes on in other chunks is put aside and added
- * up afterwards, in order. So a row that every example has is the work of many elements, and the sum is the same at each
- * run. */
+ * up afterwards, in order. So a row that every example has is the work of many elements, and the sum is the same at
+ * each run. */
 #include "dense/cuda/stream.h"
 
 #define ROWS_CHUNK 64u
@@ -41,7 +41,8 @@ BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t colu
     if (a->of == ROWS_OF_VALUES)
         return f == a->field ? a->dx[(size_t)a->v.value[position] * a->lddx + column] : 0.0f;
     if (a->of == ROWS_OF_PROBE) { /* -1 for each example, however often it names the row: a key belongs to one field */
-        bool again = position > 0 && a->v.row[position - 1] == a->v.row[position] && slot_of(&a->v, position - 1) == slot;
+        bool again =
+            position > 0 && a->v.row[position - 1] == a->v.row[position] && slot_of(&a->v, position - 1) == slot;
         return again ? 0.0f : -1.0f;
     }
     uint32_t values = a->offset ? a->offset[slot + 1] - a->offset[slot] : 1;
@@ -166,8 +167,7 @@ static void pool_begin(struct stream *s, const struct pool_args *p, bool train)
     if (p->offset)
         slots_run(s, (size_t)p->examples * p->fields, &slots);
     if (!cuda_products_only)
-        device_sort(s, values, p->row_count, p->index, places.to, row, value, scratch,
-                    scratch_bytes);
+        device_sort(s, values, p->row_count, p->index, places.to, row, value, scratch, scratch_bytes);
     s->sorted.count = values;
     s->sorted.row = row;
     s->sorted.value = value;
@@ -180,8 +180,10 @@ static bool rows_args_begin(struct stream *s, const struct pool_args *p, struct 
     if (stream_failed(s) || p->values == 0)
         return false;
     if (p->count != p->examples || s->sorted.count != p->values) {
-        stream_fail(s, SHOAL_E_INTERNAL, "gradients of rows: %u of %u examples, %u of %u values sorted; this is a bug in Shoal, please report it",
-                    p->count, p->examples, s->sorted.count, p->values);
+        stream_fail(
+            s, SHOAL_E_INTERNAL,
+            "gradients of rows: %u of %u examples, %u of %u values sorted; this is a bug in Shoal, please report it",
+            p->count, p->examples, s->sorted.count, p->values);
         return false;
     }
     memset(a, 0, sizeof *a);
@@ -196,8 +198,8 @@ static bool rows_args_begin(struct stream *s, const struct pool_args *p, struct 
     return true;
 }
 
-static void pool_backward(struct stream *s, const struct pool_args *p, const float *dx, uint32_t lddx, const float *dlogit,
-                          float *row_gradients)
+static void pool_backward(struct stream *s, const struct pool_args *p, const float *dx, uint32_t lddx,
+                          const float *dlogit, float *row_gradients)
 {
     struct rows_args a;
     if (!rows_args_begin(s, p, &a))
@@ -221,8 +223,8 @@ static void probe_backward(struct stream *s, const struct pool_args *p, float *r
     rows_sum(s, &a);
 }
 
-void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width, const float *gradient, uint32_t ld,
-                     float *row_gradients, uint32_t row_width)
+void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width, const float *gradient,
+                     uint32_t ld, float *row_gradients, uint32_t row_width)
 {
     struct rows_args a;
     memset(&a, 0, sizeof a);

@@ -227,10 +227,11 @@ static void sequence_features_backward(struct stream *s, const struct sequence_a
 static void sequence_end(struct stream *s, const struct sequence_args *from)
 {
     struct sequence_kernel_args a;
+    if (!from->kept)
+        return;
     sequence_args_begin(from, NULL, &a);
-    if (from->kept)
-        cuda_values_add(s, from->fields, from->field, from->dim, a.gradient, from->dim,
-                        from->row_gradients + from->first_order, from->first_order + from->dim);
+    cuda_values_add(s, from->fields, from->field, from->dim, a.gradient, from->dim,
+                    from->row_gradients + from->first_order, from->first_order + from->dim);
 }
 
 void cuda_sequence_fill(struct attention_ops *o)

@@ -114,8 +114,8 @@ static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
     }
     c->block[c->count] = device_alloc(s, room);
     if (!c->block[c->count]) {
-        stream_fail(s, SHOAL_E_NOMEM, "no memory on the device for %zu bytes of a step's work; make train.batch smaller",
-                    room);
+        stream_fail(s, SHOAL_E_NOMEM,
+                    "no memory on the device for %zu bytes of a step's work; make train.batch smaller", room);
         return false;
     }
     c->bytes[c->count++] = room;
@@ -160,7 +160,8 @@ void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes)
         device_copy(s, to, from, bytes);
 }
 
-void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n, const void *args, size_t bytes)
+void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
+                  size_t bytes)
 {
     if (n > 0 && !cuda_products_only)
         device_launch(s, name, function, n, args, bytes);

@@ -1,7 +1,7 @@
 /* stream.h: a stream of the CUDA module: its device, its failure, its scratch memory, its recordings.
  *
- * A failure stays: from then on every op does nothing and stream_finish gives the first failure, with the call, the file
- * and the line. So ops do not look at each status by themselves.
+ * A failure stays: from then on every op does nothing and stream_finish gives the first failure, with the call, the
+ * file and the line. So ops do not look at each status by themselves.
  *
  * Scratch is handed out from blocks that are kept for the stream's life, one run of them for what is queued freely
  * (begun anew by pool_begin, so once a batch) and one for what is recorded (begun anew by graph_begin): a section asks
@@ -32,7 +32,7 @@ struct scratch {
 };
 
 struct stream_recording {
-    uint64_t number, last; /* last: use, counted by the stream; 0: the place is free */
+    uint64_t number, last;       /* last: use, counted by the stream; 0: the place is free */
     struct recording *recording; /* owned; NULL: seen, not recorded */
 };
 
@@ -48,8 +48,8 @@ struct stream {
     struct stream_spec spec;
     struct device *device; /* owned */
     struct err error;
-    struct scratch scratch[2]; /* queued freely; in recorded sections */
-    bool section;              /* between graph_begin and graph_end */
+    struct scratch scratch[2];         /* queued freely; in recorded sections */
+    bool section;                      /* between graph_begin and graph_end */
     struct stream_recording *recorded; /* that is being made, or NULL */
     struct stream_recording recording[STREAM_RECORDINGS];
     uint64_t uses;
@@ -91,8 +91,8 @@ void stream_graph_end(struct stream *s);
 /* pool_begin calls it: scratch begins anew. */
 void stream_batch_begin(struct stream *s);
 
-/* product.c: c of `product` from operands in fp32, in the stream's precision. An operand is made ready once and may serve
- * several products of one op. */
+/* product.c: c of `product` from operands in fp32, in the stream's precision. An operand is made ready once and may
+ * serve several products of one op. */
 struct operand {
     const float *x;
     uint32_t rows, columns, ld; /* as it lies in memory */
@@ -102,8 +102,8 @@ struct operand {
 void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
                      struct operand *a, struct operand *b, float beta, float *c, uint32_t ldc, const float *bias);
 /* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros behind. */
-void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns, const float *from, uint32_t ld,
-                 void *to, uint32_t ld_to);
+void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns, const float *from,
+                 uint32_t ld, void *to, uint32_t ld_to);
 
 /* backend_cuda.c fills the table from these: one for each file of core ops. */
 void cuda_act_fill(struct backend_ops *o);

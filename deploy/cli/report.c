@@ -112,6 +112,23 @@ static void time_print(const struct json *r)
     }
 }
 
+static void bottleneck_print(const struct json *r)
+{
+    const char *stage = json_as_string(json_get(r, "bottleneck.stage"), NULL);
+    double faster = number(r, "bottleneck.speedup_if_free"), hits = number(r, "cache.hit_rate");
+
+    if (stage != NULL) {
+        printf("    limited by %s, %.0f %% of the lanes' time with work", stage, number(r, "bottleneck.share") * 100);
+        if (!isnan(faster))
+            printf("; without it about %.1f times as fast, then by %s", faster, json_as_string(json_get(r, "bottleneck.next"), "?"));
+        putchar('\n');
+    }
+    if (!isnan(hits))
+        printf("    cache of rows: %.0f %% hits\n", hits * 100);
+    if (number(r, "skipped_steps") > 0)
+        printf("    %.0f steps skipped: their gradients overflowed\n", number(r, "skipped_steps"));
+}
+
 static void tables_print(const struct json *r)
 {
     char n[32];
@@ -133,6 +150,7 @@ void report_print(const struct json *r, const char *run_dir, const char *job_pat
            grouped(number(r, "examples"), n), number(r, "seconds"), grouped(number(r, "examples_per_second"), s));
     quality_print(r);
     time_print(r);
+    bottleneck_print(r);
     tables_print(r);
     printf("\n  batches        applied %s, skipped as already there %s\n", grouped(number(r, "batches.applied"), n),
            grouped(number(r, "batches.skipped"), s));

@@ -75,7 +75,12 @@ int schema_equal(const struct table_schema *a, const struct table_schema *b)
            memcmp(a->field_init, b->field_init, a->field_init_count * sizeof a->field_init[0]) == 0;
 }
 
-uint32_t schema_state_floats(const struct table_schema *s)
+int schema_has_last(const struct table_schema *s)
+{
+    return s->optimizer.kind != OPT_FTRL && s->optimizer.l2 > 0;
+}
+
+static uint32_t optimizer_floats(const struct table_schema *s)
 {
     switch (s->optimizer.kind) {
     case OPT_SGD:
@@ -90,4 +95,9 @@ uint32_t schema_state_floats(const struct table_schema *s)
         return 2 * s->width;
     }
     return 0;
+}
+
+uint32_t schema_state_floats(const struct table_schema *s)
+{
+    return optimizer_floats(s) + (schema_has_last(s) ? 1 : 0);
 }

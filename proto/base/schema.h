@@ -33,7 +33,9 @@ struct optimizer_spec {
     float lr;
     float beta1, beta2, eps; /* adam; eps also adagrad */
     float initial;           /* adagrad, ftrl: G starts here */
-    float l1, l2, beta;      /* ftrl */
+    float l1, beta;          /* ftrl */
+    float l2;                /* ftrl: its own. Others: pulls a row's weights towards 0 for each batch of a lane, also for those
+                                that did not touch the row: made up for when the next one does */
     uint32_t fixed_lr;       /* 1: a push's lr_scale is ignored (running statistics) */
 };
 
@@ -64,7 +66,9 @@ struct table_schema {
 int schema_check(const struct table_schema *s, struct err *e);
 /* Whether both describe the same table, bit for bit. */
 int schema_equal(const struct table_schema *a, const struct table_schema *b);
-/* Floats of optimizer state a row: 0, width, 1, 2 width + 2, 2 width. */
+/* Whether rows remember the batch that touched them last, for l2: a float behind the optimizer's own state. */
+int schema_has_last(const struct table_schema *s);
+/* Floats of optimizer state a row: 0, width, 1, 2 width + 2, 2 width; and one more with schema_has_last. */
 uint32_t schema_state_floats(const struct table_schema *s);
 
 #endif

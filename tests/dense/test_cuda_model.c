@@ -68,7 +68,8 @@ static void step_bits(const struct dense_case *c, float *out)
 
 static size_t step_floats(const struct dense_case *c)
 {
-    return (size_t)c->in.row_count * model_row_width(c->model) + model_dense_floats(c->model) + model_stats_floats(c->model);
+    return (size_t)c->in.row_count * model_row_width(c->model) + model_dense_floats(c->model) +
+           model_stats_floats(c->model);
 }
 
 /* 20 steps, among them queued ones, a recorded one and played ones; the gradients of the last. */

@@ -3,6 +3,7 @@
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
+#include "dense/layer_norm.h"
 #include "dense/run.h"
 
 #include <string.h>
@@ -463,6 +464,78 @@ START_TEST(curves_of_the_backends_go_together)
 }
 END_TEST
 
+/* ---- memory ----------------------------------------------------------------------------------------------- */
+
+/* The attention stands behind the last batch norm: what it leaves for the way back is of a range, not of a batch. */
+START_TEST(attention_holds_no_more_than_a_range)
+{
+    struct dense_case c;
+    uint32_t narrow = 0, whole = 0;
+    attention_case(&c, MODEL_AUTOINT);
+    c.job.model.norm = NORM_BATCH;
+    dense_case_batch(&c, 12, 9, false);
+    for (uint32_t i = 0; i < c.plan.layer_count; i++) {
+        const struct layer *l = &c.plan.layer[i];
+        const struct tensor *y = &c.plan.tensor[l->y.tensor];
+        bool attends = strcmp(l->ops->name, "project") == 0 || strcmp(l->ops->name, "attend") == 0;
+        if (attends || strcmp(l->ops->name, "layer_norm") == 0) {
+            ck_assert(!y->whole && !c.plan.tensor[y->gradient].whole);
+            narrow++;
+        } else if (strcmp(l->ops->name, "norm") == 0) {
+            ck_assert(y->whole && c.plan.tensor[y->gradient].whole);
+            whole++;
+        }
+    }
+    ck_assert_uint_eq(narrow, 6);
+    ck_assert_uint_eq(whole, 2);
+    dense_case_free(&c);
+}
+END_TEST
+
+/* A layer norm behind the last batch norm, of what stands before it: they share one gradient, which the layers before
+ * the batch norm read when all ranges are through. */
+static void late_layer_norm(struct plan *p)
+{
+    struct view input = plan_input(p, true, 0), y;
+    struct view early = plan_linear(p, input, 4, ACT_NONE, 0, NORM_NONE, VIEW_NONE);
+    struct view other = plan_linear(p, input, 5, ACT_TANH, 0, NORM_BATCH, VIEW_NONE);
+    y = plan_tensor(p, 4);
+    plan_layer_norm(p, early, 1, ACT_TANH, y);
+    plan_head(p, y, 0);
+    plan_head(p, other, 0);
+}
+
+START_TEST(gradient_shared_across_a_batch_norm_holds_the_batch)
+{
+    static const struct plan_kind kind = {.name = "late", .build = late_layer_norm, .vectors = true, .network = true};
+    struct dense_case c;
+    dense_case_job(&c, MODEL_DEEPFM);
+    c.kind = &kind;
+    c.job.model.norm = NORM_BATCH;
+    c.range = 5;
+    dense_case_batch(&c, 12, 9, false);
+    dense_double_check(&c, 1e-5);
+    dense_case_free(&c);
+}
+END_TEST
+
+START_TEST(ranges_are_small_where_activations_are_large)
+{
+    for (int large = 0; large < 2; large++) {
+        struct dense_case c;
+        attention_case(&c, MODEL_AUTOINT);
+        c.shape.fields = large ? 20 : 3;
+        c.job.model.attention_dim = large ? 128 : 4;
+        dense_case_batch(&c, 600, 9, false);
+        if (backend_ops_of(dense_backend())->range > 0)
+            ck_assert_uint_eq(c.run->range, large ? 64 : 512);
+        else
+            ck_assert_uint_eq(c.run->range, 600);
+        dense_case_free(&c);
+    }
+}
+END_TEST
+
 /* ---- what is refused -------------------------------------------------------------------------------------- */
 
 static void refused(const struct dense_case *c, const char *sentence)
@@ -547,6 +620,9 @@ int main(void)
     tcase_add_test(t, target_changes_what_a_sequence_is_worth);
     tcase_add_loop_test(t, same_step_gives_the_same_bits, 0, sizeof trained / sizeof *trained);
     tcase_add_loop_test(t, curves_of_the_backends_go_together, 0, sizeof trained / sizeof *trained);
+    tcase_add_test(t, attention_holds_no_more_than_a_range);
+    tcase_add_test(t, gradient_shared_across_a_batch_norm_holds_the_batch);
+    tcase_add_test(t, ranges_are_small_where_activations_are_large);
     tcase_add_test(t, heads_that_do_not_divide_are_refused);
     tcase_add_test(t, attention_over_too_much_is_refused);
     tcase_add_test(t, din_without_a_sequence_is_refused);

@@ -61,7 +61,7 @@ START_TEST(push_and_pull_equal_a_plain_table)
     }
     for (uint64_t round = 0; round < 30; round++) {
         size_t count = counts[round % 10];
-        struct push_args args = {0.5f, 0, NULL};
+        struct push_args args = {.lr_scale = 0.5f, .undo_clock = 0};
         struct opt_step step;
         struct rng random = rng_of(round, 4, 4);
         uint64_t number[1000];
@@ -100,6 +100,71 @@ START_TEST(push_and_pull_equal_a_plain_table)
 }
 END_TEST
 
+/* SGD with l2 and rate 0.5: a row loses rate * l2 of itself for each batch since it was last touched, and nothing when a
+ * lane that is behind comes, when the row is new, or when another run counts from the beginning. */
+START_TEST(l2_makes_up_for_batches_that_did_not_touch_the_row)
+{
+    static const struct {
+        uint64_t batch;
+        double batches; /* that count */
+    } push[] = {{5, 0}, {6, 1}, {10, 4}, {9, 0}, {11, 1}, {11, 0}, {5000, 1024}, {1, 0}, {3, 2}};
+    struct table_schema s = rows_schema(OPT_SGD, 3, 0);
+    s.optimizer.lr = 0.5f;
+    s.optimizer.l2 = 0.0001f;
+    struct rows r = rows_open(&s);
+    uint64_t key = rows_key(1);
+    const float g[3] = {0.01f, -0.01f, 0};
+    float found[3];
+    double w[3];
+    table_pull(r.table, &key, 1, found);
+    for (int i = 0; i < 3; i++)
+        w[i] = (double)found[i];
+    for (size_t p = 0; p < sizeof push / sizeof push[0]; p++) {
+        struct push_args args = {.lr_scale = 1.0f, .batch = push[p].batch};
+        ck_assert_int_eq(table_push(r.table, &key, g, 1, &args), 0);
+        table_pull(r.table, &key, 1, found);
+        for (int i = 0; i < 3; i++) {
+            w[i] -= 0.5 * ((double)g[i] + 0.0001 * push[p].batches * w[i]);
+            ck_assert_float_eq_tol(found[i], (float)w[i], 1e-6f);
+        }
+    }
+    rows_close(&r);
+}
+END_TEST
+
+/* The batch that touched a row last is part of the row: an image brings it along, and the next push goes on from it. */
+START_TEST(l2_goes_on_from_an_image)
+{
+    struct table_schema s = rows_schema(OPT_ADAM, 10, 1);
+    s.optimizer.l2 = 0.05f;
+    struct rows a = rows_open(&s), b = rows_open(&s);
+    uint64_t keys[100], digest[2];
+    float g[1000];
+    for (uint64_t i = 0; i < 100; i++)
+        keys[i] = rows_key(i);
+    rows_gradients(g, 1000, 3);
+    struct push_args first = {.lr_scale = 1.0f, .batch = 7}, second = {.lr_scale = 1.0f, .batch = 70};
+    ck_assert_int_eq(table_push(a.table, keys, g, 100, &first), 0);
+    for (uint32_t i = 0; i < 1u << s.tablet_bits; i++) {
+        size_t bytes = table_image_bytes(a.table, i);
+        void *image = malloc(bytes);
+        struct err e;
+        table_image_write(a.table, i, image);
+        ck_assert_int_eq(table_image_read(b.table, i, image, bytes, &e), 0);
+        free(image);
+    }
+    ck_assert_int_eq(table_push(a.table, keys, g, 100, &second), 0);
+    ck_assert_int_eq(table_push(b.table, keys, g, 100, &second), 0);
+    for (uint32_t i = 0; i < 1u << s.tablet_bits; i++) {
+        ck_assert_int_eq(table_digest(a.table, i, &digest[0]), 0);
+        ck_assert_int_eq(table_digest(b.table, i, &digest[1]), 0);
+        ck_assert_uint_eq(digest[0], digest[1]);
+    }
+    rows_close(&a);
+    rows_close(&b);
+}
+END_TEST
+
 START_TEST(push_takes_a_repeated_key_in_order)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 16, 0);
@@ -127,7 +192,7 @@ START_TEST(push_leaves_tablets_that_do_not_take_it)
     uint64_t keys[1000];
     float g[16000];
     uint8_t take[8] = {0, 1, 0, 0, 1, 0, 0, 1};
-    struct push_args args = {1, 0, take};
+    struct push_args args = {.lr_scale = 1, .undo_clock = 0, .take = take};
     batch(keys, 1000, 100000, 3);
     qsort(keys, 1000, sizeof *keys, by_mix);
     rows_gradients(g, 16000, 2);
@@ -308,6 +373,8 @@ int main(void)
     tcase_add_test(c, pull_of_absent_keys_gives_initial_values_and_makes_no_row);
     tcase_add_loop_test(c, push_and_pull_equal_a_plain_table, 0, 8);
     tcase_add_test(c, push_takes_a_repeated_key_in_order);
+    tcase_add_test(c, l2_makes_up_for_batches_that_did_not_touch_the_row);
+    tcase_add_test(c, l2_goes_on_from_an_image);
     tcase_add_test(c, push_leaves_tablets_that_do_not_take_it);
     tcase_add_loop_test(c, table_has_the_same_bits_at_every_level, 0, 5);
     tcase_add_test(c, digest_depends_on_rows_alone);

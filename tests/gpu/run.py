@@ -4,10 +4,10 @@
     run.py [--build DIR] [--results FILE] [--seconds 290] [--keep] [--dry]
 
 1. builds what it needs in the build folder (made when it is not there);
-2. correctness: every test program of tests/dense with module cuda; compute-sanitizer (memcheck, racecheck) on a few steps, when the
-   tool is there;
-3. speed: the step on the device of DeepFM, DCNv2 and DLRM, beside PyTorch when it is installed; the share outside matrix products;
-   whole-way training, servers and workers on this host.
+2. correctness: every test program of tests/dense with module cuda;
+3. speed: the step on the device of DeepFM, DCNv2 and DLRM; the share outside matrix products; whole-way training, servers and workers on
+   this host; the same steps in PyTorch, when it is installed;
+4. compute-sanitizer (memcheck, racecheck) on a few steps, when the tool is there.
 
 Writes RESULTS.md beside this file: what was measured, nothing else. A stage that finds no time left is left out and named. Exit status 0
 when everything that ran was right, 1 when not. --dry: the same stages on the host's stand-in for a device, tiny: it tests this script."""
@@ -27,6 +27,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 KINDS = ["deepfm", "dcnv2", "dlrm"]
+PRECISIONS = ["fp32", "tf32", "bf16"]
 
 
 class Session:
@@ -39,6 +40,9 @@ class Session:
         self.failures = []
         self.notes = []
         self.sections = []
+        self.device = self.products = {p: {} for p in PRECISIONS}  # by model: what step.c says
+        self.whole = {1: {}, 4: {}}
+        self.torch = {}
         self.env = dict(os.environ, CK_DEFAULT_TIMEOUT="100")
 
     def left(self, most=1e9):
@@ -177,47 +181,48 @@ def steps(s, mode, precision, lanes=1):
     return {r["kind"]: r for r in json_lines(out)}
 
 
-def torch_steps(s):
+def stage_step(s):
+    s.device = {p: steps(s, "device", p) for p in PRECISIONS}
+    s.products = {p: steps(s, "products", p) for p in PRECISIONS}
+    s.whole = {lanes: steps(s, "whole", "tf32", lanes) for lanes in (1, 4)}
+    s.say("steps measured")
+
+
+def stage_torch(s):
+    if s.o.dry:
+        return
     code, _ = s.run([sys.executable, "-c", "import torch, sys; sys.exit(0 if torch.cuda.is_available() else 3)"], 30)
     if code != 0:
         s.notes.append("PyTorch is not installed here, or finds no device: nothing to stand beside")
-        return {}
-    seconds = s.left(85)
-    _, out = s.run([sys.executable, HERE / "torch_step.py", "--seconds", str(max(5, seconds - 25))], seconds)
-    found = json_lines(out)
-    if not found:
-        s.notes.append("PyTorch gave no figure: " + last_lines(out, 3))
-    return {(r["kind"], r["variant"], r["precision"]): r for r in found}
+        return
+    seconds = max(20, s.left() - 50)  # what is left is the sanitizer's
+    _, out = s.run([sys.executable, HERE / "torch_step.py", "--seconds", max(5, seconds - 25)], seconds)
+    s.torch = {(r["kind"], r["variant"], r["precision"]): r for r in json_lines(out)}
+    s.notes.append("PyTorch " + next(iter(s.torch.values()))["torch"] if s.torch else "PyTorch gave no figure: " + last_lines(out, 3))
+    s.say(f"PyTorch: {len(s.torch)} figures")
 
 
-def stage_step(s):
-    device = {p: steps(s, "device", p) for p in ("fp32", "tf32", "bf16")}
-    products = {p: steps(s, "products", p) for p in ("fp32", "tf32", "bf16")}
-    whole = {lanes: steps(s, "whole", "tf32", lanes) for lanes in (1, 4)}
-    s.say("steps measured")
-    torch = {} if s.o.dry else torch_steps(s)
+def step_section(s):
     lines = ["One step at the batch size given, all in the device's memory: rows gathered, forward, backward, gradients merged by row; no optimizer "
              "(the servers have it). Milliseconds a step, mean of 50 queued one behind the other. Outside products: 1 - (matrix products alone) / step. "
              "PyTorch: the same work (torch_step.py) in the same run.", "",
              "| model | batch | precision | Shoal ms | outside products | PyTorch eager ms | compiled ms | eager / Shoal | compiled / Shoal |",
              "|---|---|---|---|---|---|---|---|---|"]
     for kind in KINDS:
-        for precision in ("fp32", "tf32", "bf16"):
-            d, p = device[precision].get(kind), products[precision].get(kind)
+        for precision in PRECISIONS:
+            d, p = s.device[precision].get(kind), s.products[precision].get(kind)
             if not d:
                 continue
-            peers = [torch.get((kind, v, precision)) for v in ("eager", "compiled")]
+            peers = [s.torch.get((kind, v, precision)) for v in ("eager", "compiled")]
             words = [f"{t['ms']:.3f}" if t else "-" for t in peers] + [f"{t['ms'] / d['ms']:.2f}" if t else "-" for t in peers]
             outside = f"{100 * (1 - p['ms'] / d['ms']):.0f} %" if p else "-"
             lines.append(f"| {kind} | {d['batch']} | {precision} | {d['ms']:.3f} | {outside} | {' | '.join(words)} |")
     lines += ["", "The step as the worker calls it (tf32): rows, values and parameters copied from pinned memory, gradients back. Lanes: threads with a "
               "stream each; examples a second of all together.", "", "| model | 1 lane | 4 lanes |", "|---|---|---|"]
     for kind in KINDS:
-        if kind in whole[1] and kind in whole[4]:
-            lines.append(f"| {kind} | {whole[1][kind]['examples_per_second']:,.0f} | {whole[4][kind]['examples_per_second']:,.0f} |")
-    s.sections.append(("Step", lines))
-    if torch:
-        s.notes.append("PyTorch " + next(iter(torch.values()))["torch"])
+        if kind in s.whole[1] and kind in s.whole[4]:
+            lines.append(f"| {kind} | {s.whole[1][kind]['examples_per_second']:,.0f} | {s.whole[4][kind]['examples_per_second']:,.0f} |")
+    return "Step", lines
 
 
 def stage_whole(s):
@@ -225,7 +230,7 @@ def stage_whole(s):
     if s.left() < 25:
         s.notes.append("whole-way training: no time left")
         return
-    rows, batch, lanes, servers, workers = (3000, 256, 2, 1, 1) if s.o.dry else (4000000, 16384, 6, 4, 2)
+    rows, batch, lanes, servers, workers = (3000, 256, 2, 1, 1) if s.o.dry else (6000000, 16384, 6, 4, 2)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="shoal-gpu-"))
     env = dict(s.env)
     if s.o.dry:
@@ -289,8 +294,9 @@ def main():
     scratch = tempfile.TemporaryDirectory() if o.dry and not o.results else None
     o.results = o.results or (pathlib.Path(scratch.name) / "RESULTS.md" if scratch else HERE / "RESULTS.md")
     s = Session(o)
-    for stage in (stage_build, stage_tests, stage_sanitizer, stage_step, stage_whole):
+    for stage in (stage_build, stage_tests, stage_step, stage_whole, stage_torch, stage_sanitizer):
         stage(s)
+    s.sections.append(step_section(s))
     results_write(s)
     if o.dry:
         print(o.results.read_text(encoding="utf-8"))

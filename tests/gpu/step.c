@@ -2,13 +2,12 @@
  *
  *     step [--module cuda] [--precision fp32] [--batch 16384] [--rows 150000] [--steps 50] [--lanes 1] MODE KIND...
  *
- * KIND: a model.kind; deepfm, dcnv2 and dlrm have the shapes of deploy/jobs/criteo-*.yaml: 26 fields of dim 16, 13 numbers,
- * 400-400-400 (dlrm: 512-256-16 and 512-256). MODE, what a step is:
- *   whole     model_train as the worker calls it: rows, values and parameters from pinned memory, gradients back to it
- *   device    the same without the copies: gather, layers, gradients merged by row, all in the device's memory, one step
- *             queued behind the other
- *   products  the matrix products of such a step alone
- * lanes: threads that each train on a stream of their own; the figure is of all together. */
+ * KIND: a model.kind; deepfm, dcnv2 and dlrm have the shapes of deploy/jobs/criteo-*.yaml: 26 fields of dim 16, 13
+ * numbers, 400-400-400 (dlrm: 512-256-16 and 512-256). MODE, what a step is: whole     model_train as the worker calls
+ * it: rows, values and parameters from pinned memory, gradients back to it device    the same without the copies:
+ * gather, layers, gradients merged by row, all in the device's memory, one step queued behind the other products  the
+ * matrix products of such a step alone lanes: threads that each train on a stream of their own; the figure is of all
+ * together. */
 #include "dense/run.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
@@ -40,6 +39,8 @@ struct lane {
     uint32_t number;
     pthread_barrier_t *start;
     double seconds;
+    void *owned[16]; /* pinned arrays */
+    uint32_t owned_count;
 };
 
 static _Thread_local bool queue_only; /* copies are left out, and nothing waits */
@@ -62,16 +63,17 @@ static int stream_finish(struct stream *s, struct err *e)
     return queue_only ? 0 : real->stream_finish(s, e);
 }
 
-static void *room(const struct lane *l, size_t count, size_t bytes)
+static void *room(struct lane *l, size_t count, size_t bytes)
 {
     void *p = backend_host_alloc(l->backend, (count + 1) * bytes);
-    if (!p)
+    if (!p || l->owned_count == sizeof l->owned / sizeof *l->owned)
         fail("out of memory");
+    l->owned[l->owned_count++] = p;
     memset(p, 0, (count + 1) * bytes);
     return p;
 }
 
-static float *uniform(const struct lane *l, struct rng *r, size_t count, float scale)
+static float *uniform(struct lane *l, struct rng *r, size_t count, float scale)
 {
     float *x = room(l, count, sizeof *x);
     for (size_t i = 0; i < count; i++)
@@ -80,7 +82,7 @@ static float *uniform(const struct lane *l, struct rng *r, size_t count, float s
 }
 
 /* Each field has rows of its own, the first of them in a third of the examples. */
-static uint32_t *values(const struct lane *l, struct rng *r)
+static uint32_t *values(struct lane *l, struct rng *r)
 {
     uint32_t each = options.rows / FIELDS, *index = room(l, (size_t)options.batch * FIELDS, sizeof *index);
     for (uint32_t i = 0; i < options.batch * FIELDS; i++)
@@ -88,7 +90,7 @@ static uint32_t *values(const struct lane *l, struct rng *r)
     return index;
 }
 
-static void batch_make(const struct lane *l, struct model_input *in, struct model_output *out)
+static void batch_make(struct lane *l, struct model_input *in, struct model_output *out)
 {
     struct rng r = rng_of(1, l->number, 2);
     const struct model *m = l->model;
@@ -115,8 +117,8 @@ static void batch_make(const struct lane *l, struct model_input *in, struct mode
 }
 
 /* Batch numbers that are no multiple of 16: the norms of gradients, which are measured now and then, are left out. */
-static void steps_run(const struct lane *l, struct model_run *run, const struct model_input *in, struct model_output *out,
-                      uint32_t steps)
+static void steps_run(const struct lane *l, struct model_run *run, const struct model_input *in,
+                      struct model_output *out, uint32_t steps)
 {
     for (uint32_t i = 0; i < steps; i++) {
         int code = model_train(l->model, run, in, 1, l->number, 2 * i + 1, out);
@@ -146,6 +148,8 @@ static void *lane_thread(void *context)
         fail(e.text);
     l->seconds = 1e-9 * (double)(time_monotonic_ns() - begin);
     model_run_free(run);
+    for (uint32_t i = 0; i < l->owned_count; i++)
+        backend_host_free(l->backend, l->owned[i]);
     return NULL;
 }
 
@@ -170,7 +174,8 @@ static void products_only(struct backend *b, bool on)
 {
     Dl_info where;
     void (*function)(bool);
-    void *module = dladdr((const void *)(uintptr_t)backend_ops_of(b), &where) ? dlopen(where.dli_fname, RTLD_NOW) : NULL;
+    void *module =
+        dladdr((const void *)(uintptr_t)backend_ops_of(b), &where) ? dlopen(where.dli_fname, RTLD_NOW) : NULL;
     void *symbol = module ? dlsym(module, "shoal_cuda_products_only") : NULL;
     if (!symbol)
         fail("this module cannot run its matrix products alone");
@@ -217,7 +222,8 @@ static void kind_measure(const char *kind, struct backend *b)
     printf("{\"kind\": \"%s\", \"mode\": \"%s\", \"precision\": \"%s\", \"batch\": %u, \"lanes\": %u, \"ms\": %.4f, "
            "\"examples_per_second\": %.0f}\n",
            kind, options.mode, options.precision, options.batch, options.lanes,
-           1e3 * seconds / (options.steps * options.lanes), (double)options.batch * options.steps * options.lanes / seconds);
+           1e3 * seconds / (options.steps * options.lanes),
+           (double)options.batch * options.steps * options.lanes / seconds);
     fflush(stdout);
     model_free(model);
     job_free(&job);
@@ -257,7 +263,8 @@ int main(int count, char **word)
     if (count - i < 2 || options.rows < FIELDS)
         fail("usage: step [OPTION VALUE]... whole|device|products KIND...");
     options.mode = word[i++];
-    if (strcmp(options.mode, "whole") != 0 && strcmp(options.mode, "device") != 0 && strcmp(options.mode, "products") != 0)
+    if (strcmp(options.mode, "whole") != 0 && strcmp(options.mode, "device") != 0 &&
+        strcmp(options.mode, "products") != 0)
         fail("the mode is whole, device or products");
     snprintf(file, sizeof file, "libshoal_%.32s.so", options.module);
     if (backend_load_module(file, &b, &e) != 0)

@@ -26,7 +26,7 @@ static inline struct table_schema rows_schema(enum optimizer_kind kind, uint32_t
                                           .eps = 1e-8f,
                                           .initial = 0.1f,
                                           .l1 = 0.01f,
-                                          .l2 = 0.02f,
+                                          .l2 = kind == OPT_FTRL ? 0.02f : 0.0f,
                                           .beta = 1.0f};
     return s;
 }
@@ -67,7 +67,7 @@ static inline void rows_gradients(float *g, size_t count, uint64_t seed)
 static inline void rows_push(struct rows *r, const uint64_t *keys, const float *gradients, size_t count,
                              uint64_t undo_clock)
 {
-    struct push_args args = {1.0f, undo_clock, NULL};
+    struct push_args args = {.lr_scale = 1.0f, .batch = 1, .undo_clock = undo_clock};
     ck_assert_int_eq(table_push(r->table, keys, gradients, count, &args), 0);
 }
 
