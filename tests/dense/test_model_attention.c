@@ -159,12 +159,11 @@ static void linear(struct taker *t, enum activation act, const double *x, uint32
         y[j] = double_act(act, dot(w + (size_t)j * in, x, in) + (double)b[j]);
 }
 
-static double network(struct taker *t, const double *x, double out[SECOND])
+static void network(struct taker *t, const double *x, double out[SECOND])
 {
     double hidden[FIRST];
     linear(t, ACT_TANH, x, IN, hidden, FIRST);
     linear(t, ACT_TANH, hidden, FIRST, out, SECOND);
-    return 0;
 }
 
 static void input_of(const struct dense_case *c, uint32_t example, double x[IN])
