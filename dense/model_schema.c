@@ -14,6 +14,15 @@
 /* Pushes set the values: w -= 1 * gradient, whatever the job's learning rates do. */
 static const struct optimizer_spec optimizer_assign = {.kind = OPT_SGD, .lr = 1.0f, .fixed_lr = 1};
 
+/* l2 is of the job's steps, each a batch of some lane; a row counts the batches of one lane. */
+static struct optimizer_spec optimizer_of_lanes(const struct optimizer_spec *o, const struct job *job)
+{
+    struct optimizer_spec out = *o;
+    if (o->kind != OPT_FTRL)
+        out.l2 *= (float)(job->train.lanes > 0 ? job->train.lanes : LANES_DEFAULT);
+    return out;
+}
+
 static int sparse_schema(const struct job *job, const struct plan *p, struct table_schema *out, struct err *e)
 {
     const struct job_table *t = &job->table[0];
@@ -28,9 +37,7 @@ static int sparse_schema(const struct job *job, const struct plan *p, struct tab
     out->tablet_bits = (uint32_t)__builtin_ctz(tablets);
     out->seed = t->seed;
     out->init = p->dim > 0 ? t->init : (struct init_spec){INIT_ZERO, 0.0f};
-    out->optimizer = job->model.kind == MODEL_PROBE ? optimizer_assign : t->optimizer;
-    if (out->optimizer.kind != OPT_FTRL) /* a step of the job is a batch of some lane; a row counts those of one */
-        out->optimizer.l2 *= (float)(job->train.lanes > 0 ? job->train.lanes : LANES_DEFAULT);
+    out->optimizer = job->model.kind == MODEL_PROBE ? optimizer_assign : optimizer_of_lanes(&t->optimizer, job);
     return 0;
 }
 
@@ -43,7 +50,7 @@ static void dense_schema(const char *name, uint32_t table, const struct block_la
     out->width = BLOCK_FLOATS;
     out->tablet_bits = DENSE_TABLET_BITS;
     out->seed = job->train.seed;
-    out->optimizer = *optimizer;
+    out->optimizer = optimizer_of_lanes(optimizer, job);
     block_inits(layout, out);
 }
 

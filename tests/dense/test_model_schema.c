@@ -80,6 +80,27 @@ START_TEST(schema_of_the_probe_counts_by_sgd)
 }
 END_TEST
 
+/* A row counts the batches of one lane, the job's steps are those of all: two where the job names none. FTRL's l2 is its
+ * own. */
+START_TEST(schema_l2_counts_every_lane)
+{
+    struct dense_case c;
+    dense_case_job(&c, MODEL_DEEPFM);
+    c.table.optimizer = (struct optimizer_spec){.kind = OPT_SGD, .lr = 0.1f, .l2 = 0.5f};
+    c.job.dense_optimizer = c.table.optimizer;
+    c.job.train.lanes = 3;
+    ck_assert_int_eq(schemas(&c, NULL), 0);
+    ck_assert_float_eq(schema[0].optimizer.l2, 1.5f);
+    ck_assert_float_eq(schema[1].optimizer.l2, 1.5f);
+    c.job.train.lanes = 0;
+    ck_assert_int_eq(schemas(&c, NULL), 0);
+    ck_assert_float_eq(schema[0].optimizer.l2, 1.0f);
+    c.table.optimizer.kind = OPT_FTRL;
+    ck_assert_int_eq(schemas(&c, NULL), 0);
+    ck_assert_float_eq(schema[0].optimizer.l2, 0.5f);
+}
+END_TEST
+
 /* Bit for bit: two programs compare schemas with memcmp or by their journal. */
 START_TEST(schema_is_a_function_of_its_arguments)
 {
@@ -183,6 +204,7 @@ int main(void)
     tcase_add_test(t, schema_of_the_probe_counts_by_sgd);
     tcase_add_test(t, schema_is_a_function_of_its_arguments);
     tcase_add_loop_test(t, schema_refuses_jobs_that_no_model_can_run, 0, 9);
+    tcase_add_test(t, schema_l2_counts_every_lane);
     tcase_add_test(t, model_blocks_cover_both_dense_tables);
     suite_add_tcase(s, t);
     return dense_check_run(s);

@@ -6,7 +6,7 @@ from lib import *
 def bsp_digest_is_the_same_for_every_cluster(space):
     train = synth(space / "train.tsv", 12000, 3)
     job = job_file(space / "job.yaml", train, **{"train.consistency": "bsp", "train.lanes": 4, "train.epochs": 2, "model.dropout": 0.2,
-                                                 "model.norm": "batch", "model.l2": 1e-5})
+                                                 "model.norm": "batch", "model.l2": 1e-5, "tables[0].optimizer.l2": 1e-4})
     seen = {}
     for servers in (1, 2, 4):
         for workers in (1, 2, 4):
