@@ -18,7 +18,8 @@ def kill_at_random(run, names, kills, rng, pause=(0.1, 0.8)):
 
 
 def bsp_job(space, name, train, **over):
-    keys = {"train.consistency": "bsp", "train.lanes": 4, "train.epochs": 200, "model.norm": "batch", "model.dropout": 0.1}
+    keys = {"train.consistency": "bsp", "train.lanes": 4, "train.epochs": 200, "model.norm": "batch", "model.dropout": 0.1,
+            "tables[0].optimizer.l2": 1e-4}
     keys.update(over)
     return job_file(space / name, train, **keys)
 
