@@ -26,11 +26,11 @@ size_t block_add(struct block_layout *b, size_t count, struct init_spec init, bo
 void block_inits(const struct block_layout *b, struct table_schema *out)
 {
     out->init = (struct init_spec){INIT_ZERO, 0.0f};
-    out->field_init_count = 0;
+    out->field_rule_count = 0;
     for (uint32_t t = 0; t < b->tensor_count; t++)
         if (b->tensor[t].init.kind != INIT_ZERO)
-            out->field_init[out->field_init_count++] =
-                (struct field_init){.field = t, .kind = b->tensor[t].init.kind, .scale = b->tensor[t].init.scale};
+            out->field_rule[out->field_rule_count++] =
+                (struct field_rule){.field = t, .has = FIELD_HAS_INIT, .kind = b->tensor[t].init.kind, .scale = b->tensor[t].init.scale};
 }
 
 struct placed_key {

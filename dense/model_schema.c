@@ -8,20 +8,10 @@
 #include <string.h>
 
 #define SPARSE_TABLETS 1024u /* where the job says nothing */
-#define LANES_DEFAULT 2u     /* of a job that names none, as the coordinator deals them */
 #define DENSE_TABLET_BITS 7u /* DeepFM 400-400-400 is 1,000 blocks: a shard of four servers has 32 tablets */
 
 /* Pushes set the values: w -= 1 * gradient, whatever the job's learning rates do. */
 static const struct optimizer_spec optimizer_assign = {.kind = OPT_SGD, .lr = 1.0f, .fixed_lr = 1};
-
-/* l2 is of the job's steps, each a batch of some lane; a row counts the batches of one lane. */
-static struct optimizer_spec optimizer_of_lanes(const struct optimizer_spec *o, const struct job *job)
-{
-    struct optimizer_spec out = *o;
-    if (o->kind != OPT_FTRL)
-        out.l2 *= (float)(job->train.lanes > 0 ? job->train.lanes : LANES_DEFAULT);
-    return out;
-}
 
 static int sparse_schema(const struct job *job, const struct plan *p, struct table_schema *out, struct err *e)
 {
@@ -37,7 +27,7 @@ static int sparse_schema(const struct job *job, const struct plan *p, struct tab
     out->tablet_bits = (uint32_t)__builtin_ctz(tablets);
     out->seed = t->seed;
     out->init = p->dim > 0 ? t->init : (struct init_spec){INIT_ZERO, 0.0f};
-    out->optimizer = job->model.kind == MODEL_PROBE ? optimizer_assign : optimizer_of_lanes(&t->optimizer, job);
+    out->optimizer = job->model.kind == MODEL_PROBE ? optimizer_assign : t->optimizer;
     return 0;
 }
 
@@ -50,7 +40,7 @@ static void dense_schema(const char *name, uint32_t table, const struct block_la
     out->width = BLOCK_FLOATS;
     out->tablet_bits = DENSE_TABLET_BITS;
     out->seed = job->train.seed;
-    out->optimizer = optimizer_of_lanes(optimizer, job);
+    out->optimizer = *optimizer;
     block_inits(layout, out);
 }
 

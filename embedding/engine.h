@@ -58,7 +58,8 @@ enum record_kind {
     RECORD_RUN_OPEN = 3,
     RECORD_RUN_DROP = 4,
     RECORD_FENCE = 5,
-    RECORD_RESTORE = 6
+    RECORD_RESTORE = 6,
+    RECORD_KEYS = 7 /* keys erased, blocked, allowed */
 };
 
 /* A record's fixed part, 104 bytes or so, little-endian on disk (layout in record.h); the bulk parts follow it. Points
@@ -68,8 +69,9 @@ struct push_record {
     uint32_t lane, table, tablet_first, tablet_count; /* tablets of the table, not global numbers */
     float lr_scale;
     uint32_t key_count;
+    uint32_t event_time;    /* seconds since 1970, 0: not known */
     const uint64_t *keys;   /* (key_count) */
-    const float *gradients; /* (key_count, width) */
+    const float *gradients; /* (key_count, schema_push_floats) */
 };
 
 struct push_plan {             /* what engine_admit_push decided; handed to engine_apply_push */
@@ -78,6 +80,8 @@ struct push_plan {             /* what engine_admit_push decided; handed to engi
     uint64_t sequence;         /* 0: nothing to journal (all skipped) */
     bool all;                  /* every covered tablet takes it */
     uint8_t *take;             /* engine's scratch when !all; valid until engine_apply_push of this plan */
+    uint64_t step;             /* batches that it stands for in each tablet; with `steps`, the same kind of scratch, where they differ */
+    uint32_t *steps;
 };
 
 /* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. On 0 with plan->applied

@@ -89,12 +89,12 @@ static int check_content(const struct engine *g, const struct push_record *r, co
 {
     const struct table_schema *s = table_schema_of(t->table);
     if (g->journal != NULL) {
-        uint64_t bytes = (uint64_t)r->key_count * (sizeof(uint64_t) + s->width * sizeof(float));
+        uint64_t bytes = (uint64_t)r->key_count * (sizeof(uint64_t) + schema_push_floats(s) * sizeof(float));
         if (bytes > journal_payload_max(g->journal))
             return err_set(e, SHOAL_E_TOO_BIG, "a push of %" PRIu64 " bytes does not fit a journal segment of %u",
                            bytes, g->segment_bytes);
     }
-    if (!table_gradients_ok(r->gradients, (size_t)r->key_count * s->width))
+    if (!table_gradients_ok(r->gradients, (size_t)r->key_count * schema_push_floats(s)))
         return err_set(e, SHOAL_E_NOT_FINITE,
                        "a gradient of lane %u batch %" PRIu64 " for table %s is not finite or beyond %g", r->lane,
                        r->to, s->name, (double)LIMIT_GRADIENT);
@@ -115,7 +115,7 @@ static int check_room(struct engine *g, const struct push_record *r, const struc
         return err_set(e, SHOAL_E_NO_SPACE, "the disk under %s is nearly full; free some space or add a server",
                        g->dir);
     uint64_t bytes =
-        record_bytes((size_t)r->key_count * (sizeof(uint64_t) + table_schema_of(t->table)->width * sizeof(float)));
+        record_bytes((size_t)r->key_count * (sizeof(uint64_t) + schema_push_floats(table_schema_of(t->table)) * sizeof(float)));
     if (journal_bytes(g->journal) + bytes > flush_journal_max(g)) {
         engine_flush_step(g);
         return err_set(e, SHOAL_E_BUSY, "the journal is full (%" PRIu64 " bytes); rows are being written, ask again",
@@ -133,7 +133,7 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
     }
     struct record_header h;
     struct record_payload payload;
-    record_of_push(r, table_schema_of(t->table)->width, run->mode == RUN_BSP ? RECORD_FLAG_BSP : 0, &h, &payload);
+    record_of_push(r, schema_push_floats(table_schema_of(t->table)), run->mode == RUN_BSP ? RECORD_FLAG_BSP : 0, &h, &payload);
     struct err failure;
     int rc = journal_append(g->journal, &h, &payload, &failure);
     if (rc != 0) {
@@ -142,6 +142,24 @@ static int queue_push(struct engine *g, const struct push_record *r, const struc
     }
     g->sequence = h.sequence;
     return 0;
+}
+
+uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_t tablets)
+{
+    uint32_t *steps = calloc(tablets, sizeof *steps);
+    for (uint32_t i = r->tablet_first; steps != NULL && i < r->tablet_first + r->tablet_count; i++) {
+        uint64_t mark = marks_get(m, r->lane, r->table, i), step = mark < r->to ? r->to - mark : 0;
+        steps[i] = step < UINT32_MAX ? (uint32_t)step : UINT32_MAX;
+    }
+    return steps;
+}
+
+static void plan_free(struct push_plan *plan)
+{
+    free(plan->take);
+    free(plan->steps);
+    plan->take = NULL;
+    plan->steps = NULL;
 }
 
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e)
@@ -170,11 +188,12 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of lane %u", r->lane);
     if (rc == 0 && m.verdict == PUSH_SOME && (plan->take = calloc(t->scope.tablets, 1)) == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory to take a push for some tablets");
+    if (rc == 0 && m.lowest != m.highest && (plan->steps = push_steps(run->marks, r, t->scope.tablets)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to count the batches of a push");
     if (rc == 0)
         rc = queue_push(g, r, run, t, e);
     if (rc != 0) {
-        free(plan->take);
-        plan->take = NULL;
+        plan_free(plan);
         return rc;
     }
     if (plan->take != NULL)
@@ -182,6 +201,7 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
     marks_move(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->to, plan->take, &t->scope);
     run_lane_moved(run, r->lane);
     plan->all = plan->take == NULL;
+    plan->step = r->to - m.lowest;
     plan->applied = m.applied;
     plan->skipped = m.skipped;
     plan->sequence = g->sequence;
@@ -292,11 +312,16 @@ int engine_apply_push(struct engine *g, const struct push_record *r, struct push
     struct push_args args = {
         .lr_scale = r->lr_scale,
         .batch = r->to,
+        .step = plan->step,
+        .steps = plan->steps,
+        .event_time = r->event_time,
+        .lane = r->lane,
+        .tablet_first = r->tablet_first,
+        .tablet_count = r->tablet_count,
         .undo_clock = run->mode == RUN_BSP ? table_undo_clock(run->id, r->to) : 0,
         .take = plan->take};
     int rc = table_push(t->table, r->keys, r->gradients, r->key_count, &args);
-    free(plan->take);
-    plan->take = NULL;
+    plan_free(plan);
     g->pending--;
     if (rc != 0) {
         struct err e;

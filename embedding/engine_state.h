@@ -101,6 +101,8 @@ void engine_refresh_marks(struct engine *g);
 void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take, uint64_t sequence);
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
 void engine_sync_start(struct engine *g);
+/* Batches that a push stands for in each tablet it covers, (tablets), before its marks move; NULL: no memory. */
+uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_t tablets);
 
 /* recover.c */
 int engine_recover(struct engine *g, struct err *e);

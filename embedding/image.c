@@ -22,19 +22,21 @@ static uint64_t schema_digest(const struct table_schema *s)
         char name[LIMIT_NAME];
         uint64_t seed;
         uint32_t numbers[8];
-        float values[9];
-        uint32_t zero;
+        float values[10];
+        struct row_rules rules;
     } d;
     const struct optimizer_spec *o = &s->optimizer;
     memset(&d, 0, sizeof d);
     memcpy(d.name, s->name, strnlen(s->name, sizeof d.name - 1));
     d.seed = s->seed;
     const uint32_t numbers[8] = {s->dense,     s->width, s->zero_first, s->tablet_bits,
-                                 s->init.kind, o->kind,  o->fixed_lr,   s->field_init_count};
-    const float values[9] = {s->init.scale, o->lr, o->beta1, o->beta2, o->eps, o->initial, o->l1, o->l2, o->beta};
+                                 s->init.kind, o->kind,  o->fixed_lr,   s->field_rule_count};
+    const float values[10] = {s->init.scale, o->lr, o->beta1, o->beta2, o->eps,
+                             o->initial,    o->l1, o->l2,    o->beta,  o->decay};
     memcpy(d.numbers, numbers, sizeof numbers);
     memcpy(d.values, values, sizeof values);
-    return hash_bytes(s->field_init, s->field_init_count * sizeof s->field_init[0], hash_bytes(&d, sizeof d, 0));
+    d.rules = s->rules;
+    return hash_bytes(s->field_rule, s->field_rule_count * sizeof s->field_rule[0], hash_bytes(&d, sizeof d, 0));
 }
 
 static uint64_t undo_count(const struct tablet *t)
@@ -93,6 +95,7 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out)
         .row_count = own->row_count,
         .undo_clock = undo_count(own) > 0 ? undo->clock : 0,
         .undo_count = undo_count(own),
+        .batches = own->batches,
     };
     char *at = part_write(out, &h, sizeof h);
     at = rows_write(t, own, at);
@@ -211,6 +214,7 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
         return status;
     }
     table_clear(t, tablet);
+    fresh.batches = h.batches;
     t->tablets[tablet] = fresh;
     t->rows += fresh.row_count;
     return 0;

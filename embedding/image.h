@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #define IMAGE_MAGIC 0x4154204c414f4853ULL /* "SHOAL TA" in memory */
-#define IMAGE_VERSION 1u
+#define IMAGE_VERSION 2u
 
 struct image_header {
     uint64_t magic;
@@ -21,7 +21,8 @@ struct image_header {
     uint64_t row_count;
     uint64_t undo_clock; /* 0 when there is no undo */
     uint64_t undo_count;
+    uint64_t batches; /* tablet.batches */
 };
-_Static_assert(sizeof(struct image_header) == 64, "image_header is a disk format");
+_Static_assert(sizeof(struct image_header) == 72, "image_header is a disk format");
 
 #endif

@@ -9,16 +9,9 @@
 
 static struct init_spec spec_of(const struct table_schema *s, uint64_t key)
 {
-    uint32_t field = key_field(key), low = 0, high = s->field_init_count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (s->field_init[middle].field < field)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < s->field_init_count && s->field_init[low].field == field)
-        return (struct init_spec){(enum init_kind)s->field_init[low].kind, s->field_init[low].scale};
+    const struct field_rule *f = s->field_rule_count > 0 ? schema_field_rule(s, key_field(key)) : NULL;
+    if (f != NULL && (f->has & FIELD_HAS_INIT) != 0)
+        return (struct init_spec){(enum init_kind)f->kind, f->scale};
     return s->init;
 }
 

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Writes (width) weights. The kind is the schema's, or that of field_init for the key's field; the first zero_first
+/* Writes (width) weights. The kind is the schema's, or that of field_rule for the key's field; the first zero_first
  * floats are 0. Float i depends on i alone, so a changed zero_first leaves the others as they are. */
 void init_weights(const struct table_schema *s, uint64_t key, float *weights);
 

@@ -72,7 +72,7 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
     }
     /* The rule is monotone in the mark, so the lowest and the highest speak for all. */
     enum push_verdict of_low = push_rule(low, from, to), of_high = push_rule(high, from, to);
-    *out = (struct mark_plan){.verdict = of_low, .lowest = low};
+    *out = (struct mark_plan){.verdict = of_low, .lowest = low, .highest = high};
     if (of_low == PUSH_GAP)
         return;
     if (of_low == of_high) {

@@ -33,7 +33,7 @@ void marks_free(struct marks *m);
 struct mark_plan {
     enum push_verdict verdict;
     uint32_t applied, skipped;
-    uint64_t lowest; /* of the covered tablets, as it is now */
+    uint64_t lowest, highest; /* of the covered tablets, as they are now */
 };
 /* What a push (from, to] of a lane means for tablets [first, first + count). Writes nothing. */
 void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count, uint64_t from,

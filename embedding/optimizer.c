@@ -5,7 +5,7 @@
 
 struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
 {
-    SHOAL_ASSERT((unsigned)s->optimizer.kind <= OPT_FTRL); /* schema_check lets no other through */
+    SHOAL_ASSERT((unsigned)s->optimizer.kind <= OPT_CTR_ADAGRAD); /* schema_check lets no other through */
     switch (s->optimizer.kind) {
     case OPT_SGD:
         return (struct optimizer){opt_sgd_start, opt_sgd_update(isa, s->width)};
@@ -17,6 +17,8 @@ struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
         return (struct optimizer){opt_adam_start, opt_adam_update(isa, s->width)};
     case OPT_FTRL:
         return (struct optimizer){opt_ftrl_start, opt_ftrl_update(isa, s->width)};
+    case OPT_CTR_ADAGRAD:
+        return (struct optimizer){opt_ctr_adagrad_start, opt_ctr_adagrad_update(isa, s->width)};
     }
     return (struct optimizer){0};
 }
@@ -32,6 +34,9 @@ void optimizer_step(const struct table_schema *s, float lr_scale, struct opt_ste
         .l1 = o->l1,
         .l2 = o->l2,
         .beta = o->beta,
+        .initial = o->initial,
+        .decay = o->decay > 0 ? o->decay : 1.0f,
         .width = s->width,
+        .zero_first = s->zero_first,
     };
 }

@@ -13,8 +13,8 @@
 
 /* The numbers of one push: the schema's, with lr already scaled (or not: fixed_lr). */
 struct opt_step {
-    float lr, beta1, beta2, eps, l1, l2, beta;
-    uint32_t width;
+    float lr, beta1, beta2, eps, l1, l2, beta, initial, decay;
+    uint32_t width, zero_first;
 };
 
 typedef void (*opt_update_fn)(float *restrict row, const float *restrict gradient, const struct opt_step *step);
@@ -40,6 +40,24 @@ void opt_adam_start(float *row, const struct table_schema *s);
 opt_update_fn opt_adam_update(enum isa isa, uint32_t width);
 void opt_ftrl_start(float *row, const struct table_schema *s);
 opt_update_fn opt_ftrl_update(enum isa isa, uint32_t width);
+void opt_ctr_adagrad_start(float *row, const struct table_schema *s);
+opt_update_fn opt_ctr_adagrad_update(enum isa isa, uint32_t width);
+
+/* Sixteen partial sums, float i into sum i % 16, then halves added: an order that any vector width can keep. */
+ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t width)
+{
+    float sum[16] = {0};
+    uint32_t at = 0;
+    for (; at + 16 <= width; at += 16)
+        for (uint32_t i = 0; i < 16; i++)
+            sum[i] += g[at + i] * g[at + i];
+    for (uint32_t i = 0; at + i < width; i++)
+        sum[i] += g[at + i] * g[at + i];
+    for (uint32_t half = 8; half > 0; half /= 2)
+        for (uint32_t i = 0; i < half; i++)
+            sum[i] += sum[i + half];
+    return sum[0];
+}
 
 /* Compiles body(row, gradient, step, width), an ISA_INLINE function, once a level, for any width and for 16, and
  * defines name##_pick(isa, width). */

@@ -15,21 +15,31 @@ static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t c
     return undo_save(tablet->undo, key, row);
 }
 
-#define L2_BATCHES_MAX 1024.0f /* of a row that comes back after long: its weights must not swing beyond 0 */
+#define L2_BATCHES_MAX 1024.0f /* of a row that comes back after long */
 
-/* The row's gradient with its l2, for all batches since the one that touched it last: what a loss with the L2 of the
- * whole table in each step would have added up to, had the weights stayed. A lane that is behind adds nothing. */
-static const float *gradient_pull_back(const struct table *t, float *row, const float *gradient, uint64_t batch)
+/* Counts the batches of this push in every tablet that takes it. */
+static void count_batches(struct table *t, const struct push_args *args)
 {
-    float *last = row + t->shape.floats - 1, now = (float)batch, batches = now - *last;
-    if (*last == LAST_NEVER || batches < -L2_BATCHES_MAX) { /* new, or another run's numbers */
+    for (uint32_t i = args->tablet_first; i < args->tablet_first + args->tablet_count; i++)
+        if (args->take == NULL || args->take[i] != 0)
+            t->tablets[i].batches += args->steps != NULL ? args->steps[i] : args->step;
+}
+
+/* The row's gradient with its l2, for all batches of its tablet, of whichever lane, since the one that touched it last:
+ * what a loss with the L2 of the whole table in each step would have added up to, had the weights stayed. Under SGD the
+ * step takes no more than the weights themselves. */
+static const float *gradient_pull_back(const struct table *t, uint64_t key, float *row, const float *gradient,
+                                       const struct opt_step *step)
+{
+    float *last = row + t->last_at, now = (float)table_tablet(t, key_mix(key))->batches, batches = now - *last;
+    if (*last == LAST_NEVER || batches <= 0) { /* new, or beyond what a float tells apart */
         *last = now;
         return gradient;
     }
-    if (batches <= 0)
-        return gradient;
     *last = now;
     float factor = t->schema.optimizer.l2 * (batches < L2_BATCHES_MAX ? batches : L2_BATCHES_MAX);
+    if (t->schema.optimizer.kind == OPT_SGD && factor * step->lr > 1.0f)
+        factor = 1.0f / step->lr;
     for (uint32_t i = 0; i < t->schema.width; i++)
         t->pulled_back[i] = gradient[i] + factor * row[i];
     return t->pulled_back;
@@ -59,6 +69,8 @@ int table_push(struct table *t, const uint64_t *keys, const float *gradients, si
 {
     static int (*const push[ISA_COUNT])(struct table *, const uint64_t *, const float *, size_t,
                                         const struct push_args *) = {push_base, push_avx2, push_avx512};
+    if (t->pulled_back != NULL)
+        count_batches(t, args);
     return push[t->isa](t, keys, gradients, count, args);
 }
 

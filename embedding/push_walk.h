@@ -24,7 +24,7 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
                     return SHOAL_E_NOMEM;
                 const float *gradient = gradients + at * width;
                 if (__builtin_expect(t->pulled_back != NULL, 0))
-                    gradient = gradient_pull_back(t, row, gradient, args->batch);
+                    gradient = gradient_pull_back(t, keys[at], row, gradient, &step);
                 update(row, gradient, &step);
             }
         }

@@ -30,7 +30,6 @@ void record_seal(struct record_header *h, const struct record_payload *payload)
     SHOAL_ASSERT(bytes <= UINT32_MAX);
     h->magic = RECORD_MAGIC;
     h->payload_bytes = (uint32_t)bytes;
-    h->reserved = 0;
     h->checksum = checksum_of(h, payload);
 }
 
@@ -54,7 +53,7 @@ int record_read(const void *at, size_t available, uint64_t segment, struct recor
     if (available < sizeof *h)
         return SHOAL_E_END;
     memcpy(h, at, sizeof *h);
-    if (h->magic != RECORD_MAGIC || h->segment != segment || h->sequence == 0 || h->reserved != 0)
+    if (h->magic != RECORD_MAGIC || h->segment != segment || h->sequence == 0)
         return SHOAL_E_END;
     if (h->kind < RECORD_PUSH || h->kind > RECORD_RESTORE)
         return SHOAL_E_END;
@@ -83,6 +82,7 @@ void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,
         .tablet_count = r->tablet_count,
         .lr_scale = r->lr_scale,
         .key_count = r->key_count,
+        .event_time = r->event_time,
     };
     payload->piece[0] = r->keys;
     payload->bytes[0] = (size_t)r->key_count * sizeof(uint64_t);
@@ -106,20 +106,21 @@ int record_to_push(const struct record_header *h, const void *payload, uint32_t 
         .tablet_count = h->tablet_count,
         .lr_scale = h->lr_scale,
         .key_count = h->key_count,
+        .event_time = h->event_time,
         .keys = payload,
         .gradients = (const float *)(const void *)((const char *)payload + (size_t)h->key_count * sizeof(uint64_t)),
     };
     return 0;
 }
 
-/* A schema is stored as it lies in memory, cut behind its last field_init: the struct has no holes up to there. */
-#define SCHEMA_FIXED offsetof(struct table_schema, field_init)
-_Static_assert(SCHEMA_FIXED == 148, "table_schema is a disk format");
+/* A schema is stored as it lies in memory, cut behind its last field_rule: the struct has no holes up to there. */
+#define SCHEMA_FIXED offsetof(struct table_schema, field_rule)
+_Static_assert(SCHEMA_FIXED == 224, "table_schema is a disk format");
 
 size_t record_schema_bytes(const struct table_schema *s)
 {
-    SHOAL_ASSERT(s->field_init_count <= LIMIT_FIELDS);
-    return SCHEMA_FIXED + s->field_init_count * sizeof(struct field_init);
+    SHOAL_ASSERT(s->field_rule_count <= LIMIT_FIELDS);
+    return SCHEMA_FIXED + s->field_rule_count * sizeof(struct field_rule);
 }
 
 void record_schema_write(const struct table_schema *s, void *out)
@@ -134,9 +135,9 @@ int record_schema_read(const void *bytes, size_t count, struct table_schema *s, 
         return err_set(e, SHOAL_E_MALFORMED, "a stored table schema has %zu bytes, at least %zu are needed", count,
                        SCHEMA_FIXED);
     memcpy(s, bytes, SCHEMA_FIXED);
-    if (s->field_init_count > LIMIT_FIELDS || count != record_schema_bytes(s))
-        return err_set(e, SHOAL_E_MALFORMED, "a stored table schema names %u fields in %zu bytes", s->field_init_count,
+    if (s->field_rule_count > LIMIT_FIELDS || count != record_schema_bytes(s))
+        return err_set(e, SHOAL_E_MALFORMED, "a stored table schema names %u fields in %zu bytes", s->field_rule_count,
                        count);
-    memcpy(s->field_init, (const char *)bytes + SCHEMA_FIXED, count - SCHEMA_FIXED);
+    memcpy(s->field_rule, (const char *)bytes + SCHEMA_FIXED, count - SCHEMA_FIXED);
     return schema_check(s, e);
 }

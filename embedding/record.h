@@ -32,7 +32,7 @@ struct record_header {
     float lr_scale;
     uint32_t key_count;
     uint32_t payload_bytes;
-    uint32_t reserved; /* 0 */
+    uint32_t event_time; /* of a push: seconds since 1970; else 0 */
 };
 _Static_assert(sizeof(struct record_header) == 104, "record_header is a disk format");
 
@@ -45,6 +45,10 @@ _Static_assert(sizeof(struct record_run_open) == 24, "record_run_open is a disk 
 struct record_run_drop {
     uint64_t run;
 };
+struct record_keys { /* then count keys, u64 */
+    uint32_t table, action, count, zero;
+};
+_Static_assert(sizeof(struct record_keys) == 16, "record_keys is a disk format");
 struct record_fence {
     uint64_t run, generation;
     int64_t offset;
@@ -73,7 +77,7 @@ void record_seal(struct record_header *h, const struct record_payload *payload);
  * (nothing, another generation's, torn or damaged), 0 with *h filled and *payload pointing into `at`. */
 int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h, const void **payload);
 
-/* Pushes. The header of a push, and the push of a header; width in floats. MALFORMED when the payload's size does not
+/* Pushes. The header of a push, and the push of a header; width: floats of a key (schema_push_floats). MALFORMED when the payload's size does not
  * fit the key count. */
 void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags, struct record_header *h,
                     struct record_payload *payload);

@@ -89,7 +89,7 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
     struct engine *g = r->g;
     struct engine_table *t = engine_slot(g, h->table);
     struct push_record p;
-    if (t == NULL || record_to_push(h, payload, table_schema_of(t->table)->width, &p) != 0 ||
+    if (t == NULL || record_to_push(h, payload, schema_push_floats(table_schema_of(t->table)), &p) != 0 ||
         p.key_count > LIMIT_KEYS || p.tablet_first >= t->scope.tablets ||
         p.tablet_count > t->scope.tablets - p.tablet_first)
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push that fits no table", h->sequence);
@@ -118,10 +118,20 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
         take[i] = h->sequence > base[i] && v == PUSH_TAKE;
         taken += take[i];
     }
+    uint32_t *steps = push_steps(run->marks, &p, t->scope.tablets);
+    if (steps == NULL) {
+        free(take);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to replay record %" PRIu64, h->sequence);
+    }
     bool all = taken == t->scope.tablets;
     struct push_args args = {
         .lr_scale = p.lr_scale,
         .batch = p.to,
+        .steps = steps,
+        .event_time = p.event_time,
+        .lane = p.lane,
+        .tablet_first = p.tablet_first,
+        .tablet_count = p.tablet_count,
         .undo_clock = h->flags & RECORD_FLAG_BSP ? table_undo_clock(p.run, p.to) : 0,
         .take = all ? NULL : take};
     marks_move(run->marks, p.lane, p.table, p.tablet_first, p.tablet_count, p.to, take, &t->scope);
@@ -129,6 +139,7 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
         engine_touch(t, p.tablet_first, p.tablet_count, take, h->sequence);
     int rc = taken == 0 ? 0 : table_push(t->table, p.keys, p.gradients, p.key_count, &args);
     free(take);
+    free(steps);
     return rc == 0 ? 0 : err_set(e, rc, "no memory to replay record %" PRIu64, h->sequence);
 }
 

@@ -41,6 +41,7 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     t->whole_row_bytes = whole_row_bytes;
     t->whole_row = whole_row;
     t->pulled_back = pulled_back;
+    t->last_at = schema->rules.stats != 0 ? schema_stats_at(schema) - 1 : floats - 1;
     for (uint32_t i = 0; i < tablet_count; i++)
         tablet_init(&tablets[i]);
     *out = t;
@@ -97,7 +98,7 @@ float *table_insert(struct table *t, uint32_t tablet, uint64_t key)
     init_weights(&t->schema, key, row);
     t->optimizer.start(row, &t->schema);
     if (t->pulled_back != NULL)
-        row[t->shape.floats - 1] = LAST_NEVER;
+        row[t->last_at] = LAST_NEVER;
     return row;
 }
 

@@ -42,7 +42,12 @@ void table_pull_before(const struct table *t, const uint64_t *keys, size_t count
 struct push_args {
     float lr_scale;
     uint64_t batch;          /* the lane's batch that the gradients are of */
+    uint64_t step;           /* batches of the lane that the push stands for in each tablet: `to` less the mark before it */
+    const uint32_t *steps;   /* NULL; or (2^tablet_bits): the same where the tablets differ */
     uint64_t undo_clock;     /* bsp: keep undo for this clock, of table_undo_clock (another one than the tablet's drops the old undo); 0: none */
+    uint32_t event_time;     /* of the batch: what ageing goes by; 0: not known */
+    uint32_t lane;           /* with batch: what chance goes by */
+    uint32_t tablet_first, tablet_count; /* tablets that the push covers, with keys or without */
     const uint8_t *take;     /* NULL: every tablet takes it; else take[tablet] (2^tablet_bits) says which */
 };
 /* Applies gradients (count, width) to rows of keys (count), in order. Deterministic: a function of rows, schema and arguments, bit

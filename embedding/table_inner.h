@@ -9,7 +9,8 @@
 #include "embedding/walk.h"
 #include "proto/base/hash.h"
 
-/* The batch that touched a row last (schema_has_last) stands behind its state, as a float: exact up to 2^24. */
+/* With schema_has_last the tablet's count of batches at the row's last push stands behind its state, as a float: exact
+ * up to 2^24, a batch or two off beyond. */
 #define LAST_NEVER (-1.0f)
 
 struct table {
@@ -23,6 +24,7 @@ struct table {
     uint64_t whole_row_bytes; /* key, weights, state, rounded up to 8: a row as table.h shows it */
     uint64_t *whole_row;      /* owned; where table_row and table_visit put one together */
     float *pulled_back;       /* owned; (width): a gradient with its l2, see push.c; NULL without */
+    uint32_t last_at;         /* with it: where a row keeps the count of batches */
 };
 
 ISA_INLINE struct tablet *table_tablet(const struct table *t, uint64_t mixed)

@@ -50,6 +50,7 @@ struct tablet {
     uint32_t *pages;     /* owned; (page_count), first units */
     uint32_t page_count;
     uint32_t page_room;
+    uint64_t batches;  /* of all lanes, that its pushes stood for: what l2 counts by (push.c); part of the image */
     struct undo *undo; /* owned; NULL before the first save */
 };
 

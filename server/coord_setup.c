@@ -77,7 +77,7 @@ static bool step_start(struct coord *c, uint32_t shard)
         const struct table_schema *s = &j->table[step - 1];
         w.type = WIRE_TYPE_TABLE_CREATE;
         wire_schema_to(s, &w.u.TABLE_CREATE);
-        return coord_call_start(&c->calls, &w, s->field_init, s->field_init_count * sizeof s->field_init[0], true,
+        return coord_call_start(&c->calls, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0], true,
                                 shard, true, shard, NULL, step_done) != NULL;
     }
     w.type = WIRE_TYPE_RUN_OPEN;

@@ -204,8 +204,8 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
     reply_plain(c, from, request);
 }
 
-_Static_assert(offsetof(struct wire_TABLE_DECLARE, field_init_count) ==
-                   offsetof(struct wire_TABLE_CREATE, field_init_count),
+_Static_assert(offsetof(struct wire_TABLE_DECLARE, field_rule_count) ==
+                   offsetof(struct wire_TABLE_CREATE, field_rule_count),
                "a declaration begins as a creation");
 
 void coord_work_declare(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
@@ -219,7 +219,7 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
         return;
     }
     memcpy(&create, &request->u.TABLE_DECLARE,
-           offsetof(struct wire_TABLE_CREATE, field_init_count) + sizeof create.field_init_count);
+           offsetof(struct wire_TABLE_CREATE, field_rule_count) + sizeof create.field_rule_count);
     struct table_schema *schema = malloc(sizeof *schema);
     if (schema == NULL)
         return; /* it is sent again */
@@ -265,7 +265,7 @@ void coord_work_table_get(struct coord *c, peer_t from, const struct wire *reque
     wire_schema_to(s, &create);
     _Static_assert(sizeof create == sizeof w.u.TABLE_GET_reply, "both are the same list");
     memcpy(&w.u.TABLE_GET_reply, &create, sizeof create);
-    reply_frame(c, from, &w, s->field_init, s->field_init_count * sizeof s->field_init[0]);
+    reply_frame(c, from, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0]);
 }
 
 void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request)

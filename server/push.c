@@ -24,7 +24,7 @@ static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m
     if (!t)
         return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", w->table, s->name);
     const struct table_schema *schema = table_schema_of(t);
-    size_t expected = (size_t)w->key_count * schema->width * sizeof(float);
+    size_t expected = (size_t)w->key_count * schema_push_floats(schema) * sizeof(float);
     if (m->frame[2].bytes != expected)
         return err_set(e, SHOAL_E_MALFORMED,
                        "push of lane %u batch %llu: %zu bytes of gradients for %u keys of table %s, %zu expected",

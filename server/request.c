@@ -52,6 +52,7 @@ static void fill_push(struct request *q, const struct wire_PUSH *w)
         .tablet_count = w->tablet_count,
         .lr_scale = w->lr_scale,
         .key_count = w->key_count,
+        .event_time = w->event_time,
         .keys = q->m->frame[1].data,
         .gradients = q->m->frame[2].data,
     };

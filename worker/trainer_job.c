@@ -150,13 +150,13 @@ static struct msg *declare_build(struct request *r)
     memcpy(&w.u.TABLE_DECLARE, &create, offsetof(struct wire_TABLE_DECLARE, declared_total));
     w.u.TABLE_DECLARE.declared_total = t->host.base.table_count;
     struct msg *m = wire_encode(&w);
-    size_t bytes = schema->field_init_count * sizeof schema->field_init[0];
+    size_t bytes = schema->field_rule_count * sizeof schema->field_rule[0];
     void *data = m == NULL ? NULL : msg_add(m, bytes);
     if (data == NULL) {
         msg_free(m);
         return NULL;
     }
-    memcpy(data, schema->field_init, bytes);
+    memcpy(data, schema->field_rule, bytes);
     return m;
 }
 

@@ -12,7 +12,7 @@ static bool number_ok(float x, float low, float high)
 
 static int optimizer_check(const struct optimizer_spec *o, const char *table, struct err *e)
 {
-    if ((unsigned)o->kind > OPT_FTRL)
+    if ((unsigned)o->kind > OPT_CTR_ADAGRAD)
         return err_set(e, SHOAL_E_SCHEMA, "table %s: unknown optimizer %d", table, (int)o->kind);
     if (!number_ok(o->lr, 1e-30f, 1e10f))
         return err_set(e, SHOAL_E_SCHEMA, "table %s: lr must be above 0 and finite, it is %g", table, (double)o->lr);
@@ -21,22 +21,64 @@ static int optimizer_check(const struct optimizer_spec *o, const char *table, st
     if (!number_ok(o->eps, 0, 1e10f) || !number_ok(o->initial, 0, 1e10f) || !number_ok(o->l1, 0, 1e10f) ||
         !number_ok(o->l2, 0, 1e10f) || !number_ok(o->beta, 0, 1e10f))
         return err_set(e, SHOAL_E_SCHEMA, "table %s: eps, initial, l1, l2 and beta must be finite and not negative", table);
+    if (!number_ok(o->decay, 0, 1))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: the optimizer's decay must be in [0, 1]; 0 counts as 1", table);
+    if (o->kind == OPT_CTR_ADAGRAD && o->initial <= 0)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: ctr_adagrad needs `initial` above 0", table);
     if (o->fixed_lr > 1)
         return err_set(e, SHOAL_E_SCHEMA, "table %s: fixed_lr must be 0 or 1", table);
     return 0;
 }
 
-static int field_init_check(const struct table_schema *s, struct err *e)
+static int admit_check(uint32_t kind, float threshold, const struct row_rules *r, const char *table, struct err *e)
 {
-    if (s->field_init_count > LIMIT_FIELDS)
-        return err_set(e, SHOAL_E_SCHEMA, "table %s: %u initial values by field, at most %u", s->name, s->field_init_count,
-                       LIMIT_FIELDS);
-    for (uint32_t i = 0; i < s->field_init_count; i++) {
-        const struct field_init *f = &s->field_init[i];
-        if (f->kind > INIT_CONSTANT || !number_ok(f->scale, -1e10f, 1e10f) || f->field > 0xffff)
-            return err_set(e, SHOAL_E_SCHEMA, "table %s: initial value %u is not valid", s->name, i);
-        if (i > 0 && s->field_init[i - 1].field >= f->field)
-            return err_set(e, SHOAL_E_SCHEMA, "table %s: initial values are not sorted by field", s->name);
+    if (kind > ADMIT_NONE)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: unknown admission %u", table, kind);
+    if (kind == ADMIT_COUNT && !number_ok(threshold, 1, 16777216.0f))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: an admission count must be in 1..2^24, it is %g", table, (double)threshold);
+    if (kind == ADMIT_PROBABILITY && !number_ok(threshold, 0, 1))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: an admission probability must be in [0, 1], it is %g", table,
+                       (double)threshold);
+    if (kind == ADMIT_SCORE && (!number_ok(threshold, 0, 1e10f) || r->stats == 0))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: admission by score needs stats and a finite score", table);
+    return 0;
+}
+
+static int rules_check(const struct row_rules *r, const struct table_schema *s, struct err *e)
+{
+    if (r->stats > 1 || r->by_shows > 1 || r->norm_refuse > 1 || r->age_by > EVICT_SCORE)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: stats, by_shows, norm_refuse and age_by are 0 or 1", s->name);
+    if (!number_ok(r->score_show, 0, 1e10f) || !number_ok(r->score_click, 0, 1e10f) || !number_ok(r->age_score, 0, 1e10f) ||
+        !number_ok(r->vector_score, 0, 1e10f) || !number_ok(r->weight_max, 0, 1e10f) || !number_ok(r->norm_max, 0, 1e15f))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: scores, weight_max and norm_max must be finite and not negative", s->name);
+    if (!number_ok(r->age_decay, 0, 1))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: age_decay must be in [0, 1]; 0 counts as 1", s->name);
+    if (r->admit_sketch > 1u << 24 || r->admit_waiting > 1u << 24)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: admission keeps at most 2^24 counts a tablet", s->name);
+    bool needs = r->age_score > 0 || r->age_ttl > 0 || r->age_capacity > 0 || r->vector_score > 0 || r->by_shows > 0 ||
+                 (r->age_decay > 0 && r->age_decay < 1);
+    if (needs && r->stats == 0)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: ageing, staged vectors and by_shows need stats", s->name);
+    if (s->dense != 0 && (r->stats != 0 || r->admit_kind != ADMIT_ALL))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: a dense table has no statistics and admits everything", s->name);
+    return admit_check(r->admit_kind, r->admit_threshold, r, s->name, e);
+}
+
+static int field_rules_check(const struct table_schema *s, struct err *e)
+{
+    if (s->field_rule_count > LIMIT_FIELDS)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: %u rules by field, at most %u", s->name, s->field_rule_count, LIMIT_FIELDS);
+    for (uint32_t i = 0; i < s->field_rule_count; i++) {
+        const struct field_rule *f = &s->field_rule[i];
+        if (f->kind > INIT_CONSTANT || !number_ok(f->scale, -1e10f, 1e10f) || f->field > 0xffff || f->has > 7)
+            return err_set(e, SHOAL_E_SCHEMA, "table %s: rule %u by field is not valid", s->name, i);
+        if (i > 0 && s->field_rule[i - 1].field >= f->field)
+            return err_set(e, SHOAL_E_SCHEMA, "table %s: rules are not sorted by field", s->name);
+        if ((f->has & FIELD_HAS_TTL) != 0 && f->ttl > 0 && s->rules.stats == 0)
+            return err_set(e, SHOAL_E_SCHEMA, "table %s: a field's ttl needs stats", s->name);
+        int status = f->has & FIELD_HAS_ADMIT ? admit_check(f->admit_kind, f->admit_threshold, &s->rules, s->name, e) : 0;
+        if (status != 0)
+            return status;
     }
     return 0;
 }
@@ -55,7 +97,9 @@ int schema_check(const struct table_schema *s, struct err *e)
     if ((unsigned)s->init.kind > INIT_CONSTANT || !number_ok(s->init.scale, -1e10f, 1e10f))
         return err_set(e, SHOAL_E_SCHEMA, "table %s: initial value is not valid", s->name);
     int status = optimizer_check(&s->optimizer, s->name, e);
-    return status != 0 ? status : field_init_check(s, e);
+    if (status == 0)
+        status = rules_check(&s->rules, s, e);
+    return status != 0 ? status : field_rules_check(s, e);
 }
 
 /* Compared field by field: a struct's padding is nobody's. */
@@ -67,12 +111,13 @@ int schema_equal(const struct table_schema *a, const struct table_schema *b)
         a->zero_first != b->zero_first || a->tablet_bits != b->tablet_bits || a->tablet_first != b->tablet_first ||
         a->seed != b->seed || a->init.kind != b->init.kind || memcmp(&a->init.scale, &b->init.scale, 4) != 0)
         return 0;
-    const float x[] = {p->lr, p->beta1, p->beta2, p->eps, p->initial, p->l1, p->l2, p->beta};
-    const float y[] = {q->lr, q->beta1, q->beta2, q->eps, q->initial, q->l1, q->l2, q->beta};
-    if (p->kind != q->kind || p->fixed_lr != q->fixed_lr || memcmp(x, y, sizeof x) != 0)
+    const float x[] = {p->lr, p->beta1, p->beta2, p->eps, p->initial, p->l1, p->l2, p->beta, p->decay};
+    const float y[] = {q->lr, q->beta1, q->beta2, q->eps, q->initial, q->l1, q->l2, q->beta, q->decay};
+    if (p->kind != q->kind || p->fixed_lr != q->fixed_lr || memcmp(x, y, sizeof x) != 0 ||
+        memcmp(&a->rules, &b->rules, sizeof a->rules) != 0)
         return 0;
-    return a->field_init_count == b->field_init_count &&
-           memcmp(a->field_init, b->field_init, a->field_init_count * sizeof a->field_init[0]) == 0;
+    return a->field_rule_count == b->field_rule_count &&
+           memcmp(a->field_rule, b->field_rule, a->field_rule_count * sizeof a->field_rule[0]) == 0;
 }
 
 int schema_has_last(const struct table_schema *s)
@@ -93,11 +138,45 @@ static uint32_t optimizer_floats(const struct table_schema *s)
         return 2 * s->width + 2;
     case OPT_FTRL:
         return 2 * s->width;
+    case OPT_CTR_ADAGRAD:
+        return 2;
     }
     return 0;
 }
 
+#define STATS_FLOATS (uint32_t)(sizeof(struct row_stats) / sizeof(float))
+
 uint32_t schema_state_floats(const struct table_schema *s)
 {
-    return optimizer_floats(s) + (schema_has_last(s) ? 1 : 0);
+    return optimizer_floats(s) + (schema_has_last(s) ? 1 : 0) + (s->rules.stats != 0 ? STATS_FLOATS : 0);
+}
+
+uint32_t schema_stats_at(const struct table_schema *s)
+{
+    return s->width + schema_state_floats(s) - STATS_FLOATS;
+}
+
+uint32_t schema_push_floats(const struct table_schema *s)
+{
+    return s->width + (s->rules.stats != 0 ? 2 : 0);
+}
+
+const struct field_rule *schema_field_rule(const struct table_schema *s, uint32_t field)
+{
+    uint32_t low = 0, high = s->field_rule_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (s->field_rule[middle].field < field)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->field_rule_count && s->field_rule[low].field == field ? &s->field_rule[low] : NULL;
+}
+
+int schema_absent_zero(const struct table_schema *s, uint32_t field)
+{
+    const struct field_rule *f = schema_field_rule(s, field);
+    uint32_t kind = f != NULL && (f->has & FIELD_HAS_ADMIT) != 0 ? f->admit_kind : s->rules.admit_kind;
+    return kind != ADMIT_ALL || s->rules.vector_score > 0;
 }

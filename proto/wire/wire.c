@@ -217,6 +217,48 @@ static const struct field fields_TABLE_DECLARE[] = {FIELDS(WIRE_TABLE_DECLARE)};
 #define OWNER wire_TABLE_DECLARE_reply
 static const struct field fields_TABLE_DECLARE_REPLY[] = {FIELDS(WIRE_TABLE_DECLARE_REPLY)};
 #undef OWNER
+#define OWNER wire_CUT_EXPORT
+static const struct field fields_CUT_EXPORT[] = {FIELDS(WIRE_CUT_EXPORT)};
+#undef OWNER
+#define OWNER wire_CUT_EXPORT_reply
+static const struct field fields_CUT_EXPORT_REPLY[] = {FIELDS(WIRE_CUT_EXPORT_REPLY)};
+#undef OWNER
+#define OWNER wire_LOAD
+static const struct field fields_LOAD[] = {FIELDS(WIRE_LOAD)};
+#undef OWNER
+#define OWNER wire_LOAD_reply
+static const struct field fields_LOAD_REPLY[] = {FIELDS(WIRE_LOAD_REPLY)};
+#undef OWNER
+#define OWNER wire_KEYS
+static const struct field fields_KEYS[] = {FIELDS(WIRE_KEYS)};
+#undef OWNER
+#define OWNER wire_KEYS_reply
+static const struct field fields_KEYS_REPLY[] = {FIELDS(WIRE_KEYS_REPLY)};
+#undef OWNER
+#define OWNER wire_TABLE_STATS
+static const struct field fields_TABLE_STATS[] = {FIELDS(WIRE_TABLE_STATS)};
+#undef OWNER
+#define OWNER wire_TABLE_STATS_reply
+static const struct field fields_TABLE_STATS_REPLY[] = {FIELDS(WIRE_TABLE_STATS_REPLY)};
+#undef OWNER
+#define OWNER wire_BLAME
+static const struct field fields_BLAME[] = {FIELDS(WIRE_BLAME)};
+#undef OWNER
+#define OWNER wire_BLAME_reply
+static const struct field fields_BLAME_REPLY[] = {FIELDS(WIRE_BLAME_REPLY)};
+#undef OWNER
+#define OWNER wire_CHECKPOINT
+static const struct field fields_CHECKPOINT[] = {FIELDS(WIRE_CHECKPOINT)};
+#undef OWNER
+#define OWNER wire_CHECKPOINT_reply
+static const struct field fields_CHECKPOINT_REPLY[] = {FIELDS(WIRE_CHECKPOINT_REPLY)};
+#undef OWNER
+#define OWNER wire_WHO
+static const struct field fields_WHO[] = {FIELDS(WIRE_WHO)};
+#undef OWNER
+#define OWNER wire_WHO_reply
+static const struct field fields_WHO_REPLY[] = {FIELDS(WIRE_WHO_REPLY)};
+#undef OWNER
 
 #define ROW(NAME, proto_name)                                                                                  \
     static const struct shape shape_##NAME = {&pb__##proto_name##__descriptor, fields_##NAME,                  \
@@ -253,6 +295,13 @@ ROW(STATUS, status)
 ROW(REPORT, report)
 ROW(STOP, stop)
 ROW(TABLE_DECLARE, table_declare)
+ROW(CUT_EXPORT, cut_export)
+ROW(LOAD, load)
+ROW(KEYS, keys)
+ROW(TABLE_STATS, table_stats)
+ROW(BLAME, blame)
+ROW(CHECKPOINT, checkpoint)
+ROW(WHO, who)
 #undef ROW
 
 /* Shape and raw frame count of a type; NULL for a type that is not in the list. */
@@ -401,9 +450,9 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
                            w->u.PUSH.key_count);
         return 0;
     case WIRE_TYPE_TABLE_CREATE:
-        return frame_expect(m, 1, w->u.TABLE_CREATE.field_init_count, sizeof(struct field_init), LIMIT_FIELDS, e);
+        return frame_expect(m, 1, w->u.TABLE_CREATE.field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS, e);
     case WIRE_TYPE_TABLE_DECLARE:
-        return frame_expect(m, 1, w->u.TABLE_DECLARE.field_init_count, sizeof(struct field_init), LIMIT_FIELDS, e);
+        return frame_expect(m, 1, w->u.TABLE_DECLARE.field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS, e);
     case WIRE_TYPE_MAP_SET:
         return frame_expect(m, 1, w->u.MAP_SET.tablet_count, 2, tablets_max, e);
     case WIRE_TYPE_TASK_DONE:
@@ -411,6 +460,10 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
         return status != 0 ? status : frame_expect(m, 2, w->u.TASK_DONE.tasks, 8, LIMIT_TASKS, e);
     case WIRE_TYPE_EVAL_DONE:
         return eval_frames_check(m, &w->u.EVAL_DONE, e);
+    case WIRE_TYPE_KEYS:
+        return frame_expect(m, 1, w->u.KEYS.key_count, 8, LIMIT_KEYS, e);
+    case WIRE_TYPE_WHO:
+        return frame_expect(m, 1, w->u.WHO.count, sizeof(struct wire_batch_name), WIRE_WHO_MAX, e);
     default:
         return 0;
     }
@@ -426,7 +479,7 @@ static int reply_frames_check(const struct msg *m, const struct wire *w, struct 
             return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u", w->u.PULL_reply.width, LIMIT_WIDTH);
         return frame_expect(m, 1, w->u.PULL_reply.key_count, 4ull * w->u.PULL_reply.width, LIMIT_KEYS, e);
     case WIRE_TYPE_TABLE_GET:
-        return frame_expect(m, 1, w->u.TABLE_GET_reply.field_init_count, sizeof(struct field_init), LIMIT_FIELDS, e);
+        return frame_expect(m, 1, w->u.TABLE_GET_reply.field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS, e);
     case WIRE_TYPE_MAP_GET:
         return frame_expect(m, 1, w->u.MAP_GET_reply.tablet_count, 2, tablets_max, e);
     case WIRE_TYPE_DIGEST:
@@ -562,11 +615,15 @@ void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out)
         .tablet_first = s->tablet_first, .seed = s->seed, .init_kind = (uint32_t)s->init.kind, .init_scale = s->init.scale,
         .opt_kind = (uint32_t)s->optimizer.kind, .lr = s->optimizer.lr, .beta1 = s->optimizer.beta1, .beta2 = s->optimizer.beta2,
         .eps = s->optimizer.eps, .initial = s->optimizer.initial, .l1 = s->optimizer.l1, .l2 = s->optimizer.l2,
-        .beta = s->optimizer.beta, .fixed_lr = s->optimizer.fixed_lr, .field_init_count = s->field_init_count};
+        .beta = s->optimizer.beta, .decay = s->optimizer.decay, .fixed_lr = s->optimizer.fixed_lr,
+        .field_rule_count = s->field_rule_count};
+#define RULE(n) out->n = s->rules.n;
+    ROW_RULES(RULE, RULE)
+#undef RULE
     memcpy(out->name, s->name, sizeof out->name);
 }
 
-int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_init, struct table_schema *out, struct err *e)
+int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_rule, struct table_schema *out, struct err *e)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->name, in->name, sizeof out->name);
@@ -580,11 +637,14 @@ int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *fie
     out->init = (struct init_spec){(enum init_kind)in->init_kind, in->init_scale};
     out->optimizer = (struct optimizer_spec){
         .kind = (enum optimizer_kind)in->opt_kind, .lr = in->lr, .beta1 = in->beta1, .beta2 = in->beta2, .eps = in->eps,
-        .initial = in->initial, .l1 = in->l1, .l2 = in->l2, .beta = in->beta, .fixed_lr = in->fixed_lr};
-    if (in->field_init_count > LIMIT_FIELDS || field_init->bytes != in->field_init_count * sizeof(struct field_init))
-        return err_set(e, SHOAL_E_MALFORMED, "table %s: initial values by field do not fit their count", in->name);
-    out->field_init_count = in->field_init_count;
-    if (field_init->bytes > 0)
-        memcpy(out->field_init, field_init->data, field_init->bytes);
+        .initial = in->initial, .l1 = in->l1, .l2 = in->l2, .beta = in->beta, .decay = in->decay, .fixed_lr = in->fixed_lr};
+#define RULE(n) out->rules.n = in->n;
+    ROW_RULES(RULE, RULE)
+#undef RULE
+    if (in->field_rule_count > LIMIT_FIELDS || field_rule->bytes != in->field_rule_count * sizeof(struct field_rule))
+        return err_set(e, SHOAL_E_MALFORMED, "table %s: rules by field do not fit their count", in->name);
+    out->field_rule_count = in->field_rule_count;
+    if (field_rule->bytes > 0)
+        memcpy(out->field_rule, field_rule->data, field_rule->bytes);
     return schema_check(out, e);
 }

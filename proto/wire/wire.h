@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 1u
+#define WIRE_VERSION 2u
 
 /* Batches are numbered from 1 in each lane; mark 0 means none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
@@ -40,21 +40,22 @@
 
 /* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of the table; for these the
  * batches in (from, to) had no keys. frame 1: keys, u64 (key_count), unique, sorted by key_mix; frame 2: gradients, f32
- * (key_count, width). Zero keys = a tick. A reply says how many tablets took it and skipped it, and the lowest mark of the
+ * (key_count, schema_push_floats: the gradient, then with statistics the key's shows and clicks). Zero keys = a tick. A reply says how many tablets took it and skipped it, and the lowest mark of the
  * covered tablets; status GAP: nothing was done, send on from `mark` + 1; FENCED, OLD_RUN, NOT_LEADER, NOT_FINITE, NO_SPACE likewise.
- * `mark` is filled in for GAP too. lr_scale multiplies the table's learning rate for this push. */
+ * `mark` is filled in for GAP too. lr_scale multiplies the table's learning rate for this push. worker, task: whose it is, for
+ * messages and the quarantine alone. event_time: seconds since 1970, the median of the batch's examples; 0: none is known. */
 #define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR)                                                     \
     U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) U32(tablet_count) \
-    F32(lr_scale) U32(key_count) U64(map_epoch)
+    F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) U32(event_time)
 #define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) U32(applied) U32(skipped) U64(mark)
 
 /* ---- control plane: coordinator -> shard ----------------------------------------------------------------- */
 
-/* frame 1: field_init, (field_init_count). Creating it again with the same schema is fine. */
+/* frame 1: field_rule, (field_rule_count). Creating it again with the same schema is fine. */
 #define WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)                                                  \
     STR(name, LIMIT_NAME) U32(table) U32(dense) U32(width) U32(zero_first) U32(tablet_bits) U32(tablet_first) \
     U64(seed) U32(init_kind) F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps)            \
-    F32(initial) F32(l1) F32(l2) F32(beta) U32(fixed_lr) U32(field_init_count)
+    F32(initial) F32(l1) F32(l2) F32(beta) F32(decay) U32(fixed_lr) ROW_RULES(U32, F32) U32(field_rule_count)
 #define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the run pushes to table t, so that it
@@ -96,6 +97,31 @@
 #define WIRE_INSPECT_REPLY(U32, U64, I32, F32, F64, B, STR) B(found)
 #define WIRE_SHARD_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_SHARD_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
+
+/* Checkpoints. CUT_EXPORT: the shard puts its complete cut into the new folder path/part-PART (hard links where the file system allows,
+ * else copies), each file with its checksum in the part's manifest; part of parts. Again: the same answer. LOAD: the shard fills its
+ * empty tables with the tablets that it leads, from all parts under `path` (as many as there were shards then), with the marks of the
+ * checkpoint's run under the new number `run`, and answers when all of it is durable here. */
+#define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
+#define WIRE_CUT_EXPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows) U64(bytes)
+#define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) U64(run) STR(path, LIMIT_PATH)
+#define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
+
+/* frame 1: keys, u64 (key_count); those that the shard does not lead are passed over. action: enum wire_key_action. Journalled. Reply:
+ * how many keys it changed. */
+#define WIRE_KEYS(U32, U64, I32, F32, F64, B, STR) U32(table) U32(action) U32(key_count)
+#define WIRE_KEYS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(changed)
+
+/* Rows and bytes by field, histograms of norms, shows and ages of the tablets led, as JSON text in reply frame 1; with what_if also what
+ * would be left with another rule: least shows, least score, ttl in seconds, rows in all (0: not asked). Walks the table in steps. */
+#define WIRE_TABLE_STATS(U32, U64, I32, F32, F64, B, STR) \
+    U32(table) B(what_if) F32(shows) F32(score) U32(ttl) U64(budget_rows)
+#define WIRE_TABLE_STATS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
+
+/* Pushes in the journal, and in its archive, that changed a key; the newest `limit` of them, as JSON text in reply frame 1: sequence,
+ * run, lane, generation, batch, event time, gradient norm. complete: the journal reaches back to the row's first push. */
+#define WIRE_BLAME(U32, U64, I32, F32, F64, B, STR) U32(table) U64(key) U32(limit)
+#define WIRE_BLAME_REPLY(U32, U64, I32, F32, F64, B, STR) B(complete)
 
 /* ---- shard -> coordinator -------------------------------------------------------------------------------- */
 
@@ -184,8 +210,9 @@
 
 /* ---- CLI -> coordinator ---------------------------------------------------------------------------------- */
 
-/* frame 1: job file (YAML text). workers: how many to wait for before lanes are dealt (0: none). Reply: the run. */
-#define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers)
+/* frame 1: job file (YAML text). workers: how many to wait for before lanes are dealt (0: none). from: folder of a checkpoint that the job
+ * goes on from; empty: from the start. Reply: the run. */
+#define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers) STR(from, LIMIT_PATH)
 #define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 /* Reply frame 1: JSON text: servers, workers, lanes, progress; and, once the job is over, the report. */
 #define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
@@ -195,6 +222,14 @@
 /* Ends the job (now: true) or the process. */
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
+
+/* Makes a checkpoint while the job goes on; answered when it is complete (or refused). name: empty: a number. Reply: its folder. */
+#define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
+#define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR) STR(path, LIMIT_PATH) U64(rows) U64(bytes)
+/* Who computed batches, and from which rows of the input. frame 1: struct wire_batch_name (count). Reply frame 1: JSON text, a list in the
+ * same order: worker, task, epoch, position and rows of the input; null where it is not known any more. */
+#define WIRE_WHO(U32, U64, I32, F32, F64, B, STR) U64(run) U32(count)
+#define WIRE_WHO_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
 #define WIRE_MAP(X)        \
@@ -227,7 +262,14 @@
     X(STATUS, 27, 0, 1)      \
     X(REPORT, 28, 0, 1)      \
     X(STOP, 29, 0, 0)         \
-    X(TABLE_DECLARE, 30, 1, 0)
+    X(TABLE_DECLARE, 30, 1, 0) \
+    X(CUT_EXPORT, 31, 0, 0)  \
+    X(LOAD, 32, 0, 0)        \
+    X(KEYS, 33, 1, 0)        \
+    X(TABLE_STATS, 34, 0, 1) \
+    X(BLAME, 35, 0, 1)       \
+    X(CHECKPOINT, 36, 0, 0)  \
+    X(WHO, 37, 1, 1)
 
 enum wire_type {
     WIRE_TYPE_NONE = 0,
@@ -240,6 +282,16 @@ enum wire_mode { WIRE_ASYNC = 0, WIRE_SSP = 1, WIRE_BSP = 2 };
 enum wire_split { WIRE_TRAIN = 0, WIRE_VALID = 1, WIRE_TEST = 2 };
 enum wire_next { WIRE_NEXT_WAIT = 0, WIRE_NEXT_INDEX, WIRE_NEXT_TASK, WIRE_NEXT_EVAL, WIRE_NEXT_LEAVE, WIRE_NEXT_END };
 enum wire_job_state { WIRE_JOB_NONE = 0, WIRE_JOB_WAITING, WIRE_JOB_INDEX, WIRE_JOB_TRAIN, WIRE_JOB_EVAL, WIRE_JOB_DONE, WIRE_JOB_FAILED };
+
+/* erase: the row goes and the key is blocked; block: no row is made for it; allow: it is let in whatever the table's admission says;
+ * reset: neither blocked nor allowed any more. */
+enum wire_key_action { WIRE_KEY_ERASE = 0, WIRE_KEY_BLOCK = 1, WIRE_KEY_ALLOW = 2, WIRE_KEY_RESET = 3 };
+struct wire_batch_name {
+    uint64_t generation, batch;
+    uint32_t lane, zero;
+};
+_Static_assert(sizeof(struct wire_batch_name) == 24, "wire_batch_name is a wire format");
+#define WIRE_WHO_MAX 4096u
 
 /* struct wire_hello { uint32_t version; char role[16]; ... }; struct wire_hello_reply; and so on for every type. */
 #define WIRE_F_U32(n) uint32_t n;
@@ -284,8 +336,8 @@ void wire_reply_to(const struct wire *request, int status, struct wire *out);
 struct msg *wire_refusal(const struct wire *request, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 const char *wire_type_name(enum wire_type t); /* "PULL" */
 
-/* struct table_schema <-> TABLE_CREATE (field_init goes in and out of the raw frame). */
+/* struct table_schema <-> TABLE_CREATE (field_rule goes in and out of the raw frame). */
 void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out);
-int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_init, struct table_schema *out, struct err *e);
+int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_rule, struct table_schema *out, struct err *e);
 
 #endif

@@ -44,11 +44,11 @@ START_TEST(block_inits_go_by_tensor)
     struct table_schema s;
     memset(&s, 0xff, sizeof s);
     block_inits(&b, &s);
-    ck_assert_uint_eq(s.field_init_count, 2);
-    ck_assert_uint_eq(s.field_init[0].field, 1);
-    ck_assert_uint_eq(s.field_init[0].kind, INIT_UNIFORM);
-    ck_assert_uint_eq(s.field_init[1].field, 2);
-    ck_assert_float_eq(s.field_init[1].scale, 1.0f);
+    ck_assert_uint_eq(s.field_rule_count, 2);
+    ck_assert_uint_eq(s.field_rule[0].field, 1);
+    ck_assert_uint_eq(s.field_rule[0].kind, INIT_UNIFORM);
+    ck_assert_uint_eq(s.field_rule[1].field, 2);
+    ck_assert_float_eq(s.field_rule[1].scale, 1.0f);
     ck_assert_int_eq(s.init.kind, INIT_ZERO);
 }
 END_TEST

@@ -7,8 +7,8 @@
 
 #define ROW_MAX (3 * 300 + 2)
 
-static const enum optimizer_kind kinds[] = {OPT_SGD, OPT_ADAGRAD, OPT_ROW_ADAGRAD, OPT_ADAM, OPT_FTRL};
-#define KINDS 5
+static const enum optimizer_kind kinds[] = {OPT_SGD, OPT_ADAGRAD, OPT_ROW_ADAGRAD, OPT_ADAM, OPT_FTRL, OPT_CTR_ADAGRAD};
+#define KINDS 6
 
 static void row_start(const struct table_schema *s, const struct optimizer *o, float *row, uint64_t seed)
 {
@@ -32,12 +32,12 @@ static void oracle(const struct table_schema *s, double *row, const double *g, d
         break;
     case OPT_ADAGRAD:
         for (uint32_t i = 0; i < n; i++) {
-            row[n + i] += g[i] * g[i];
+            row[n + i] = row[n + i] * (o->decay > 0 ? (double)o->decay : 1) + g[i] * g[i];
             row[i] -= lr * g[i] / (sqrt(row[n + i]) + (double)o->eps);
         }
         break;
     case OPT_ROW_ADAGRAD:
-        row[n] += mean;
+        row[n] = row[n] * (o->decay > 0 ? (double)o->decay : 1) + mean;
         for (uint32_t i = 0; i < n; i++)
             row[i] -= lr * g[i] / (sqrt(row[n]) + (double)o->eps);
         break;
@@ -51,6 +51,18 @@ static void oracle(const struct table_schema *s, double *row, const double *g, d
                 lr * (row[n + i] / (1 - row[3 * n])) / (sqrt(row[2 * n + i] / (1 - row[3 * n + 1])) + (double)o->eps);
         }
         break;
+    case OPT_CTR_ADAGRAD: {
+        double sum = row[n + 1];
+        for (uint32_t i = s->zero_first; i < n; i++) {
+            row[i] -= lr * g[i] * sqrt((double)o->initial / ((double)o->initial + sum));
+            row[n + 1] += g[i] * g[i] / (n - s->zero_first);
+        }
+        if (s->zero_first == 1) {
+            row[0] -= lr * g[0] * sqrt((double)o->initial / ((double)o->initial + row[n]));
+            row[n] += g[0] * g[0];
+        }
+        break;
+    }
     case OPT_FTRL:
         for (uint32_t i = 0; i < n; i++) {
             double *z = &row[n + i], *sum = &row[2 * n + i];
@@ -155,7 +167,7 @@ END_TEST
 START_TEST(optimizer_keeps_its_bits)
 {
     static const uint64_t digests[KINDS] = {12403780450674625286ULL, 9461483754718911162ULL, 4122951858675561468ULL,
-                                            13037034036551183496ULL, 15007881191274462528ULL};
+                                            13037034036551183496ULL, 15007881191274462528ULL, 447384237566007968ULL};
     struct table_schema s = rows_schema(kinds[_i], 43, 0);
     struct optimizer o = optimizer_of(&s, isa_best());
     struct opt_step step;

@@ -111,8 +111,8 @@ START_TEST(schema_comes_back_and_garbage_is_refused)
     s.width = 4;
     s.tablet_bits = 4;
     s.optimizer = (struct optimizer_spec){.kind = OPT_ADAGRAD, .lr = 0.1f, .eps = 1e-8f, .initial = 0.1f};
-    s.field_init_count = 1;
-    s.field_init[0] = (struct field_init){.field = 3, .kind = INIT_ZERO};
+    s.field_rule_count = 1;
+    s.field_rule[0] = (struct field_rule){.field = 3, .has = FIELD_HAS_INIT, .kind = INIT_ZERO};
     char bytes[RECORD_SCHEMA_BYTES];
     record_schema_write(&s, bytes);
     ck_assert_int_eq(record_schema_read(bytes, record_schema_bytes(&s), &back, NULL), 0);

@@ -100,14 +100,20 @@ START_TEST(push_and_pull_equal_a_plain_table)
 }
 END_TEST
 
-/* SGD with l2 and rate 0.5: a row loses rate * l2 of itself for each batch since it was last touched, and nothing when a
- * lane that is behind comes, when the row is new, or when another run counts from the beginning. */
+/* A push of a lane that stands for `step` batches in every tablet of the table. */
+static struct push_args step_of(const struct table_schema *s, uint64_t step)
+{
+    return (struct push_args){.lr_scale = 1.0f, .step = step, .tablet_count = 1u << s->tablet_bits};
+}
+
+/* SGD with l2 and rate 0.5: a row loses rate * l2 of itself for each batch of whatever lane since it was last touched, its
+ * own among them, and nothing when it is new. Lanes that are far apart count like any others. */
 START_TEST(l2_makes_up_for_batches_that_did_not_touch_the_row)
 {
     static const struct {
-        uint64_t batch;
-        double batches; /* that count */
-    } push[] = {{5, 0}, {6, 1}, {10, 4}, {9, 0}, {11, 1}, {11, 0}, {5000, 1024}, {1, 0}, {3, 2}};
+        uint64_t others, step; /* batches of other lanes since; of this lane in this push */
+        double batches;        /* that count */
+    } push[] = {{0, 1, 0}, {0, 1, 1}, {3, 1, 4}, {0, 5000, 1024}, {1, 2, 3}, {5000, 1, 1024}, {0, 1, 1}};
     struct table_schema s = rows_schema(OPT_SGD, 3, 0);
     s.optimizer.lr = 0.5f;
     s.optimizer.l2 = 0.0001f;
@@ -120,7 +126,8 @@ START_TEST(l2_makes_up_for_batches_that_did_not_touch_the_row)
     for (int i = 0; i < 3; i++)
         w[i] = (double)found[i];
     for (size_t p = 0; p < sizeof push / sizeof push[0]; p++) {
-        struct push_args args = {.lr_scale = 1.0f, .batch = push[p].batch};
+        struct push_args tick = step_of(&s, push[p].others), args = step_of(&s, push[p].step);
+        ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &tick), 0);
         ck_assert_int_eq(table_push(r.table, &key, g, 1, &args), 0);
         table_pull(r.table, &key, 1, found);
         for (int i = 0; i < 3; i++) {
@@ -132,7 +139,57 @@ START_TEST(l2_makes_up_for_batches_that_did_not_touch_the_row)
 }
 END_TEST
 
-/* The batch that touched a row last is part of the row: an image brings it along, and the next push goes on from it. */
+/* Where rate * l2 * batches is beyond 1, a step of SGD takes the weights to 0 and not beyond, time and again. */
+START_TEST(l2_of_a_row_that_comes_back_after_long_does_not_swing)
+{
+    struct table_schema s = rows_schema(OPT_SGD, 2, 0);
+    s.optimizer.lr = 0.05f;
+    s.optimizer.l2 = 0.05f;
+    struct rows r = rows_open(&s);
+    uint64_t key = rows_key(1);
+    const float g[2] = {0, 0};
+    float before[2], found[2];
+    table_pull(r.table, &key, 1, before);
+    for (int p = 0; p < 8; p++) {
+        struct push_args args = step_of(&s, 600);
+        ck_assert_int_eq(table_push(r.table, &key, g, 1, &args), 0);
+        table_pull(r.table, &key, 1, found);
+        for (int i = 0; i < 2; i++)
+            ck_assert_float_le(fabsf(found[i]), fabsf(before[i]));
+    }
+    ck_assert_float_eq(found[0], 0);
+    rows_close(&r);
+}
+END_TEST
+
+/* Tablets that a push skips, or that had other marks, count what it stood for in them. */
+START_TEST(l2_counts_by_tablet)
+{
+    struct table_schema s = rows_schema(OPT_SGD, 1, 0);
+    s.optimizer.lr = 1.0f;
+    s.optimizer.l2 = 0.01f;
+    struct rows r = rows_open(&s);
+    uint32_t tablets = 1u << s.tablet_bits, *steps = calloc(tablets, sizeof *steps);
+    uint64_t key = rows_key(1);
+    uint32_t own = mixed_tablet(key_mix(key), s.tablet_bits);
+    const float g = 0;
+    float w[2];
+    struct push_args first = step_of(&s, 1), other = step_of(&s, 0), last = step_of(&s, 0);
+    ck_assert_int_eq(table_push(r.table, &key, &g, 1, &first), 0);
+    table_pull(r.table, &key, 1, &w[0]);
+    for (uint32_t i = 0; i < tablets; i++)
+        steps[i] = i == own ? 5 : 900;
+    other.steps = steps;
+    ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &other), 0);
+    ck_assert_int_eq(table_push(r.table, &key, &g, 1, &last), 0);
+    table_pull(r.table, &key, 1, &w[1]);
+    ck_assert_float_eq_tol(w[1], w[0] * 0.95f, 1e-6f);
+    free(steps);
+    rows_close(&r);
+}
+END_TEST
+
+/* The count of batches is part of row and tablet: an image brings it along, and the next push goes on from it. */
 START_TEST(l2_goes_on_from_an_image)
 {
     struct table_schema s = rows_schema(OPT_ADAM, 10, 1);
@@ -143,7 +200,7 @@ START_TEST(l2_goes_on_from_an_image)
     for (uint64_t i = 0; i < 100; i++)
         keys[i] = rows_key(i);
     rows_gradients(g, 1000, 3);
-    struct push_args first = {.lr_scale = 1.0f, .batch = 7}, second = {.lr_scale = 1.0f, .batch = 70};
+    struct push_args first = step_of(&s, 7), second = step_of(&s, 63);
     ck_assert_int_eq(table_push(a.table, keys, g, 100, &first), 0);
     for (uint32_t i = 0; i < 1u << s.tablet_bits; i++) {
         size_t bytes = table_image_bytes(a.table, i);
@@ -374,6 +431,8 @@ int main(void)
     tcase_add_loop_test(c, push_and_pull_equal_a_plain_table, 0, 8);
     tcase_add_test(c, push_takes_a_repeated_key_in_order);
     tcase_add_test(c, l2_makes_up_for_batches_that_did_not_touch_the_row);
+    tcase_add_test(c, l2_of_a_row_that_comes_back_after_long_does_not_swing);
+    tcase_add_test(c, l2_counts_by_tablet);
     tcase_add_test(c, l2_goes_on_from_an_image);
     tcase_add_test(c, push_leaves_tablets_that_do_not_take_it);
     tcase_add_loop_test(c, table_has_the_same_bits_at_every_level, 0, 5);

@@ -209,10 +209,12 @@ START_TEST(wire_schema_goes_and_comes_back)
 {
     struct table_schema s = {.name = "emb", .table = 1, .width = 17, .zero_first = 1, .tablet_bits = 10, .tablet_first = 64, .seed = 9,
                              .init = {INIT_UNIFORM, 0.01f}, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.05f},
-                             .field_init_count = 1, .field_init = {{3, INIT_CONSTANT, 1.0f}}};
+                             .field_rule_count = 1, .field_rule = {{.field = 3, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 1.0f}},
+                             .rules = {.stats = 1, .score_show = 0.1f, .score_click = 1, .admit_kind = ADMIT_COUNT, .admit_threshold = 3,
+                                       .age_every = 86400, .age_decay = 0.98f, .age_ttl = 77, .weight_max = 10}};
     struct table_schema got;
     struct wire_TABLE_CREATE w;
-    struct frame f = {s.field_init, sizeof s.field_init[0], NULL, NULL};
+    struct frame f = {s.field_rule, sizeof s.field_rule[0], NULL, NULL};
 
     wire_schema_to(&s, &w);
     ck_assert_int_eq(wire_schema_from(&w, &f, &got, NULL), 0);
