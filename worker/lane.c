@@ -103,6 +103,8 @@ static bool lane_may_push(const struct lane *l)
     return l->base->job->train.mode != WIRE_BSP || lane_count(l, PUSHING, PUSHING) == 0;
 }
 
+/* What the lane is at when nothing moves any more. The next batch is then READ and not pulled for one reason only:
+ * those before it are computed, and hold the memory, or under bsp the places, until their pushes are acknowledged. */
 static enum stats_kind lane_activity(struct lane *l)
 {
     if (!l->running)
@@ -112,7 +114,9 @@ static enum stats_kind lane_activity(struct lane *l)
     struct lane_batch *next = lane_batch_find(l, l->next_compute);
     if (next == NULL)
         return STATS_PUSH;
-    return next->state == READING ? STATS_READ : next->state <= PULLING ? STATS_PULL : STATS_PUSH;
+    return next->state == READING                              ? STATS_READ
+           : next->state == PLANNING || next->state == PULLING ? STATS_PULL
+                                                               : STATS_PUSH;
 }
 
 static void lane_finish(struct lane *l)
@@ -299,7 +303,7 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     l->base = base;
     l->on_end = on_end;
     l->owner = owner;
-    l->clock.since_ns = env_now_ns(base->env);
+    l->clock.begun_ns = l->clock.since_ns = env_now_ns(base->env);
     l->reuse_timer.fire = reuse_fire;
     scores_init(&l->scores);
     int status = lane_cache_init(l, e);

@@ -153,7 +153,7 @@ void lane_pull(struct lane *l, struct lane_batch *b)
 
 static void pull_done(struct lane *l, struct lane_batch *b)
 {
-    uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.since_ns, took = now - b->sent_ns;
+    uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.begun_ns, took = now - b->sent_ns;
 
     batch_move(b, READY);
     stage_busy(l, STAGE_PULL, took > b->transfer.held_ns ? took - b->transfer.held_ns : 0);

@@ -8,6 +8,8 @@ void stats_turn(struct stats *s, struct stats_clock *c, enum stats_kind kind, ui
     if (now_ns > c->since_ns)
         s->time_ns[c->kind] += now_ns - c->since_ns;
     c->since_ns = now_ns;
+    if (kind != c->kind)
+        c->begun_ns = now_ns;
     c->kind = kind;
 }
 

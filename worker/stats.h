@@ -5,7 +5,8 @@
  *   compute  the forward and backward of a batch (queueing for a thread of the pool included)
  *   read     nothing to compute, because the next batch is still being read and parsed
  *   pull     nothing to compute, because the next batch's rows are on their way
- *   push     nothing to compute and nothing left to pull: only acknowledgements are missing
+ *   push     nothing to compute and nothing that may be pulled: only acknowledgements are missing, be it at the end of a
+ *            task or because all memory for rows and gradients is with pushes under way
  *   wait     no task, or a shard held the pull back until slower lanes had come near enough (the bound); the latter is
  *            counted in held too
  * So the five add up to (places * seconds since joining). Overlapped reading, pulling and pushing cost nothing and
@@ -59,9 +60,10 @@ struct stats {
     uint64_t cache_misses;  /* ... whose rows were pulled; both 0 without a cache */
 };
 
-/* What one lane place is doing, and since when. */
+/* What one lane place is doing, since when it does that, and up to when that is charged. */
 struct stats_clock {
     enum stats_kind kind;
+    uint64_t begun_ns;
     uint64_t since_ns;
 };
 

@@ -11,6 +11,39 @@ enum { ROWS = 1 << 13 };
 
 static struct wire in, out; /* large: not on the stack */
 
+/* An answer that is sent later. */
+struct fake_late {
+    struct env_timer timer;
+    struct fake_node *node;
+    struct fake_late *next;
+    peer_t to;
+    struct msg *m; /* owned */
+};
+
+static void late_fire(struct env_timer *t)
+{
+    struct fake_late *late = (struct fake_late *)(void *)((char *)t - offsetof(struct fake_late, timer));
+    struct fake_late **at = &late->node->fake->late;
+
+    while (*at != late)
+        at = &(*at)->next;
+    *at = late->next;
+    env_send(sim_node_env(late->node->node), late->to, late->m);
+    free(late);
+}
+
+static void send_late(struct fake_node *n, peer_t to, struct msg *m, uint64_t after_ns)
+{
+    if (after_ns == 0) {
+        env_send(sim_node_env(n->node), to, m);
+        return;
+    }
+    struct fake_late *late = calloc(1, sizeof *late);
+    *late = (struct fake_late){.timer.fire = late_fire, .node = n, .next = n->fake->late, .to = to, .m = m};
+    n->fake->late = late;
+    env_timer_start(sim_node_env(n->node), &late->timer, after_ns);
+}
+
 /* ---- rows and marks --------------------------------------------------------------------------------------- */
 
 static struct fake_row *row_find(const struct fake *f, uint32_t table, uint64_t key)
@@ -119,6 +152,7 @@ static void shard_pull(struct fake_node *n, peer_t from, const struct msg *m)
     wire_reply_to(&in, 0, &out);
     out.u.PULL_reply =
         (struct wire_PULL_reply){.key_count = count, .width = schema->width, .clock = in.u.PULL.batch, .low = 0};
+    out.u.PULL_reply.waited_ns = f->hold_ns;
     if (in.u.PULL.batch > 0)
         out.u.PULL_reply.low = in.u.PULL.batch - 1;
     struct msg *reply = wire_encode(&out);
@@ -129,7 +163,7 @@ static void shard_pull(struct fake_node *n, peer_t from, const struct msg *m)
             rows[i * schema->width + j] = row->used ? row->value[j] : 0.0f;
     }
     f->pulls++;
-    env_send(sim_node_env(n->node), from, reply);
+    send_late(n, from, reply, f->hold_ns);
 }
 
 static int push_check(struct fake_node *n, uint64_t *lowest)
@@ -200,7 +234,7 @@ static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
     f->gaps += status == SHOAL_E_GAP;
     wire_reply_to(&in, status, &out);
     out.u.PUSH_reply = (struct wire_PUSH_reply){.applied = applied, .skipped = skipped, .mark = lowest};
-    env_send(sim_node_env(n->node), from, wire_encode(&out));
+    send_late(n, from, wire_encode(&out), f->push_late_ns);
 }
 
 /* ---- coordinator ------------------------------------------------------------------------------------------ */
@@ -545,6 +579,13 @@ void fake_open(struct fake *f, const struct sim_options *sim, const char *job_te
 
 void fake_close(struct fake *f)
 {
+    while (f->late != NULL) {
+        struct fake_late *late = f->late;
+        f->late = late->next;
+        env_timer_stop(sim_node_env(late->node->node), &late->timer);
+        msg_free(late->m);
+        free(late);
+    }
     sim_free(f->sim);
     for (uint32_t t = 0; t < FAKE_TABLES; t++)
         free(f->row[t]);

@@ -55,6 +55,9 @@ struct fake {
     uint32_t refuse_count[64];  /* ... and how many are left */
     uint32_t lose_count[64];    /* requests not heard, by wire type */
     uint32_t seen[64];          /* requests by wire type */
+    uint64_t push_late_ns;      /* pushes are acknowledged so much later */
+    uint64_t hold_ns;           /* pulls are held for the bound so long; the answer says so */
+    struct fake_late *late;     /* owned: answers to be sent */
     /* Tables. */
     struct table_schema schema[FAKE_TABLES];
     bool declared[FAKE_TABLES];

@@ -401,6 +401,54 @@ START_TEST(lane_reads_in_parallel)
 }
 END_TEST
 
+/* Pushes are slow and all else is quick: the time is charged to push, though the batches after them lie there unpulled
+ * (async: no memory is left; bsp: one push at a time). */
+START_TEST(lane_charges_slow_pushes_to_push)
+{
+    lane_ahead = lane_readers_wanted = 4;
+    open_with(&calm, _i == 0 ? "async" : "bsp", 1600);
+    client_set_resend(base.client, 20000);
+    fake.push_late_ns = SECOND / 10;
+    struct wire_LANE_NEXT_reply task = task_of(0, 1600, 1, 100);
+    uint64_t begin = sim_now_ns(fake.sim);
+    run_task(&task);
+    uint64_t took = sim_now_ns(fake.sim) - begin;
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_gt(took, SECOND);
+    ck_assert_uint_gt(stats.time_ns[STATS_PUSH], took / 10 * 8);
+    ck_assert_uint_lt(stats.time_ns[STATS_PULL], took / 10);
+}
+END_TEST
+
+static void beat_fire(struct env_timer *t)
+{
+    lane_account(lane);
+    env_timer_start(base.env, t, SECOND / 25);
+}
+
+/* Every pull is held for the bound: that is waiting, however often the time is taken meanwhile. */
+START_TEST(lane_charges_held_pulls_to_waiting)
+{
+    struct env_timer beat = {.fire = beat_fire};
+
+    lane_ahead = lane_readers_wanted = 4;
+    open_with(&calm, "async", 1600);
+    client_set_resend(base.client, 20000);
+    fake.hold_ns = SECOND / 10;
+    if (_i == 1)
+        beat_fire(&beat);
+    struct wire_LANE_NEXT_reply task = task_of(0, 1600, 1, 100);
+    uint64_t begin = sim_now_ns(fake.sim);
+    run_task(&task);
+    uint64_t took = sim_now_ns(fake.sim) - begin;
+    env_timer_stop(base.env, &beat);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_gt(took, SECOND);
+    ck_assert_uint_gt(stats.held_ns, took / 10 * 8);
+    ck_assert_uint_lt(stats.time_ns[STATS_PULL], took / 10);
+}
+END_TEST
+
 static void split_check(struct rows *r, const struct map *map, uint32_t keys_most)
 {
     struct err e = {0};
@@ -518,6 +566,8 @@ int main(void)
     tcase_add_test(c, lane_allocates_nothing_when_warm);
     tcase_add_loop_test(c, lane_reads_ahead_within_its_bounds, 0, 4);
     tcase_add_test(c, lane_reads_in_parallel);
+    tcase_add_loop_test(c, lane_charges_slow_pushes_to_push, 0, 2);
+    tcase_add_loop_test(c, lane_charges_held_pulls_to_waiting, 0, 2);
     tcase_add_test(c, rows_split_covers_every_tablet);
     tcase_add_test(c, rows_live_as_long_as_their_frames);
     suite_add_tcase(s, c);
