@@ -33,15 +33,21 @@ struct evaluator {
     struct table_schema schema[MODEL_TABLES_MAX];
     struct piece_lane *lane; /* owned (lanes) */
     uint32_t lanes;
-    uint64_t rows, next;     /* of the split; first row not dealt */
+    uint64_t rows, next;           /* of the split; first row not dealt */
     uint64_t piece_rows, measured; /* rows of a piece; pieces measured */
-    struct waiting *waiting; /* owned (LANE_PIECES * lanes): pieces done before their turn, piece i at i modulo the room */
+    struct waiting
+        *waiting; /* owned (LANE_PIECES * lanes): pieces done before their turn, piece i at i modulo the room */
     uint32_t waiting_room;
     struct measure measure;
+    uint64_t bad_lines;
+    char bad_where[256];   /* the first of them, in file order as far as pieces go */
+    uint64_t bad_position; /* of its piece */
     bool shaped, preparing, done;
     int status;
     struct err error;
     struct env_work prepare;
+    int prepare_status; /* of the thread that has `prepare`: the loop may fail for another reason meanwhile */
+    struct err prepare_error;
     struct env_timer wait_timer, tick_timer;
 };
 
@@ -72,7 +78,7 @@ static void prepare_run(struct env_work *w) /* on a thread of the pool */
 {
     struct evaluator *v = OWNER_OF(w, prepare);
 
-    v->status = dataset_shape(v->options.job, &v->shape, &v->error);
+    v->prepare_status = dataset_shape(v->options.job, &v->shape, &v->prepare_error);
 }
 
 static void prepare_done(struct env_work *w)
@@ -80,7 +86,9 @@ static void prepare_done(struct env_work *w)
     struct evaluator *v = OWNER_OF(w, prepare);
 
     v->preparing = false;
-    v->shaped = v->status == 0;
+    v->shaped = v->prepare_status == 0;
+    if (!v->shaped)
+        evaluator_fail(v, v->prepare_status, v->prepare_error.text);
     evaluator_wake(v);
 }
 
@@ -108,6 +116,17 @@ static int piece_take(struct evaluator *v, uint64_t piece, const struct scores *
     return status;
 }
 
+static void bad_lines_add(struct evaluator *v, const struct lane_result *result, uint64_t position)
+{
+    if (result->bad_lines == 0)
+        return;
+    if (v->bad_lines == 0 || position < v->bad_position) {
+        v->bad_position = position;
+        snprintf(v->bad_where, sizeof v->bad_where, "%s", result->bad_where);
+    }
+    v->bad_lines += result->bad_lines;
+}
+
 static void lane_ended(void *owner)
 {
     struct piece_lane *l = owner;
@@ -119,6 +138,7 @@ static void lane_ended(void *owner)
         evaluator_fail(v, result->status, result->text);
         return;
     }
+    bad_lines_add(v, result, l->position);
     int status = v->status == 0 ? piece_take(v, l->position / v->piece_rows, lane_scores(l->lane), &e) : 0;
     if (status != 0)
         evaluator_fail(v, status, e.text);
@@ -178,9 +198,26 @@ static bool piece_left(const struct evaluator *v)
     return v->next < v->rows && v->next / v->piece_rows - v->measured < v->waiting_room;
 }
 
+/* As the coordinator judges an evaluation of a job (server/coord_epoch.c). */
+static int bad_lines_judge(const struct evaluator *v, struct err *e)
+{
+    static const char *const names[] = {"train", "valid", "test"};
+    double limit = v->options.job->data.max_bad;
+
+    if ((double)v->bad_lines <= limit * (double)v->rows)
+        return 0;
+    return err_set(
+        e, SHOAL_E_DATA,
+        "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share of %.4g; first one: %s",
+        names[v->options.split], (unsigned long long)v->bad_lines, (unsigned long long)v->rows,
+        (double)v->bad_lines / (double)v->rows, limit, v->bad_where);
+}
+
 static void evaluator_measure(struct evaluator *v)
 {
-    v->status = measure_finish(&v->measure, &v->error);
+    v->status = bad_lines_judge(v, &v->error);
+    if (v->status == 0)
+        v->status = measure_finish(&v->measure, &v->error);
     if (v->status == 0 && v->measure.metric[0].examples == 0)
         v->status = err_set(&v->error, SHOAL_E_DATA, "the split has no good line");
 }
@@ -323,6 +360,11 @@ void evaluator_free(struct evaluator *v)
     free(v->waiting);
     measure_close(&v->measure);
     free(v);
+}
+
+uint64_t evaluator_bad_lines(const struct evaluator *v)
+{
+    return v->bad_lines;
 }
 
 int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e)

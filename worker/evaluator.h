@@ -34,5 +34,7 @@ void evaluator_free(struct evaluator *v);          /* settled */
 /* After env_stop: 0 and the measures, finished, lent until evaluator_free; STOPPED when it was stopped before the end; else
  * what went wrong. */
 int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e);
+/* Malformed lines of the split, which are not scored; more than data.max_bad allows end it with DATA. */
+uint64_t evaluator_bad_lines(const struct evaluator *v);
 
 #endif

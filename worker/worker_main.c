@@ -257,10 +257,12 @@ static int train(const struct arguments *a, struct daemon *d, struct backend *ba
     return status;
 }
 
-/* As `valid` and `test` stand in report.json: proto/base/measure_json.h. */
-static int measure_print(const struct measure *m, const struct job *job, struct err *e)
+/* As `valid` and `test` stand in report.json: proto/base/measure_json.h; and bad_lines. */
+static int measure_print(const struct measure *m, uint64_t bad_lines, const struct job *job, struct err *e)
 {
     struct json *details = measure_details(m, job), *report = measure_report(m->metric, job, details, true);
+
+    json_set_int(report, "bad_lines", (int64_t)bad_lines);
     char *text = json_text(report, 2);
 
     json_free(report);
@@ -291,7 +293,7 @@ static int evaluate(const struct arguments *a, const struct job *job, struct dae
     net_run(d->net);
     status = evaluator_result(d->evaluator, &measure, e);
     if (status == 0)
-        status = measure_print(measure, job, e);
+        status = measure_print(measure, evaluator_bad_lines(d->evaluator), job, e);
     if (!evaluator_settled(d->evaluator)) {
         if (status != 0)
             log_error("%s", e->text);

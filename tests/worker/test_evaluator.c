@@ -63,8 +63,8 @@ static void open_csv(const struct sim_options *options, uint32_t rows)
     size_t at = (size_t)snprintf(data, sizeof data, "click,user,hour\n");
 
     for (uint32_t i = 0; i < rows; i++)
-        at += (size_t)snprintf(data + at, sizeof data - at, i % 60 == 7 ? "broken\n" : "%u,u%u,h%u\n", i % 4 == 0, i % 10,
-                               3 * i / rows);
+        at += (size_t)snprintf(data + at, sizeof data - at, i % 60 == 7 ? "broken\n" : "%u,u%u,h%u\n", i % 4 == 0,
+                               i % 10, 3 * i / rows);
     snprintf(text, sizeof text,
              "job: eval\ndata: {format: csv, label: click, train: [%s], test: [%s], cache: %s, max_bad: 0.5}\n"
              "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
@@ -129,6 +129,7 @@ START_TEST(evaluator_scores_every_good_line)
     run();
     ck_assert_msg(evaluator_result(evaluator, &m, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(m->metric[0].examples, 490);
+    ck_assert_uint_eq(evaluator_bad_lines(evaluator), 10);
     ck_assert_double_eq_tol(m->metric[0].logloss, log(2), 1e-6); /* all weights are zero: every score is 1/2 */
     ck_assert_double_eq_tol(m->metric[0].auc, 0.5, 1e-9);
     ck_assert_uint_eq(fake.seen[WIRE_TYPE_PUSH], 0);
@@ -205,6 +206,41 @@ START_TEST(evaluator_says_why_it_failed)
 }
 END_TEST
 
+/* More malformed lines than data.max_bad allows are an error, with the first of them, not measures of the rest. */
+START_TEST(evaluator_refuses_too_many_bad_lines)
+{
+    const struct measure *m;
+    struct err e = {0};
+
+    open_with(&calm, 500); /* 10 of them are malformed */
+    job.data.max_bad = _i == 0 ? 0.02 : 0.019;
+    run();
+    ck_assert_int_eq(evaluator_result(evaluator, &m, &e), _i == 0 ? 0 : SHOAL_E_DATA);
+    ck_assert_uint_eq(evaluator_bad_lines(evaluator), 10);
+    if (_i == 0)
+        return;
+    ck_assert_int_eq(err_exit_status(e.code), 65);
+    ck_assert_msg(strstr(e.text, "10 of 500") != NULL && strstr(e.text, "max_bad") != NULL, "%s", e.text);
+    ck_assert_msg(strstr(e.text, "test.libsvm:8: ") != NULL, "%s", e.text);
+}
+END_TEST
+
+/* The wait for the map ends while the input is still looked at: that is an end all the same. */
+START_TEST(evaluator_ends_when_the_wait_ends_before_the_input_is_known)
+{
+    struct sim_options slow = calm;
+    const struct measure *m;
+    struct err e = {0};
+
+    slow.work_min_ns = slow.work_max_ns = 10 * SECOND;
+    open_with(&slow, 20);
+    sim_kill(fake.node[FAKE_SHARDS].node);
+    run();
+    ck_assert_int_eq(evaluator_result(evaluator, &m, &e), SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(e.text, FAKE_COORDINATOR));
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("evaluator");
@@ -215,6 +251,8 @@ int main(void)
     tcase_add_test(c, evaluator_keeps_scores_and_labels_together);
     tcase_add_loop_test(c, evaluator_measures_by_group_and_value, 0, 5);
     tcase_add_loop_test(c, evaluator_says_why_it_failed, 0, 2);
+    tcase_add_loop_test(c, evaluator_refuses_too_many_bad_lines, 0, 2);
+    tcase_add_test(c, evaluator_ends_when_the_wait_ends_before_the_input_is_known);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
