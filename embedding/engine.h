@@ -147,7 +147,40 @@ int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int st
 int engine_release(struct engine *g, uint64_t cut); /* HOLD without GO */
 /* Journals RESTORE and puts tables back to the cut; opens `run` with the cut's marks, drops all other runs. */
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e);
-int engine_cut_drop(struct engine *g, uint64_t cut);
+int engine_cut_drop(struct engine *g, uint64_t cut); /* BUSY while it is exported */
+
+/* ---- checkpoints (what a folder of one holds, and how tools read it: checkpoint.h) ---- */
+/* status 0: the text is ""; else it is the sentence that says why. On the loop, once; the text dies with the call. */
+typedef void (*engine_export_done)(void *context, int status, const char *text, uint64_t rows, uint64_t bytes);
+/* Puts the complete cut into the new folder PATH/part-PPPP (part of `parts`) on an I/O thread: rows and journal by hard
+ * link where the file system allows, else copied, and a manifest with the checksum of every file; made as
+ * part-PPPP.tmp, synced, and named by one rename. PATH is absolute; it is made when only its last part is missing.
+ * Again: the same answer. 0: done will be called. Refusals, without done: NOT_FOUND (no such complete cut), MALFORMED
+ * (part, parts, path), BUSY (another export is under way), AGAIN (nothing is led yet), IO, NOMEM. done: EXISTS (the
+ * folder holds another cut, or another part), CANTCREATE, NO_SPACE, CORRUPT, IO. */
+int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part, uint32_t parts,
+                      engine_export_done done, void *context, struct err *e);
+
+struct engine_load_options {
+    const char *path; /* absolute folder of a checkpoint: all part-PPPP are under it */
+    uint64_t run;     /* opened by the load, with the lanes and mode of the checkpoint's run and its marks */
+    uint64_t tables;  /* bit t: table t belongs to the run; 0: every table that has never been touched here, and every one
+                         that the checkpoint has by name */
+};
+/* status 0: the text holds what was translated, a sentence a line, "" where the tables are taken as they are; rows: of
+ * the run's tables on this shard. Else it says why not. On the loop, once; the text dies with the call. */
+typedef void (*engine_load_done)(void *context, int status, const char *text, uint64_t rows);
+/* Fills tables that are here by name (made before, by engine_table_create) with the tablets that this shard leads, from
+ * all parts of the checkpoint: rows, what else an image carries, and the marks of the checkpoint's run under the new
+ * run's number. Every file is verified before anything changes. Answers when all is durable here; a kill before that
+ * leaves the tables empty and the run closed (load again), one after it everything. A load again for the same run
+ * answers its rows. 0: done will be called. Refusals, by return or by done: EXISTS (a table of the checkpoint has been
+ * touched here, or the run is open and was not loaded), NOT_FOUND (no checkpoint there), CORRUPT and CHECKSUM (the file
+ * is named), SCHEMA (another width), BUSY (another load is under way), AGAIN (a cut is being made, pushes are being
+ * applied, no tablet is led yet), NO_SPACE, NOMEM.
+ * While it runs, pushes to the tables concerned, cuts and restores are refused with BUSY; all else goes on. */
+int engine_load(struct engine *g, const struct engine_load_options *options, engine_load_done done, void *context,
+                struct err *e);
 
 struct engine_stats {
     uint64_t rows, row_bytes, memory_bytes, journal_bytes, journal_written, image_bytes_written;
