@@ -89,6 +89,14 @@ uint64_t table_tablet_rows(const struct table *t, uint32_t tablet)
     return t->tablets[tablet].row_count;
 }
 
+uint64_t table_tablet_memory(const struct table *t, uint32_t tablet)
+{
+    SHOAL_ASSERT(tablet < t->tablet_count);
+    const struct tablet *own = &t->tablets[tablet];
+    uint64_t index = own->page_count > 0 ? own->bucket_count * (uint64_t)sizeof(struct bucket) : 0;
+    return index + own->page_count * (uint64_t)t->shape.page_units * ARENA_UNIT_BYTES;
+}
+
 float *table_insert(struct table *t, uint32_t tablet, uint64_t key)
 {
     float *row = tablet_insert(&t->tablets[tablet], &t->shape, tablet, key);

@@ -26,6 +26,7 @@
     X(CUT_DROP, SETTLE, hold_on_cut_drop)                                                                              \
     X(DIGEST, SETTLE, digest_on_message)                                                                               \
     X(INSPECT, SETTLE, inspect_on_message)                                                                             \
+    X(TABLE_STATS, SETTLE, table_stats_on_message)                                                                     \
     X(SHARD_STATUS, SETTLE, inspect_on_status)                                                                         \
     X(STOP, SETTLE, admin_stop)
 

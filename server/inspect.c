@@ -1,37 +1,8 @@
 /* inspect.c: JSON for people and tools. */
 #include "server/inspect.h"
 
-#include "proto/base/hash.h"
+#include "embedding/row_json.h"
 #include "proto/base/json.h"
-
-#include <stdlib.h>
-#include <string.h>
-
-/* Sends s->out with the text of j as its frame; takes j. */
-static void send_json(struct shard *s, peer_t to, struct json *j)
-{
-    char *text = json_text(j, 0);
-    json_free(j);
-    size_t bytes = text ? strlen(text) : 0;
-    struct msg *m = text ? wire_encode(&s->out) : NULL;
-    void *frame = m ? msg_add(m, bytes) : NULL;
-    if (frame) {
-        memcpy(frame, text, bytes);
-        shard_send(s, to, m);
-    } else {
-        msg_free(m);
-        shard_refuse(s, to, s->out.type, s->out.id, SHOAL_E_NOMEM, "shard %s: no memory for the reply", s->name);
-    }
-    free(text);
-}
-
-static struct json *floats(const float *x, uint32_t count)
-{
-    struct json *list = json_new_array();
-    for (uint32_t i = 0; i < count; i++)
-        json_append_number(list, (double)x[i]);
-    return list;
-}
 
 void inspect_on_message(struct shard *s, peer_t from, struct msg *m)
 {
@@ -43,27 +14,10 @@ void inspect_on_message(struct shard *s, peer_t from, struct msg *m)
         shard_refuse(s, from, WIRE_TYPE_INSPECT, id, SHOAL_E_NO_TABLE, "no table %u on shard %s", number, s->name);
         return;
     }
-    const struct table_schema *schema = table_schema_of(t);
-    const char *row = table_row(t, key);
-    struct json *j = json_new_object();
-    json_set_hex(j, "key", key);
-    json_set_int(j, "field", key_field(key));
-    json_set_string(j, "table", schema->name);
-    json_set_int(j, "tablet", mixed_tablet(key_mix(key), schema->tablet_bits));
-    json_set_string(j, "shard", s->name);
-    json_set_bool(j, "found", row != NULL);
-    if (row) {
-        const float *weights = (const float *)(const void *)(row + sizeof key);
-        json_set(j, "weights", floats(weights, schema->width));
-        json_set(j, "state", floats(weights + schema->width, schema_state_floats(schema)));
-    } else {
-        float weights[LIMIT_WIDTH];
-        table_pull(t, &key, 1, weights); /* what a pull would give: the initial value */
-        json_set(j, "weights", floats(weights, schema->width));
-        json_set(j, "state", json_new_array());
-    }
-    shard_reply(s, WIRE_TYPE_INSPECT, id)->u.INSPECT_reply.found = row != NULL;
-    send_json(s, from, j);
+    bool found;
+    struct json *j = row_json(t, key, s->name, &found);
+    shard_reply(s, WIRE_TYPE_INSPECT, id)->u.INSPECT_reply.found = found;
+    shard_send_json(s, from, j);
 }
 
 static void set_count(void *context, const char *name, uint64_t count)
@@ -155,5 +109,5 @@ void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
     json_set(j, "messages", types);
     json_set(j, "tables", tables(s));
     shard_reply(s, WIRE_TYPE_SHARD_STATUS, id)->u.SHARD_STATUS_reply.rows = g.rows;
-    send_json(s, from, j);
+    shard_send_json(s, from, j);
 }

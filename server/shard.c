@@ -2,6 +2,7 @@
 #include "server/shard.h"
 
 #include "proto/base/assert.h"
+#include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/pull.h"
 #include "server/push.h"
@@ -139,6 +140,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     lead_init(&s->lead);
     hold_init(s);
     digest_init(s);
+    table_stats_init(s);
     beat_init(s);
     s->sync.fire = sync_cb;
     int rc = open_parts(s, e);
@@ -164,6 +166,7 @@ int shard_close(struct shard *s, bool flush_all)
     env_timer_stop(s->env, &s->parked_timer);
     hold_close(s);
     digest_close(s);
+    table_stats_close(s);
     beat_close(s);
     env_timer_stop(s->env, &s->sync);
     int rc = engine_close(s->engine, flush_all && !s->fatal.code);
@@ -227,6 +230,23 @@ void shard_send(struct shard *s, peer_t to, struct msg *m)
 {
     if (!m || env_send(s->env, to, m))
         s->counts.unsent++;
+}
+
+void shard_send_json(struct shard *s, peer_t to, struct json *j)
+{
+    char *text = json_text(j, 0);
+    json_free(j);
+    size_t bytes = text ? strlen(text) : 0;
+    struct msg *m = text ? wire_encode(&s->out) : NULL;
+    void *frame = m ? msg_add(m, bytes) : NULL;
+    if (frame) {
+        memcpy(frame, text, bytes);
+        shard_send(s, to, m);
+    } else {
+        msg_free(m);
+        shard_refuse(s, to, s->out.type, s->out.id, SHOAL_E_NOMEM, "shard %s: no memory for the reply", s->name);
+    }
+    free(text);
 }
 
 void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status, const char *format, ...)

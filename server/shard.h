@@ -25,6 +25,7 @@
 #include "server/hold.h"
 #include "server/lead.h"
 #include "server/request.h"
+#include "server/table_stats.h"
 
 struct shard_options {
     const char *server;   /* the server's name; borrowed, as all text here, until shard_close */
@@ -66,6 +67,7 @@ struct shard {
     struct bsp bsp;               /* pushes held for the others of their clock */
     struct hold hold;
     struct digests digests;
+    struct table_stats table_stats;
     struct beat beat;
     struct env_timer sync; /* journal mode: what was acknowledged is on disk within SHARD_SYNC_NS */
     struct shard_counts counts;
@@ -94,6 +96,9 @@ struct wire *shard_reply(struct shard *s, enum wire_type type, uint64_t id);
 void shard_send_reply(struct shard *s, peer_t to);
 /* Sends m (NULL: out of memory) and counts what could not be sent: the peer asks again. */
 void shard_send(struct shard *s, peer_t to, struct msg *m);
+/* Sends s->out, filled as for shard_send_reply, with the text of j as its one frame; takes j (NULL: out of memory). */
+struct json;
+void shard_send_json(struct shard *s, peer_t to, struct json *j);
 void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 /* Refuses a request and gives it back. */

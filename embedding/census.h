@@ -1,0 +1,44 @@
+/* census.h: what is in a table: rows by field, histograms of weight norms, of shows, of ages, and what another rule would
+ * keep. Counted tablet by tablet, so that a shard may do it in steps, and added up over shards.
+ *
+ * Histograms have a cell for each power of two: cell c holds what lies in [2^(c - 32), 2^(c - 31)), the first one 0 and all
+ * below 2^-31, the last one all above. Age is event time: of the tablet's newest row less the row's own, as ageing by
+ * event time sees it; rows whose pushes told no time are counted apart. Thread: the caller's. */
+#ifndef EMBEDDING_CENSUS_H
+#define EMBEDDING_CENSUS_H
+
+#include "embedding/table.h"
+#include "proto/base/json.h"
+
+#define CENSUS_CELLS 64u
+
+/* Another rule, tried out: rows go that have fewer shows, a lower score, or an age above ttl; then each tablet keeps its
+ * share of `rows`, the newest ones, or those of the highest score where the table's age_by says so: as rules.age_capacity
+ * would. 0: not asked. */
+struct census_ask {
+    bool what_if;
+    float shows, score;
+    uint32_t ttl; /* seconds */
+    uint64_t rows;
+};
+
+struct census; /* opaque */
+
+/* USAGE: shows, score or ttl of a table without statistics. */
+int census_new(const struct table_schema *schema, const struct census_ask *ask, struct census **out, struct err *e);
+void census_free(struct census *c);
+/* Counts one tablet of a table of that schema. NOMEM: nothing was counted. */
+int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet);
+uint64_t census_rows(const struct census *c);
+
+/* Members: table, rows, row_bytes, bytes (rows alone), memory_bytes (pages and index), tier, statistics; fields: field,
+ * rows, with statistics shows and clicks, with what_if kept; norms, shows, ages: zero, cells [power, rows] that are not
+ * empty, and of ages untold; what_if: rows, bytes and (statistics) share of the shows that are kept. The caller frees. */
+struct json *census_json(const struct census *c);
+/* Adds what census_json of another shard's census of the same table says. DATA when it is not that. */
+int census_add_json(struct census *c, const struct json *j, struct err *e);
+
+/* Bytes of memory of a row of so many floats (weights and state), its share of an index at mean load included (tablet.h). */
+double census_row_memory(uint32_t floats);
+
+#endif

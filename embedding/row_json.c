@@ -1,0 +1,60 @@
+/* row_json.c: a row's parts by name. */
+#include "embedding/row_json.h"
+
+#include "proto/base/hash.h"
+
+#include <string.h>
+
+static struct json *floats(const float *x, uint32_t count)
+{
+    struct json *list = json_new_array();
+    for (uint32_t i = 0; i < count; i++)
+        json_append_number(list, (double)x[i]);
+    return list;
+}
+
+static struct json *stats_json(const struct row_rules *rules, const float *at)
+{
+    struct row_stats s;
+    struct json *j = json_new_object();
+    memcpy(&s, at, sizeof s);
+    json_set_number(j, "show", (double)s.show);
+    json_set_number(j, "click", (double)s.click);
+    json_set_number(j, "score", (double)(rules->score_show * (s.show - s.click) + rules->score_click * s.click));
+    json_set_number(j, "delta_score", (double)s.delta_score);
+    if (s.time != 0)
+        json_set_int(j, "time", s.time);
+    else
+        json_set_null(j, "time");
+    json_set_bool(j, "has_vector", rules->vector_score == 0 || (s.flags & ROW_HAS_VECTOR) != 0);
+    return j;
+}
+
+struct json *row_json(const struct table *t, uint64_t key, const char *shard, bool *found)
+{
+    const struct table_schema *s = table_schema_of(t);
+    const char *row = table_row(t, key);
+    struct json *j = json_new_object();
+    *found = row != NULL;
+    json_set_hex(j, "key", key);
+    json_set_int(j, "field", key_field(key));
+    json_set_string(j, "table", s->name);
+    json_set_int(j, "tablet", mixed_tablet(key_mix(key), s->tablet_bits));
+    json_set_string(j, "shard", shard);
+    json_set_bool(j, "found", row != NULL);
+    if (row != NULL) {
+        const float *weights = (const float *)(const void *)(row + sizeof key);
+        uint32_t end = s->width + schema_state_floats(s), stats_at = s->rules.stats ? schema_stats_at(s) : end;
+        json_set(j, "weights", floats(weights, s->width));
+        json_set(j, "state", floats(weights + s->width, stats_at - s->width));
+        if (s->rules.stats)
+            json_set(j, "stats", stats_json(&s->rules, weights + stats_at));
+        json_set_string(j, "tier", "memory");
+    } else {
+        float weights[LIMIT_WIDTH];
+        table_pull(t, &key, 1, weights);
+        json_set(j, "weights", floats(weights, s->width));
+        json_set(j, "state", json_new_array());
+    }
+    return j;
+}

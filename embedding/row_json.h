@@ -1,0 +1,15 @@
+/* row_json.h: one row as JSON, for people and tools: the same text from a running shard and from the folder of a stopped one.
+ *
+ * Members: key, field, table, tablet, shard, found; weights (width) and state (the optimizer's); with statistics `stats`:
+ * show, click, score, delta_score, time (event time, seconds since 1970; null: none was told), has_vector; tier: where the
+ * row lies. Without a row: weights as a pull would give them, no state. Thread: the shard's. */
+#ifndef EMBEDDING_ROW_JSON_H
+#define EMBEDDING_ROW_JSON_H
+
+#include "embedding/table.h"
+#include "proto/base/json.h"
+
+/* shard: a name or a folder. The caller frees; NULL when memory is out. */
+struct json *row_json(const struct table *t, uint64_t key, const char *shard, bool *found);
+
+#endif

@@ -1,0 +1,112 @@
+/* test_table_stats.c: TABLE_STATS: figures of the tablets that a shard leads, in steps, each request answered once. */
+#include "tests/server/shard_rig.h"
+
+#include "proto/base/json.h"
+
+static uint64_t ask(struct rig *r, struct wire_TABLE_STATS what)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_TABLE_STATS);
+    w.u.TABLE_STATS = what;
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+static struct json *answer(struct rig *r, uint64_t id)
+{
+    struct json *j;
+    struct err e = {0};
+    ck_assert_msg(rig_status(r, id) == 0, "%s", r->answer[id].w.error);
+    const struct frame *f = &r->answer[id].m->frame[1];
+    ck_assert_msg(json_parse(f->data, f->bytes, &j, &e) == 0, "%s", e.text);
+    return j;
+}
+
+/* One key in each of the 16 tablets, pushed by a batch each; every gradient is 3, so the norms are sqrt(18). */
+static void fill(struct rig *r)
+{
+    for (uint32_t i = 0; i < 16; i++)
+        rig_push(r, (struct rig_push_args){.from = i, .to = i + 1, .key = rig_key(i, 0), .gradient = 3});
+    rig_run(r, 20);
+}
+
+START_TEST(figures_are_those_of_the_rows)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    fill(&r);
+    uint64_t full = ask(&r, (struct wire_TABLE_STATS){.table = 0}), empty = ask(&r, (struct wire_TABLE_STATS){.table = 1});
+    rig_run(&r, 20);
+    struct json *j = answer(&r, full);
+    ck_assert_uint_eq(rig_reply(&r, full)->u.TABLE_STATS_reply.rows, 16);
+    ck_assert_int_eq(json_as_int(json_get(j, "rows"), 0), 16);
+    ck_assert_int_eq(json_as_int(json_get(j, "norms.cells.0.0"), 0), 2);
+    ck_assert_int_eq(json_as_int(json_get(j, "norms.cells.0.1"), 0), 16);
+    json_free(j);
+    j = answer(&r, empty);
+    ck_assert_int_eq(json_as_int(json_get(j, "rows"), 9), 0);
+    json_free(j);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(only_led_tablets_count)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    fill(&r);
+    rig_map(&r, 2, 10);
+    rig_run(&r, 5);
+    uint64_t id = ask(&r, (struct wire_TABLE_STATS){.table = 0});
+    rig_run(&r, 20);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.TABLE_STATS_reply.rows, 10);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(what_cannot_be_answered_is_refused)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    uint64_t none = ask(&r, (struct wire_TABLE_STATS){.table = 9});
+    uint64_t shows = ask(&r, (struct wire_TABLE_STATS){.what_if = true, .shows = 2});
+    uint64_t negative = ask(&r, (struct wire_TABLE_STATS){.what_if = true, .shows = -1});
+    uint64_t good = ask(&r, (struct wire_TABLE_STATS){.what_if = true, .budget_rows = 16});
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, none), SHOAL_E_NO_TABLE);
+    ck_assert_int_eq(rig_status(&r, shows), SHOAL_E_USAGE);
+    ck_assert_int_eq(rig_status(&r, negative), SHOAL_E_USAGE);
+    ck_assert_int_eq(rig_status(&r, good), 0);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(requests_wait_for_each_other_and_are_bounded)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    fill(&r);
+    uint64_t refused = r.shard->counts.refused;
+    for (uint32_t i = 0; i <= TABLE_STATS_ASKERS; i++) {
+        struct wire w = rig_wire(&r, WIRE_TYPE_TABLE_STATS);
+        struct msg *m = wire_encode(&w); /* straight in, so that none is answered in between */
+        shard_handler.on_message(r.shard, r.to, m);
+        shard_handler.on_message(r.shard, r.to, wire_encode(&w)); /* again: no second place */
+    }
+    ck_assert_uint_eq(r.shard->table_stats.count, TABLE_STATS_ASKERS);
+    ck_assert_uint_eq(r.shard->counts.refused, refused + 2); /* the one too many, both times */
+    rig_run(&r, 20);
+    ck_assert_uint_eq(r.shard->table_stats.count, 0);
+    ck_assert_ptr_null(r.shard->table_stats.census);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        figures_are_those_of_the_rows,
+        only_led_tablets_count,
+        what_cannot_be_answered_is_refused,
+        requests_wait_for_each_other_and_are_bounded,
+    };
+    return rig_main("table_stats", tests, sizeof tests / sizeof tests[0]);
+}
