@@ -1,6 +1,6 @@
 /* backend.h: the vtable of matrix products and element-wise kernels, and the loading of the module that fills it.
  *
- * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol, shoal_backend_v2, which gives its
+ * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol, shoal_backend_v3, which gives its
  * table of functions. It is loaded with dlopen, so that the program needs neither BLAS nor CUDA to start, and so that
  * the BLAS can be told its kernel type (OPENBLAS_CORETYPE) before it is loaded.
  *
@@ -25,8 +25,8 @@
 #include "dense/ops_interact.h"
 #include "dense/ops_mix.h"
 
-#define BACKEND_ABI 2u /* of struct backend_ops: a module of another number is refused */
-#define BACKEND_SYMBOL "shoal_backend_v2"
+#define BACKEND_ABI 3u /* of struct backend_ops: a module of another number is refused */
+#define BACKEND_SYMBOL "shoal_backend_v3"
 
 struct stream;
 

@@ -70,11 +70,10 @@ static inline uint32_t attend_work_floats(uint32_t fields, uint32_t head_width)
 
 /* A stretch of the values of one field: consecutive places in `index`, as many as the backend likes. */
 struct sequence_chunk {
-    uint32_t example, place; /* where the next chunk begins; with `mark` the backend's own */
-    uint64_t mark[2];
-    uint32_t rows;   /* values of this chunk; on a device with places between that belong to nobody */
-    uint32_t *owner; /* (rows): the example that the value is of, counted from `first`; SEQUENCE_NOBODY */
-    uint32_t *value; /* (rows): its place in index */
+    uint32_t example, place; /* where the next chunk begins; the backend's own */
+    uint32_t rows;           /* values of this chunk; on a device with places between that belong to nobody */
+    uint32_t *owner;         /* (rows): the example that the value is of, counted from `first`; SEQUENCE_NOBODY */
+    uint32_t *value;         /* (rows): its place in index */
 };
 #define SEQUENCE_NOBODY UINT32_MAX
 

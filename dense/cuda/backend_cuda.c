@@ -2,7 +2,7 @@
  * products (product.c, linear.c). */
 #include "dense/cuda/stream.h"
 
-const struct backend_ops *shoal_backend_v2(void);
+const struct backend_ops *shoal_backend_v3(void);
 
 static struct backend_ops ops = {
     .abi = BACKEND_ABI,
@@ -27,7 +27,7 @@ static struct backend_ops ops = {
 };
 
 /* Called once, by backend_load, right after dlopen. It touches no device: that is probe's. */
-const struct backend_ops *shoal_backend_v2(void)
+const struct backend_ops *shoal_backend_v3(void)
 {
     cuda_act_fill(&ops);
     cuda_fm_fill(&ops);

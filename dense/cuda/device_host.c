@@ -4,8 +4,9 @@
  * kernel's elements run in an order that is not theirs; a recording keeps the arguments of its calls and plays them
  * again without asking the callers. Matrix products round their operands as tensor cores do.
  *
- * Two environment variables, read when a stream is opened:
+ * Environment variables, read when a stream is opened:
  *   SHOAL_CUDAHOST_ORDER  scrambled (default), forward, reverse: the order of a kernel's elements
+ *   SHOAL_CUDAHOST_IDLE   1: nothing is run or copied, what is downloaded is zeros: a step of any size, for its memory
  *   SHOAL_CUDAHOST_FAIL   N or N:lost: the stream's N-th call fails, or its device is lost by then */
 #include "dense/cuda/stream.h"
 
@@ -39,7 +40,7 @@ struct recording {
 struct device {
     enum { ORDER_SCRAMBLED, ORDER_FORWARD, ORDER_REVERSE } order;
     uint64_t calls, fail_at; /* fail_at 0: never */
-    bool lost;
+    bool lost, idle;
     struct recording *recording; /* that calls are kept in, or NULL */
 };
 
@@ -57,6 +58,7 @@ const char *device_kernel(void)
 int device_open(struct stream *s, struct err *e)
 {
     const char *order = getenv("SHOAL_CUDAHOST_ORDER"), *fail = getenv("SHOAL_CUDAHOST_FAIL");
+    const char *idle = getenv("SHOAL_CUDAHOST_IDLE");
     struct device *d = calloc(1, sizeof *d);
     if (!d)
         return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
@@ -67,6 +69,7 @@ int device_open(struct stream *s, struct err *e)
         d->fail_at = strtoull(fail, &end, 10);
         d->lost = strcmp(end, ":lost") == 0;
     }
+    d->idle = idle && *idle;
     s->device = d;
     return 0;
 }
@@ -116,7 +119,7 @@ void device_host_free(void *p)
 void *device_alloc(struct stream *s, size_t bytes)
 {
     void *p = call_begin(s, "alloc") ? aligned_bytes(bytes) : NULL;
-    if (p)
+    if (p && !s->device->idle)
         memset(p, 0xff, bytes); /* as floats: not numbers */
     return p;
 }
@@ -131,7 +134,7 @@ void device_upload(struct stream *s, void *to, const void *from, size_t bytes)
 {
     if (s->device->recording)
         stream_fail(s, SHOAL_E_INTERNAL, "upload in a recorded section");
-    if (bytes > 0 && call_begin(s, "upload"))
+    if (bytes > 0 && call_begin(s, "upload") && !s->device->idle)
         memcpy(to, from, bytes);
 }
 
@@ -139,7 +142,11 @@ void device_download(struct stream *s, void *to, const void *from, size_t bytes)
 {
     if (s->device->recording)
         stream_fail(s, SHOAL_E_INTERNAL, "download in a recorded section");
-    if (bytes > 0 && call_begin(s, "download"))
+    if (bytes == 0 || !call_begin(s, "download"))
+        return;
+    if (s->device->idle)
+        memset(to, 0, bytes);
+    else
         memcpy(to, from, bytes);
 }
 
@@ -236,6 +243,8 @@ static void product_run(const struct product *p)
 
 static void call_run(const struct device *d, const struct call *c)
 {
+    if (d->idle)
+        return;
     switch (c->kind) {
     case CALL_KERNEL:
         c->function(c->u.args, c->n, order_of(d, c->n));
@@ -353,6 +362,8 @@ void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint3
 {
     uint32_t *place = scratch; /* of the next pair with this key */
     if (!scratch || !call_begin(s, "sort"))
+        return;
+    if (s->device->idle)
         return;
     memset(place, 0, scratch_bytes);
     for (uint32_t i = 0; i < count; i++)

@@ -128,9 +128,19 @@ void kernel_queue(struct stream *s, const char *name, kernel_function function, 
 
 /* ---- what ops call ---------------------------------------------------------------------------------------- */
 
-/* Device memory of this step: of nobody else until pool_begin of the next batch (or, between graph_begin and graph_end,
- * until that section is next played). 256-byte aligned; what it holds is undefined. NULL: the stream has failed. */
+/* Device memory of this step: of nobody else until it is given back, at the latest by pool_begin of the next batch (or,
+ * between graph_begin and graph_end, when that section is next played). 256-byte aligned; what it holds is undefined.
+ * NULL: the stream has failed. */
 void *cuda_scratch(struct stream *s, size_t bytes);
+/* Gives back what was handed out since the mark was taken: an op whose scratch nobody reads after it does so at its
+ * end, or a network of a hundred ops would need the scratch of all of them at once. What is queued afterwards may write
+ * there, for it runs afterwards. */
+struct scratch_mark {
+    uint32_t block;
+    size_t used;
+};
+struct scratch_mark cuda_scratch_mark(const struct stream *s);
+void cuda_scratch_return(struct stream *s, struct scratch_mark mark);
 void cuda_zero(struct stream *s, void *to, size_t bytes);
 void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes); /* device -> device */
 

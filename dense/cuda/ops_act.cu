@@ -73,6 +73,7 @@ static void act_backward(struct stream *s, enum activation act, const struct dro
                          uint32_t count, uint32_t width, const float *y, uint32_t ldy, float *dy, uint32_t lddy,
                          float *bias_gradient)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t chunk = bias_gradient ? SUM_CHUNK : 1, chunks = (count + chunk - 1) / chunk;
     double *partial = NULL;
     if (bias_gradient) {
@@ -84,6 +85,7 @@ static void act_backward(struct stream *s, enum activation act, const struct dro
     act_backward_run(s, (size_t)chunks * width, &a);
     if (bias_gradient)
         cuda_columns_add(s, partial, chunks, width, bias_gradient);
+    cuda_scratch_return(s, mark);
 }
 
 void cuda_act_fill(struct backend_ops *o)

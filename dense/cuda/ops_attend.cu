@@ -204,6 +204,7 @@ KERNEL(attend_residual)
 
 static void attend_backward(struct stream *s, const struct attend_args *from)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     struct attend_kernel_args a;
     size_t queries = (size_t)from->count * from->heads * from->fields;
     size_t numbers = (size_t)from->count * from->fields * from->width;
@@ -217,6 +218,7 @@ static void attend_backward(struct stream *s, const struct attend_args *from)
     attend_maps_run(s, numbers, &a);
     if (from->parts == 4 || from->dresidual)
         attend_residual_run(s, numbers, &a);
+    cuda_scratch_return(s, mark);
 }
 
 void cuda_attend_fill(struct attention_ops *o)

@@ -53,12 +53,14 @@ KERNEL(fm_gradient)
 static void fm_forward(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
                        float *sums, float *logit, uint32_t stride)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     float *pairs = (float *)cuda_scratch(s, (size_t)count * dim * sizeof *pairs);
     struct fm_args a = {fields, dim, ldx, stride, 0, x, sums, pairs, logit, NULL, false, NULL};
     if (!pairs)
         return;
     fm_sums_run(s, (size_t)count * dim, &a);
     fm_logit_run(s, count, &a);
+    cuda_scratch_return(s, mark);
 }
 
 static void fm_backward(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,

@@ -96,6 +96,7 @@ KERNEL(dots_backward)
 static void dots_forward(struct stream *s, uint32_t count, uint32_t width, const float *t, uint32_t ldt, const float *z,
                          uint32_t ldz, float *logit, uint32_t stride)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t lanes = width < DOTS_LANES ? width : DOTS_LANES;
     float *sums = (float *)cuda_scratch(s, (size_t)count * lanes * sizeof *sums);
     struct dots_kernel_args a = {width, ldt, ldz, stride, 0, lanes, false, (float *)t, z, NULL, logit, NULL, sums};
@@ -103,6 +104,7 @@ static void dots_forward(struct stream *s, uint32_t count, uint32_t width, const
         return;
     dots_lane_run(s, (size_t)count * lanes, &a);
     dots_logit_run(s, count, &a);
+    cuda_scratch_return(s, mark);
 }
 
 static void dots_backward(struct stream *s, uint32_t count, uint32_t width, float *t, uint32_t ldt, const float *z,

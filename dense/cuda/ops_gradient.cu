@@ -66,6 +66,7 @@ KERNEL(squares)
 
 static void square_sum(struct stream *s, size_t count, const float *x, double *sum)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     size_t parts = (count + SUM_CHUNK - 1) / SUM_CHUNK;
     double *to = (double *)cuda_scratch(s, parts * sizeof *to);
     struct squares_args a = {x, count, parts, to};
@@ -73,6 +74,7 @@ static void square_sum(struct stream *s, size_t count, const float *x, double *s
         return;
     squares_run(s, parts, &a);
     cuda_sum_add(s, to, parts, sum);
+    cuda_scratch_return(s, mark);
 }
 
 struct clip_args {
@@ -124,12 +126,14 @@ KERNEL(clip_rows)
 
 static void clip_rows(struct stream *s, uint32_t count, uint32_t width, float limit, float *x)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     float *factor = (float *)cuda_scratch(s, count * sizeof *factor);
     struct clip_rows_args a = {width, limit, factor, x};
     if (!factor)
         return;
     clip_factor_run(s, count, &a);
     clip_rows_run(s, (size_t)count * width, &a);
+    cuda_scratch_return(s, mark);
 }
 
 void cuda_gradient_fill(struct backend_ops *o)

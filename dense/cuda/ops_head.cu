@@ -38,6 +38,7 @@ static void bias_forward(struct stream *s, uint32_t count, uint32_t stride, cons
 
 static void bias_backward(struct stream *s, uint32_t count, uint32_t stride, const float *dlogit, float *bias_gradient)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t chunks = sum_chunks(count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * stride * sizeof *partial);
     struct bias_args a = {count, stride, NULL, dlogit, NULL, partial};
@@ -45,6 +46,7 @@ static void bias_backward(struct stream *s, uint32_t count, uint32_t stride, con
         return;
     bias_backward_run(s, (size_t)chunks * stride, &a);
     cuda_columns_add(s, partial, chunks, stride, bias_gradient);
+    cuda_scratch_return(s, mark);
 }
 
 struct head_args {
@@ -81,6 +83,7 @@ KERNEL(head_logit)
 static void head_forward(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
                          float *logit, uint32_t stride)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t lanes = width < HEAD_LANES ? width : HEAD_LANES;
     float *sums = (float *)cuda_scratch(s, (size_t)count * lanes * sizeof *sums);
     struct head_args a = {count, width, ldx, stride, lanes, x, w, logit, sums};
@@ -88,6 +91,7 @@ static void head_forward(struct stream *s, uint32_t count, uint32_t width, const
         return;
     head_lane_run(s, (size_t)count * lanes, &a);
     head_logit_run(s, count, &a);
+    cuda_scratch_return(s, mark);
 }
 
 struct head_back_args {
@@ -125,6 +129,7 @@ static void head_backward(struct stream *s, uint32_t count, uint32_t width, cons
                           const float *w, const float *dlogit, uint32_t stride, float *dw, float *dx, uint32_t lddx,
                           uint32_t dx_width, bool add)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t chunks = sum_chunks(count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * width * sizeof *partial);
     struct head_back_args a = {count, width, ldx, stride, lddx, dx_width, x, w, dlogit, partial, dx, add};
@@ -134,6 +139,7 @@ static void head_backward(struct stream *s, uint32_t count, uint32_t width, cons
     cuda_columns_add(s, partial, chunks, width, dw);
     if (dx)
         head_input_run(s, (size_t)count * dx_width, &a);
+    cuda_scratch_return(s, mark);
 }
 
 void cuda_head_fill(struct backend_ops *o)

@@ -158,6 +158,7 @@ KERNEL(cross_backward)
 
 static void cuda_cross_backward(struct stream *s, const struct cross_args *c)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     struct cross_backward_args a;
     uint32_t chunks = sum_chunks(c->count);
     a.c = *c;
@@ -166,6 +167,7 @@ static void cuda_cross_backward(struct stream *s, const struct cross_args *c)
         return;
     cross_backward_run(s, (size_t)chunks * c->width, &a);
     cuda_columns_add(s, a.partial, chunks, c->width, c->dbias);
+    cuda_scratch_return(s, mark);
 }
 
 /* ---- the compressed interaction network ------------------------------------------------------------------- */

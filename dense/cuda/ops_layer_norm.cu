@@ -63,6 +63,7 @@ KERNEL(layer_norm_apply)
 
 static void layer_norm_forward(struct stream *s, const struct layer_norm_args *n)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     struct layer_norm_kernel_args a;
     memset(&a, 0, sizeof a);
     a.n = *n;
@@ -72,6 +73,7 @@ static void layer_norm_forward(struct stream *s, const struct layer_norm_args *n
     layer_norm_lane_run(s, (size_t)n->count * LAYER_NORM_LANES, &a);
     layer_norm_moments_run(s, n->count, &a);
     layer_norm_apply_run(s, (size_t)n->count * n->width, &a);
+    cuda_scratch_return(s, mark);
 }
 
 /* ---- back ------------------------------------------------------------------------------------------------- */
@@ -130,6 +132,7 @@ KERNEL(layer_norm_back)
 
 static void layer_norm_backward(struct stream *s, const struct layer_norm_args *n)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     size_t chunks = sum_chunks(n->count);
     struct layer_norm_kernel_args a;
     memset(&a, 0, sizeof a);
@@ -145,6 +148,7 @@ static void layer_norm_backward(struct stream *s, const struct layer_norm_args *
     layer_norm_back_run(s, chunks * n->width, &a);
     cuda_columns_add(s, a.to_gamma, (uint32_t)chunks, n->width, n->gamma_gradient);
     cuda_columns_add(s, a.to_beta, (uint32_t)chunks, n->width, n->beta_gradient);
+    cuda_scratch_return(s, mark);
 }
 
 void cuda_layer_norm_fill(struct attention_ops *o)

@@ -29,12 +29,14 @@ static void loss_logistic(struct stream *s, uint32_t count, uint32_t tasks, cons
                           const float *label, const float *weight, const float *factor, double *loss, float *scores,
                           float *dlogit)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     double *term = (double *)cuda_scratch(s, (size_t)count * tasks * sizeof *term);
     struct loss_args a = {tasks, offset, logit, label, weight, factor, term, scores, dlogit};
     if (!term)
         return;
     loss_run(s, (size_t)count * tasks, &a);
     cuda_columns_add_double(s, term, count, tasks, loss);
+    cuda_scratch_return(s, mark);
 }
 
 void cuda_loss_fill(struct backend_ops *o)

@@ -159,6 +159,7 @@ KERNEL(mix_expert)
 
 static void cuda_mix_backward(struct stream *s, const struct mix_args *m)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t choices = m->shared + m->own;
     size_t gates = (size_t)m->count * m->tasks * choices;
     struct mix_slope_args slope;
@@ -179,6 +180,7 @@ static void cuda_mix_backward(struct stream *s, const struct mix_args *m)
     mix_slope_sum_run(s, gates, &sum);
     mix_gate_run(s, gates, &gate);
     mix_expert_run(s, (size_t)m->count * expert.experts * m->width, &expert);
+    cuda_scratch_return(s, mark);
 }
 
 void cuda_mix_fill(struct mix_ops *o)

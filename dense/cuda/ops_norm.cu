@@ -102,6 +102,7 @@ static void norm_begin(struct stream *s, const struct norm_args *n, bool back)
 
 static void norm_gather(struct stream *s, const struct norm_args *n, bool back)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     struct norm_state t = norm_state_of(n->state, n->width);
     uint32_t chunks = sum_chunks(n->count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * 2 * n->width * sizeof *partial);
@@ -111,6 +112,7 @@ static void norm_gather(struct stream *s, const struct norm_args *n, bool back)
         return;
     norm_sums_run(s, (size_t)chunks * n->width, &a);
     cuda_columns_add_double(s, partial, chunks, 2 * n->width, t.sum); /* t.square stands behind it */
+    cuda_scratch_return(s, mark);
 }
 
 static void norm_settle(struct stream *s, const struct norm_args *n, bool back)

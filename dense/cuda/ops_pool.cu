@@ -77,6 +77,7 @@ KERNEL(pool_logit)
 
 static void pool_forward(struct stream *s, const struct pool_args *p, float *x, uint32_t ldx, float *logit)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     struct pool_kernel_args a = {*p, ldx, x, logit, NULL};
     if (p->dim > 0) {
         pool_vectors_run(s, (size_t)p->count * p->fields * p->dim, &a);
@@ -89,6 +90,7 @@ static void pool_forward(struct stream *s, const struct pool_args *p, float *x, 
         pool_weights_run(s, (size_t)p->count * p->fields, &a);
         pool_logit_run(s, p->count, &a);
     }
+    cuda_scratch_return(s, mark);
 }
 
 /* ---- rows with a cache ------------------------------------------------------------------------------------ */

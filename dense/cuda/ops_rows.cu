@@ -115,6 +115,7 @@ KERNEL(rows_long)
 
 static void rows_sum(struct stream *s, struct rows_args *a)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     size_t chunks = (a->v.count + ROWS_CHUNK - 1) / ROWS_CHUNK, n = chunks * a->width;
     a->head = (float *)cuda_scratch(s, n * sizeof(float));
     a->tail = (float *)cuda_scratch(s, n * sizeof(float));
@@ -122,6 +123,7 @@ static void rows_sum(struct stream *s, struct rows_args *a)
         return;
     rows_chunk_run(s, n, a);
     rows_long_run(s, n, a);
+    cuda_scratch_return(s, mark);
 }
 
 /* ---- sorting ---------------------------------------------------------------------------------------------- */

@@ -81,22 +81,13 @@ BODY void sequence_owner_at(const struct sequence_kernel_args *a, size_t i)
 }
 KERNEL(sequence_owner)
 
-/* A chunk's scratch is given back when the next one begins: what was queued before runs before. mark: where it began.
- */
 static bool sequence_next(struct stream *s, const struct sequence_args *from, struct sequence_chunk *c)
 {
-    struct scratch *scratch = &s->scratch[s->section];
     struct sequence_kernel_args a;
     uint32_t left = from->values - c->place;
 
     if (stream_failed(s) || left == 0)
         return false;
-    if (c->place == 0) {
-        c->mark[0] = scratch->current;
-        c->mark[1] = scratch->used;
-    }
-    scratch->current = (uint32_t)c->mark[0];
-    scratch->used = (size_t)c->mark[1];
     c->rows = left < from->room ? left : from->room;
     c->place += c->rows;
     sequence_args_begin(from, c, &a);

@@ -89,7 +89,9 @@ void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint3
 void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
                uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc)
 {
+    struct scratch_mark mark = cuda_scratch_mark(s);
     struct operand x = {.x = a, .rows = transpose_a ? k : m, .columns = transpose_a ? m : k, .ld = lda};
     struct operand y = {.x = b, .rows = transpose_b ? n : k, .columns = transpose_b ? k : n, .ld = ldb};
     operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, NULL);
+    cuda_scratch_return(s, mark);
 }

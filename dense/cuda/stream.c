@@ -97,12 +97,6 @@ void stream_release(struct stream *s, void *p)
     device_free(s, p);
 }
 
-static void scratch_begin(struct scratch *c)
-{
-    c->current = 0;
-    c->used = 0;
-}
-
 /* A block that holds `bytes`. What was handed out stays where it is. */
 static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
 {
@@ -120,6 +114,40 @@ static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
     }
     c->bytes[c->count++] = room;
     return true;
+}
+
+/* From the front again. Many blocks, because batches grew by and by, become one. */
+static void scratch_begin(struct stream *s, struct scratch *c)
+{
+    size_t bytes = 0;
+
+    c->current = 0;
+    c->used = 0;
+    if (c->count < SCRATCH_BLOCKS_JOINED || stream_failed(s))
+        return;
+    if (c == &s->scratch[1])
+        recordings_drop(s);
+    for (; c->count > 0; c->count--) {
+        bytes += c->bytes[c->count - 1];
+        device_free(s, c->block[c->count - 1]);
+    }
+    (void)scratch_grow(s, c, bytes);
+}
+
+struct scratch_mark cuda_scratch_mark(const struct stream *s)
+{
+    const struct scratch *c = &s->scratch[s->section];
+    struct scratch_mark mark;
+    mark.block = c->current;
+    mark.used = c->used;
+    return mark;
+}
+
+void cuda_scratch_return(struct stream *s, struct scratch_mark mark)
+{
+    struct scratch *c = &s->scratch[s->section];
+    c->current = mark.block;
+    c->used = mark.used;
 }
 
 void *cuda_scratch(struct stream *s, size_t bytes)
@@ -144,7 +172,7 @@ void *cuda_scratch(struct stream *s, size_t bytes)
 
 void stream_batch_begin(struct stream *s)
 {
-    scratch_begin(&s->scratch[0]);
+    scratch_begin(s, &s->scratch[0]);
     s->sorted = (struct sorted_values){.count = 0};
 }
 
@@ -188,12 +216,12 @@ static struct stream_recording *recording_place(struct stream *s, uint64_t numbe
 
 bool stream_graph_begin(struct stream *s, uint64_t number)
 {
+    scratch_begin(s, &s->scratch[1]); /* before the place is looked for: it may drop what is recorded */
     struct stream_recording *r = recording_place(s, number);
     bool seen = r->last > 0;
 
     r->last = ++s->uses;
     s->section = true;
-    scratch_begin(&s->scratch[1]);
     if (r->recording) {
         s->section = false;
         device_play(s, r->recording);

@@ -5,7 +5,8 @@
  *
  * Scratch is handed out from blocks that are kept for the stream's life, one run of them for what is queued freely
  * (begun anew by pool_begin, so once a batch) and one for what is recorded (begun anew by graph_begin): a section asks
- * for the same pieces each time, so it gets the same addresses, whatever went on before it.
+ * for the same pieces each time, so it gets the same addresses, whatever went on before it. An op gives its pieces back
+ * when it has queued what uses them (cuda_scratch_return), so a step needs as much as its greediest op.
  *
  * Recordings: a section is queued as it is the first time that its number is seen, which loads every kernel and chooses
  * every product's algorithm; it is recorded the second time, and played from then on. Allocating or releasing memory of
@@ -21,6 +22,7 @@ extern "C" {
 
 #define STREAM_RECORDINGS 8u /* section sizes in turn: a job has one batch size and the rests at the ends of tasks */
 #define SCRATCH_BLOCKS 64u
+#define SCRATCH_BLOCKS_JOINED 16u             /* so many become one when scratch begins anew */
 #define SCRATCH_BLOCK_BYTES ((size_t)4 << 20) /* at least */
 
 /* Memory handed out from front to back. */

@@ -242,6 +242,84 @@ START_TEST(warm_steps_allocate_nothing)
 }
 END_TEST
 
+/* ---- scratch ---------------------------------------------------------------------------------------------- */
+
+/* A job of ordinary widths, 26 fields of dim 16, on a device that does no work: three steps, queued, recorded, played.
+ */
+static void wide_step(enum model_kind kind, enum precision precision, uint32_t examples)
+{
+    struct dense_case c;
+    dense_case_job(&c, kind);
+    c.backend = cuda_backend();
+    c.shape =
+        (struct model_shape){.fields = 26, .numerics = 13, .tasks = kind == MODEL_MMOE || kind == MODEL_PLE ? 2 : 1};
+    c.shape.pooling[3] = kind == MODEL_DIN ? POOL_ATTENTION : POOL_SUM;
+    c.shape.most[3] = 50;
+    c.values_most = 2;
+    c.job.data.label_count = c.shape.tasks;
+    c.table.dim = 16;
+    c.job.model.hidden = (struct widths){.at = {400, 400, 400}, .count = 3};
+    c.job.model.hidden2 = c.job.model.hidden;
+    c.job.model.bottom = (struct widths){.at = {512, 256}, .count = 2};
+    c.job.model.tower = (struct widths){.at = {64}, .count = 1};
+    c.job.model.cin = (struct widths){.at = {200, 200, 200}, .count = 3};
+    c.job.model.attention_hidden = (struct widths){.at = {80, 40}, .count = 2};
+    c.job.model.cross_layers = 3;
+    c.job.model.attention_layers = 3;
+    c.job.model.attention_dim = 64;
+    c.job.model.experts = 8;
+    c.job.model.dropout = 0.1;
+    c.job.train.precision = precision;
+    dense_case_batch(&c, examples, 1000, kind == MODEL_DIN);
+    for (uint64_t step = 1; step <= 3; step++) {
+        int code = model_train(c.model, c.run, &c.in, 1, 2, step, &c.out);
+        ck_assert_msg(code == 0, "model %d, precision %d: %s", (int)kind, (int)precision, model_run_error(c.run));
+    }
+    ck_assert_uint_le(c.run->stream->scratch[1].count, SCRATCH_BLOCKS_JOINED);
+    dense_case_free(&c);
+}
+
+START_TEST(wide_models_find_room_for_their_steps)
+{
+    static const struct {
+        enum model_kind kind;
+        uint32_t examples;
+    } job[] = {{MODEL_XDEEPFM, 4096}, {MODEL_AUTOINT, 16384}, {MODEL_PLE, 16384}, {MODEL_MMOE, 16384},
+               {MODEL_DCNV2, 16384},  {MODEL_DLRM, 16384},    {MODEL_DIN, 4096},  {MODEL_FINALMLP, 16384}};
+    setenv("SHOAL_CUDAHOST_IDLE", "1", 1);
+    wide_step(job[_i].kind, PRECISION_BF16, job[_i].examples);
+    wide_step(job[_i].kind, PRECISION_TF32, job[_i].examples);
+    unsetenv("SHOAL_CUDAHOST_IDLE");
+}
+END_TEST
+
+/* Batches that need a little more each time: their scratch is joined before its blocks are too many. */
+START_TEST(scratch_of_growing_batches_is_joined)
+{
+    struct dense_device d;
+    struct err e = {0};
+    struct cuda_counters before;
+    setenv("SHOAL_CUDAHOST_IDLE", "1", 1);
+    cuda_device_open(&d, cuda_name(), PRECISION_FP32);
+    for (uint32_t batch = 1; batch <= 4 * SCRATCH_BLOCKS; batch++) {
+        uint32_t values = (batch << 16) + 1;
+        struct pool_args a = {
+            .examples = values, .count = values, .values = values, .row_count = 1, .fields = 1, .tasks = 1};
+        d.k->pool_begin(d.s, &a, true);
+        ck_assert_uint_lt(d.s->scratch[0].count, SCRATCH_BLOCKS_JOINED + 8);
+    }
+    before = cuda_counted();
+    for (uint32_t batch = 0; batch < 20; batch++) {
+        struct pool_args a = {.examples = 9, .count = 9, .values = 9, .row_count = 1, .fields = 1, .tasks = 1};
+        d.k->pool_begin(d.s, &a, true);
+    }
+    ck_assert_uint_le(cuda_counted().allocations, before.allocations + 1);
+    ck_assert_msg(d.k->stream_finish(d.s, &e) == 0, "%s", e.text);
+    dense_device_close(&d);
+    unsetenv("SHOAL_CUDAHOST_IDLE");
+}
+END_TEST
+
 /* ---- rows of the cache ------------------------------------------------------------------------------------ */
 
 START_TEST(model_takes_rows_from_the_cache)
@@ -439,6 +517,8 @@ int main(void)
     tcase_add_test(t, model_takes_rows_from_the_cache);
     tcase_add_test(t, fp16_step_that_overflows_is_skipped_and_the_scale_comes_down);
     if (cuda_is_host()) {
+        tcase_add_loop_test(t, wide_models_find_room_for_their_steps, 0, 8);
+        tcase_add_test(t, scratch_of_growing_batches_is_joined);
         tcase_add_test(t, every_failure_is_told_and_stays);
         tcase_add_test(t, failure_names_the_call);
         tcase_add_test(t, backend_cuda_loads_the_module_that_the_environment_names);
