@@ -6,6 +6,7 @@
 #include "proto/base/assert.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,11 @@ static size_t tensor_floats(const struct model_run *r, const struct tensor *t)
     return (floats + RUN_ALIGN / sizeof(float) - 1) / (RUN_ALIGN / sizeof(float)) * (RUN_ALIGN / sizeof(float));
 }
 
+static size_t cache_bytes(const struct model_run *r)
+{
+    return (size_t)r->cache_rows * model_row_width(r->model) * sizeof(float);
+}
+
 static bool run_allocate(struct model_run *r)
 {
     const struct plan *plan = &r->model->plan;
@@ -44,7 +50,7 @@ static bool run_allocate(struct model_run *r)
     r->step_host = k->host_alloc(sizeof *r->step_host);
     r->result_host = k->host_alloc(sizeof *r->result_host);
     if (r->cache_rows > 0)
-        r->cache = k->alloc(r->stream, (size_t)r->cache_rows * model_row_width(r->model) * sizeof(float));
+        r->cache = k->alloc(r->stream, cache_bytes(r));
     if (!r->arena || !r->step || !r->result || !r->pooling || !r->step_host || !r->result_host || (r->cache_rows > 0 && !r->cache))
         return false;
     k->zero(r->stream, r->arena, r->arena_bytes);
@@ -71,6 +77,17 @@ static uint32_t run_range(const struct model *m, uint32_t max_examples)
     return range;
 }
 
+/* Each lane has a run of its own. */
+static int run_shortage(const struct model_run *r, struct err *e)
+{
+    char cache[160] = "";
+    size_t bytes = cache_bytes(r);
+    if (bytes > 0)
+        snprintf(cache, sizeof cache, " and %zu for a cache of %u rows", bytes, r->cache_rows);
+    return err_set(e, SHOAL_E_NOMEM, "a lane's run of %u examples a batch: no memory for %zu bytes of tensors%s; make train.batch%s or "
+                   "train.lanes smaller", r->max_examples, r->arena_bytes, cache, bytes > 0 ? ", train.cache.rows" : "");
+}
+
 int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out, struct err *e)
 {
     struct model_run *r = calloc(1, sizeof *r);
@@ -84,11 +101,11 @@ int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_r
     r->cache_rows = cache_rows;
     r->scale = m->scaled ? SCALE_BEGIN : 1.0;
     int code = m->k->stream_new(&m->stream, &r->stream, e);
-    if (code == 0 && !run_allocate(r))
-        code = err_set(e, SHOAL_E_NOMEM, "model of %u examples a batch: no memory for %zu bytes; make train.batch smaller",
-                       max_examples, r->arena_bytes);
+    bool room = code == 0 && run_allocate(r);
     if (code == 0)
-        code = m->k->stream_finish(r->stream, e);
+        code = m->k->stream_finish(r->stream, e); /* a device that is lost gives no memory either, and says why here */
+    if (code == 0 && !room)
+        code = run_shortage(r, e);
     if (code != 0) {
         model_run_free(r);
         return code;

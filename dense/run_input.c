@@ -112,10 +112,13 @@ int run_upload(struct model_run *r, const struct model_input *in, bool train, st
     }
     if (code == 0 && in->source)
         code = rows_assemble(r, in, to);
-    if (code != 0)
-        err_set(&r->error, code, "no memory on the device for a batch of %u examples with %u rows; make train.batch smaller",
-                in->examples, in->row_count);
-    return code;
+    if (code == 0)
+        return 0;
+    int lost = r->model->k->stream_finish(r->stream, &r->error); /* a device that is lost gives no memory either */
+    if (lost != 0)
+        return lost;
+    return err_set(&r->error, code, "no memory on the device for a batch of %u examples with %u rows; make train.batch smaller",
+                   in->examples, in->row_count);
 }
 
 void run_download(struct model_run *r, const struct model_input *in, bool train, const struct model_output *from,

@@ -65,7 +65,8 @@ int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct e
 void trainer_job_drop(struct trainer *t); /* likewise */
 /* Looks at the input's shape on a thread, while t->preparing; then calls trainer_tick. */
 void trainer_job_prepare(struct trainer *t);
-/* The model, its schemas and the seats, unless they are there. *device: what failed is this worker's device. */
+/* The model, its schemas and the seats, unless they are there. *device: what failed is this worker's device
+ * or memory: another worker may have more. */
 int trainer_job_make(struct trainer *t, bool *device, struct err *e);
 void trainer_job_declare(struct trainer *t);
 

@@ -126,9 +126,10 @@ int trainer_job_make(struct trainer *t, bool *device, struct err *e)
     if (t->have_model)
         return 0;
     int status = model_make(t, e);
-    if (status == 0)
+    bool seats = status == 0;
+    if (seats)
         status = seats_make(t, e);
-    *device = status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL;
+    *device = status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL || (seats && status == SHOAL_E_NOMEM);
     return status;
 }
 

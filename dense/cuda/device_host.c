@@ -7,7 +7,8 @@
  * Environment variables, read when a stream is opened:
  *   SHOAL_CUDAHOST_ORDER  scrambled (default), forward, reverse: the order of a kernel's elements
  *   SHOAL_CUDAHOST_IDLE   1: nothing is run or copied, what is downloaded is zeros: a step of any size, for its memory
- *   SHOAL_CUDAHOST_FAIL   N or N:lost: the stream's N-th call fails, or its device is lost by then */
+ *   SHOAL_CUDAHOST_FAIL   N or N:lost: the stream's N-th call fails, or its device is lost by then; N:full: from there
+ * on it finds no memory */
 #include "dense/cuda/stream.h"
 
 #include <stdlib.h>
@@ -40,7 +41,7 @@ struct recording {
 struct device {
     enum { ORDER_SCRAMBLED, ORDER_FORWARD, ORDER_REVERSE } order;
     uint64_t calls, fail_at; /* fail_at 0: never */
-    bool lost, idle;
+    bool lost, full, idle;
     struct recording *recording; /* that calls are kept in, or NULL */
 };
 
@@ -68,6 +69,7 @@ int device_open(struct stream *s, struct err *e)
         char *end;
         d->fail_at = strtoull(fail, &end, 10);
         d->lost = strcmp(end, ":lost") == 0;
+        d->full = strcmp(end, ":full") == 0;
     }
     d->idle = idle && *idle;
     s->device = d;
@@ -86,7 +88,7 @@ static bool call_begin(struct stream *s, const char *name)
     struct device *d = s->device;
     if (stream_failed(s))
         return false;
-    if (++d->calls != d->fail_at)
+    if (++d->calls != d->fail_at || d->full)
         return true;
     stream_fail(s, d->lost ? SHOAL_E_UNAVAILABLE : SHOAL_E_INTERNAL, "%s failed: planted failure of call %llu", name,
                 (unsigned long long)d->calls);
@@ -118,7 +120,8 @@ void device_host_free(void *p)
 
 void *device_alloc(struct stream *s, size_t bytes)
 {
-    void *p = call_begin(s, "alloc") ? aligned_bytes(bytes) : NULL;
+    bool full = s->device->full && s->device->calls + 1 >= s->device->fail_at;
+    void *p = call_begin(s, "alloc") && !full ? aligned_bytes(bytes) : NULL;
     if (p && !s->device->idle)
         memset(p, 0xff, bytes); /* as floats: not numbers */
     return p;

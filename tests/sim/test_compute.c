@@ -42,7 +42,7 @@ static struct {
     uint32_t skip_every; /* so many batches, one is skipped; 0: none */
     uint64_t fail_at;    /* the device that is given this step fails, and fails ever after; 0: none */
     int fail_status;
-    bool fail_new; /* the next run cannot be made */
+    bool fail_new; /* the next run cannot be made: fail_status */
     const struct model_run *failed;
     uint64_t steps, hits, broken, skipped;
 } play;
@@ -151,7 +151,7 @@ int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t 
     if (!play.fail_new)
         return __real_model_run_new(m, max_examples, cache_rows, out, e);
     play.fail_new = false;
-    return err_set(e, SHOAL_E_UNAVAILABLE, "the device is taken");
+    return err_set(e, play.fail_status, "the device is taken");
 }
 
 const char *__wrap_model_run_error(const struct model_run *r)
@@ -284,11 +284,13 @@ START_TEST(skipped_steps_are_ticks)
 }
 END_TEST
 
+/* What a device says that fails, and the worker's exit status. */
+static const int statuses[] = {SHOAL_E_UNAVAILABLE, SHOAL_E_INTERNAL, SHOAL_E_NOMEM};
+static const int exits[] = {69, 70, 70};
+
 /* The result is that of a run in which no device failed, bit for bit. */
 START_TEST(a_failed_device_costs_a_worker_not_the_job)
 {
-    static const int statuses[] = {SHOAL_E_UNAVAILABLE, SHOAL_E_INTERNAL, SHOAL_E_NOMEM};
-    static const int exits[] = {69, 70, 70};
     struct cluster_result calm, got;
     uint32_t left = 0;
 
@@ -315,17 +317,19 @@ START_TEST(a_failed_device_costs_a_worker_not_the_job)
 }
 END_TEST
 
-/* A device that cannot be had at the start is no failure of the job either. */
+/* A device that cannot be had at the start, or has too little memory, is no failure of the job either. */
 START_TEST(a_device_that_is_taken_costs_a_worker)
 {
     struct cluster_result result;
 
     job_make("{kind: probe}", "consistency: ssp, staleness: 2, prefetch: 1");
     play.fail_new = true;
+    play.fail_status = statuses[_i];
     start(1, 1, 2);
     finish(&result);
     ck_assert(!play.fail_new);
-    ck_assert_int_eq(cluster.worker[0].status + cluster.worker[1].status, SHOAL_E_UNAVAILABLE);
+    ck_assert_int_eq(cluster.worker[0].status + cluster.worker[1].status, statuses[_i]);
+    ck_assert_int_eq(err_exit_status(statuses[_i]), exits[_i]);
     cluster_free(&cluster);
 }
 END_TEST
@@ -385,7 +389,7 @@ int main(void)
     tcase_add_test(c, pulled_rows_are_within_the_bound);
     tcase_add_loop_test(c, skipped_steps_are_ticks, 0, 3);
     tcase_add_loop_test(c, a_failed_device_costs_a_worker_not_the_job, 0, 3);
-    tcase_add_test(c, a_device_that_is_taken_costs_a_worker);
+    tcase_add_loop_test(c, a_device_that_is_taken_costs_a_worker, 0, 3);
     tcase_add_test(c, a_job_waits_for_a_worker_whose_device_works);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
