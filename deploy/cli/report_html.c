@@ -131,7 +131,10 @@ static void tiles(FILE *out, const struct json *r)
     auc_tile(out, r, "valid");
     auc_tile(out, r, "test");
     if (!json_absent(json_get(v, "gauc"))) {
-        (void)snprintf(more, sizeof more, "over %s groups", n(page_number(v, "groups"), 0, text));
+        if (json_count(json_get(v, "tasks")) > 0)
+            (void)snprintf(more, sizeof more, "mean over labels");
+        else
+            (void)snprintf(more, sizeof more, "over %s groups", n(page_number(v, "groups"), 0, text));
         tile(out, "Group AUC", n(page_number(v, "gauc"), 4, value), more);
     }
     if (!json_absent(v)) {

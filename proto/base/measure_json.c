@@ -83,7 +83,8 @@ struct json *measure_details(const struct measure *m, const struct job *job)
 
 /* ---- figures ----------------------------------------------------------------------------------------------- */
 
-static void metric_set(struct json *to, const struct metric *m, const struct job *job, bool whole)
+/* counts: of positives and groups, which a mean over labels has not. */
+static void metric_set(struct json *to, const struct metric *m, const struct job *job, bool whole, bool counts)
 {
     json_set_number(to, "auc", m->auc);
     json_set_number(to, "logloss", m->logloss);
@@ -92,7 +93,8 @@ static void metric_set(struct json *to, const struct metric *m, const struct job
     json_set_number(to, "ece", m->ece);
     if (job->evaluate.group[0] != '\0') {
         json_set_number(to, "gauc", m->gauc);
-        json_set_int(to, "groups", (int64_t)m->groups);
+        if (counts)
+            json_set_int(to, "groups", (int64_t)m->groups);
         if (m->gauc_share < 1)
             json_set_number(to, "gauc_share", m->gauc_share);
     }
@@ -101,7 +103,8 @@ static void metric_set(struct json *to, const struct metric *m, const struct job
     if (!whole)
         return;
     json_set_int(to, "examples", (int64_t)m->examples);
-    json_set_int(to, "positives", (int64_t)m->positives);
+    if (counts)
+        json_set_int(to, "positives", (int64_t)m->positives);
 }
 
 static void details_set(struct json *to, const struct json *details, uint32_t task)
@@ -121,7 +124,7 @@ struct json *measure_report(const struct metric *metric, const struct job *job, 
     struct metric mean;
 
     metric_mean(metric, tasks, &mean);
-    metric_set(report, &mean, job, whole);
+    metric_set(report, &mean, job, whole, tasks == 1);
     if (tasks == 1) {
         details_set(report, details, 0);
         return report;
@@ -130,7 +133,7 @@ struct json *measure_report(const struct metric *metric, const struct job *job, 
     for (uint32_t t = 0; t < tasks; t++) {
         struct json *item = json_new_object();
         json_set_string(item, "label", job->data.label[t]);
-        metric_set(item, &metric[t], job, whole);
+        metric_set(item, &metric[t], job, whole, true);
         details_set(item, details, t);
         json_append(list, item);
     }

@@ -7,7 +7,8 @@
  *      "buckets": [{"examples", "predicted", "label"}...],                 means of p and y
  *      "by": {FIELD: [{"key": "0x...", "examples", "missed"?, "logloss", "predicted", "label", "calibration"}...,
  *                     {"key": "other", "values", "examples", ...}]}}
- * and with several labels: the means over them (metric_mean) in front, and all of the above for each in
+ * and with several labels: the means over them (metric_mean) in front, without the counts of positives and groups, and
+ * all of the above for each in
  *     "tasks": [{"label", ...}...].
  * A figure without a meaning is null. */
 #ifndef PROTO_BASE_MEASURE_JSON_H
