@@ -54,12 +54,12 @@ def job_file(path, train, **over):
 class Run:
     """One `shoal local` in the background."""
 
-    def __init__(self, job, run_dir, servers=1, workers=1, extra=()):
+    def __init__(self, job, run_dir, servers=1, workers=1, extra=(), stdin=None):
         self.dir = pathlib.Path(run_dir)
         self.log = open(str(run_dir) + ".out", "w+", encoding="utf-8")
         self.process = subprocess.Popen(
             [SHOAL, "local", str(job), "--run-dir", str(run_dir), "--servers", str(servers), "--workers", str(workers), *extra],
-            stdout=self.log, stderr=subprocess.STDOUT)
+            stdin=stdin, stdout=self.log, stderr=subprocess.STDOUT)
 
     def children(self, name):
         """Process numbers of this run's daemons whose configuration or name says `name` (server-0, worker-1, coordinator)."""
@@ -108,9 +108,9 @@ class Run:
         return json.loads((self.dir / "report.json").read_text(encoding="utf-8"))
 
 
-def run_job(job, run_dir, servers=1, workers=1, extra=(), timeout=300):
+def run_job(job, run_dir, servers=1, workers=1, extra=(), timeout=300, stdin=None):
     """Runs to the end; returns the report."""
-    run = Run(job, run_dir, servers, workers, extra)
+    run = Run(job, run_dir, servers, workers, extra, stdin)
     status = run.wait(timeout)
     assert status == 0, f"exit status {status}:\n{run.output()[-3000:]}"
     return run.report()

@@ -21,11 +21,52 @@ def train_report_is_whole_and_model_learns(space):
 
 
 def every_model_trains(space):
+    """All of them learn the log that they see; those with first-order weights find what holds in general, too, in so few rows."""
     train, valid = synth(space / "train.tsv", 20000, 1), synth(space / "valid.tsv", 5000, 2)
-    for kind in ("lr", "fm", "wide_deep", "deepfm"):
-        job = job_file(space / f"{kind}.yaml", train, **{"data.valid": str(valid), "model.kind": kind, "train.epochs": 2})
+    few = synth(space / "few.tsv", 5000, 1)
+    for kind in ("lr", "fm", "wide_deep", "deepfm", "fwfm", "ipnn", "dcnv2", "dlrm", "xdeepfm", "autoint", "finalmlp"):
+        first_order = kind in ("lr", "fm", "wide_deep", "deepfm")
+        job = job_file(space / f"{kind}.yaml", train if first_order else few,
+                       **{"data.valid": str(valid), "model.kind": kind, "train.epochs": 2 if first_order else 4})
         report = run_job(job, space / kind)
-        assert report["valid"]["auc"] > 0.55, (kind, report["valid"])
+        losses = [e["train_logloss"] for e in report["epochs"]]
+        assert losses[-1] < losses[0] - 0.1, (kind, losses)
+        if first_order:
+            assert report["valid"]["auc"] > 0.55, (kind, report["valid"])
+
+
+def synth_kind(space, kind, rows, seed):
+    path = space / f"{kind}-{seed}.csv"
+    subprocess.run([SHOAL, "synth", "--kind", kind, "--rows", str(rows), "--seed", str(seed), "--out", str(path)], check=True,
+                   stdout=subprocess.DEVNULL)
+    return path
+
+
+def din_reads_sequences(space):
+    columns = [{"name": "label", "type": "label"}, {"name": "user"}, {"name": "item"},
+               {"name": "history", "type": "multi", "share": "item", "pooling": "attention", "attend": "item",
+                "max": 8}]
+    over = {"data.format": "csv", "data.label": "label", "data.columns": columns, "data.valid": str(synth_kind(space, "sequence", 5000, 2)),
+            "model.kind": "din", "tables[0].init": {"kind": "uniform", "scale": 0.1, "seed": 1}, "tables[0].optimizer.kind": "adam",
+            "tables[0].optimizer.lr": 0.005, "dense_optimizer.lr": 0.01, "train.epochs": 4}
+    report = run_job(job_file(space / "job.yaml", synth_kind(space, "sequence", 5000, 1), **over), space / "run", 1, 2)
+    assert report["examples"] == 20000, report["examples"]
+    losses = [e["train_logloss"] for e in report["epochs"]]
+    assert losses[-1] < losses[0] - 0.05, losses
+
+
+def two_labels_are_learnt_at_once(space):
+    for kind in ("mmoe", "ple"):
+        over = {"data.format": "csv", "data.label": ["click", "buy"], "data.valid": str(synth_kind(space, "tasks", 5000, 2)),
+                "model.kind": kind, "train.epochs": 2}
+        report = run_job(job_file(space / f"{kind}.yaml", synth_kind(space, "tasks", 20000, 1), **over), space / kind, 2, 2)
+        valid = report["valid"]
+        assert [t["label"] for t in valid["tasks"]] == ["click", "buy"], valid
+        assert all(t["auc"] > 0.52 for t in valid["tasks"]), (kind, valid["tasks"])
+        assert valid["tasks"][0]["positives"] > valid["tasks"][1]["positives"] > 0 and "positives" not in valid, valid
+        assert abs(valid["auc"] - (valid["tasks"][0]["auc"] + valid["tasks"][1]["auc"]) / 2) < 1e-5, valid
+        for epoch in report["epochs"]:
+            assert {t["label"] for t in epoch["tasks"]} == {"click", "buy"}, epoch
 
 
 def early_stop_restores_the_best_epoch(space):
@@ -52,15 +93,26 @@ def without_early_stopping_valid_is_the_last_epoch(space):
     assert report["valid"]["auc"] == last, (report["valid"], last, best)
 
 
-def standard_input_and_compressed_files_are_read(space):
+def standard_input_commands_and_compressed_files_are_read(space):
+    """Whatever the rows come through, the tables are the same bit for bit."""
     train = synth(space / "train.tsv", 5000, 1)
     subprocess.run(["gzip", "-k", str(train)], check=True)
-    plain = run_job(job_file(space / "a.yaml", train, **{"train.consistency": "bsp"}), space / "a")
-    packed = run_job(job_file(space / "b.yaml", str(train) + ".gz", **{"train.consistency": "bsp"}), space / "b")
-    assert digests(plain) == digests(packed)
+
+    def run(name, source, stdin=None):
+        job = job_file(space / f"{name}.yaml", source, **{"train.consistency": "bsp"})
+        return digests(run_job(job, space / name, stdin=stdin))
+
+    plain = run("plain", train)
+    assert run("packed", str(train) + ".gz") == plain
+    with open(train, encoding="utf-8") as rows:
+        assert run("stdin", "-", rows) == plain
+    job = job_file(space / "cmd.yaml", None, **{"data.train": [{"cmd": f"cat {train}"}], "train.consistency": "bsp"})
+    assert digests(run_job(job, space / "cmd", 1, 2)) == plain
+    other = synth(space / "other.tsv", 5000, 2)
+    assert run("other", other) != plain, "this check can see nothing"
 
 
 if __name__ == "__main__":
-    main([train_report_is_whole_and_model_learns, every_model_trains, early_stop_restores_the_best_epoch,
+    main([train_report_is_whole_and_model_learns, every_model_trains, din_reads_sequences, two_labels_are_learnt_at_once, early_stop_restores_the_best_epoch,
           without_early_stopping_valid_is_the_last_epoch,
-          standard_input_and_compressed_files_are_read])
+          standard_input_commands_and_compressed_files_are_read])
