@@ -1,8 +1,10 @@
 /* worker_main.c: shoal-worker: the daemon around the trainer.
  *
- * Threads: the loop (trainer, connections) on this one; libuv's pool computes and reads batches: for each lane two
- * threads that compute and look up the cache and lane_readers that read, so that none ever waits for a thread of another,
- * and one for the rest (UV_THREADPOOL_SIZE overrides it); ZeroMQ has its own. SIGTERM and SIGINT give the lanes back and leave; a second one leaves at once. */
+ * Threads: the loop (trainer, connections) on this one; libuv's pool computes and reads batches: for each seat two
+ * threads that compute and look up the cache and lane_readers that read, so that none waits for a thread of another,
+ * and one for the rest (UV_THREADPOOL_SIZE overrides it); ZeroMQ has its own. The pool is made before the job is known:
+ * under bsp a job may bring more seats than --lanes and --config told of; these share its threads. SIGTERM and SIGINT
+ * give the lanes back and leave; a second one leaves at once. */
 #include "proto/base/config.h"
 #include "proto/base/job.h"
 #include "proto/base/log.h"
@@ -303,10 +305,18 @@ static int evaluate(const struct arguments *a, const struct job *job, struct dae
     return status;
 }
 
-/* What the pool and the backend's module read from the environment, before there is another thread. */
-static void environment_set(const struct arguments *a)
+/* Lanes that may be at work here at the same time; under bsp all of the job's (trainer.h), as far as its file is here. */
+static uint32_t seats_expected(const struct arguments *a, const struct job *job)
 {
-    uint32_t threads = a->lanes * (2 + lane_readers(a->cores, a->lanes)) + 1;
+    bool all = job != NULL && job->train.mode == WIRE_BSP && strcmp(a->verb, "train") == 0;
+
+    return all && job->train.lanes > a->lanes ? job->train.lanes : a->lanes;
+}
+
+/* What the pool and the backend's module read from the environment, before there is another thread. */
+static void environment_set(const struct arguments *a, const struct job *job)
+{
+    uint32_t seats = seats_expected(a, job), threads = seats * (2 + lane_readers(a->cores, seats)) + 1;
     char text[24];
 
     snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv takes no more */
@@ -323,7 +333,7 @@ static int run(const struct arguments *a, const struct job *job, struct err *e)
     struct daemon d = {0};
     struct backend *backend = NULL;
 
-    environment_set(a);
+    environment_set(a, job);
     int status = backend_load(a->backend, &backend, e);
     if (status != 0)
         return status;
