@@ -152,7 +152,7 @@ static bool step_train(struct coord *c)
     *epoch = (struct coord_epoch){.number = j->at.number, .seconds = (double)(now - j->epoch_ns) * 1e-9};
     for (uint32_t i = 0; i < t->tasks; i++)
         coord_losses_add(&epoch->train, &t->task[i].sum);
-    if (coord_epoch_bad_lines(c, epoch->train.bad_lines, t->rows, "train"))
+    if (coord_epoch_bad_lines(c, epoch->train.bad_lines, epoch->train.drawn, "train"))
         return false;
     coord_trace_epoch(c);
     j->at.train_ns += now - j->epoch_ns;

@@ -271,15 +271,18 @@ static struct json *report_json(const struct coord *c)
     struct coord_losses all = {.examples = 0};
     uint64_t rows, examples;
 
+    bool sampled = j->spec.data.negatives > 0 && j->spec.data.negatives < 1;
     coord_member_sums(&c->members, &sum);
     for (uint32_t n = 0; n < j->at.epoch; n++)
         coord_losses_add(&all, &j->epoch[n].train);
     examples = j->at.train_rows - (all.bad_lines < j->at.train_rows ? all.bad_lines : j->at.train_rows);
-    if (j->spec.data.negatives > 0 && j->spec.data.negatives < 1) /* rows are left out on purpose: what was reported counts */
+    if (sampled) /* rows are left out on purpose: what was reported counts */
         examples = all.examples;
     double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
     json_set_string(r, "job", j->spec.name);
     json_set_int(r, "examples", (int64_t)examples);
+    if (sampled)
+        json_set_int(r, "drawn", (int64_t)all.drawn);
     json_set_number(r, "seconds", seconds);
     json_set_number(r, "train_seconds", train);
     json_set_number(r, "examples_per_second", train > 0 ? (double)examples / train : 0);

@@ -51,6 +51,7 @@ struct coord_lane {
 /* What the examples of a task, or of an epoch, came to in training. */
 struct coord_losses {
     uint64_t examples, bad_lines;
+    uint64_t drawn; /* lines among which bad_lines were counted: data.negatives leaves out others unread */
     double loss_sum, weight_sum;   /* over examples (and labels, weighted); of their weights */
     double loss_task[LIMIT_TASKS]; /* of each label */
 };
@@ -84,7 +85,7 @@ struct coord_task_record {
     struct coord_losses sum;
     uint32_t epoch, lane, batch_count, reported;
 };
-_Static_assert(sizeof(struct coord_task_record) == 128, "coord_task_record is stored");
+_Static_assert(sizeof(struct coord_task_record) == 136, "coord_task_record is stored");
 struct coord_lane_record { /* an array of them under "lanes" */
     uint64_t generation, next_batch;
 };

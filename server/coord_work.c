@@ -316,7 +316,7 @@ static void bad_lines_look(struct coord *c)
     for (uint32_t i = 0; i < c->job.tasks.tasks; i++) {
         const struct coord_task *task = &c->job.tasks.task[i];
         bad += task->sum.bad_lines;
-        lines += task->reported ? task->sum.examples + task->sum.bad_lines : 0;
+        lines += task->sum.drawn;
     }
     if (lines >= 1000)
         (void)coord_epoch_bad_lines(c, bad, lines, "train");
@@ -340,6 +340,7 @@ static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q, c
 
     *out = (struct coord_losses){.examples = q->examples,
                                  .bad_lines = q->bad_lines,
+                                 .drawn = q->drawn,
                                  .loss_sum = q->loss_sum,
                                  .weight_sum = q->weight_sum};
     for (uint32_t t = 0; t < labels && good; t++) {
@@ -367,12 +368,12 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
         return;
     }
     if (!losses_take(c, q, m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
-        q->bad_lines > t->task[index].rows) {
+        q->drawn > t->task[index].rows || q->bad_lines > q->drawn) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_MALFORMED,
                                 "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
-                                " bad lines, loss %g and weights of %g",
-                                q->task, q->examples, q->tasks, q->bad_lines, q->loss_sum, q->weight_sum));
+                                " bad lines of %" PRIu64 ", loss %g and weights of %g",
+                                q->task, q->examples, q->tasks, q->bad_lines, q->drawn, q->loss_sum, q->weight_sum));
         return;
     }
     t->lane[q->lane].used = true;

@@ -128,7 +128,7 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     error = values_grow(b, (uint64_t)rows * f->shape.fields, e);
     if (error != 0)
         return error;
-    b->examples = b->values = b->key_count = b->bad_lines = b->dropped = 0;
+    b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = 0;
     b->bad_where[0] = '\0';
     b->offset = NULL;
     s->single = true;
@@ -170,6 +170,7 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     struct batch_space *s = b->space;
     uint32_t n = b->examples;
     SHOAL_ASSERT(n < s->rows);
+    b->drawn += !positives_only;
     if (f->multi) { /* each value has a byte of its own at least */
         int error = values_grow(b, (uint64_t)b->values + f->shape.fields + line->bytes, e);
         if (error != 0)

@@ -43,6 +43,8 @@ struct batch {
     uint64_t *by;        /* (examples, by_count): likewise, of those that evaluate.by names, in its order */
     uint32_t by_count;
     uint32_t bad_lines;
+    uint32_t drawn;      /* lines that data.negatives' draw takes whatever is in them: all of them without it. Malformed ones are
+                            counted among these only, so bad_lines / drawn is their share of the input */
     uint32_t dropped;    /* lines that data.negatives leaves out: without a positive label, or malformed */
     char bad_where[256]; /* "file:line: reason" of the first bad line of this batch, or empty */
     const struct backend *backend; /* borrowed, NULL: plain memory. Set it after batch_init: where label, weight, numeric, index and

@@ -53,7 +53,7 @@ struct lane_result {
                    on */
     char text[ERR_TEXT_MAX]; /* why */
     bool broken;             /* the device failed: this worker cannot go on, the job can */
-    uint64_t examples, bad_lines;
+    uint64_t examples, bad_lines, drawn; /* as struct batch has them */
     double loss_sum, weight_sum;   /* over the examples, as model_output has them */
     double loss_task[LIMIT_TASKS]; /* likewise, of each label */
     uint64_t batches, skipped;     /* computed with examples; of these, skipped: a gradient overflowed */

@@ -72,7 +72,7 @@ void lane_read(struct lane *l, struct lane_batch *b)
         return;
     }
     b->rows->batch.examples = 0;
-    b->rows->batch.bad_lines = 0;
+    b->rows->batch.bad_lines = b->rows->batch.drawn = 0;
     batch_move(b, READ);
 }
 
@@ -100,11 +100,12 @@ static struct transfer_name batch_name(const struct lane *l, const struct lane_b
                                   .lr_scale = lr_scale(l, b->number)};
 }
 
-static void bad_lines_count(struct lane *l, const struct batch *b)
+static void lines_count(struct lane *l, const struct batch *b)
 {
     if (b->bad_lines > 0 && l->result.bad_lines == 0)
         snprintf(l->result.bad_where, sizeof l->result.bad_where, "%s", b->bad_where);
     l->result.bad_lines += b->bad_lines;
+    l->result.drawn += b->drawn;
     if (!lane_evaluates(l))
         l->base->stats->bad_lines += b->bad_lines;
 }
@@ -137,7 +138,7 @@ void lane_ask(struct lane *l, struct lane_batch *b)
 /* Asks the shards for the rows of a batch's keys; without keys it is ready at once. */
 void lane_pull(struct lane *l, struct lane_batch *b)
 {
-    bad_lines_count(l, &b->rows->batch);
+    lines_count(l, &b->rows->batch);
     l->next_pull++;
     floats_lend(l, b);
     int status = rows_reserve(b->rows, &b->error);

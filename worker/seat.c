@@ -262,6 +262,7 @@ static struct msg *task_message(const struct seat *s, uint64_t id)
     w.u.TASK_DONE.task = s->task.task;
     w.u.TASK_DONE.examples = result->examples;
     w.u.TASK_DONE.bad_lines = result->bad_lines;
+    w.u.TASK_DONE.drawn = result->drawn;
     w.u.TASK_DONE.loss_sum = result->loss_sum;
     w.u.TASK_DONE.weight_sum = result->weight_sum;
     w.u.TASK_DONE.batches = result->batches;

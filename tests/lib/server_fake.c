@@ -275,6 +275,7 @@ static void seat_report(struct fake_seat *seat)
                                                 .task = seat->task.task,
                                                 .examples = seat->task.rows - w->bad_lines,
                                                 .bad_lines = w->bad_lines,
+                                                .drawn = seat->task.rows - w->undrawn,
                                                 .loss_sum = loss,
                                                 .weight_sum = (double)seat->task.rows,
                                                 .batches = seat->task.batch_count,

@@ -72,7 +72,7 @@ struct fake_worker {
     struct fake_shard **shard; /* borrowed */
     uint32_t shards, seats, batch, tables_declared;
     uint64_t rows[3]; /* by split */
-    uint64_t step_ns, resend_ns, next_id, bad_lines, digest;
+    uint64_t step_ns, resend_ns, next_id, bad_lines, undrawn, digest;
     double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly */
     struct fake_seat seat[FAKE_SEATS];
     bool joined, ended, tell_held;

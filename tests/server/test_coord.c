@@ -677,6 +677,20 @@ START_TEST(coord_too_many_bad_lines_end_the_job)
 }
 END_TEST
 
+/* The share of malformed lines is of those that the draw of negatives took: one of 40 may be, one of 30 is too many. */
+START_TEST(coord_bad_lines_are_a_share_of_the_drawn_ones)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
+    memcpy(strstr(r.yaml, "max_bad: 0.01"), "max_bad: 0.03", 13);
+    r.worker[0].bad_lines = 1;
+    r.worker[0].undrawn = _i == 0 ? 0 : 10;
+    run_job(60);
+    ck_assert_int_eq(r.client.state, _i == 0 ? WIRE_JOB_DONE : WIRE_JOB_FAILED);
+    ck_assert_int_eq(r.client.status, _i == 0 ? 0 : SHOAL_E_DATA);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(coord_missing_input_ends_the_job)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -748,6 +762,7 @@ int main(void)
     tcase_add_test(t, coord_silent_server_ends_a_job_in_memory);
     tcase_add_test(t, coord_silent_server_is_named_in_the_status);
     tcase_add_test(t, coord_too_many_bad_lines_end_the_job);
+    tcase_add_loop_test(t, coord_bad_lines_are_a_share_of_the_drawn_ones, 0, 2);
     tcase_add_test(t, coord_missing_input_ends_the_job);
     tcase_add_test(t, coord_wrong_job_file_is_refused);
     tcase_add_test(t, coord_next_job_may_follow);

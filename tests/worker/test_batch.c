@@ -298,6 +298,7 @@ START_TEST(batch_dropped_lines_are_counted_apart)
     ck_assert_int_eq(batch_end(&b, &e), 0);
     ck_assert_uint_eq(b.examples, 2);
     ck_assert_uint_eq(b.dropped, 2); /* a malformed line goes by the same draw */
+    ck_assert_uint_eq(b.drawn, 1);   /* whatever is in them */
     ck_assert_uint_eq(b.bad_lines, 0);
     ck_assert_uint_eq(b.values, 4);
     check_value(0, 0, "u2");

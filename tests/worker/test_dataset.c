@@ -388,8 +388,12 @@ START_TEST(dataset_negatives_are_a_share_drawn_anew_each_epoch)
     open_split(WIRE_TRAIN);
     kept_negatives(1, ROWS, 512, again);
     ck_assert_int_eq(memcmp(first, again, ROWS), 0);
+    read_batch(1, 0, ROWS);
+    ck_assert_uint_gt(b.drawn, ROWS / 4 - 110); /* of all rows: who reads them in order knows the label later */
+    ck_assert_uint_lt(b.drawn, ROWS / 4 + 110);
     read_batch(0, 0, ROWS); /* evaluation takes all */
     ck_assert_uint_eq(b.examples, ROWS);
+    ck_assert_uint_eq(b.drawn, ROWS);
     open_split(WIRE_VALID);
     read_batch(1, 0, ROWS); /* and so does every split but train */
     ck_assert_uint_eq(b.examples, ROWS);

@@ -164,6 +164,7 @@ START_TEST(lane_pushes_every_batch_everywhere)
     run_task(&task);
     ck_assert_int_eq(lane_result(lane)->status, 0);
     ck_assert_uint_eq(lane_result(lane)->examples, 100);
+    ck_assert_uint_eq(lane_result(lane)->drawn, 100);
     ck_assert_uint_eq(fake_mark(&fake, 0), 7);
     ck_assert_uint_eq(fake.applied, 7 * 64);
     ck_assert_uint_eq(stats.batches, 7);
