@@ -60,9 +60,11 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     if (t != NULL) {
         if (schema_equal(table_schema_of(t->table), schema))
             return 0;
+        char difference[SCHEMA_DIFFERENCE_MAX];
         return err_set(e, SHOAL_E_SCHEMA,
-                       "table %u exists here as %s with another schema; choose another name or space", schema->table,
-                       table_schema_of(t->table)->name);
+                       "table %u exists here as %s with another schema: %s; choose another name or space, or change the job back",
+                       schema->table, table_schema_of(t->table)->name,
+                       schema_difference(table_schema_of(t->table), schema, difference));
     }
     rc = check_overlap(g, schema, e);
     if (rc == 0)

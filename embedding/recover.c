@@ -52,8 +52,11 @@ static int take_schema(void *context, const struct table_schema *s, struct err *
     int rc = 0;
     if (t == NULL)
         rc = engine_table_add(r->g, s, e);
-    else if (!schema_equal(table_schema_of(t->table), s))
-        rc = err_set(e, SHOAL_E_SCHEMA, "table %s is stored with another schema than it has here", s->name);
+    else if (!schema_equal(table_schema_of(t->table), s)) {
+        char difference[SCHEMA_DIFFERENCE_MAX];
+        rc = err_set(e, SHOAL_E_SCHEMA, "table %s is stored with another schema than it has here: %s", s->name,
+                     schema_difference(s, table_schema_of(t->table), difference));
+    }
     return rc == 0 ? base_add(r, s->table) : rc;
 }
 

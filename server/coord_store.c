@@ -43,8 +43,9 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
     else
         status =
             err_set(e, SHOAL_E_CORRUPT,
-                    "stored state '%s' has %zu bytes, this version writes %zu: it is of another version or damaged; "
-                    "finish the job with the version that began it, or move the data_dir away",
+                    "state.log: '%s' has %zu bytes, this version writes %zu: another version wrote it, or it is damaged. "
+                    "Finish the job with the version that began it, or start with an empty data_dir: the servers keep "
+                    "their rows, the job in hand begins anew",
                     key, stored_bytes, bytes);
     free(stored);
     return status;

@@ -223,6 +223,7 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
     struct table_schema *schema = malloc(sizeof *schema);
     if (schema == NULL)
         return; /* it is sent again */
+    char difference[SCHEMA_DIFFERENCE_MAX];
     uint32_t total = request->u.TABLE_DECLARE.declared_total;
     int status = wire_schema_from(&create, &m->frame[1], schema, &e);
     if (status == 0 && (total == 0 || total > LIMIT_TABLES || schema->table >= total))
@@ -233,8 +234,8 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
             err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u", total, j->declared_total);
     if (status == 0 && j->declared[schema->table] && !schema_equal(schema, &j->table[schema->table]))
         status = err_set(&e, SHOAL_E_SCHEMA,
-                         "table %s differs from what another worker declared: run the same release on the same data",
-                         schema->name);
+                         "table %s differs from what another worker declared (%s): run the same release on the same data",
+                         schema->name, schema_difference(&j->table[schema->table], schema, difference));
     if (status == 0 && !j->declared[schema->table]) {
         j->table[schema->table] = *schema;
         j->declared[schema->table] = true;

@@ -123,6 +123,11 @@ struct table_schema {
 int schema_check(const struct table_schema *s, struct err *e);
 /* Whether both describe the same table, bit for bit. */
 int schema_equal(const struct table_schema *a, const struct table_schema *b);
+/* For people: the first thing that differs, with both values ("optimizer.lr is 0.1, not 0.2": a has 0.1); empty when they
+ * are equal. Of checked schemas. Returns text. */
+#define SCHEMA_DIFFERENCE_MAX 192
+const char *schema_difference(const struct table_schema *a, const struct table_schema *b,
+                              char text[SCHEMA_DIFFERENCE_MAX]);
 /* Whether rows remember the batch that touched them last, for l2: a float behind the optimizer's own state. */
 int schema_has_last(const struct table_schema *s);
 /* Floats of a row behind its weights: optimizer state (0, width, 1, 2 width + 2, 2 width, 2), one more with schema_has_last,

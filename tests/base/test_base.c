@@ -142,6 +142,42 @@ START_TEST(schema_out_of_range_is_refused)
 }
 END_TEST
 
+/* Each member by itself: what equality sees is told by name, with both values. */
+START_TEST(schema_difference_names_what_differs)
+{
+    static struct table_schema s, other;
+    char text[SCHEMA_DIFFERENCE_MAX];
+#define CHANGE_RULE(n) {&other.rules.n, #n},
+    struct {
+        void *at;
+        const char *word;
+    } change[] = {{&other.name, "the name"}, {&other.table, "number"}, {&other.dense, "dense"}, {&other.width, "width"},
+                  {&other.zero_first, "zero_first"}, {&other.tablet_bits, "tablet_bits"}, {&other.tablet_first, "tablet_first"},
+                  {&other.seed, "seed"}, {&other.init.kind, "init"}, {&other.init.scale, "init.scale"},
+                  {&other.optimizer.kind, "the optimizer"}, {&other.optimizer.lr, "optimizer.lr"}, {&other.optimizer.beta1, "optimizer.beta1"},
+                  {&other.optimizer.beta2, "optimizer.beta2"}, {&other.optimizer.eps, "optimizer.eps"},
+                  {&other.optimizer.initial, "optimizer.initial"}, {&other.optimizer.l1, "optimizer.l1"},
+                  {&other.optimizer.beta, "optimizer.beta"}, {&other.optimizer.decay, "optimizer.decay"}, {&other.optimizer.l2, "optimizer.l2"},
+                  {&other.optimizer.fixed_lr, "optimizer.fixed_lr"}, {&other.field_rule[0].field, "field"}, {&other.field_rule[0].has, "field"},
+                  {&other.field_rule[0].kind, "field"}, {&other.field_rule[0].scale, "field"}, {&other.field_rule[0].admit_kind, "field"},
+                  {&other.field_rule[0].admit_threshold, "field"}, {&other.field_rule[0].ttl, "field"}, {&other.field_rule_count, "field"},
+                  ROW_RULES(CHANGE_RULE, CHANGE_RULE)};
+
+    s = (struct table_schema){.name = "t", .width = 16, .tablet_bits = 4, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}, .field_rule_count = 1};
+    other = s;
+    ck_assert_str_eq(schema_difference(&s, &other, text), "");
+    for (size_t i = 0; i < sizeof change / sizeof change[0]; i++) {
+        other = s;
+        *(unsigned char *)change[i].at ^= 1;
+        ck_assert(!schema_equal(&s, &other));
+        ck_assert_msg(strstr(schema_difference(&s, &other, text), change[i].word) != NULL, "%s: '%s'", change[i].word, text);
+    }
+    other = s;
+    other.optimizer.lr = 0.25f;
+    ck_assert_str_eq(schema_difference(&s, &other, text), "optimizer.lr is 0.1, not 0.25");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("base");
@@ -157,6 +193,7 @@ int main(void)
     tcase_add_test(t, crc32c_of_the_known_words);
     tcase_add_test(t, sort_u32_puts_numbers_in_order);
     tcase_add_test(t, schema_out_of_range_is_refused);
+    tcase_add_test(t, schema_difference_names_what_differs);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
