@@ -421,11 +421,28 @@ static void children_stop(struct local *l)
     }
 }
 
+/* The teacher's AUC that the job's is measured by: of its label, or of several the mean, as the report has it. NaN where
+ * the file lacks one of them. The first label of a file has plain names too, which count where there is no other. */
+static double teacher_auc(const struct json *t, const struct job *job)
+{
+    char key[LIMIT_NAME + 8];
+    double sum = 0;
+    uint32_t labels = job->data.label_count;
+
+    for (uint32_t i = 0; i < labels; i++) {
+        (void)snprintf(key, sizeof key, "%s_auc", job->data.label[i]);
+        double auc = json_as_number(json_get(t, key), (double)NAN);
+        sum += isnan(auc) && labels == 1 ? json_as_number(json_get(t, "auc"), (double)NAN) : auc;
+    }
+    return labels == 0 ? (double)NAN : sum / labels;
+}
+
 /* The best possible AUC, where the log came from `shoal synth`: FILE.teacher.json beside the file that was evaluated. */
 static void teacher_fill(struct local *l, struct json *report)
 {
     char path[LIMIT_PATH];
-    const struct string_list *files = l->job.data.test.count > 0 ? &l->job.data.test : &l->job.data.valid;
+    bool test = l->job.data.test.count > 0;
+    const struct string_list *files = test ? &l->job.data.test : &l->job.data.valid;
 
     if (files->count != 1)
         return;
@@ -433,9 +450,11 @@ static void teacher_fill(struct local *l, struct json *report)
     struct json *t;
     if (json_file(path, &t, NULL) != 0)
         return;
-    double auc = json_as_number(json_get(t, "auc"), (double)NAN);
-    if (!isnan(auc))
+    double auc = teacher_auc(t, &l->job);
+    if (!isnan(auc)) {
         (void)json_set_number(report, "teacher_auc", auc);
+        (void)json_set_string(report, "teacher_split", test ? "test" : "valid");
+    }
     json_free(t);
 }
 
@@ -458,6 +477,8 @@ static int report_finish(struct local *l, struct err *e)
     free(text);
     if (status == 0 && rename(temporary, path) != 0)
         status = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    if (status != 0)
+        (void)unlink(temporary);
     (void)snprintf(path, sizeof path, "%s/report.html", l->dir);
     if (status == 0)
         status = report_html(report, path, e);

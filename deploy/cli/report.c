@@ -1,5 +1,6 @@
 /* report.c: a report for people: what was learned, how fast, where the time went, and what to try next. */
 #include "deploy/cli/cli.h"
+#include "deploy/cli/report_page.h"
 
 #include <errno.h>
 #include <math.h>
@@ -48,10 +49,15 @@ void progress_text(const struct json *s, char out[256])
         (void)snprintf(out + n, 256 - (size_t)n, "   %.0f s left", eta);
 }
 
+double report_teacher(const struct json *r, const char *split)
+{
+    const char *of = json_as_string(json_get(r, "teacher_split"), json_absent(json_get(r, "test")) ? "valid" : "test");
+
+    return strcmp(of, split) == 0 ? number(r, "teacher_auc") : (double)NAN;
+}
+
 static void quality_print(const struct json *r)
 {
-    double teacher = number(r, "teacher_auc");
-
     printf("\n  quality\n");
     static const char *const split[] = {"valid", "test"};
     for (int i = 0; i < 2; i++) {
@@ -73,10 +79,9 @@ static void quality_print(const struct json *r)
         if (!isnan(number(r, path)))
             printf("   group AUC %.4f", number(r, path));
         putchar('\n');
-        if (!isnan(teacher)) {
+        double teacher = report_teacher(r, split[i]);
+        if (!isnan(teacher))
             printf("    %-12s AUC %.4f   the best possible: the log was drawn from this teacher\n", "teacher", teacher);
-            teacher = (double)NAN;
-        }
     }
     size_t epochs = json_count(json_get(r, "epochs"));
     for (size_t i = 0; i < epochs; i++) {

@@ -8,8 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TEXT(j) json_as_string((j), NULL)
+#define SMOOTH_MAX 25u /* neighbours on a side: a curve of ours has at most 1,000 points, another report's may have more */
 
 double page_number(const struct json *r, const char *path)
 {
@@ -28,7 +30,7 @@ double *page_column(const struct json *list, const char *path)
 
 double *page_smooth(const struct json *list, const double *x)
 {
-    size_t count = json_count(list), reach = count / 40;
+    size_t count = json_count(list), reach = count / 40 < SMOOTH_MAX ? count / 40 : SMOOTH_MAX;
     double *mean = malloc((count + 1) * sizeof *mean), *epoch = page_column(list, "epoch");
 
     for (size_t i = 0; i < count && mean != NULL && epoch != NULL; i++) {
@@ -108,7 +110,7 @@ static void auc_tile(FILE *out, const struct json *r, const char *split)
 {
     const struct json *v = json_get(r, split);
     char name[32], value[32], more[64], text[32];
-    double error = page_number(v, "auc_error"), teacher = page_number(r, "teacher_auc");
+    double error = page_number(v, "auc_error"), teacher = report_teacher(r, split);
 
     if (json_absent(v))
         return;
@@ -286,6 +288,7 @@ static void learning(FILE *out, const struct json *r)
         return;
     fputs("<h2>Learning</h2>\n<div class=\"cards\">\n", out);
     size_t labels = json_count(json_get(r, "epochs.0.tasks"));
+    labels = labels < LIMIT_TASKS ? labels : LIMIT_TASKS;
     if (json_count(training) > 0 && labels == 0)
         loss_chart(out, training, epochs, 0, NULL);
     for (size_t t = 0; t < labels && json_count(training) > 0; t++) {
@@ -340,10 +343,13 @@ int report_html(const struct json *r, const char *path, struct err *e)
     tables(out, r);
     fputs("<footer>Written by Shoal from report.json, which holds every figure.</footer>\n", out);
     html_end(out);
+    int status = 0;
     bool good = ferror(out) == 0;
     if (fclose(out) != 0 || !good)
-        return err_set(e, SHOAL_E_IO, "cannot write %s: %s", temporary, strerror(errno));
-    if (rename(temporary, path) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
-    return 0;
+        status = err_set(e, SHOAL_E_IO, "cannot write %s: %s", temporary, strerror(errno));
+    else if (rename(temporary, path) != 0)
+        status = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    if (status != 0)
+        (void)unlink(temporary);
+    return status;
 }

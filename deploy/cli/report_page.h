@@ -11,6 +11,8 @@
 /* Writes a report (as report.json has it) to path as a page of HTML, whole or not at all. CANTCREATE, IO. */
 int report_html(const struct json *report, const char *path, struct err *e);
 
+/* The best possible AUC on a split ("valid" or "test"), where the log's teacher is known; NaN: not known. report.c. */
+double report_teacher(const struct json *r, const char *split);
 /* The number at a path; NaN where there is none. */
 double page_number(const struct json *r, const char *path);
 /* An array's elements' numbers at a path, (count); NaN where there is none. The caller frees; NULL when out of memory.

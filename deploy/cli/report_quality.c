@@ -50,15 +50,21 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
     free(x), free(y), free(examples);
 }
 
+/* A report has as many labels and fields as a job can; what else a file holds is not shown. */
+static size_t labels_of(const struct json *tasks)
+{
+    return json_count(tasks) < LIMIT_TASKS ? json_count(tasks) : LIMIT_TASKS;
+}
+
 static void calibration_of(FILE *out, const struct json *split, const char *title)
 {
     const struct json *tasks = json_get(split, "tasks");
 
     if (json_absent(split))
         return;
-    if (json_count(tasks) == 0)
+    if (labels_of(tasks) == 0)
         calibration_card(out, split, title, NULL);
-    for (size_t i = 0; i < json_count(tasks); i++) {
+    for (size_t i = 0; i < labels_of(tasks); i++) {
         const struct json *t = json_array_at(tasks, i);
         calibration_card(out, t, title, json_as_string(json_get(t, "label"), "label"));
     }
@@ -79,13 +85,13 @@ static void tasks_table(FILE *out, const struct json *split, const char *name)
     const struct json *tasks = json_get(split, "tasks");
     char text[32];
 
-    if (json_count(tasks) == 0)
+    if (labels_of(tasks) == 0)
         return;
     fprintf(out, "<h2>Labels, %s split</h2>\n<div class=\"card scroll\"><table><tr><th>label</th>", name);
     for (size_t f = 0; f < sizeof figure / sizeof figure[0]; f++)
         fprintf(out, "<th>%s</th>", figure[f].name);
     fputs("</tr>\n", out);
-    for (size_t i = 0; i < json_count(tasks); i++) {
+    for (size_t i = 0; i < labels_of(tasks); i++) {
         const struct json *t = json_array_at(tasks, i);
         fputs("<tr><td>", out);
         html_text(out, json_as_string(json_get(t, "label"), ""));
@@ -161,7 +167,7 @@ static void fields_of(FILE *out, const struct json *of, const char *label)
         html_text(out, label);
     }
     fputs("</h2>\n<div class=\"cards\">\n", out);
-    for (size_t i = 0; i < json_members(by); i++)
+    for (size_t i = 0; i < json_members(by) && i < LIMIT_BY; i++)
         field_table(out, json_member_name(by, i), json_member_at(by, i));
     fputs("</div>\n", out);
 }
@@ -178,8 +184,8 @@ void report_page_quality(FILE *out, const struct json *r)
     calibration_of(out, test, "Test split");
     fputs("</div>\n", out);
     tasks_table(out, last, json_absent(test) ? "validation" : "test");
-    if (json_count(tasks) == 0)
+    if (labels_of(tasks) == 0)
         fields_of(out, last, NULL);
-    for (size_t i = 0; i < json_count(tasks); i++)
+    for (size_t i = 0; i < labels_of(tasks); i++)
         fields_of(out, json_array_at(tasks, i), json_as_string(json_get(json_array_at(tasks, i), "label"), "label"));
 }

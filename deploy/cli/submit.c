@@ -16,7 +16,8 @@ static const char submit_help[] =
     "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
     "  --workers N       begin when N workers have joined (default 1)\n"
     "  --set KEY=VALUE   change a key of the job file; may be repeated\n"
-    "  --no-wait         return as soon as the job is taken\n";
+    "  --no-wait         return as soon as the job is taken\n\n"
+    "Event files for TensorBoard are the coordinator's: `tensorboard: DIR` in its configuration, for every job.\n";
 static const char stop_help[] =
     "usage: shoal stop --coordinator EP\n\n"
     "Ends the running job, which then counts as failed; coordinator, servers and workers stay.\n\n"

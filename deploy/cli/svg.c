@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* The box, and the rectangle in it that values are drawn in. */
-enum { WIDTH = 520, HEIGHT = 260, LEFT = 52, RIGHT = 508, TOP = 12, BOTTOM = 218, TICKS = 5, BAR_HEIGHT = 34 };
+enum { WIDTH = 520, HEIGHT = 260, LEFT = 52, RIGHT = 508, TOP = 12, BOTTOM = 218, TICKS = 5, TICKS_MAX = 20, BAR_HEIGHT = 34 };
+#define VALUE_MAX 1e300 /* larger ones are not drawn: spans and means of them must stay finite */
 
 struct frame {
     double x_min, x_max, y_min, y_max;
@@ -28,23 +29,33 @@ static double frame_y(const struct frame *f, double y)
 
 /* ---- scales ------------------------------------------------------------------------------------------------ */
 
+static bool drawable(double x, double y)
+{
+    return fabs(x) <= VALUE_MAX && fabs(y) <= VALUE_MAX; /* false for NaN */
+}
+
 static void widen(double value, double *min, double *max)
 {
-    if (!isfinite(value))
+    if (!drawable(value, 0))
         return;
     *min = value < *min ? value : *min;
     *max = value > *max ? value : *max;
 }
 
-/* A range that has an inside, with `air` of it on both sides. */
+/* A range that has an inside, with `air` of it on both sides. One that is too narrow for its numbers is widened: between
+ * 1e17 and 1e17 + 16 there is no number to count on by, and a step of 1e-18 is lost beside 1. */
 static void settle(double *min, double *max, double air)
 {
     if (*min > *max) /* nothing was seen */
         *min = 0, *max = 1;
-    double span = *max - *min;
-    if (span < 1e-9 * fmax(fabs(*max), 1e-9))
-        span = fabs(*max) > 0 ? fabs(*max) * 0.02 : 1;
-    double low = *min - air * span, high = *max + air * span;
+    double size = fmax(fabs(*min), fabs(*max)), span = *max - *min, low = *min, high = *max;
+    if (span < 1e-9 * fmax(size, 1e-9)) {
+        span = size > 1e-9 ? size * 0.02 : 1;
+        low -= span / 2;
+        high += span / 2;
+    }
+    low -= air * span;
+    high += air * span;
     *min = *min >= 0 && low < 0 ? 0 : low;
     *max = high;
 }
@@ -55,7 +66,7 @@ static struct frame frame_of(const struct svg_chart *c)
 
     for (size_t s = 0; s < c->series_count; s++)
         for (size_t i = 0; i < c->series[s].count; i++) {
-            if (!isfinite(c->series[s].y[i]))
+            if (!drawable(c->series[s].x[i], c->series[s].y[i]))
                 continue;
             widen(c->series[s].x[i], &f.x_min, &f.x_max);
             if (!c->series[s].faint)
@@ -63,11 +74,9 @@ static struct frame frame_of(const struct svg_chart *c)
         }
     settle(&f.x_min, &f.x_max, 0.0);
     settle(&f.y_min, &f.y_max, 0.08);
-    if (f.x_max <= f.x_min)
-        f.x_max = f.x_min + 1;
-    if (c->x_min < c->x_max)
+    if (c->x_min < c->x_max && drawable(c->x_min, c->x_max))
         f.x_min = c->x_min, f.x_max = c->x_max;
-    if (c->y_min < c->y_max)
+    if (c->y_min < c->y_max && drawable(c->y_min, c->y_max))
         f.y_min = c->y_min, f.y_max = c->y_max;
     return f;
 }
@@ -83,21 +92,30 @@ static double tick_step(double span, double least)
 
 /* ---- pieces ------------------------------------------------------------------------------------------------ */
 
+/* The n-th tick's value, from the first one within the range on; false: there is none. However the range came about, an
+ * axis has an end: what is read may be anybody's report. */
+static bool tick_at(double min, double max, double step, int n, double *value)
+{
+    *value = (ceil(min / step - 1e-9) + n) * step;
+    return n < TICKS_MAX && *value <= max + 1e-9 * step;
+}
+
 static void axes(FILE *out, const struct svg_chart *c, const struct frame *f)
 {
     char text[32];
     bool whole = c->x_name != NULL && strcmp(c->x_name, "epoch") == 0;
     double x_step = tick_step(f->x_max - f->x_min, whole ? 1 : 0), y_step = tick_step(f->y_max - f->y_min, 0);
 
-    for (double k = ceil(f->y_min / y_step - 1e-9); k * y_step <= f->y_max + 1e-9 * y_step; k++) {
-        double y = frame_y(f, k * y_step);
+    double at;
+    for (int k = 0; tick_at(f->y_min, f->y_max, y_step, k, &at); k++) {
+        double y = frame_y(f, at);
         fprintf(out, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", LEFT, y, RIGHT, y);
         fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + 4,
-                html_short(k * y_step, text));
+                html_short(at, text));
     }
-    for (double k = ceil(f->x_min / x_step - 1e-9); k * x_step <= f->x_max + 1e-9 * x_step; k++)
-        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", frame_x(f, k * x_step),
-                BOTTOM + 17, html_short(k * x_step, text));
+    for (int k = 0; tick_at(f->x_min, f->x_max, x_step, k, &at); k++)
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", frame_x(f, at), BOTTOM + 17,
+                html_short(at, text));
     for (size_t i = 0; i < c->mark_count; i++)
         if (c->mark[i] > f->x_min && c->mark[i] < f->x_max)
             fprintf(out, "<line class=\"mark\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n", frame_x(f, c->mark[i]),
@@ -114,10 +132,10 @@ static void bars(FILE *out, const struct svg_chart *c, const struct frame *f)
     char text[32];
 
     for (size_t i = 0; i < c->bar_count; i++)
-        most = fmax(most, c->bar[i]);
+        most = drawable(c->bar[i], 0) ? fmax(most, c->bar[i]) : most;
     fputs("<g class=\"bars\">", out);
     for (size_t i = 0; i < c->bar_count && most > 0; i++) {
-        if (!isfinite(c->series[0].x[i]) || !isfinite(c->bar[i]))
+        if (!drawable(c->series[0].x[i], c->bar[i]))
             continue;
         double width = fmin(fmax(room * 0.5, 3), 14), height = c->bar[i] / most * BAR_HEIGHT;
         fprintf(
@@ -134,7 +152,7 @@ static void line(FILE *out, const struct svg_series *s, const struct frame *f)
 
     fprintf(out, "<path class=\"%s%s\" d=\"", s->colour, s->faint ? " faint" : "");
     for (size_t i = 0; i < s->count; i++) {
-        if (!isfinite(s->x[i]) || !isfinite(s->y[i])) {
+        if (!drawable(s->x[i], s->y[i])) {
             command = "M";
             continue;
         }
@@ -149,7 +167,7 @@ static void dots(FILE *out, const struct svg_chart *c, const struct svg_series *
     char x[32], y[32];
 
     for (size_t i = 0; i < s->count; i++) {
-        if (!isfinite(s->x[i]) || !isfinite(s->y[i]))
+        if (!drawable(s->x[i], s->y[i]))
             continue;
         fprintf(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.6\"><title>", s->colour, frame_x(f, s->x[i]),
                 frame_y(f, s->y[i]));

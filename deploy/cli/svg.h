@@ -1,7 +1,7 @@
 /* svg.h: charts as inline SVG, for a page without scripts. Colours are classes of the page's style sheet (html.c), so
  * that a chart follows light and dark; every point and bar tells its figures when the pointer rests on it (<title>).
  *
- * Drawn in a box of 520 units by 260 that scales with the page. Values that are not finite are left out. */
+ * Drawn in a box of 520 units by 260 that scales with the page. Values that are not finite, or beyond 1e300, are left out. */
 #ifndef DEPLOY_CLI_SVG_H
 #define DEPLOY_CLI_SVG_H
 

@@ -41,7 +41,23 @@ def synth_kinds_are_repeatable_and_their_teachers_fit(space):
             rate = sum(int(r[label]) for r in rows) / len(rows)
             assert abs(rate - teacher[prefix + "label_rate"]) < 1e-6, (kind, label, rate)
             assert 0.7 < teacher[prefix + "auc"] < 0.95, (kind, label, teacher)
+            assert teacher.get(label + "_auc", teacher["auc"]) == teacher[prefix + "auc"]
     assert all(r["click"] == "1" for r in rows if r["buy"] == "1"), "bought without a click"
+
+
+def best_possible_auc_is_of_the_same_figure(space):
+    """Of the labels that the job has, on the split whose file the teacher is of; otherwise nothing."""
+    train, other = synth_kind("tasks", space / "train.csv", 2000), synth_kind("tasks", space / "other.csv", 1000, 1)
+    teacher = json.loads(pathlib.Path(f"{other}.teacher.json").read_text())
+    plain, both = {"data.format": "csv"}, {"data.label": ["click", "buy"], "model.kind": "mmoe"}
+    mean = (teacher["click_auc"] + teacher["buy_auc"]) / 2
+    for name, keys, best, split in (("buy", {"data.label": "buy", "data.valid": str(other)}, teacher["buy_auc"], "valid"),
+                                    ("both", {**both, "data.valid": str(train), "data.test": str(other)}, mean, "test"),
+                                    ("lacking", {**both, "data.label": ["click", list(rows_of(train)[0])[2]], "data.valid": str(other)}, None, None)):
+        report = run_job(job_file(space / f"{name}.yaml", train, **plain, **keys), space / name)
+        assert report["teacher_auc"] == best if best is None else abs(report["teacher_auc"] - best) < 1e-9, (name, report["teacher_auc"], best)
+        assert report.get("teacher_split") == split, (name, report.get("teacher_split"))
+        assert (space / name / "report.html").read_text().count("best possible") == (1 if best else 0), name
 
 
 def shared_columns_have_one_row_a_value(space):
@@ -94,5 +110,5 @@ def names_that_are_no_columns_are_refused_with_the_nearest(space):
         assert f'{key} names column "{value}"' in run.output() and "did you mean" in run.output(), run.output()[-2000:]
 
 
-main([synth_kinds_are_repeatable_and_their_teachers_fit, shared_columns_have_one_row_a_value, negatives_are_left_out_of_training_only,
+main([synth_kinds_are_repeatable_and_their_teachers_fit, best_possible_auc_is_of_the_same_figure, shared_columns_have_one_row_a_value, negatives_are_left_out_of_training_only,
       weights_are_no_feature_and_have_to_be_numbers, names_that_are_no_columns_are_refused_with_the_nearest])

@@ -95,6 +95,34 @@ def page_of_little_is_a_page(space):
         page_check((space / "r.html").read_text(encoding="utf-8"))
 
 
+def page_of_anything_has_an_end(space):
+    """A report may be anybody's: numbers between which there is none, that overflow, lists longer than ours."""
+    def point(examples, **more):
+        return {"epoch": 1, "examples": examples, "logloss": 0.5, "seconds": 1.0, "dense_norm": 1.0, "row_norm": 1.0, **more}
+    reports = [[point(1e17), point(1e17 + 16)], [point(5e16 + 8 * i, seconds=i * 1e-320) for i in range(100)],
+               [point(-1e308), point(1e308)], [point(1e300 * i, logloss=1e300 * i) for i in range(10)],
+               [point(i, logloss=1 + i * 1e-16, seconds=1e308) for i in range(100)], [point(i) for i in range(20000)],
+               [point(1e-320), point(3e-320, logloss=-0.5)]]
+    task = {"label": "a", "train_logloss": 1}
+    for training in reports:
+        for tasks in ([], [task] * 5000):
+            many = {"by": {f"f{i}": [] for i in range(5000)}, "buckets": [{"predicted": 1e308, "label": -1e308, "examples": 1e308}] * 3}
+            r = {"job": "x", "epochs": [{"epoch": 1, "tasks": tasks}], "training": training, "valid": {"auc": 1e308, "tasks": tasks, **many}}
+            (space / "r.json").write_text(json.dumps(r), encoding="utf-8")
+            subprocess.run([SHOAL, "report", str(space / "r.json")], check=True, capture_output=True, timeout=20)
+            text = (space / "r.html").read_text(encoding="utf-8")
+            page_check(text)
+            assert text.count("<text ") < 2000, text.count("<text ")
+
+
+def page_that_cannot_be_written_leaves_nothing(space):
+    (space / "r.json").write_text('{"job": "a", "epochs": []}', encoding="utf-8")
+    (space / "r.html").mkdir()
+    p = subprocess.run([SHOAL, "report", str(space / "r.json")], capture_output=True, text=True)
+    assert p.returncode == 73 and "r.html" in p.stderr, (p.returncode, p.stderr)
+    assert sorted(f.name for f in space.path.iterdir()) == ["r.html", "r.json"]
+
+
 def no_report_is_refused(space):
     (space / "r.json").write_text('{"state": "train"}', encoding="utf-8")
     (space / "x.json").write_text("not json", encoding="utf-8")
@@ -234,5 +262,5 @@ def tensorboard_folder_that_cannot_be_made_ends_nothing(space):
 
 
 if __name__ == "__main__":
-    main([report_page_is_whole_and_harmless, page_of_little_is_a_page, no_report_is_refused, measures_agree_with_one_another,
+    main([report_page_is_whole_and_harmless, page_of_little_is_a_page, page_of_anything_has_an_end, page_that_cannot_be_written_leaves_nothing, no_report_is_refused, measures_agree_with_one_another,
           tensorboard_files_can_be_read, tensorboard_folder_that_cannot_be_made_ends_nothing])
