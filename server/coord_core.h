@@ -64,6 +64,8 @@ struct coord_progress {
     uint64_t train_rows;           /* rows of all epochs done */
     uint64_t staleness[COORD_HISTOGRAM];
     uint64_t keys_pulled_base, keys_pushed_base;
+    uint64_t test_bad_lines;
+    uint64_t counted_ns; /* training of the epoch at hand that a restart has added to elapsed_ns */
     struct metric test[LIMIT_TASKS]; /* of each label; examples 0: not evaluated */
     char text[ERR_TEXT_MAX];
 };
@@ -109,13 +111,13 @@ struct coord_job {
     uint64_t eval_number;
     char bad_where[256]; /* first bad line heard of */
     uint64_t started_ns, phase_ns, epoch_ns;
+    uint64_t epoch_spent_ns; /* of the epoch at hand, by the coordinator that died in it: before epoch_ns */
     enum coord_phase resume; /* after SETUP */
     uint64_t *digest;        /* (tablets), owned */
     uint64_t table_rows[LIMIT_TABLES];
     uint32_t digested;
     char backend[32];
     uint32_t workers_most;
-    uint64_t test_bad_lines;
     struct coord_trace trace;
     struct json *details[3]; /* by split, owned: curves and tables of `valid` and `test` (measure_json.h); NULL: none */
     uint64_t rate_examples, rate_ns; /* the last sample, for status */

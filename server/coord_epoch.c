@@ -54,19 +54,23 @@ static bool details_put(struct coord *c, uint32_t split, const struct measure *m
     return good;
 }
 
+/* Curves and tables are no state: damaged ones make the report shorter and stop nobody. */
 static int details_load(struct coord *c, uint32_t split, struct err *e)
 {
     struct json *stored = NULL;
+    struct err damage = {0};
     void *text;
     size_t bytes;
 
     int status = coord_store_get(c->store, details_key[split], &text, &bytes, e);
     if (status != 0)
         return status == SHOAL_E_NOT_FOUND ? 0 : status;
-    status = json_parse(text, bytes, &stored, e);
+    status = json_parse(text, bytes, &stored, &damage);
     free(text);
-    if (status != 0)
-        return err_wrap(e, SHOAL_E_CORRUPT, "stored %s", details_key[split]);
+    if (status != 0) {
+        log_warn("stored %s is damaged (%s): the report goes without", details_key[split], damage.text);
+        return 0;
+    }
     if (json_as_int(json_get(stored, "job"), -1) == (int64_t)c->job.at.number)
         c->job.details[split] = json_hold(json_get(stored, "details"));
     json_free(stored);
@@ -88,7 +92,14 @@ int coord_epoch_load(struct coord *c, struct err *e)
         if (status == 0 && stored.number == c->job.at.number)
             c->job.epoch[n - 1] = stored;
     }
-    return details_load(c, WIRE_VALID, e);
+    int status = details_load(c, WIRE_VALID, e);
+    return status != 0 ? status : details_load(c, WIRE_TEST, e);
+}
+
+/* How long the epoch at hand has been trained, by this coordinator and by those that died in it. */
+uint64_t coord_epoch_trained_ns(const struct coord *c)
+{
+    return c->job.epoch_spent_ns + env_now_ns(c->env) - c->job.epoch_ns;
 }
 
 /* ---- training ---------------------------------------------------------------------------------------------- */
@@ -149,13 +160,13 @@ static bool step_train(struct coord *c)
 
     if (!coord_task_epoch_over(t) || (t->reported < t->tasks && now - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
-    *epoch = (struct coord_epoch){.number = j->at.number, .seconds = (double)(now - j->epoch_ns) * 1e-9};
+    *epoch = (struct coord_epoch){.number = j->at.number, .seconds = (double)coord_epoch_trained_ns(c) * 1e-9};
     for (uint32_t i = 0; i < t->tasks; i++)
         coord_losses_add(&epoch->train, &t->task[i].sum);
     if (coord_epoch_bad_lines(c, epoch->train.bad_lines, epoch->train.drawn, "train"))
         return false;
     coord_trace_epoch(c);
-    j->at.train_ns += now - j->epoch_ns;
+    j->at.train_ns += coord_epoch_trained_ns(c);
     j->at.train_rows += t->rows;
     log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train), epoch->seconds);
     if (!coord_grant_lanes_put(c) || !epoch_put(c))
@@ -169,6 +180,7 @@ static bool epoch_next(struct coord *c)
     if (!coord_epoch_plan(c))
         return false;
     c->job.epoch_ns = env_now_ns(c->env);
+    c->job.epoch_spent_ns = c->job.at.counted_ns = 0;
     return coord_flow_enter(c, PHASE_TRAIN);
 }
 
@@ -345,7 +357,7 @@ static bool step_eval(struct coord *c)
     if (valid)
         return eval_valid_ended(c, m);
     memcpy(j->at.test, m->metric, sizeof m->metric);
-    j->test_bad_lines = j->eval.bad_lines;
+    j->at.test_bad_lines = j->eval.bad_lines;
     metric_mean(m->metric, m->options.tasks, &mean);
     log_info("test: auc %.6f, logloss %.6f over %" PRIu64 " examples", mean.auc, mean.logloss, mean.examples);
     bool good = details_put(c, WIRE_TEST, m);

@@ -18,6 +18,8 @@ bool coord_flow_enter(struct coord *c, uint32_t phase);
 bool coord_flow_put(struct coord *c);
 const char *coord_flow_phase(const struct coord *c);
 
+/* How long the epoch at hand has been trained, also before a restart. */
+uint64_t coord_epoch_trained_ns(const struct coord *c);
 /* Plans the epoch at hand and takes back what is stored of it. False: failed. */
 bool coord_epoch_plan(struct coord *c);
 /* TRAIN, EVAL, TEST: moves on when their work is done. */

@@ -211,7 +211,7 @@ static uint64_t bad_lines_once(const struct coord_job *j)
 {
     const struct coord_epoch *last = &j->epoch[j->at.epoch - 1];
 
-    return last->train.bad_lines + last->valid_bad_lines + j->test_bad_lines;
+    return last->train.bad_lines + last->valid_bad_lines + j->at.test_bad_lines;
 }
 
 static uint32_t servers_of(const struct coord_members *m)

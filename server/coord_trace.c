@@ -67,7 +67,16 @@ static void scalars_write(struct coord *c, const struct scalars *s, uint64_t ste
 
 static double train_seconds(const struct coord *c)
 {
-    return (double)(c->job.at.train_ns + env_now_ns(c->env) - c->job.epoch_ns) * 1e-9;
+    return (double)(c->job.at.train_ns + coord_epoch_trained_ns(c)) * 1e-9;
+}
+
+/* What an epoch has left over when it ends says little of its rate: tasks end together, and a few milliseconds after
+ * the last figures were written a handful of them would look like a burst. An epoch that is shorter as a whole is told. */
+static bool rate_known(const struct coord *c, double elapsed)
+{
+    bool whole_epoch = c->job.trace.since_ns == c->job.epoch_ns && c->job.epoch_spent_ns == 0;
+
+    return elapsed > 0 && (whole_epoch || elapsed >= SCALARS_NS * 1e-9 / 4);
 }
 
 static void recent_write(struct coord *c)
@@ -78,7 +87,7 @@ static void recent_write(struct coord *c)
     struct scalars s = {.count = 0};
 
     scalar_add(&s, p->weight > 0 ? p->loss / p->weight : NAN, "train/logloss");
-    scalar_add(&s, elapsed > 0 ? (double)p->examples / elapsed : NAN, "rate/examples_per_second");
+    scalar_add(&s, rate_known(c, elapsed) ? (double)p->examples / elapsed : NAN, "rate/examples_per_second");
     if (p->pulls > 0) {
         scalar_add(&s, coord_trace_quantile(t->staleness, 0.5), "staleness/p50");
         scalar_add(&s, coord_trace_quantile(t->staleness, 0.99), "staleness/p99");
@@ -161,9 +170,26 @@ static void before_load(struct coord *c)
         c->job.trace.before += c->job.epoch[n - 1].train.examples;
 }
 
-int coord_trace_load(struct coord *c, struct err *e)
+/* The epoch at hand goes on where the last stored point of it was; what came after that point is not counted, nor is
+ * the time without a coordinator. Nothing is stored of the job's time within an epoch, so it is as much longer. */
+static void spent_load(struct coord *c)
 {
-    before_load(c);
+    const struct coord_curve *curve = &c->job.trace.curve;
+    const struct coord_point *last = curve->count > 0 ? &curve->point[curve->count - 1] : NULL;
+
+    if (last == NULL || last->epoch != c->job.at.epoch || !(last->seconds >= 0 && last->seconds < 1e9))
+        return;
+    uint64_t until_ns = (uint64_t)(last->seconds * 1e9);
+    if (until_ns <= c->job.at.train_ns) /* its training was over */
+        return;
+    c->job.epoch_spent_ns = until_ns - c->job.at.train_ns;
+    if (c->job.epoch_spent_ns > c->job.at.counted_ns)
+        c->job.at.elapsed_ns += c->job.epoch_spent_ns - c->job.at.counted_ns;
+    c->job.at.counted_ns = c->job.epoch_spent_ns;
+}
+
+static int curve_load(struct coord *c, struct err *e)
+{
     for (uint32_t i = 0; i < COORD_CURVE_MAX; i++) {
         char key[COORD_KEY_MAX];
         struct coord_point point;
@@ -177,6 +203,15 @@ int coord_trace_load(struct coord *c, struct err *e)
             return 0;
     }
     return 0;
+}
+
+int coord_trace_load(struct coord *c, struct err *e)
+{
+    before_load(c);
+    int status = curve_load(c, e);
+    if (status == 0)
+        spent_load(c);
+    return status;
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------------------- */

@@ -258,15 +258,19 @@ static void seat_report(struct fake_seat *seat)
         (void)snprintf(q.u.INDEX_DONE.fail_text, ERR_TEXT_MAX, "%s", w->fatal_status != 0 ? "no such file" : "");
         worker_send(w, &q, NULL, 0, NULL, 0);
     } else if (seat->task.kind == WIRE_NEXT_EVAL) {
+        uint64_t bad = seat->task.position == 0 ? w->eval_bad_lines : 0;
+        struct wire_LANE_NEXT_reply good = seat->task;
+        good.rows -= bad;
         q.type = WIRE_TYPE_EVAL_DONE;
         q.u.EVAL_DONE = (struct wire_EVAL_DONE){.worker = w->number,
                                                 .task = seat->task.task,
-                                                .examples = (uint32_t)seat->task.rows,
+                                                .examples = (uint32_t)good.rows,
+                                                .bad_lines = bad,
                                                 .tasks = 1,
                                                 .grouped = w->context,
                                                 .by_count = w->context};
-        eval_scores(w, &seat->task, score, context);
-        worker_send(w, &q, score, seat->task.rows * 8, context, w->context ? seat->task.rows * 16 : 0);
+        eval_scores(w, &good, score, context);
+        worker_send(w, &q, score, good.rows * 8, context, w->context ? good.rows * 16 : 0);
     } else {
         q.type = WIRE_TYPE_TASK_DONE;
         q.u.TASK_DONE = (struct wire_TASK_DONE){.worker = w->number,

@@ -73,6 +73,7 @@ struct fake_worker {
     uint32_t shards, seats, batch, tables_declared;
     uint64_t rows[3]; /* by split */
     uint64_t step_ns, resend_ns, next_id, bad_lines, undrawn, digest;
+    uint64_t eval_bad_lines; /* of each split that is evaluated, of its first task's lines */
     double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly */
     struct fake_seat seat[FAKE_SEATS];
     bool joined, ended, tell_held;

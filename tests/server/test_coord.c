@@ -29,6 +29,7 @@ struct rig {
     uint64_t step;    /* of the last one */
     char tags[4096];  /* each tag seen, once, in order */
     double last[64];  /* its last value, in the same order */
+    double rate_most;
 };
 
 static struct rig r;
@@ -51,6 +52,8 @@ static int scalars_take(void *context, const char *run, uint64_t step, const str
         for (const char *p = r.tags; p != strstr(r.tags, tag); p++)
             line += *p == '\n';
         r.last[line] = scalar[i].value;
+        if (strcmp(scalar[i].tag, "rate/examples_per_second") == 0 && scalar[i].value > r.rate_most)
+            r.rate_most = scalar[i].value;
     }
     return r.scalars_fail ? err_set(e, SHOAL_E_IO, "the disk is full") : 0;
 }
@@ -268,6 +271,94 @@ START_TEST(coord_restart_keeps_curve_and_details)
     double seen = json_as_number(json_get(json_array_at(json_get(j, "training"), count - 1), "examples"), 0);
     ck_assert(seen <= 3 * 1005 && seen >= 3 * 1005 - 4 * 40);
     json_free(j);
+    rig_stop();
+}
+END_TEST
+
+static void coord_restart(void)
+{
+    sim_kill(r.node);
+    coord_free(r.coord);
+    coord_start();
+}
+
+/* Figures of the test split outlive a death after it was evaluated, its bad lines too; damaged curves do without. */
+START_TEST(coord_restart_keeps_the_test_splits_figures)
+{
+    struct err e = {0};
+
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
+    (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {buckets: 5}\n");
+    r.worker[0].eval_bad_lines = 1;
+    while (r.coord->job.at.phase != PHASE_DIGEST)
+        ck_assert(sim_step(r.sim));
+    uint64_t bad = r.coord->job.at.test_bad_lines;
+    ck_assert_uint_gt(bad, 0);
+    if (_i == 1)
+        ck_assert_int_eq(coord_store_put(r.store, "details/test", "{\"job\":", 7, &e), 0);
+    coord_restart();
+    ck_assert_uint_eq(r.coord->job.at.test_bad_lines, bad);
+    run_job(60);
+    job_done(1);
+    struct json *j = report();
+    ck_assert(json_absent(json_get(j, "test.buckets")) == (_i == 1));
+    ck_assert(!json_absent(json_get(j, "valid.buckets")));
+    ck_assert_double_ge(json_as_number(json_get(j, "bad_lines"), 0), (double)bad);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+/* A coordinator that dies in the middle of an epoch takes none of its time away. */
+START_TEST(coord_restart_keeps_the_time_spent)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
+    r.worker[0].step_ns = SECOND / 10; /* ten seconds and a little of training by one worker with two lanes */
+    while (r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    uint64_t begun = sim_now_ns(r.sim);
+    for (uint32_t kills = 0; kills < 2; kills++) {
+        while (r.worker[0].batches < 30 * (kills + 1))
+            ck_assert(sim_step(r.sim));
+        coord_restart();
+    }
+    run_job(60);
+    job_done(1);
+    double all = (double)(sim_now_ns(r.sim) - begun) * 1e-9, train = report_number("train_seconds");
+    ck_assert_double_ge(train, all * 0.6); /* a task's time may go with each death, and the pauses do not count */
+    ck_assert_double_le(train, all);
+    ck_assert_double_eq_tol(report_number("epochs.0.seconds"), train, 1e-6);
+    ck_assert_double_eq_tol(report_number("examples_per_second"), 1005 / train, 1e-6);
+    ck_assert_double_ge(report_number("seconds"), train);
+    ck_assert_double_le(report_number("seconds"), all + 3);
+    struct json *j = report();
+    double before = 0;
+    for (size_t i = 0; i < json_count(json_get(j, "training")); i++) {
+        double now = json_as_number(json_get(json_array_at(json_get(j, "training"), i), "seconds"), -1);
+        ck_assert_double_ge(now, before);
+        before = now;
+    }
+    ck_assert_double_ge(before, train * 0.8);
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
+/* What is left over when an epoch ends makes no burst of the rate. */
+START_TEST(coord_scalars_have_no_rate_of_a_moment)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 7", 1, 2, NULL);
+    /* Four rounds of tasks in about two seconds: one lane's last report is due for writing, the others' follow at once. */
+    for (uint32_t w = 0; w < 2; w++) {
+        r.worker[w].seats = 4;
+        r.worker[w].step_ns = (uint64_t)(105 + _i) * SECOND / 1000;
+    }
+    run_job(120);
+    job_done(3);
+
+    double usual = report_number("examples_per_second");
+    ck_assert_double_gt(r.rate_most, usual * 0.5);
+    ck_assert_double_lt(r.rate_most, usual * 2);
     rig_stop();
 }
 END_TEST
@@ -518,13 +609,6 @@ START_TEST(coord_restarted_coordinator_goes_on)
 }
 END_TEST
 
-static void coord_restart(void)
-{
-    sim_kill(r.node);
-    coord_free(r.coord);
-    coord_start();
-}
-
 /* What is evaluated once more is the best as before, and is kept. */
 START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
 {
@@ -740,6 +824,9 @@ int main(void)
     tcase_add_test(t, coord_report_tells_the_measures);
     tcase_add_test(t, coord_report_has_the_training_curve);
     tcase_add_test(t, coord_restart_keeps_curve_and_details);
+    tcase_add_loop_test(t, coord_restart_keeps_the_test_splits_figures, 0, 2);
+    tcase_add_test(t, coord_restart_keeps_the_time_spent);
+    tcase_add_loop_test(t, coord_scalars_have_no_rate_of_a_moment, 0, 3);
     tcase_add_loop_test(t, coord_scalars_tell_training_and_evaluation, 0, 2);
     tcase_add_test(t, coord_best_epoch_by_group_auc);
     tcase_add_test(t, coord_predictions_of_another_job_are_refused);
