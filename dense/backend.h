@@ -93,6 +93,7 @@ struct norm_args {
     /* for the settling */
     uint32_t examples; /* of the batch */
     bool of_batch;     /* statistics of the batch, else the running ones */
+    double momentum;   /* share of the way to the batch's by which the running ones move */
     const float *gamma, *beta, *running_mean, *running_variance;             /* (width) */
     float *gamma_gradient, *beta_gradient, *mean_gradient, *variance_gradient; /* (width), += */
     float *state; /* norm_state_floats(width), 64-byte aligned, the layer's own */

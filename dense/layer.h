@@ -94,6 +94,7 @@ struct layer {
     size_t parameter[LAYER_PARAMETERS]; /* places in the dense parameters, PARAMETER_NONE: without. By convention 0 is
                                            the weight (or gamma), 1 the bias (or beta) */
     size_t mean, variance;              /* norm: in the statistics */
+    double momentum;                    /* norm: of a push of these (norm.h) */
     enum activation act;
     double dropout;
     uint32_t number_of[LAYER_NUMBERS]; /* shapes of the layer's own: heads, fields.. */

@@ -8,6 +8,25 @@ uint32_t norm_state_floats(uint32_t width)
     return 2 * 2 * width + 6 * width;
 }
 
+/* Batches of a lane that are pulled and whose push is not applied: 1 + prefetch up to their computing and two more on
+ * their way (worker/lane.h). A bound holds the pull of clock c back until the lane's own push of c - staleness - 1 is
+ * applied. */
+static uint32_t batches_under_way(const struct job *job)
+{
+    uint32_t batches = 3 + job->train.prefetch;
+    if (job->train.mode == 2) /* WIRE_BSP */
+        return 1;
+    if (job->train.mode == 1 && job->train.staleness + 1 < batches) /* WIRE_SSP */
+        return job->train.staleness + 1;
+    return batches;
+}
+
+double norm_momentum(const struct job *job)
+{
+    double batches = batches_under_way(job);
+    return NORM_MOMENTUM / job_lanes(job) * (batches > NORM_UNDER_WAY ? NORM_UNDER_WAY / batches : 1.0);
+}
+
 static struct norm_args norm_args_of(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count)
 {
     return (struct norm_args){.count = count,
@@ -20,6 +39,7 @@ static struct norm_args norm_args_of(const struct layer *l, const struct pass *p
                               .lddy = pass_gradient_ld(p, l->y),
                               .examples = p->in->examples,
                               .of_batch = p->train && p->in->examples > 1,
+                              .momentum = l->momentum,
                               .gamma = pass_parameter(p, l, 0),
                               .beta = pass_parameter(p, l, 1),
                               .running_mean = p->in->stats + l->mean,
@@ -91,5 +111,6 @@ void plan_norm(struct plan *p, struct view x, struct view y)
     l->parameter[1] = plan_zeros(p, x.width);
     l->mean = plan_statistic(p, x.width, 0.0f);
     l->variance = plan_statistic(p, x.width, 1.0f);
+    l->momentum = norm_momentum(p->job);
     l->state[0] = plan_state_whole(p, norm_state_floats(x.width));
 }

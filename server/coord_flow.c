@@ -154,8 +154,7 @@ static int job_build(struct coord_job *j, const char *yaml, size_t bytes, struct
     status = coord_curve_open(&j->trace.curve, e);
     if (status != 0)
         return status;
-    uint32_t lanes = j->spec.train.lanes == 0 ? 2 : j->spec.train.lanes;
-    return coord_task_open(&j->tasks, lanes, j->spec.train.mode, e);
+    return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
 }
 
 static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers, struct err *e)

@@ -68,8 +68,8 @@ static void norm_settle_forward(const struct norm_args *a, struct norm_state t)
             double off = t.sum[j] / n, spread = t.square[j] / n - off * off;
             mean = (double)t.pivot[j] + off;
             variance = spread > 0 ? spread : 0.0;
-            a->mean_gradient[j] = (float)(NORM_MOMENTUM * ((double)a->running_mean[j] - mean));
-            a->variance_gradient[j] = (float)(NORM_MOMENTUM * (running - variance * n / (n - 1)));
+            a->mean_gradient[j] = (float)(a->momentum * ((double)a->running_mean[j] - mean));
+            a->variance_gradient[j] = (float)(a->momentum * (running - variance * n / (n - 1)));
         }
         t.mean[j] = (float)mean;
         t.inverse[j] = (float)(1.0 / sqrt(variance + NORM_EPS));

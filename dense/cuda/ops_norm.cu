@@ -54,8 +54,8 @@ BODY void norm_settle_forward_at(const struct norm_kernel_args *a, size_t j)
         double off = a->t.sum[j] / n, spread = a->t.square[j] / n - off * off;
         mean = (double)a->t.pivot[j] + off;
         variance = spread > 0 ? spread : 0.0;
-        a->n.mean_gradient[j] = (float)(NORM_MOMENTUM * ((double)a->n.running_mean[j] - mean));
-        a->n.variance_gradient[j] = (float)(NORM_MOMENTUM * (running - variance * n / (n - 1)));
+        a->n.mean_gradient[j] = (float)(a->n.momentum * ((double)a->n.running_mean[j] - mean));
+        a->n.variance_gradient[j] = (float)(a->n.momentum * (running - variance * n / (n - 1)));
     }
     a->t.mean[j] = (float)mean;
     a->t.inverse[j] = (float)(1.0 / sqrt(variance + NORM_EPS));

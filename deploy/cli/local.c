@@ -208,7 +208,7 @@ static void worker_prepare(struct local *l, int i)
     char name[32], lanes[16], device[16], cores[16], path[LIMIT_PATH];
 
     (void)snprintf(name, sizeof name, "worker-%d", i);
-    (void)snprintf(lanes, sizeof lanes, "%u", l->job.train.lanes == 0 ? 2 : l->job.train.lanes);
+    (void)snprintf(lanes, sizeof lanes, "%u", job_lanes(&l->job));
     (void)snprintf(device, sizeof device, "%d", i);
     (void)snprintf(cores, sizeof cores, "%d", cores_each(l));
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);

@@ -598,6 +598,11 @@ int job_text(const char *path, const struct string_list *set, char **text, struc
     return *text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path) : 0;
 }
 
+uint32_t job_lanes(const struct job *j)
+{
+    return j->train.lanes == 0 ? 2 : j->train.lanes;
+}
+
 const char *job_model_name(enum model_kind kind)
 {
     static const char *const name[] = {

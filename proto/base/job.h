@@ -185,6 +185,8 @@ int job_load(const char *path, const struct string_list *set, struct job *out, s
 /* The YAML text of the file with `set` applied, checked as by job_parse: what is submitted. *text owned by the caller (free). */
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e);
 void job_free(struct job *j);
+/* Lanes that the coordinator opens: train.lanes, or 2. */
+uint32_t job_lanes(const struct job *j);
 const char *job_model_name(enum model_kind kind); /* as in model.kind: "deepfm" */
 
 #endif

@@ -140,6 +140,7 @@ static void run_norm(const struct backend_ops *k, struct results *r)
                           .lddy = LD,
                           .examples = N,
                           .of_batch = true,
+                          .momentum = 0.1,
                           .gamma = row[0],
                           .beta = row[1],
                           .running_mean = row[2],

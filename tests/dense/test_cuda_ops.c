@@ -289,6 +289,7 @@ static void run_norm(struct bench *b)
                           .lddy = ld,
                           .examples = n,
                           .of_batch = n > 1,
+                          .momentum = 0.1,
                           .gamma = row[0],
                           .beta = row[1],
                           .running_mean = row[2],

@@ -31,7 +31,8 @@ static struct view view_of(const struct fixture *f, bool y)
     ck_abort();
 }
 
-static void fixture_make(struct fixture *f, uint32_t examples, float shift)
+/* Of one lane, as one process alone would train. */
+static void fixture_begin(struct fixture *f)
 {
     static const struct plan_kind kind = {.name = "norm_only", .build = norm_only, .vectors = true, .network = true};
     memset(f, 0, sizeof *f);
@@ -42,6 +43,12 @@ static void fixture_make(struct fixture *f, uint32_t examples, float shift)
     f->c.table.dim = DIM;
     f->c.shape.fields = FIELDS;
     f->c.shape.numerics = 0;
+    f->c.job.train.lanes = 1;
+}
+
+static void fixture_make(struct fixture *f, uint32_t examples, float shift)
+{
+    fixture_begin(f);
     dense_case_batch(&f->c, examples, ROWS, false);
     for (uint32_t i = 0; i < ROWS * DIM; i++)
         f->c.rows[i] = f->c.rows[i] * (float)(i % DIM + 1) + shift;
@@ -133,6 +140,80 @@ START_TEST(norm_survives_a_negative_running_variance)
 }
 END_TEST
 
+/* Many lanes that have pulled some batches ahead, in turn; under bsp a clock's pushes all come of one state. */
+static const struct {
+    uint32_t mode, lanes, staleness, prefetch; /* mode: enum wire_mode */
+    double momentum;
+} paces[] = {
+    {0, 1, 0, 0, 0.1},
+    {0, 2, 0, 0, 0.05},
+    {0, 0, 0, 0, 0.05},
+    {0, 8, 0, 2, 0.1 / 8},
+    {0, 16, 0, 2, 0.1 / 16},
+    {0, 8, 0, 22, 0.1 / 8 / 5},
+    {1, 16, 22, 22, 0.1 / 16 * 5 / 23},
+    {1, 4, 2, 64, 0.1 / 4},
+    {2, 24, 0, 8, 0.1 / 24},
+};
+
+START_TEST(norm_momentum_is_shared_by_what_is_under_way)
+{
+    struct job job = {.train = {.mode = paces[_i].mode,
+                                .lanes = paces[_i].lanes,
+                                .staleness = paces[_i].staleness,
+                                .prefetch = paces[_i].prefetch}};
+    ck_assert_double_eq_tol(norm_momentum(&job), paces[_i].momentum, 1e-15);
+}
+END_TEST
+
+/* The running statistics as the servers hold them, through 200 batches of each lane; together: a clock's pushes come of
+ * one state. Gives how far the last batch found them from its own, as a share of how far the first one did. */
+static double settle_apart(struct fixture *f, uint32_t lanes, uint32_t ahead, bool together)
+{
+    uint32_t delay = together ? lanes : lanes * (1 + ahead), steps = 200 * lanes;
+    size_t n = model_stats_floats(f->c.model), bytes = n * sizeof(float);
+    float *now = malloc(bytes), *pulled = malloc(bytes * delay);
+    double first = 0, last = 0;
+    memcpy(now, f->c.stats, bytes);
+    for (uint32_t i = 0; i < delay; i++)
+        memcpy(pulled + i * n, now, bytes);
+    for (uint32_t s = 0; s < steps; s++) {
+        float *mine = pulled + s % delay * n;
+        memcpy(f->c.stats, mine, bytes);
+        dense_case_train(&f->c, s);
+        last = 0;
+        for (size_t i = 0; i < n; i++) {
+            last = fmax(last, fabs((double)f->c.out.stats_gradients[i]));
+            now[i] -= f->c.out.stats_gradients[i];
+        }
+        first = s == 0 ? last : first;
+        if (!together)
+            memcpy(mine, now, bytes);
+        for (uint32_t i = 0; together && s % lanes == lanes - 1 && i < delay; i++)
+            memcpy(pulled + i * n, now, bytes);
+    }
+    free(now);
+    free(pulled);
+    return last / first;
+}
+
+START_TEST(norm_statistics_settle_however_many_lanes)
+{
+    struct fixture f;
+    uint32_t lanes = paces[_i].lanes > 0 ? paces[_i].lanes : 2;
+    fixture_begin(&f);
+    f.c.job.train.mode = paces[_i].mode;
+    f.c.job.train.lanes = paces[_i].lanes;
+    f.c.job.train.staleness = paces[_i].staleness;
+    f.c.job.train.prefetch = paces[_i].prefetch;
+    dense_case_batch(&f.c, 30, ROWS, false);
+    uint32_t ahead = paces[_i].prefetch, bound = paces[_i].staleness;
+    ahead = paces[_i].mode == 1 && bound < ahead ? bound : ahead;
+    ck_assert_double_lt(settle_apart(&f, lanes, ahead, paces[_i].mode == 2), 0.02);
+    dense_case_free(&f.c);
+}
+END_TEST
+
 /* Two norms into columns of one tensor, and one behind another: their gradients share the place of the last. */
 static void norms_side_by_side(struct plan *p)
 {
@@ -170,6 +251,8 @@ int main(void)
     tcase_add_test(t, norm_gradient_goes_through_the_statistics);
     tcase_add_test(t, norm_of_one_example_takes_the_running_statistics);
     tcase_add_test(t, norm_survives_a_negative_running_variance);
+    tcase_add_loop_test(t, norm_momentum_is_shared_by_what_is_under_way, 0, sizeof paces / sizeof paces[0]);
+    tcase_add_loop_test(t, norm_statistics_settle_however_many_lanes, 0, sizeof paces / sizeof paces[0]);
     tcase_add_test(t, norm_into_columns_has_its_gradient_there);
     suite_add_tcase(s, t);
     return dense_check_run(s);
