@@ -212,13 +212,10 @@ static int use_all(struct plan *p, struct features *f, struct err *e)
 
 /* ---- fields that stand on other fields ---- */
 
-/* The field that `key` (share, attend) of field i names. */
-static int other_field(const struct plan *p, const struct features *f, uint32_t i, const char *key, const char *name,
+/* The field of the column `name`, which the key at `path` names. */
+static int field_named(const struct plan *p, const struct features *f, const char *path, const char *name,
                        uint32_t *out, struct err *e)
 {
-    const char *own = p->column[f->field[i].column]->name;
-    char path[LIMIT_NAME + 32];
-    snprintf(path, sizeof path, "%s of column \"%s\"", key, own);
     uint32_t column = names_find(f, name);
     if (column == FEATURE_NO_COLUMN)
         return names_missing(f, p->file, path, name, e);
@@ -229,9 +226,19 @@ static int other_field(const struct plan *p, const struct features *f, uint32_t 
             "%s names \"%s\", which is no field: make it a category, and name it in features.fields where that "
             "is a list",
             path, name);
-    if (*out == i)
-        return err_set(e, SHOAL_E_CONFIG, "%s names the column itself; name another", path);
     return 0;
+}
+
+/* The field that `key` (share, attend) of field i names. */
+static int other_field(const struct plan *p, const struct features *f, uint32_t i, const char *key, const char *name,
+                       uint32_t *out, struct err *e)
+{
+    char path[LIMIT_NAME + 32];
+    snprintf(path, sizeof path, "%s of column \"%s\"", key, p->column[f->field[i].column]->name);
+    int error = field_named(p, f, path, name, out, e);
+    if (error == 0 && *out == i)
+        return err_set(e, SHOAL_E_CONFIG, "%s names the column itself; name another", path);
+    return error;
 }
 
 static int share_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c, struct err *e)
@@ -278,6 +285,21 @@ static int links_make(const struct plan *p, struct features *f, struct err *e)
     return error;
 }
 
+/* The fields that gates look at (model.gate_fields). */
+static int gates_make(const struct plan *p, struct features *f, struct err *e)
+{
+    int error = 0;
+    if (p->job->model.gate_field[0][0] == '\0')
+        return 0;
+    for (uint32_t i = 0; i < 2 && error == 0; i++) {
+        uint32_t field = 0;
+        error = field_named(p, f, "model.gate_fields", p->job->model.gate_field[i], &field, e);
+        f->shape.gate_field[i] = (uint16_t)field;
+    }
+    f->shape.gate_fields = 2;
+    return error;
+}
+
 static int evaluate_columns(const struct plan *p, struct features *f, struct err *e)
 {
     const char *group = p->job->evaluate.group;
@@ -310,6 +332,8 @@ static int plan_make(struct plan *p, struct features *f, struct err *e)
                         "%s: no column is left as a feature; look at data.columns and features.fields", p->file);
     if (error == 0)
         error = links_make(p, f, e);
+    if (error == 0)
+        error = gates_make(p, f, e);
     return error == 0 ? evaluate_columns(p, f, e) : error;
 }
 

@@ -57,6 +57,7 @@ static const struct config_key job_keys[] = {
     {"model.tower", CONFIG_LIST, 0, 0, NULL},
     {"model.attention_hidden", CONFIG_LIST, 0, 0, NULL},
     {"model.gate_hidden", CONFIG_LIST, 0, 0, NULL},
+    {"model.gate_fields", CONFIG_LIST, 0, 0, NULL},
     {"model.cross_layers", CONFIG_INT, 1, 16, NULL},
     {"model.heads", CONFIG_INT, 1, 64, NULL},
     {"model.attention_layers", CONFIG_INT, 1, 16, NULL},
@@ -427,6 +428,33 @@ static int task_weights_take(const struct config *c, struct job *j, struct err *
     return status;
 }
 
+/* Two columns, of the first gate and of the second; which columns there are is known once the input is. */
+static int gate_fields_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *path = "model.gate_fields";
+    struct string_list list = {0};
+    int status = 0;
+
+    if (!config_has(c, path))
+        return 0;
+    if (config_list(c, path, &list) != 0)
+        status = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    else if (list.count != 2)
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s names %zu columns; it takes two, of the first network's gate and of the "
+                         "second's, as in [user, item]", config_line(c, path), path, list.count);
+    else if (j->model.gate_hidden.count == 0)
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: without model.gate_hidden there are no gates; give that too, as in [64]",
+                         config_line(c, path), path);
+    for (size_t i = 0; i < list.count && status == 0; i++)
+        if (list.item[i][0] == '\0' || strlen(list.item[i]) >= LIMIT_NAME)
+            status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: a column's name has 1 to %u characters", config_line(c, path), path,
+                             LIMIT_NAME - 1);
+        else
+            (void)snprintf(j->model.gate_field[i], sizeof j->model.gate_field[i], "%s", list.item[i]);
+    string_list_free(&list);
+    return status;
+}
+
 static int networks_take(const struct config *c, struct job *j, struct err *e)
 {
     static const struct widths none, three = {{400, 400, 400}, 3}, maps = {{100, 100}, 2}, tower = {{64}, 1}, weigh = {{80, 40}, 2};
@@ -444,7 +472,7 @@ static int networks_take(const struct config *c, struct job *j, struct err *e)
         status = widths_take(c, "model.attention_hidden", &weigh, &j->model.attention_hidden, e);
     if (status == 0)
         status = widths_take(c, "model.gate_hidden", &none, &j->model.gate_hidden, e);
-    return status;
+    return status == 0 ? gate_fields_take(c, j, e) : status;
 }
 
 static int model_take(const struct config *c, struct job *j, struct err *e)

@@ -110,6 +110,8 @@ struct job {
         struct widths tower;     /* mmoe, ple: a task's own network; default 64 */
         struct widths attention_hidden; /* din: the network that weighs a value; default 80, 40 */
         struct widths gate_hidden;      /* finalmlp: of the feature gates; default: no gates */
+        char gate_field[2][LIMIT_NAME]; /* finalmlp: columns whose vectors the gates look at; default: empty, a learned
+                                           vector */
         uint32_t cross_layers;   /* dcnv2; default 3 */
         uint32_t heads;          /* autoint, finalmlp; default 2 */
         uint32_t attention_layers, attention_dim; /* autoint; default 3, 64 (all heads together) */

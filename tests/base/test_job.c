@@ -317,6 +317,10 @@ START_TEST(job_networks_have_defaults_and_ranges)
     ck_assert(j.model.heads == 2 && j.model.attention_layers == 3 && j.model.attention_dim == 64);
     ck_assert(j.model.experts == 4 && j.model.own_experts == 2 && j.model.top_k == 0);
     ck_assert(j.model.interaction == INTERACT_DOT && j.model.norm == NORM_NONE);
+    ck_assert_str_eq(j.model.gate_field[0], "");
+    job_free(&j);
+    ck_assert_int_eq(parse("data: {train: a}\nmodel: {gate_hidden: [8], gate_fields: [user, item]}\n", NULL, &j, NULL), 0);
+    ck_assert(strcmp(j.model.gate_field[0], "user") == 0 && strcmp(j.model.gate_field[1], "item") == 0);
     job_free(&j);
     ck_assert_int_eq(with_default("model.norm=layer", &j), 0);
     ck_assert(j.model.norm == NORM_LAYER);
@@ -334,6 +338,9 @@ START_TEST(job_networks_have_defaults_and_ranges)
                                          {"model.tower=[1.5]", "not a number of units"},
                                          {"model.attention_hidden=[-1]", "not a number of units"},
                                          {"model.gate_hidden=[a]", "not a number of units"},
+                                         {"model.gate_fields=[user]", "it takes two"},
+                                         {"model.gate_fields=[user, item, tag]", "it takes two"},
+                                         {"model.gate_fields=[user, item]", "without model.gate_hidden"},
                                          {"model.cross_layers=0", "not between"},
                                          {"model.heads=65", "not between"},
                                          {"model.attention_layers=17", "not between"},

@@ -27,15 +27,17 @@ static const struct {
     bool many, weighted;
     double dropout;
     uint32_t numerics, gates; /* gates: layers of model.gate_hidden */
+    uint32_t gate_fields;     /* 0, or 2: the gates look at fields 2 and 0 */
 } cases[] = {
-    {MODEL_AUTOINT, NORM_NONE, false, false, 0.0, 2, 0},  {MODEL_AUTOINT, NORM_NONE, true, true, 0.3, 0, 0},
-    {MODEL_AUTOINT, NORM_BATCH, false, false, 0.0, 0, 0}, {MODEL_AUTOINT, NORM_BATCH, true, true, 0.3, 2, 0},
-    {MODEL_AUTOINT, NORM_LAYER, true, false, 0.0, 2, 0},  {MODEL_FINALMLP, NORM_NONE, false, false, 0.0, 2, 0},
-    {MODEL_FINALMLP, NORM_NONE, true, true, 0.3, 0, 1},   {MODEL_FINALMLP, NORM_BATCH, false, false, 0.0, 0, 0},
-    {MODEL_FINALMLP, NORM_BATCH, true, true, 0.3, 2, 2},  {MODEL_FINALMLP, NORM_LAYER, true, false, 0.3, 2, 1},
-    {MODEL_DIN, NORM_NONE, true, false, 0.0, 2, 0},       {MODEL_DIN, NORM_NONE, false, true, 0.3, 0, 0},
-    {MODEL_DIN, NORM_BATCH, true, true, 0.3, 2, 0},       {MODEL_DIN, NORM_LAYER, true, false, 0.0, 0, 0},
-    {MODEL_DEEPFM, NORM_LAYER, true, true, 0.3, 2, 0},    {MODEL_WIDE_DEEP, NORM_LAYER, false, false, 0.0, 2, 0},
+    {MODEL_AUTOINT, NORM_NONE, false, false, 0.0, 2, 0, 0},  {MODEL_AUTOINT, NORM_NONE, true, true, 0.3, 0, 0, 0},
+    {MODEL_AUTOINT, NORM_BATCH, false, false, 0.0, 0, 0, 0}, {MODEL_AUTOINT, NORM_BATCH, true, true, 0.3, 2, 0, 0},
+    {MODEL_AUTOINT, NORM_LAYER, true, false, 0.0, 2, 0, 0},  {MODEL_FINALMLP, NORM_NONE, false, false, 0.0, 2, 0, 0},
+    {MODEL_FINALMLP, NORM_NONE, true, true, 0.3, 0, 1, 0},   {MODEL_FINALMLP, NORM_BATCH, false, false, 0.0, 0, 0, 0},
+    {MODEL_FINALMLP, NORM_BATCH, true, true, 0.3, 2, 2, 0},  {MODEL_FINALMLP, NORM_LAYER, true, false, 0.3, 2, 1, 0},
+    {MODEL_DIN, NORM_NONE, true, false, 0.0, 2, 0, 0},       {MODEL_DIN, NORM_NONE, false, true, 0.3, 0, 0, 0},
+    {MODEL_DIN, NORM_BATCH, true, true, 0.3, 2, 0, 0},       {MODEL_DIN, NORM_LAYER, true, false, 0.0, 0, 0, 0},
+    {MODEL_DEEPFM, NORM_LAYER, true, true, 0.3, 2, 0, 0},    {MODEL_WIDE_DEEP, NORM_LAYER, false, false, 0.0, 2, 0, 0},
+    {MODEL_FINALMLP, NORM_NONE, true, false, 0.0, 2, 1, 2},  {MODEL_FINALMLP, NORM_BATCH, false, true, 0.3, 0, 2, 2},
 };
 
 START_TEST(gradient_is_that_of_the_loss)
@@ -47,6 +49,8 @@ START_TEST(gradient_is_that_of_the_loss)
     c.job.model.norm = cases[_i].norm;
     c.job.model.dropout = cases[_i].dropout;
     c.job.model.gate_hidden = (struct widths){.at = {3, 4}, .count = cases[_i].gates};
+    c.shape.gate_fields = cases[_i].gate_fields;
+    c.shape.gate_field[0] = 2;
     c.job.model.l2 = c.job.model.l2_dense = 0.01;
     dense_case_batch(&c, 12, 9, cases[_i].many);
     dense_double_check(&c, 1e-5);
@@ -222,12 +226,13 @@ START_TEST(autoint_is_the_formula_by_hand)
 }
 END_TEST
 
-static void gated(struct taker *t, const double x[IN], double y[IN])
+/* field: of the input, whose vector the gate looks at; -1: a learned one. */
+static void gated(struct taker *t, int field, const double x[IN], double y[IN])
 {
-    const float *learned = take(t, DIM);
+    const float *learned = field < 0 ? take(t, DIM) : NULL;
     double context[DIM], hidden[3], gate[IN];
     for (uint32_t d = 0; d < DIM; d++)
-        context[d] = (double)learned[d];
+        context[d] = field < 0 ? (double)learned[d] : x[(uint32_t)field * DIM + d];
     linear(t, ACT_RELU, context, DIM, hidden, 3);
     linear(t, ACT_SIGMOID, hidden, 3, gate, IN);
     for (uint32_t j = 0; j < IN; j++)
@@ -235,13 +240,13 @@ static void gated(struct taker *t, const double x[IN], double y[IN])
 }
 
 /* Two heads, a gate with one hidden layer of 3 before each network. */
-static double finalmlp_by_hand(const float *dense, const double x[IN])
+static double finalmlp_by_hand(const float *dense, int field_one, int field_two, const double x[IN])
 {
     struct taker t = {dense};
     double one[SECOND], two[SECOND], seen[IN], z = (double)take(&t, 1)[0];
-    gated(&t, x, seen);
+    gated(&t, field_one, x, seen);
     network(&t, seen, one);
-    gated(&t, x, seen);
+    gated(&t, field_two, x, seen);
     network(&t, seen, two);
     z += dot(take(&t, SECOND), one, SECOND);
     z += dot(take(&t, SECOND), two, SECOND);
@@ -257,12 +262,16 @@ START_TEST(finalmlp_is_the_formula_by_hand)
     struct dense_case c;
     attention_case(&c, MODEL_FINALMLP);
     c.job.model.gate_hidden = (struct widths){.at = {3}, .count = 1};
+    c.shape.gate_fields = _i == 0 ? 0 : 2;
+    c.shape.gate_field[0] = 1;
+    c.shape.gate_field[1] = 2;
     dense_case_batch(&c, 7, 5, false);
     ck_assert_int_eq(model_predict(c.model, c.run, &c.in, &c.out), 0);
     for (uint32_t i = 0; i < 7; i++) {
         double x[IN];
         input_of(&c, i, x);
-        ck_assert_double_eq_tol((double)c.out.scores[i], finalmlp_by_hand(c.dense, x), 1e-6);
+        ck_assert_double_eq_tol((double)c.out.scores[i],
+                                finalmlp_by_hand(c.dense, _i == 0 ? -1 : 1, _i == 0 ? -1 : 2, x), 1e-6);
     }
     dense_case_free(&c);
 }
@@ -612,7 +621,7 @@ int main(void)
     tcase_add_test(t, gradient_of_long_sequences_holds);
     tcase_add_test(t, gradient_check_notices_another_number_of_heads);
     tcase_add_test(t, autoint_is_the_formula_by_hand);
-    tcase_add_test(t, finalmlp_is_the_formula_by_hand);
+    tcase_add_loop_test(t, finalmlp_is_the_formula_by_hand, 0, 2);
     tcase_add_test(t, gate_that_has_not_learned_is_1);
     tcase_add_test(t, din_is_the_formula_by_hand);
     tcase_add_test(t, order_of_a_sequence_changes_nothing);

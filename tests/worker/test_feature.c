@@ -459,6 +459,23 @@ START_TEST(feature_attention_names_its_target)
 }
 END_TEST
 
+START_TEST(feature_gates_are_found_by_name)
+{
+    check_made("label,item,user,tag", 3, 0);
+    ck_assert_uint_eq(f.shape.gate_fields, 0);
+    set(job.model.gate_field[0], "user");
+    set(job.model.gate_field[1], "item");
+    check_made("label,item,user,tag", 3, 0);
+    ck_assert_uint_eq(f.shape.gate_fields, 2);
+    ck_assert_uint_eq(f.shape.gate_field[0], 1);
+    ck_assert_uint_eq(f.shape.gate_field[1], 0);
+    set(job.model.gate_field[1], "itme");
+    check_refused("label,item,user,tag", SHOAL_E_CONFIG, "model.gate_fields names column \"itme\"");
+    set(job.model.gate_field[1], "label");
+    check_refused("label,item,user,tag", SHOAL_E_CONFIG, "no field");
+}
+END_TEST
+
 START_TEST(feature_attention_without_a_single_target_is_refused)
 {
     struct column *history = column_add("history", COLUMN_MULTI);
@@ -560,6 +577,7 @@ int main(void)
     tcase_add_test(t, feature_shares_that_lead_nowhere_are_refused);
     tcase_add_test(t, feature_max_takes_the_last_values);
     tcase_add_test(t, feature_attention_names_its_target);
+    tcase_add_test(t, feature_gates_are_found_by_name);
     tcase_add_test(t, feature_attention_without_a_single_target_is_refused);
     tcase_add_test(t, feature_groups_are_hashes_of_any_column);
     tcase_add_test(t, feature_groups_that_are_no_column_are_refused);
