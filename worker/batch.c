@@ -27,6 +27,7 @@ void batch_free(struct batch *b)
         free(s->by);
         backend_host_free(b->backend, s->weight);
         backend_host_free(b->backend, s->offset);
+        backend_host_free(b->backend, s->time);
         free(s);
     }
     backend_host_free(b->backend, b->label);
@@ -99,9 +100,11 @@ static int values_grow(struct batch *b, uint64_t values, struct err *e)
 static int extras_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating)
 {
     struct batch_space *s = b->space;
-    bool weight = f->weight != FEATURE_NO_COLUMN, group = evaluating && f->group != FEATURE_NO_COLUMN;
+    bool weight = f->weight != FEATURE_NO_COLUMN, time = f->time != FEATURE_NO_COLUMN,
+         group = evaluating && f->group != FEATURE_NO_COLUMN;
     uint32_t by_count = evaluating ? f->by_count : 0;
     if ((weight && host_room(b, &s->weight, &s->weight_capacity, rows, sizeof s->weight[0]) != 0) ||
+        (time && host_room(b, &s->time, &s->time_capacity, rows, sizeof s->time[0]) != 0) ||
         (f->multi &&
          host_room(b, &s->offset, &s->offset_capacity, (size_t)rows * f->shape.fields + 1, sizeof s->offset[0]) != 0) ||
         (group && room(&s->group, &s->group_capacity, rows) != 0) ||
@@ -121,6 +124,7 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
         return error;
     struct batch_space *s = b->space;
     b->tasks = f->shape.tasks;
+    b->fields = f->shape.fields;
     if (host_room(b, &b->label, &s->label_capacity, (size_t)rows * b->tasks, sizeof b->label[0]) != 0 ||
         host_room(b, &b->numeric, &s->numeric_capacity, (size_t)rows * f->shape.numerics, sizeof b->numeric[0]) != 0 ||
         extras_begin(b, f, rows, evaluating) != 0)
@@ -128,10 +132,11 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     error = values_grow(b, (uint64_t)rows * f->shape.fields, e);
     if (error != 0)
         return error;
-    b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = 0;
+    b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = b->event_time = 0;
     b->bad_where[0] = '\0';
     b->offset = NULL;
     s->single = true;
+    s->timed = f->time != FEATURE_NO_COLUMN;
     s->rows = rows;
     return 0;
 }
@@ -178,6 +183,7 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     }
     struct example example = {.label = &b->label[(size_t)n * b->tasks],
                               .weight = b->weight != NULL ? &b->weight[n] : NULL,
+                              .time = s->timed ? &s->time[n] : NULL,
                               .numeric = &b->numeric[(size_t)n * f->shape.numerics],
                               .key = &s->mixed[b->values],
                               .count = f->multi ? s->counts : NULL,
@@ -191,7 +197,8 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
         error = reader_of(f->format)(f, line->text, line->bytes, s->cell, s->reason);
     if (error == 0)
         error = features_example(f, s->cell, &example, s->reason);
-    if (positives_only && (error != 0 || example.dropped)) { /* a line that cannot be read is not known to be positive */
+    if (positives_only &&
+        (error != 0 || example.dropped)) { /* a line that cannot be read is not known to be positive */
         b->dropped++;
         return 0;
     }
@@ -206,6 +213,34 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     return 0;
 }
 
+/* The k-th smallest of the times; their order is lost (Hoare's quickselect). */
+static uint32_t time_select(uint32_t *time, int64_t count, int64_t k)
+{
+    int64_t low = 0, high = count - 1;
+    while (low < high) {
+        uint32_t pivot = time[low + (high - low) / 2];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (time[i] < pivot)
+                i++;
+            while (time[j] > pivot)
+                j--;
+            if (i <= j) {
+                uint32_t kept = time[i];
+                time[i++] = time[j];
+                time[j--] = kept;
+            }
+        }
+        if (k <= j)
+            high = j;
+        else if (k >= i)
+            low = i;
+        else
+            break; /* all between j and i are the pivot */
+    }
+    return time[k];
+}
+
 int batch_end(struct batch *b, struct err *e)
 {
     struct batch_space *s = b->space;
@@ -215,5 +250,7 @@ int batch_end(struct batch *b, struct err *e)
     b->keys = s->unique.keys;
     b->key_count = s->unique.key_count;
     b->offset = s->single ? NULL : s->offset;
+    if (s->timed && b->examples > 0) /* of an even number the earlier one of the two in the middle */
+        b->event_time = time_select(s->time, b->examples, (b->examples - 1) / 2);
     return 0;
 }

@@ -31,6 +31,8 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
 struct batch {
     uint32_t examples;   /* good lines that were not dropped */
     uint32_t tasks;      /* labels of an example */
+    uint32_t fields;     /* sparse fields of an example */
+    uint32_t event_time; /* median of the examples' times, seconds since 1970; 0: the job names no data.time, or no example */
     float *label;        /* (examples, tasks): 0 or 1 */
     float *weight;       /* (examples), or NULL: the job names no data.weight */
     float *numeric;      /* (examples, numerics) */

@@ -18,6 +18,7 @@ struct cell {
 struct example {
     float *label;        /* (tasks) */
     float *weight;       /* (1); needed when the features have a weight */
+    uint32_t *time;      /* (1): event time in seconds since 1970; needed when the features have a time */
     float *numeric;      /* (numerics) */
     uint64_t *key;       /* room for all values that the line can have */
     uint32_t *count;     /* (fields): values of each field; NULL when every field has exactly one */

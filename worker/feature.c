@@ -254,6 +254,12 @@ static int weight_value(const struct features *f, const struct cell *cells, floa
     return 0;
 }
 
+static int time_value(const struct features *f, const struct cell *cells, uint32_t *out, char *reason)
+{
+    const struct cell *cell = &cells[f->time];
+    return feature_time(cell, f->time_unit, out) ? 0 : bad_cell("no time since 1970", f->time, cell, reason);
+}
+
 /* What evaluation groups by: values as they stand, whatever type their columns have. */
 static void group_values(const struct features *f, const struct cell *cells, const struct example *out)
 {
@@ -275,6 +281,8 @@ int features_example(const struct features *f, const struct cell *cell, struct e
         return 0;
     if (f->weight != FEATURE_NO_COLUMN)
         error = weight_value(f, cell, out->weight, reason);
+    if (f->time != FEATURE_NO_COLUMN && error == 0)
+        error = time_value(f, cell, out->time, reason);
     for (uint32_t i = 0; i < f->shape.numerics && error == 0; i++)
         error = numeric_value(f, &f->numeric[i], &cell[f->numeric[i].column], &out->numeric[i], reason);
     if (error != 0)

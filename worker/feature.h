@@ -3,8 +3,8 @@
  * Field numbers are positions of the sparse fields in the shape: in the order of `features.fields`, or of the columns
  * when that is auto. A number column is a numeric input, or, with the transform `bucket`, a field. Columns: criteo
  * "label", "I1".."I13", "C1".."C26"; libsvm "0" (the label), "1".. (the entries); csv the names of its header, of
- * data.columns, or "0", "1"... A number names a column by position where no column has that name. Labels and the weight
- * are no features; what evaluation groups by may be any column, used or not. Made once, then read-only: any thread. */
+ * data.columns, or "0", "1"... A number names a column by position where no column has that name. Labels, the weight
+ * and the time are no features; what evaluation groups by may be any column, used or not. Made once, then read-only: any thread. */
 #ifndef WORKER_FEATURE_H
 #define WORKER_FEATURE_H
 
@@ -29,6 +29,8 @@ struct features {
     uint32_t columns;            /* that a line must have */
     uint32_t label[LIMIT_TASKS]; /* (shape.tasks) columns */
     uint32_t weight;             /* column, or FEATURE_NO_COLUMN: all examples weigh 1 */
+    uint32_t time;               /* column of the event time, or FEATURE_NO_COLUMN */
+    enum time_unit time_unit;    /* of a time that is a number */
     uint32_t group;              /* column whose values evaluation groups by, or FEATURE_NO_COLUMN */
     uint32_t by[LIMIT_BY];       /* (by_count) columns by whose values calibration is told */
     uint32_t by_count;
@@ -62,5 +64,9 @@ float feature_log1p(double x);
 uint32_t feature_bucket(double x, char *out);
 /* A decimal number with optional fraction and exponent; nothing else around it. Whether it is one, and finite. */
 bool feature_number(const struct cell *cell, double *out);
+
+/* Event time in seconds since 1970, 1..UINT32_MAX: a number of `unit`s, or "YYYY-MM-DD HH:MM:SS" in UTC (with T, Z, a
+ * fraction, or the date alone). Whether it is one (feature_time.c). */
+bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out);
 
 #endif

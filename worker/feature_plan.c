@@ -124,6 +124,26 @@ static int weight_of_job(struct plan *p, struct features *f, struct err *e)
     return 0;
 }
 
+static int time_of_job(struct plan *p, struct features *f, struct err *e)
+{
+    const char *name = p->job->data.time;
+    if (name[0] == '\0')
+        return 0;
+    uint32_t at = names_find(f, name);
+    if (at == FEATURE_NO_COLUMN)
+        return names_missing(f, p->file, "data.time", name, e);
+    if (p->type[at] == COLUMN_LABEL || at == f->weight)
+        return err_set(e, SHOAL_E_CONFIG, "data.time names column \"%s\", which is %s; name another", name,
+                       at == f->weight ? "the weight" : "a label");
+    if (p->column[at] != NULL && p->type[at] != COLUMN_NUMBER && p->type[at] != COLUMN_SKIP)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "column \"%s\" is the time (data.time) and a category in data.columns; give it type: skip",
+                       p->column[at]->name);
+    p->type[at] = COLUMN_SKIP;
+    f->time = at;
+    return 0;
+}
+
 static int types_make(struct plan *p, struct features *f, struct err *e)
 {
     int error = 0;
@@ -142,7 +162,9 @@ static int types_make(struct plan *p, struct features *f, struct err *e)
         if (error == 0)
             error = labels_of_job(p, f, e);
     }
-    return error == 0 ? weight_of_job(p, f, e) : error;
+    if (error == 0)
+        error = weight_of_job(p, f, e);
+    return error == 0 ? time_of_job(p, f, e) : error;
 }
 
 /* ---- use ---- */
@@ -187,9 +209,12 @@ static int use_listed(struct plan *p, struct features *f, struct err *e)
             return err_set(e, SHOAL_E_CONFIG,
                            "features.fields names column \"%s\", which is %s; take it out or change %s", list->item[i],
                            column == f->weight               ? "the weight"
+                           : column == f->time               ? "the time"
                            : p->type[column] == COLUMN_LABEL ? "the label"
                                                              : "skipped",
-                           column == f->weight ? "data.weight" : "data.columns");
+                           column == f->weight ? "data.weight"
+                           : column == f->time ? "data.time"
+                                               : "data.columns");
         for (size_t j = 0; j < i; j++)
             if (names_find(f, list->item[j]) == column)
                 return err_set(e, SHOAL_E_CONFIG, "features.fields names column \"%s\" twice; take one out",
@@ -362,6 +387,8 @@ int features_make(const struct job *job, const char *name, const char *head, siz
     *out = (struct features){.format = job->data.format,
                              .label_above = job->data.label_above,
                              .weight = FEATURE_NO_COLUMN,
+                             .time = FEATURE_NO_COLUMN,
+                             .time_unit = job->data.time_unit,
                              .group = FEATURE_NO_COLUMN};
     out->shape.tasks = job->data.label_count > 1 ? job->data.label_count : 1;
     out->delimiter = job->data.delimiter != '\0' ? job->data.delimiter : ',';
@@ -403,6 +430,8 @@ static int rebind_all(struct features *f, const struct features *now, const char
         error = rebind(f, now, name, &f->label[i], e);
     if (error == 0 && f->weight != FEATURE_NO_COLUMN)
         error = rebind(f, now, name, &f->weight, e);
+    if (error == 0 && f->time != FEATURE_NO_COLUMN)
+        error = rebind(f, now, name, &f->time, e);
     if (error == 0 && f->group != FEATURE_NO_COLUMN)
         error = rebind(f, now, name, &f->group, e);
     for (uint32_t i = 0; i < f->by_count && error == 0; i++)

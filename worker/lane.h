@@ -37,6 +37,7 @@ struct lane_base {
     struct env *env;
     struct client *client;
     const struct job *job;
+    uint64_t worker; /* its number, for pushes */
     const struct model *model;
     const struct backend *backend;     /* of the model; may be NULL */
     const struct table_schema *schema; /* (table_count) */

@@ -72,7 +72,7 @@ void lane_read(struct lane *l, struct lane_batch *b)
         return;
     }
     b->rows->batch.examples = 0;
-    b->rows->batch.bad_lines = b->rows->batch.drawn = 0;
+    b->rows->batch.bad_lines = b->rows->batch.drawn = b->rows->batch.event_time = 0;
     batch_move(b, READ);
 }
 
@@ -97,7 +97,10 @@ static struct transfer_name batch_name(const struct lane *l, const struct lane_b
                                   .bound = job->train.mode == WIRE_ASYNC ? WIRE_BOUND_ASYNC
                                            : job->train.mode == WIRE_SSP ? job->train.staleness
                                                                          : 0,
-                                  .lr_scale = lr_scale(l, b->number)};
+                                  .lr_scale = lr_scale(l, b->number),
+                                  .event_time = b->rows->batch.event_time,
+                                  .worker = l->base->worker,
+                                  .task = l->task.task};
 }
 
 static void lines_count(struct lane *l, const struct batch *b)

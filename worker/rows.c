@@ -32,6 +32,7 @@ static void rows_free(struct rows *r)
     free(r->plan.fresh);
     free(r->plan.source);
     free(r->plan.keep);
+    free(r->seen);
     free(r->part);
     free(r->reference);
     free(r);
@@ -82,7 +83,7 @@ static int table_reserve(const struct rows *r, struct rows_table *t, size_t coun
     backend_host_free(r->backend, t->flat);
     t->capacity = 0;
     t->pulled = floats_new(r, room * width);
-    t->gradients = floats_new(r, room * width);
+    t->gradients = floats_new(r, room * schema_push_floats(t->schema));
     t->flat = t->block == NULL ? NULL : floats_new(r, room * width);
     if (t->pulled == NULL || t->gradients == NULL || (t->block != NULL && t->flat == NULL))
         return SHOAL_E_NOMEM;
@@ -142,6 +143,20 @@ int rows_new(const struct model *m, const struct backend *backend, const struct 
     return 0;
 }
 
+/* What counting the shows of keys needs. */
+static int seen_reserve(struct rows *r)
+{
+    const struct rows_table *sparse = &r->table[MODEL_SPARSE_TABLE];
+
+    if (sparse->schema->rules.stats == 0 || sparse->key_count <= r->seen_capacity)
+        return 0;
+    uint32_t room = sparse->key_count + sparse->key_count / 8;
+    free(r->seen);
+    r->seen = malloc(room * sizeof *r->seen);
+    r->seen_capacity = r->seen == NULL ? 0 : room;
+    return r->seen == NULL ? SHOAL_E_NOMEM : 0;
+}
+
 int rows_reserve(struct rows *r, struct err *e)
 {
     struct rows_table *sparse = &r->table[MODEL_SPARSE_TABLE];
@@ -159,6 +174,9 @@ int rows_reserve(struct rows *r, struct err *e)
             return err_set(e, SHOAL_E_NOMEM, "no memory for the rows of %u keys: use a smaller train.batch",
                            table->key_count);
     }
+    if (seen_reserve(r) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to count the shows of %u keys: use a smaller train.batch",
+                       sparse->key_count);
     r->planned = false;
     return 0;
 }
@@ -233,11 +251,13 @@ struct sent {
     const struct table_schema *schema;
     const uint64_t *keys;
     uint32_t count;
+    uint32_t floats; /* of a key in the message, or in its answer */
 };
 
 static struct sent sent_of(const struct rows_table *t, bool push)
 {
-    return (struct sent){t->schema, push ? t->keys : t->pull_keys, push ? t->key_count : t->pull_count};
+    return push ? (struct sent){t->schema, t->keys, t->key_count, schema_push_floats(t->schema)}
+                : (struct sent){t->schema, t->pull_keys, t->pull_count, t->schema->width};
 }
 
 /* The first key from `from` on that lies in tablet `tablet` or beyond. */
@@ -260,7 +280,7 @@ static uint32_t key_bound(const struct sent *t, uint32_t from, uint32_t tablet)
 
 static uint32_t keys_max(const struct sent *t)
 {
-    size_t fit = LIMIT_FRAME_BYTES / ((size_t)t->schema->width * sizeof(float));
+    size_t fit = LIMIT_FRAME_BYTES / ((size_t)t->floats * sizeof(float));
 
     return fit < LIMIT_KEYS ? (uint32_t)fit : LIMIT_KEYS;
 }
@@ -358,9 +378,9 @@ int rows_add_keys(struct rows *r, const struct part *p, bool push, struct msg *m
 int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m)
 {
     const struct rows_table *t = &r->table[p->table];
-    size_t width = t->schema->width;
+    size_t floats = schema_push_floats(t->schema);
 
-    return frame_borrow(r, m, t->gradients + p->key_first * width, p->key_count * width * sizeof(float));
+    return frame_borrow(r, m, t->gradients + p->key_first * floats, p->key_count * floats * sizeof(float));
 }
 
 void rows_take(struct rows *r, const struct part *p, const float *rows)
@@ -376,8 +396,51 @@ void rows_take(struct rows *r, const struct part *p, const float *rows)
         memcpy(t->pulled + t->block[p->key_first + i] * width, rows + i * width, width * sizeof(float));
 }
 
+/* Room for shows and clicks behind each gradient. From the last one on, so that none is overwritten before it moves. */
+static void gradients_spread(struct rows_table *t, size_t width, size_t floats)
+{
+    for (uint32_t i = t->key_count; i-- > 0;) {
+        float *at = t->gradients + i * floats;
+        memmove(at, t->gradients + i * width, width * sizeof(float));
+        memset(at + width, 0, (floats - width) * sizeof(float));
+    }
+}
+
+/* A key may stand several times in one example (a field of several values, or one that shares another's rows): it is
+ * shown once. */
+static void statistics_count(struct rows *r, size_t width, size_t floats)
+{
+    const struct batch *b = &r->batch;
+    float *statistics = r->table[MODEL_SPARSE_TABLE].gradients + width;
+
+    memset(r->seen, 0, b->key_count * sizeof *r->seen);
+    for (uint32_t i = 0; i < b->examples; i++) {
+        size_t first = (size_t)i * b->fields, end = first + b->fields;
+        float click = b->label[(size_t)i * b->tasks];
+        if (b->offset != NULL) {
+            first = b->offset[first];
+            end = b->offset[end];
+        }
+        for (size_t v = first; v < end; v++) {
+            uint32_t key = b->index[v];
+            if (r->seen[key] == i + 1)
+                continue;
+            r->seen[key] = i + 1;
+            statistics[key * floats] += 1.0f;
+            statistics[key * floats + 1] += click;
+        }
+    }
+}
+
 void rows_gather(struct rows *r)
 {
+    struct rows_table *sparse = &r->table[MODEL_SPARSE_TABLE];
+
+    if (sparse->schema->rules.stats != 0) {
+        size_t floats = schema_push_floats(sparse->schema);
+        gradients_spread(sparse, sparse->schema->width, floats);
+        statistics_count(r, sparse->schema->width, floats);
+    }
     for (uint32_t table = 1; table < r->table_count; table++) {
         struct rows_table *t = &r->table[table];
         size_t width = t->schema->width;

@@ -12,6 +12,11 @@
  * Dense tables are the same, except that the model wants a flat array in tensor order: rows_take scatters blocks into
  * it, rows_gather brings the gradients into key order.
  *
+ * Where the sparse table keeps statistics of its rows (schema.h), a key's shows (examples of the batch that have it, each
+ * once) and clicks (of these, with label 0 positive) follow its gradient. The model leaves gradients one after the other;
+ * rows_gather moves each to its place and writes the two behind it. That is in the same array, from its end, and the
+ * only copy. The batch of a skipped step is not counted: its push is a tick.
+ *
  * A frame that is borrowed from here holds a reference until it is released, on whatever thread: memory is used again
  * when rows_quiet says so, and freed with the last reference. All else on the worker's loop, except that batch_read and
  * model_train fill the arrays from a thread of the pool while nobody else touches them. */
@@ -41,7 +46,7 @@ struct rows_table {
     const uint32_t *block;             /* dense: flat block number of each key; NULL for the sparse table. Borrowed */
     uint32_t block_count;
     float *pulled;    /* owned: (key_count, width); dense: flat */
-    float *gradients; /* owned: (key_count, width) in key order */
+    float *gradients; /* owned: (key_count, schema_push_floats) in key order; as the model leaves them (key_count, width) */
     float *flat;      /* owned: dense only: gradients in flat order, as the model leaves them */
     size_t capacity;  /* rows of the arrays; 0: there are none */
     const uint64_t *pull_keys; /* (pull_count): those to pull: keys, or what the cache lacks of them */
@@ -57,6 +62,8 @@ struct rows {
     const struct backend *backend; /* borrowed: where pulled, gradients, flat, scores and the batch's arrays are allocated; may be NULL */
     struct row_plan plan; /* owned arrays (plan_capacity); used with a cache */
     uint32_t plan_capacity;
+    uint32_t *seen; /* owned (seen_capacity): the last example, from 1, that had a key; used with statistics */
+    uint32_t seen_capacity;
     bool planned;
     struct part *part;    /* owned (part_count) */
     uint32_t part_count, part_capacity;
@@ -90,7 +97,8 @@ int rows_add_keys(struct rows *r, const struct part *p, bool push, struct msg *m
 int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m);
 /* Copies the rows of a pull's reply, (p->key_count, width), into their place. */
 void rows_take(struct rows *r, const struct part *p, const float *rows);
-/* Brings the dense gradients into key order. After model_train, before the first push. */
+/* Brings the dense gradients into key order, and shows and clicks behind the sparse ones. After model_train, before the
+ * first push, once. */
 void rows_gather(struct rows *r);
 
 /* The batch as the model takes and leaves it. */

@@ -89,7 +89,7 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
         trainer_clear(t, false, e.code, e.text);
         return REQUEST_DONE;
     }
-    t->host.worker = reply->worker;
+    t->host.worker = t->host.base.worker = reply->worker;
     t->lanes = reply->lanes;
     t->lease_ms = reply->lease_ms < LEASE_MS_MIN ? LEASE_MS_MIN : reply->lease_ms;
     env_timer_stop(t->env, &t->wait_timer);

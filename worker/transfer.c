@@ -75,7 +75,10 @@ static struct msg *push_build(struct request *r)
                                   .tablet_count = p->part.tablet_count,
                                   .lr_scale = t->name.lr_scale,
                                   .key_count = p->part.key_count,
-                                  .map_epoch = map_epoch(t)};
+                                  .map_epoch = map_epoch(t),
+                                  .worker = t->name.worker,
+                                  .task = t->name.task,
+                                  .event_time = t->name.event_time};
     struct msg *m = wire_encode(&w);
     if (m != NULL && (rows_add_keys(t->rows, &p->part, true, m) != 0 || rows_add_gradients(t->rows, &p->part, m) != 0)) {
         msg_free(m);

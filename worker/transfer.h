@@ -26,6 +26,8 @@ struct transfer_name {
     uint32_t lane;  /* UINT32_MAX: of no lane (evaluation) */
     uint32_t bound; /* of pulls */
     float lr_scale; /* of pushes */
+    uint32_t event_time; /* of pushes: of the batch, 0: none is known */
+    uint64_t worker, task; /* likewise: whose it is, for messages */
 };
 
 struct transfer {

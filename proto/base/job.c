@@ -16,6 +16,8 @@ static const struct config_key job_keys[] = {
     {"data.test", CONFIG_LIST, 0, 0, NULL},
     {"data.label", CONFIG_LIST, 0, 0, NULL},
     {"data.weight", CONFIG_STRING, 0, 0, NULL},
+    {"data.time", CONFIG_STRING, 0, 0, NULL},
+    {"data.time_unit", CONFIG_ENUM, 0, 0, "s|ms|us"},
     {"data.negatives", CONFIG_FLOAT, 1e-6, 1, NULL},
     {"data.label_above", CONFIG_FLOAT, 0, 0, NULL},
     {"data.header", CONFIG_BOOL, 0, 0, NULL},
@@ -287,6 +289,9 @@ static int data_take(const struct config *c, struct job *j, struct err *e)
     j->data.negatives = config_float(c, "data.negatives", 1);
     if (config_has(c, "data.weight") && name_take(c, "data.weight", "", j->data.weight, e) != 0)
         return SHOAL_E_CONFIG;
+    if (config_has(c, "data.time") && name_take(c, "data.time", "", j->data.time, e) != 0)
+        return SHOAL_E_CONFIG;
+    j->data.time_unit = (enum time_unit)config_enum(c, "data.time_unit", TIME_SECONDS);
     j->data.label_above = config_float(c, "data.label_above", 0);
     j->data.header = config_bool(c, "data.header", true);
     j->data.max_bad = config_float(c, "data.max_bad", 0.001);

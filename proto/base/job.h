@@ -15,6 +15,7 @@
 
 enum data_format { DATA_CRITEO, DATA_LIBSVM, DATA_CSV };
 enum column_type { COLUMN_SKIP, COLUMN_LABEL, COLUMN_CATEGORY, COLUMN_MULTI, COLUMN_NUMBER };
+enum time_unit { TIME_SECONDS, TIME_MILLISECONDS, TIME_MICROSECONDS }; /* of a number since 1970 */
 enum number_transform { NUMBER_NONE, NUMBER_LOG1P, NUMBER_BUCKET }; /* log1p: sign(x) log(1 + |x|); bucket: floor(log2) as a category */
 /* attention: the values stay apart, in order, for a model that weighs them against a target (din). */
 enum pooling { POOL_SUM, POOL_MEAN, POOL_ATTENTION };
@@ -84,6 +85,8 @@ struct job {
         uint32_t label_count;
         double label_above;                    /* label = value > label_above; default 0 */
         char weight[LIMIT_NAME];               /* column of the examples' weights; empty: all weigh 1 */
+        char time[LIMIT_NAME];                 /* column of the examples' event times; empty: none is known */
+        enum time_unit time_unit;              /* of a time that is a number; default seconds */
         double negatives;                      /* share of the examples without a positive label that training keeps; 1: all.
                                                   Predictions are corrected for it */
         bool header;                           /* csv: first line names the columns; default true */

@@ -197,6 +197,9 @@ static void push_apply(struct fake *f, const struct msg *m, uint32_t *applied, u
     const struct table_schema *schema = &f->schema[p->table];
     const uint64_t *keys = m->frame[1].data;
     const float *gradients = m->frame[2].data;
+    size_t floats = schema_push_floats(schema);
+
+    ck_assert_uint_eq(m->frame[2].bytes, p->key_count * floats * sizeof(float));
 
     for (uint32_t i = 0; i < p->key_count; i++) {
         uint32_t tablet = mixed_tablet(key_mix(keys[i]), schema->tablet_bits);
@@ -209,7 +212,11 @@ static void push_apply(struct fake *f, const struct msg *m, uint32_t *applied, u
         row->used = true;
         row->key = keys[i];
         for (uint32_t j = 0; j < schema->width; j++)
-            row->value[j] -= p->lr_scale * gradients[i * schema->width + j];
+            row->value[j] -= p->lr_scale * gradients[i * floats + j];
+        if (floats > schema->width) {
+            f->shows += (double)gradients[i * floats + schema->width];
+            f->clicks += (double)gradients[i * floats + schema->width + 1];
+        }
     }
     for (uint32_t t = p->tablet_first; t < p->tablet_first + p->tablet_count; t++) {
         uint64_t *mark = &f->mark[schema->tablet_first + t][p->lane];
@@ -226,6 +233,7 @@ static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
     uint32_t applied = 0, skipped = 0;
     uint64_t lowest = 0;
 
+    f->push = in.u.PUSH;
     int status = push_check(n, &lowest);
     if (status == 0)
         push_apply(f, m, &applied, &skipped);

@@ -87,6 +87,8 @@ struct fake {
     char fail_text[ERR_TEXT_MAX];
     struct wire_WORKER_BEAT beat; /* the last one */
     uint64_t applied, skipped, gaps;
+    struct wire_PUSH push; /* the last one */
+    double shows, clicks;  /* of the keys applied, in tables with statistics */
     uint64_t pulls, keys_pulled_max, keys_pushed_max;
 };
 

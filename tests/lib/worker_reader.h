@@ -14,6 +14,7 @@ struct read_line {
     float label[LIMIT_TASKS];
     float weight;
     float numeric[LIMIT_NUMERIC];
+    uint32_t time;
     uint64_t key[65536];
     uint32_t count[LIMIT_FIELDS];
     uint64_t *group, *by; /* NULL: not asked for */
@@ -29,6 +30,7 @@ static inline int read_line_bytes(struct read_line *r, reader read, const struct
     r->reason[0] = '\0';
     r->example = (struct example){.label = r->label,
                                   .weight = &r->weight,
+                                  .time = &r->time,
                                   .numeric = r->numeric,
                                   .key = r->key,
                                   .count = r->count,

@@ -330,6 +330,38 @@ START_TEST(batch_key_may_come_twice_in_one_example)
 }
 END_TEST
 
+/* Whatever the order of the lines; a malformed line has none. */
+START_TEST(batch_event_time_is_the_median)
+{
+    struct rng random = rng_of(5, 0, 0);
+    char text[64];
+    snprintf(job.data.time, sizeof job.data.time, "at");
+    make("label,at,user");
+    for (uint32_t count = 1; count <= 40; count++) {
+        ck_assert_int_eq(batch_begin(&b, &f, count + 1, false, &e), 0);
+        uint32_t time[40], distinct = count % 3 == 0 ? 2 : 1000000;
+        for (uint32_t i = 0; i < count; i++) {
+            time[i] = 1000 + (uint32_t)rng_below(&random, distinct);
+            snprintf(text, sizeof text, "1,%u,u", time[i]);
+            add(text);
+        }
+        add("1,never,u");
+        ck_assert_int_eq(batch_end(&b, &e), 0);
+        ck_assert_uint_eq(b.bad_lines, 1);
+        uint32_t below = 0, equal = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            below += time[i] < b.event_time;
+            equal += time[i] == b.event_time;
+        }
+        ck_assert_uint_le(below, (count - 1) / 2); /* the ((count - 1) / 2)-th, from 0, of the sorted ones */
+        ck_assert_uint_gt(below + equal, (count - 1) / 2);
+    }
+    ck_assert_int_eq(batch_begin(&b, &f, 2, false, &e), 0);
+    ck_assert_int_eq(batch_end(&b, &e), 0);
+    ck_assert_uint_eq(b.event_time, 0); /* of no example */
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("batch");
@@ -349,6 +381,7 @@ int main(void)
     tcase_add_test(t, batch_groups_are_filled_in_evaluation_only);
     tcase_add_test(t, batch_dropped_lines_are_counted_apart);
     tcase_add_test(t, batch_key_may_come_twice_in_one_example);
+    tcase_add_test(t, batch_event_time_is_the_median);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);

@@ -549,6 +549,92 @@ START_TEST(feature_examples_without_a_positive_label_may_be_dropped)
 }
 END_TEST
 
+static bool time_of(const char *text, enum time_unit unit, uint32_t *out)
+{
+    struct cell cell = {text, (uint32_t)strlen(text)};
+    return feature_time(&cell, unit, out);
+}
+
+START_TEST(feature_time_takes_numbers_and_dates)
+{
+    static const struct {
+        const char *text;
+        enum time_unit unit;
+        uint32_t seconds;
+    } good[] = {{"1700000000", TIME_SECONDS, 1700000000},
+                {"1700000000.9", TIME_SECONDS, 1700000000},
+                {"1700000000123", TIME_MILLISECONDS, 1700000000},
+                {"1700000000123456", TIME_MICROSECONDS, 1700000000},
+                {"4294967295", TIME_SECONDS, UINT32_MAX},
+                {"2023-11-14 22:13:20", TIME_SECONDS, 1700000000},
+                {"2023-11-14T22:13:20Z", TIME_MILLISECONDS, 1700000000},
+                {"2023-11-14 22:13:20.999", TIME_MICROSECONDS, 1700000000},
+                {"1970-01-02", TIME_SECONDS, 86400},
+                {"2000-02-29 23:59:59", TIME_SECONDS, 951868799},
+                {"2100-03-01", TIME_SECONDS, 4107542400u}};
+    static const char *const bad[] = {"",
+                                      "0",
+                                      "-5",
+                                      "soon",
+                                      "4294967296",
+                                      "2023-02-29",
+                                      "2100-02-29",
+                                      "2023-13-01",
+                                      "2023-00-01",
+                                      "2023-01-00",
+                                      "2023-04-31",
+                                      "1969-12-31 23:59:59",
+                                      "2023-11-14 24:00:00",
+                                      "2023-11-14 22:13",
+                                      "2023-11-14 22:13:20+01",
+                                      "2023-11-14_22:13:20",
+                                      "23-11-14 22:13:20",
+                                      "1e19",
+                                      "9999999999999999999"};
+    uint32_t got;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        ck_assert_msg(time_of(good[i].text, good[i].unit, &got), "%s", good[i].text);
+        ck_assert_msg(got == good[i].seconds, "%s: %u", good[i].text, got);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(!time_of(bad[i], TIME_SECONDS, &got), "%s", bad[i]);
+}
+END_TEST
+
+START_TEST(feature_time_is_a_column_and_no_feature)
+{
+    set(job.data.time, "at");
+    check_made("label,at,user", 1, 0);
+    ck_assert_int_eq(features_bind(&f, "v.csv", "user,label,at", 13, &e), 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "u,1,2023-11-14 22:13:20"), 0);
+    ck_assert_uint_eq(r.time, 1700000000);
+    check_bad_line("u,1,yesterday", "no time since 1970 in column 3");
+    job.data.time_unit = TIME_MILLISECONDS;
+    check_made("label,at,user", 1, 0);
+    ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, "1,1700000000123,u"), 0);
+    ck_assert_uint_eq(r.time, 1700000000);
+}
+END_TEST
+
+START_TEST(feature_times_that_are_none_are_refused)
+{
+    set(job.data.time, "att");
+    check_refused("label,at,user", SHOAL_E_CONFIG, "did you mean \"at\"?");
+    set(job.data.time, "label");
+    check_refused("label,at,user", SHOAL_E_CONFIG, "is a label");
+    set(job.data.time, "at");
+    set(job.data.weight, "at");
+    check_refused("label,at,user", SHOAL_E_CONFIG, "is the weight");
+    job.data.weight[0] = '\0';
+    string_list_add(&job.features.fields, "at");
+    job.features.fields_auto = false;
+    check_refused("label,at,user", SHOAL_E_CONFIG, "which is the time; take it out or change data.time");
+    string_list_free(&job.features.fields);
+    column_add("at", COLUMN_CATEGORY);
+    check_refused("label,at,user", SHOAL_E_CONFIG, "give it type: skip");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("feature");
@@ -582,6 +668,9 @@ int main(void)
     tcase_add_test(t, feature_groups_are_hashes_of_any_column);
     tcase_add_test(t, feature_groups_that_are_no_column_are_refused);
     tcase_add_test(t, feature_examples_without_a_positive_label_may_be_dropped);
+    tcase_add_test(t, feature_time_takes_numbers_and_dates);
+    tcase_add_test(t, feature_time_is_a_column_and_no_feature);
+    tcase_add_test(t, feature_times_that_are_none_are_refused);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);

@@ -26,6 +26,8 @@ static struct sim_node *node;
 static struct lane *lane;
 static uint32_t ends;
 static uint32_t lane_ahead, lane_readers_wanted;
+static const char *more_data = ""; /* of the job */
+static uint32_t with_statistics;
 
 static const struct sim_options calm = {
     .seed = 1, .delay_min_ns = 50000, .delay_max_ns = 200000, .work_min_ns = 100000, .work_max_ns = 3000000};
@@ -72,17 +74,18 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
     for (uint32_t i = 0; i < rows; i++)
         at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 2, 1 + i % 60, 100 + i % 7);
     snprintf(text, sizeof text,
-             "job: lane\ndata: {format: libsvm, train: [%s], cache: %s}\n"
+             "job: lane\ndata: {format: libsvm, train: [%s], cache: %s%s}\n"
              "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
              "model: {kind: probe}\n"
              "train: {batch: 16, epochs: 1, consistency: %s, staleness: 2, prefetch: 2, lanes: 2, backend: cpu}\n"
              "net: {resend: 200ms}\n",
-             worker_write("train.libsvm", data, at), worker_path("cache"), mode);
+             worker_write("train.libsvm", data, at), worker_path("cache"), more_data, mode);
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
     ck_assert_int_eq(dataset_shape(&job, &shape, &e), 0);
     ck_assert_int_eq(backend_load(BACKEND_CPU, &backend, &e), 0);
     ck_assert_int_eq(model_schemas(&job, &shape, schema, &table_count, &e), 0);
     ck_assert_int_eq(model_new(&job, &shape, backend, &model, &e), 0);
+    schema[0].rules.stats = with_statistics;
     fake_open(&fake, options, text, 2, 2);
     fake.schema[0] = schema[0];
     fake.tables = table_count;
@@ -96,6 +99,7 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
                               .table_count = table_count,
                               .ahead = lane_ahead,
                               .readers = lane_readers_wanted,
+                              .worker = 9,
                               .stats = &stats};
     memset(&stats, 0, sizeof stats);
     ends = 0;
@@ -402,6 +406,47 @@ START_TEST(lane_reads_in_parallel)
 }
 END_TEST
 
+/* What a shard cannot know of a batch: whose it is, and when its examples were. */
+START_TEST(lane_pushes_say_whose_they_are_and_of_what_time)
+{
+    if (_i == 1)
+        more_data = ", time: 1"; /* the first entry of a line: 1..60 */
+    open_with(&calm, "async", 200);
+    struct wire_LANE_NEXT_reply task = task_of(0, 16, 1, 1);
+    task.task = 5;
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_uint_eq(fake.push.worker, 9);
+    ck_assert_uint_eq(fake.push.task, 5);
+    if (_i == 0)
+        ck_assert_uint_eq(fake.push.event_time, 0);
+    else
+        ck_assert(fake.push.event_time >= 1 && fake.push.event_time <= 60);
+    task = task_of(16, 0, 2, 1); /* a batch without rows has no time */
+    run_task(&task);
+    ck_assert_uint_eq(fake.push.event_time, 0);
+}
+END_TEST
+
+/* Every example shows its two keys once, however the keys are cut into parts; half of the examples are clicks. */
+START_TEST(lane_pushes_shows_and_clicks)
+{
+    with_statistics = 1;
+    open_with(&calm, _i == 0 ? "async" : "bsp", 200);
+    fake.scattered = true;
+    client_map_refresh(base.client);
+    struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 13);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    ck_assert_double_eq(fake.shows, 400);
+    ck_assert_double_eq(fake.clicks, 200);
+    const struct fake_row *row =
+        fake_row(&fake, 0, key_of_value(0, "7", 1)); /* the probe's 1 an example, beside them */
+    ck_assert_ptr_nonnull(row);
+    ck_assert_double_eq((double)row->value[0], 4);
+}
+END_TEST
+
 /* Pushes are slow and all else is quick: the time is charged to push, though the batches after them lie there unpulled
  * (async: no memory is left; bsp: one push at a time). */
 START_TEST(lane_charges_slow_pushes_to_push)
@@ -567,6 +612,8 @@ int main(void)
     tcase_add_test(c, lane_allocates_nothing_when_warm);
     tcase_add_loop_test(c, lane_reads_ahead_within_its_bounds, 0, 4);
     tcase_add_test(c, lane_reads_in_parallel);
+    tcase_add_loop_test(c, lane_pushes_say_whose_they_are_and_of_what_time, 0, 2);
+    tcase_add_loop_test(c, lane_pushes_shows_and_clicks, 0, 2);
     tcase_add_loop_test(c, lane_charges_slow_pushes_to_push, 0, 2);
     tcase_add_loop_test(c, lane_charges_held_pulls_to_waiting, 0, 2);
     tcase_add_test(c, rows_split_covers_every_tablet);

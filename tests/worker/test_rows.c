@@ -1,5 +1,6 @@
 /* test_rows.c: the batch as the model takes and leaves it, and where its arrays are allocated. Parts and frames are
  * tested with the lane (test_lane.c). */
+#include "proto/base/hash.h"
 #include "tests/lib/worker_files.h"
 #include "worker/batch.h"
 #include "worker/rows.h"
@@ -136,6 +137,87 @@ START_TEST(rows_arrays_that_a_device_reads_are_aligned)
 }
 END_TEST
 
+/* Gradients as the model would leave them: 10 x key + place. */
+static void gradients_fill(uint32_t width)
+{
+    struct rows_table *t = &rows->table[MODEL_SPARSE_TABLE];
+    for (uint32_t i = 0; i < t->key_count; i++)
+        for (uint32_t j = 0; j < width; j++)
+            t->gradients[i * width + j] = (float)(10 * i + j);
+}
+
+/* The key of this value: its gradient untouched, then shows and clicks. */
+static void check_key(uint32_t field, const char *value, float shows, float clicks)
+{
+    const struct rows_table *t = &rows->table[MODEL_SPARSE_TABLE];
+    uint64_t key = key_of_value(field, value, strlen(value));
+    for (uint32_t i = 0; i < t->key_count; i++) {
+        const float *at = t->gradients + i * 5;
+        if (t->keys[i] != key)
+            continue;
+        for (uint32_t j = 0; j < 3; j++)
+            ck_assert_float_eq(at[j], (float)(10 * i + j));
+        ck_assert_msg(at[3] == shows && at[4] == clicks, "%s: %g shows, %g clicks", value, (double)at[3],
+                      (double)at[4]);
+        return;
+    }
+    ck_assert_msg(false, "%s is no key of the batch", value);
+}
+
+/* Each key counts the examples that have it, each once: twice in a cell, or in two fields with the same rows, is once.
+ */
+START_TEST(rows_count_shows_and_clicks_by_example)
+{
+    static const char *const data[] = {"columns: [{name: click, type: label}, {name: buy, type: label}, {name: item}, "
+                                       "{name: tags, type: multi, share: item}], label: [click, buy]",
+                                       "label: click"};
+    open_rows(data[1], "click,item,user", 8);
+    struct job many;
+    char text[512];
+    snprintf(text, sizeof text, "data: {format: csv, train: [none.csv], %s}\nmodel: {kind: mmoe}\n", data[0]);
+    if (_i == 0) {
+        ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &many, &e) == 0, "%s", e.text);
+        features_free(&features);
+        ck_assert_int_eq(features_make(&many, "none.csv", "click,buy,item,tags", 19, &features, &e), 0);
+        job_free(&many);
+    }
+    schema[0].width = 3;
+    schema[0].rules.stats = 1;
+    for (uint32_t round = 0; round < 2; round++) { /* the second on the same memory */
+        ck_assert_int_eq(batch_begin(&rows->batch, &features, 4, false, &e), 0);
+        add(_i == 0 ? "1,0,a,a|b|a" : "1,a,u");
+        add(_i == 0 ? "0,1,b,b" : "0,b,u");
+        add(_i == 0 ? "1,1,c," : "1,c,v");
+        add(_i == 0 ? "0,0,b,c|c" : "0,b,u");
+        ck_assert_int_eq(batch_end(&rows->batch, &e), 0);
+        ck_assert_int_eq(rows_reserve(rows, &e), 0);
+        gradients_fill(3);
+        rows_gather(rows);
+        check_key(0, "a", 1, 1);
+        check_key(0, "b", _i == 0 ? 3 : 2, _i == 0 ? 1 : 0); /* label 0 alone is the click */
+        check_key(0, "c", _i == 0 ? 2 : 1, 1);
+        if (_i == 1)
+            check_key(1, "u", 3, 1);
+    }
+}
+END_TEST
+
+/* Without statistics gradients lie as the model leaves them. */
+START_TEST(rows_without_statistics_have_gradients_alone)
+{
+    open_rows("label: label", "label,user", 4);
+    ck_assert_int_eq(batch_begin(&rows->batch, &features, 4, false, &e), 0);
+    add("1,a");
+    add("1,b");
+    ck_assert_int_eq(batch_end(&rows->batch, &e), 0);
+    ck_assert_int_eq(rows_reserve(rows, &e), 0);
+    gradients_fill(1);
+    rows_gather(rows);
+    ck_assert_float_eq(rows->table[0].gradients[0], 0);
+    ck_assert_float_eq(rows->table[0].gradients[1], 10);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("rows");
@@ -145,6 +227,8 @@ int main(void)
     tcase_add_test(t, rows_without_weights_have_none);
     tcase_add_test(t, rows_have_room_for_the_scores_of_every_task);
     tcase_add_test(t, rows_arrays_that_a_device_reads_are_aligned);
+    tcase_add_loop_test(t, rows_count_shows_and_clicks_by_example, 0, 2);
+    tcase_add_test(t, rows_without_statistics_have_gradients_alone);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);
