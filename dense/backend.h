@@ -105,6 +105,7 @@ struct backend_ops {
     const char *(*kernel)(void); /* kernel type of the matrix product, "SkylakeX" */
     int (*probe)(struct err *e); /* after loading: UNAVAILABLE when there is no device to work on. NULL: there always is */
     bool host;                   /* the backend's memory is the host's */
+    bool exact;                  /* for checkers of memory: each array is allocated by itself, at its size */
     uint32_t range;              /* examples that should go through the layers together; 0: all */
 
     /* UNAVAILABLE: no device; NOMEM; UNSUPPORTED precision. */

@@ -26,7 +26,7 @@
 static size_t tensor_floats(const struct model_run *r, const struct tensor *t)
 {
     size_t floats = t->state ? t->width : (size_t)t->width * (t->whole ? r->max_examples : r->range);
-    return (floats + RUN_ALIGN / sizeof(float) - 1) / (RUN_ALIGN / sizeof(float)) * (RUN_ALIGN / sizeof(float));
+    return r->model->k->exact ? floats : (floats + RUN_ALIGN / sizeof(float) - 1) / (RUN_ALIGN / sizeof(float)) * (RUN_ALIGN / sizeof(float));
 }
 
 static size_t cache_bytes(const struct model_run *r)
@@ -34,16 +34,38 @@ static size_t cache_bytes(const struct model_run *r)
     return (size_t)r->cache_rows * model_row_width(r->model) * sizeof(float);
 }
 
-static bool run_allocate(struct model_run *r)
+/* All tensors, zeros; all but the numerics, which are the input's. */
+static bool tensors_allocate(struct model_run *r)
 {
     const struct plan *plan = &r->model->plan;
     const struct backend_ops *k = r->model->k;
-    size_t floats = 0;
+    bool made = true;
 
     for (uint32_t t = 0; t < plan->tensor_count; t++)
-        floats += t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]);
-    r->arena_bytes = floats * sizeof(float);
-    r->arena = k->alloc(r->stream, r->arena_bytes + RUN_ALIGN);
+        r->arena_bytes += t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]) * sizeof(float);
+    float *at = k->exact ? NULL : k->alloc(r->stream, r->arena_bytes + RUN_ALIGN);
+    r->arena = at;
+    if (at)
+        k->zero(r->stream, at, r->arena_bytes);
+    for (uint32_t t = 0; t < plan->tensor_count && (at || k->exact); t++) {
+        size_t floats = t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]);
+        if (t == TENSOR_NUMERIC)
+            continue;
+        r->data[t] = at ? at : k->alloc(r->stream, floats * sizeof(float));
+        made = made && r->data[t];
+        if (at)
+            at += floats;
+        else if (r->data[t])
+            k->zero(r->stream, r->data[t], floats * sizeof(float));
+    }
+    return made && (r->arena || k->exact);
+}
+
+static bool run_allocate(struct model_run *r)
+{
+    const struct backend_ops *k = r->model->k;
+    bool made = tensors_allocate(r);
+
     r->step = k->alloc(r->stream, sizeof *r->step);
     r->result = k->alloc(r->stream, sizeof *r->result);
     r->pooling = k->alloc(r->stream, LIMIT_FIELDS);
@@ -51,16 +73,10 @@ static bool run_allocate(struct model_run *r)
     r->result_host = k->host_alloc(sizeof *r->result_host);
     if (r->cache_rows > 0)
         r->cache = k->alloc(r->stream, cache_bytes(r));
-    if (!r->arena || !r->step || !r->result || !r->pooling || !r->step_host || !r->result_host || (r->cache_rows > 0 && !r->cache))
+    if (!made || !r->step || !r->result || !r->pooling || !r->step_host || !r->result_host || (r->cache_rows > 0 && !r->cache))
         return false;
-    k->zero(r->stream, r->arena, r->arena_bytes);
-    k->upload(r->stream, r->pooling, plan->shape.pooling, sizeof plan->shape.pooling);
+    k->upload(r->stream, r->pooling, r->model->plan.shape.pooling, sizeof r->model->plan.shape.pooling);
     memset(r->step_host, 0, sizeof *r->step_host);
-    float *at = r->arena;
-    for (uint32_t t = 0; t < plan->tensor_count; t++) {
-        r->data[t] = t == TENSOR_NUMERIC ? NULL : at;
-        at += t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]);
-    }
     return true;
 }
 
@@ -124,6 +140,9 @@ void model_run_free(struct model_run *r)
         for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
             if (owned[i])
                 k->release(r->stream, owned[i]);
+        for (uint32_t t = 0; t < r->model->plan.tensor_count && k->exact; t++)
+            if (t != TENSOR_NUMERIC && r->data[t])
+                k->release(r->stream, r->data[t]);
         for (uint32_t i = 0; i < RUN_ARRAYS; i++)
             if (r->array[i].at)
                 k->release(r->stream, r->array[i].at);

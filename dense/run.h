@@ -38,7 +38,7 @@ struct model_run {
     const struct model *model; /* borrowed */
     struct stream *stream;     /* owned */
     uint32_t max_examples, range;
-    void *arena; /* owned, the backend's memory: all tensors */
+    void *arena; /* owned, the backend's memory: all tensors; NULL with an exact backend, whose tensors are owned each */
     size_t arena_bytes;
     float *data[PLAN_TENSORS_MAX];
     struct run_buffer array[RUN_ARRAYS]; /* on a device all; on the host only RUN_ROWS, with a cache */

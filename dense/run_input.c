@@ -8,11 +8,12 @@
 static void *array_room(struct model_run *r, enum run_array which, size_t bytes)
 {
     struct run_buffer *b = &r->array[which];
-    if (bytes <= b->bytes && b->at)
+    bool exact = r->model->k->exact;
+    if (b->at && (exact ? bytes == b->bytes : bytes <= b->bytes))
         return b->at;
     if (b->at)
         r->model->k->release(r->stream, b->at);
-    size_t room = bytes + bytes / 8 + 256;
+    size_t room = exact ? bytes : bytes + bytes / 8 + 256;
     b->at = r->model->k->alloc(r->stream, room);
     b->bytes = b->at ? room : 0;
     return b->at;

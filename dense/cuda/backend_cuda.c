@@ -2,6 +2,8 @@
  * products (product.c, linear.c). */
 #include "dense/cuda/stream.h"
 
+#include <stdlib.h>
+
 const struct backend_ops *shoal_backend_v3(void);
 
 static struct backend_ops ops = {
@@ -29,6 +31,8 @@ static struct backend_ops ops = {
 /* Called once, by backend_load, right after dlopen. It touches no device: that is probe's. */
 const struct backend_ops *shoal_backend_v3(void)
 {
+    const char *exact = getenv("SHOAL_CUDA_EXACT");
+    cuda_exact = ops.exact = exact && *exact && *exact != '0';
     cuda_act_fill(&ops);
     cuda_fm_fill(&ops);
     cuda_gradient_fill(&ops);

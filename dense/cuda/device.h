@@ -18,7 +18,7 @@ struct recording; /* kernels in a row that can be played again */
 
 /* Whether there is a device to work on. UNAVAILABLE, with a sentence. */
 int device_probe(struct err *e);
-/* What decides the bits of a matrix product: "NVIDIA H100 80GB HBM3 sm_90 cublasLt 130002". */
+/* What decides the bits of a matrix product: "cublasLt 130002 sm_90 NVIDIA H100 80GB HBM3". */
 const char *device_kernel(void);
 
 /* The stream's spec is set already. UNAVAILABLE, INTERNAL, NOMEM. */

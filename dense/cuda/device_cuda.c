@@ -119,8 +119,9 @@ int device_probe(struct err *e)
             e, SHOAL_E_UNAVAILABLE,
             "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; set train.backend to cpu or auto",
             device_number, device.name, device.major, device.minor, ARCHITECTURE_MIN / 10, ARCHITECTURE_MIN % 10);
-    snprintf(kernel_text, sizeof kernel_text, "%.100s sm_%d%d cublasLt %zu", device.name, device.major, device.minor,
-             cublasLtGetVersion());
+    /* The version first: the wire carries 63 bytes (WORKER_JOIN), and names of cards may be long. */
+    snprintf(kernel_text, sizeof kernel_text, "cublasLt %zu sm_%d%d %.100s", cublasLtGetVersion(), device.major,
+             device.minor, device.name);
     return 0;
 }
 
@@ -133,7 +134,11 @@ static int thread_enter(struct err *e)
 {
     if (thread_ready)
         return 0;
-    int code = CUDA_TELL(e, cudaSetDevice(device_number));
+    /* Threads that wait for the device sleep: by default they spin, each on a core that others need. It is said before
+     * the device's context is made. */
+    int code = CUDA_TELL(e, cudaInitDevice(device_number, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid));
+    if (code == 0)
+        code = CUDA_TELL(e, cudaSetDevice(device_number));
     thread_ready = code == 0;
     return code;
 }
@@ -220,14 +225,19 @@ void *device_alloc(struct stream *s, size_t bytes)
     if (!device_enter(s))
         return NULL;
     counter_add(&cuda_counters.allocations);
-    cudaError_t status = cudaMallocAsync(&p, bytes + 1, s->device->stream);
+    bytes = bytes > 0 ? bytes : 1;
+    cudaError_t status = cuda_exact ? cudaMalloc(&p, bytes) : cudaMallocAsync(&p, bytes, s->device->stream);
     return out_of_memory(status) || !CUDA(s, status) ? NULL : p;
 }
 
 void device_free(struct stream *s, void *p)
 {
-    if (p && thread_enter(NULL) == 0)
+    if (!p || thread_enter(NULL) != 0)
+        return;
+    if (!cuda_exact)
         CUDA(s, cudaFreeAsync(p, s->device->stream));
+    else if (CUDA(s, cudaStreamSynchronize(s->device->stream)))
+        CUDA(s, cudaFree(p));
 }
 
 void device_upload(struct stream *s, void *to, const void *from, size_t bytes)

@@ -8,7 +8,7 @@
 #define SCRATCH_ALIGN 256u
 
 struct cuda_counters cuda_counters;
-bool cuda_products_only;
+bool cuda_products_only, cuda_exact;
 
 void shoal_cuda_products_only(bool on)
 {
@@ -100,7 +100,7 @@ void stream_release(struct stream *s, void *p)
 /* A block that holds `bytes`. What was handed out stays where it is. */
 static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
 {
-    size_t room = bytes > SCRATCH_BLOCK_BYTES ? bytes : SCRATCH_BLOCK_BYTES;
+    size_t room = bytes > SCRATCH_BLOCK_BYTES || cuda_exact ? bytes : SCRATCH_BLOCK_BYTES;
     if (s->recorded || c->count == SCRATCH_BLOCKS) {
         stream_fail(s, SHOAL_E_INTERNAL, "scratch of %zu bytes: %s; this is a bug in Shoal, please report it", bytes,
                     s->recorded ? "a recorded section asks for more than when it was queued" : "too many blocks");
@@ -116,11 +116,19 @@ static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
     return true;
 }
 
+/* Exact: gives back all pieces but the first `count`. */
+static void scratch_drop(struct stream *s, struct scratch *c, uint32_t count)
+{
+    for (; cuda_exact && c->count > count; c->count--)
+        device_free(s, c->block[c->count - 1]);
+}
+
 /* From the front again. Many blocks, because batches grew by and by, become one. */
 static void scratch_begin(struct stream *s, struct scratch *c)
 {
     size_t bytes = 0;
 
+    scratch_drop(s, c, 0);
     c->current = 0;
     c->used = 0;
     if (c->count < SCRATCH_BLOCKS_JOINED || stream_failed(s))
@@ -146,6 +154,7 @@ struct scratch_mark cuda_scratch_mark(const struct stream *s)
 void cuda_scratch_return(struct stream *s, struct scratch_mark mark)
 {
     struct scratch *c = &s->scratch[s->section];
+    scratch_drop(s, c, mark.block);
     c->current = mark.block;
     c->used = mark.used;
 }
@@ -153,9 +162,11 @@ void cuda_scratch_return(struct stream *s, struct scratch_mark mark)
 void *cuda_scratch(struct stream *s, size_t bytes)
 {
     struct scratch *c = &s->scratch[s->section];
-    bytes = (bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
     if (stream_failed(s))
         return NULL;
+    if (cuda_exact)
+        return scratch_grow(s, c, bytes) ? c->block[c->current++] : NULL;
+    bytes = (bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
     while (c->current == c->count || c->bytes[c->current] - c->used < bytes) {
         if (c->current == c->count) {
             if (!scratch_grow(s, c, bytes))
@@ -216,6 +227,11 @@ static struct stream_recording *recording_place(struct stream *s, uint64_t numbe
 
 bool stream_graph_begin(struct stream *s, uint64_t number)
 {
+    if (cuda_exact) {
+        s->scratch[1].current = 0;
+        s->section = true;
+        return true;
+    }
     scratch_begin(s, &s->scratch[1]); /* before the place is looked for: it may drop what is recorded */
     struct stream_recording *r = recording_place(s, number);
     bool seen = r->last > 0;
@@ -237,6 +253,7 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
 
 void stream_graph_end(struct stream *s)
 {
+    scratch_drop(s, &s->scratch[1], 0);
     s->section = false;
     if (!s->recorded)
         return;

@@ -25,7 +25,7 @@ extern "C" {
 #define SCRATCH_BLOCKS_JOINED 16u             /* so many become one when scratch begins anew */
 #define SCRATCH_BLOCK_BYTES ((size_t)4 << 20) /* at least */
 
-/* Memory handed out from front to back. */
+/* Memory handed out from front to back; exact: each block is a piece, the last one is `current` - 1. */
 struct scratch {
     void *block[SCRATCH_BLOCKS]; /* owned */
     size_t bytes[SCRATCH_BLOCKS];
@@ -73,6 +73,10 @@ extern struct cuda_counters cuda_counters;
  * means nothing then. Not while streams work. */
 void shoal_cuda_products_only(bool on);
 extern bool cuda_products_only;
+
+/* SHOAL_CUDA_EXACT=1, for checkers of memory (compute-sanitizer; ASan on the host's stand-in): every array and every
+ * piece of scratch is an allocation of its own, at its size, and given back at once; nothing is recorded. */
+extern bool cuda_exact;
 
 /* Keeps the first failure. */
 void stream_fail(struct stream *s, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));

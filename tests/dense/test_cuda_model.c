@@ -6,6 +6,9 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { STEPS = 20 };
 
@@ -293,6 +296,57 @@ START_TEST(wide_models_find_room_for_their_steps)
 }
 END_TEST
 
+enum { EXACT_FLOATS = 1 << 16 };
+
+/* In a process of its own, for the module looks at the environment when it is loaded: the gradients of the fourth
+ * step. */
+static void exact_steps(enum model_kind kind, bool exact, float *bits)
+{
+    struct dense_case c;
+    if (exact)
+        setenv("SHOAL_CUDA_EXACT", "1", 1);
+    dense_case_job(&c, kind);
+    c.shape.tasks = c.job.data.label_count = kind == MODEL_PLE ? 2 : 1;
+    c.shape.pooling[2] = kind == MODEL_DIN ? POOL_ATTENTION : POOL_MEAN;
+    c.shape.most[2] = 3;
+    c.backend = cuda_backend();
+    c.job.train.precision = PRECISION_BF16;
+    dense_case_batch(&c, 70, 20, true);
+    for (uint64_t step = 1; step <= 4; step++)
+        train_part(&c, step == 2 ? 33 : 70, 20, step);
+    ck_assert_uint_lt(step_floats(&c), EXACT_FLOATS);
+    bits[0] = (float)step_floats(&c);
+    step_bits(&c, bits + 1);
+    ck_assert_int_eq(backend_ops_of(c.backend)->exact, exact);
+    ck_assert(exact == (cuda_counted().recordings == 0));
+    dense_case_free(&c);
+    exit(0);
+}
+
+/* As checkers of memory want it: every array of its own size, which ASan looks at in its build; the same bits. */
+START_TEST(exact_allocation_gives_the_same_bits)
+{
+    static const enum model_kind kinds[] = {MODEL_DEEPFM, MODEL_XDEEPFM, MODEL_AUTOINT,
+                                            MODEL_DIN,    MODEL_PLE,     MODEL_DLRM};
+    size_t bytes = 2 * EXACT_FLOATS * sizeof(float);
+    float *bits = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(bits, MAP_FAILED);
+    for (int exact = 0; exact < 2; exact++) {
+        int status;
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0)
+            exact_steps(kinds[_i], exact == 1, bits + exact * EXACT_FLOATS);
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+    ck_assert_float_gt(bits[0], 100.0f);
+    ck_assert_mem_eq(bits, bits + EXACT_FLOATS, EXACT_FLOATS * sizeof *bits);
+    munmap(bits, bytes);
+}
+END_TEST
+
 /* Batches that need a little more each time: their scratch is joined before its blocks are too many. */
 START_TEST(scratch_of_growing_batches_is_joined)
 {
@@ -542,6 +596,7 @@ int main(void)
     tcase_add_test(t, fp16_step_that_overflows_is_skipped_and_the_scale_comes_down);
     if (cuda_is_host()) {
         tcase_add_loop_test(t, wide_models_find_room_for_their_steps, 0, 8);
+        tcase_add_loop_test(t, exact_allocation_gives_the_same_bits, 0, 6);
         tcase_add_test(t, scratch_of_growing_batches_is_joined);
         tcase_add_test(t, every_failure_is_told_and_stays);
         tcase_add_test(t, shortage_is_told_with_what_would_help);
