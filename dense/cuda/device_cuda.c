@@ -226,7 +226,11 @@ void *device_alloc(struct stream *s, size_t bytes)
         return NULL;
     counter_add(&cuda_counters.allocations);
     bytes = bytes > 0 ? bytes : 1;
-    cudaError_t status = cuda_exact ? cudaMalloc(&p, bytes) : cudaMallocAsync(&p, bytes, s->device->stream);
+    cudaError_t status;
+    if (cuda_exact)
+        status = cudaMalloc(&p, bytes);
+    else
+        status = cudaMallocAsync(&p, bytes, s->device->stream);
     return out_of_memory(status) || !CUDA(s, status) ? NULL : p;
 }
 
