@@ -219,6 +219,12 @@ void device_host_free(void *p)
         CUDA_TELL(NULL, cudaFreeHost(p));
 }
 
+/* No memory is no failure of the stream; all else is. */
+static void *allocated(struct stream *s, cudaError_t status, void *p)
+{
+    return out_of_memory(status) || !CUDA(s, status) ? NULL : p;
+}
+
 void *device_alloc(struct stream *s, size_t bytes)
 {
     void *p = NULL;
@@ -226,12 +232,12 @@ void *device_alloc(struct stream *s, size_t bytes)
         return NULL;
     counter_add(&cuda_counters.allocations);
     bytes = bytes > 0 ? bytes : 1;
-    cudaError_t status;
-    if (cuda_exact)
-        status = cudaMalloc(&p, bytes);
-    else
-        status = cudaMallocAsync(&p, bytes, s->device->stream);
-    return out_of_memory(status) || !CUDA(s, status) ? NULL : p;
+    if (cuda_exact) {
+        cudaError_t status = cudaMalloc(&p, bytes);
+        return allocated(s, status, p);
+    }
+    cudaError_t status = cudaMallocAsync(&p, bytes, s->device->stream);
+    return allocated(s, status, p);
 }
 
 void device_free(struct stream *s, void *p)
