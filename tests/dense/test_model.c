@@ -53,6 +53,20 @@ START_TEST(gradient_holds_over_several_ranges)
 }
 END_TEST
 
+/* Where the score is 1 to the last digit: the log of what is left of it says nothing. */
+START_TEST(gradient_holds_at_far_logits)
+{
+    struct dense_case c;
+    dense_case_job(&c, MODEL_LR);
+    dense_case_batch(&c, 12, 9, true);
+    for (uint32_t i = 0; i < 9; i++)
+        c.rows[i] *= 100.0f;
+    dense_double_check(&c, 1e-5);
+    dense_double_check_predict(&c, 1e-5);
+    dense_case_free(&c);
+}
+END_TEST
+
 START_TEST(gradient_check_notices_a_wrong_gradient)
 {
     struct dense_case c;
@@ -303,6 +317,7 @@ int main(void)
     TCase *t = tcase_create("model");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, gradient_is_that_of_the_loss, 0, 4);
+    tcase_add_test(t, gradient_holds_at_far_logits);
     tcase_add_loop_test(t, gradient_holds_with_norm_dropout_l2_and_every_activation, 0, 4);
     tcase_add_loop_test(t, gradient_holds_over_several_ranges, 0, 2);
     tcase_add_test(t, gradient_check_notices_a_wrong_gradient);

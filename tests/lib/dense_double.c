@@ -224,11 +224,11 @@ static double task_loss(const struct double_pass *p, uint32_t task, double *scor
     double loss = 0, offset = p->train ? 0 : log(p->c->job.data.negatives);
     for (uint32_t i = 0; i < p->c->in.examples; i++) {
         uint32_t at = i * tasks + task;
-        double z = p->data[TENSOR_LOGIT][at] + offset, score = 1.0 / (1.0 + exp(-z));
-        loss -=
-            (p->c->in.weight ? (double)p->c->in.weight[i] : 1.0) * (p->c->label[at] > 0 ? log(score) : log1p(-score));
+        double z = p->data[TENSOR_LOGIT][at] + offset, y = p->c->label[at] > 0 ? 1.0 : 0.0;
+        /* The log of the score would lose its digits, and then all, where the logit is large. */
+        loss += (p->c->in.weight ? (double)p->c->in.weight[i] : 1.0) * (fmax(z, 0.0) - z * y + log1p(exp(-fabs(z))));
         if (scores)
-            scores[at] = score;
+            scores[at] = 1.0 / (1.0 + exp(-z));
     }
     return loss;
 }
