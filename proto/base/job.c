@@ -300,6 +300,11 @@ static int data_take(const struct config *c, struct job *j, struct err *e)
     int status = character_take(c, "data.delimiter", ',', &j->data.delimiter, e);
     if (status == 0)
         status = labels_take(c, j, e);
+    if (status == 0 && j->data.negatives < 1 && j->data.label_count > 1)
+        status = err_set(e, SHOAL_E_CONFIG,
+                         "line %d: data.negatives is for one label, data.label names %u: a line is left out only where no label is "
+                         "positive, so no constant corrects the predictions of a task; leave it out",
+                         config_line(c, "data.negatives"), j->data.label_count);
     return status != 0 ? status : columns_take(c, j, e);
 }
 

@@ -87,8 +87,8 @@ struct job {
         char weight[LIMIT_NAME];               /* column of the examples' weights; empty: all weigh 1 */
         char time[LIMIT_NAME];                 /* column of the examples' event times; empty: none is known */
         enum time_unit time_unit;              /* of a time that is a number; default seconds */
-        double negatives;                      /* share of the examples without a positive label that training keeps; 1: all.
-                                                  Predictions are corrected for it */
+        double negatives;                      /* of one label: share of the examples without a positive one that training keeps; 1:
+                                                  all. Predictions are corrected for it */
         bool header;                           /* csv: first line names the columns; default true */
         char delimiter;                        /* csv; default ',' */
         struct column *column;                 /* owned; csv: names and types; may be empty: all but the label are categories */

@@ -253,6 +253,8 @@ START_TEST(job_examples_have_weights_and_negatives_a_share)
     ck_assert(j.data.negatives == 0.1);
     job_free(&j);
     refused(sequences, "data.negatives=0", "not between");
+    refused("data: {format: csv, train: a, label: [click, buy]}\nmodel: {kind: mmoe}\n", "data.negatives=0.5",
+            "no constant corrects");
     refused(sequences, "data.negatives=1.5", "not between");
     refused(sequences, "data.negatives=few", "not a number");
     refused(sequences, "data.weight=\"\"", "1 to 63 bytes");
