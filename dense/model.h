@@ -105,8 +105,9 @@ void model_blocks(const struct model *m, uint32_t table, const uint64_t **keys, 
 /* A run's scratch for up to max_examples, and a cache of cache_rows sparse rows (0: none). It lives on one device. */
 int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out, struct err *e);
 void model_run_free(struct model_run *r);
-/* Forward and backward. seed, lane, batch choose the dropout mask. NOT_FINITE when the loss is not finite; UNAVAILABLE or INTERNAL
- * when the device failed: model_run_error says how, and the run is of no more use. */
+/* Forward and backward. seed, lane, batch choose the dropout mask. NOT_FINITE when the loss is not finite, or with fp16 a gradient
+ * overflows although the loss is not scaled any more; UNAVAILABLE or INTERNAL when the device failed: model_run_error says how, and
+ * the run is of no more use. */
 int model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed, uint32_t lane, uint64_t batch,
                 struct model_output *out);
 const char *model_run_error(const struct model_run *r);

@@ -260,21 +260,25 @@ static int result_take(struct model_run *r, struct model_output *out)
     return isfinite(out->loss_sum) ? 0 : SHOAL_E_NOT_FINITE;
 }
 
-/* Whether the step counts; finds the largest scale that does not overflow. */
-static bool scale_settle(struct model_run *r, const struct model_output *out)
+/* Whether the step counts; finds the largest scale that does not overflow. NOT_FINITE: it is 1, and the step overflowed
+ * all the same, as the next would. */
+static int scale_settle(struct model_run *r, struct model_output *out)
 {
     if (!r->model->scaled)
-        return true;
+        return 0;
     if (!isfinite(out->dense_norm) || !isfinite(out->row_norm)) {
-        r->scale = r->scale > 2.0 ? r->scale / 2.0 : 1.0;
+        if (r->scale <= 1.0)
+            return SHOAL_E_NOT_FINITE;
+        out->skipped = true;
+        r->scale /= 2.0;
         r->scale_steps = 0;
-        return false;
+        return 0;
     }
     if (++r->scale_steps >= SCALE_STEPS && r->scale < SCALE_MAX) {
         r->scale *= 2.0;
         r->scale_steps = 0;
     }
-    return true;
+    return 0;
 }
 
 static void output_begin(struct model_output *out, double weight_sum)
@@ -311,9 +315,7 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
     }
     run_download(r, in, true, &device_out, out);
     code = result_take(r, out);
-    if (code == 0)
-        out->skipped = !scale_settle(r, out);
-    return code;
+    return code == 0 ? scale_settle(r, out) : code;
 }
 
 int model_predict(const struct model *m, struct model_run *r, const struct model_input *in, struct model_output *out)

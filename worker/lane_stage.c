@@ -194,6 +194,15 @@ static void compute_run(struct env_work *w) /* on a thread of the pool */
         rows_gather(b->rows);
 }
 
+/* What a step came to that has no number for a result, and what to do. */
+static const char *not_finite_text(const struct lane *l)
+{
+    if (l->base->job->train.precision == PRECISION_FP16)
+        return "the loss is not finite, or gradients overflow at a loss scale of 1: set train.precision to bf16, look "
+               "at the input there or lower the learning rate";
+    return "the loss is not finite: look at the input there or lower the learning rate";
+}
+
 /* A device that failed is this worker's trouble, all else the job's. */
 static void compute_failed(struct lane *l, const struct lane_batch *b)
 {
@@ -206,11 +215,9 @@ static void compute_failed(struct lane *l, const struct lane_batch *b)
         err_set(&e, status, "the device failed at lane %u batch %llu: %s", l->task.lane, (unsigned long long)b->number,
                 why[0] != '\0' ? why : err_text(status));
     } else {
-        err_set(&e, status,
-                "lane %u batch %llu (epoch %u, rows from position %llu): %s: look at the input there or lower the "
-                "learning rate",
-                l->task.lane, (unsigned long long)b->number, l->task.epoch, (unsigned long long)b->position,
-                status == SHOAL_E_NOT_FINITE ? "the loss is not finite" : err_text(status));
+        err_set(&e, status, "lane %u batch %llu (epoch %u, rows from position %llu): %s", l->task.lane,
+                (unsigned long long)b->number, l->task.epoch, (unsigned long long)b->position,
+                status == SHOAL_E_NOT_FINITE ? not_finite_text(l) : err_text(status));
     }
     lane_fail(l, status, e.text);
 }

@@ -568,6 +568,10 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     if (j->train.cache.rows > 0 && j->train.mode == 2) /* WIRE_BSP */
         return err_set(e, SHOAL_E_CONFIG, "line %d: train.cache: under bsp a pull sees all pushes of the clocks before, so no cached row could "
                        "ever serve; take the cache away, or use ssp or async", config_line(c, "train.cache.rows"));
+    if (j->train.precision == PRECISION_FP16 && j->train.mode == 2) /* WIRE_BSP */
+        return err_set(e, SHOAL_E_CONFIG, "line %d: train.precision fp16 finds a loss scale for each lane where it runs, so a lane that moves "
+                       "to another worker would round differently, and bsp promises the same bits; use bf16",
+                       config_line(c, "train.precision"));
     return evaluate_take(c, j, e);
 }
 

@@ -421,6 +421,9 @@ START_TEST(job_training_has_defaults_and_ranges)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(data, bad[i][0], bad[i][1]);
     refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.cache.rows=10", "no cached row could ever serve");
+    refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=fp16", "use bf16");
+    ck_assert_int_eq(parse("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=bf16", &j, NULL), 0);
+    job_free(&j);
 }
 END_TEST
 

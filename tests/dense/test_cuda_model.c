@@ -415,23 +415,30 @@ END_TEST
 
 /* ---- the loss scale --------------------------------------------------------------------------------------- */
 
-/* One example and large weights: with a scale of 65536 the gradient of the first layer's output does not fit fp16. The
- * step is skipped until the scale has come down; then training goes on. */
+/* Two examples, `large` weights and small inputs: the loss is finite, the gradient of the first layer's output large.
+ */
+static void fp16_case(struct dense_case *c, float large)
+{
+    dense_case_job(c, MODEL_WIDE_DEEP);
+    c->backend = cuda_backend();
+    c->job.train.precision = PRECISION_FP16;
+    c->job.model.activation = ACT_RELU;
+    dense_case_batch(c, 2, 9, false);
+    for (size_t i = 0; i < model_dense_floats(c->model); i++)
+        c->dense[i] = fabsf(c->dense[i]) * large;
+    for (size_t i = 0; i < 9 * (size_t)model_row_width(c->model); i++)
+        c->rows[i] *= 0.01f;
+    c->label[0] = c->label[1] = 0.0f;
+    c->numeric[0] = c->numeric[1] = c->numeric[2] = c->numeric[3] = 0.01f;
+}
+
+/* With a scale of 65536 the gradient does not fit fp16. The step is skipped until the scale has come down; then
+ * training goes on. */
 START_TEST(fp16_step_that_overflows_is_skipped_and_the_scale_comes_down)
 {
     struct dense_case c;
     uint32_t skipped = 0;
-    dense_case_job(&c, MODEL_WIDE_DEEP);
-    c.backend = cuda_backend();
-    c.job.train.precision = PRECISION_FP16;
-    c.job.model.activation = ACT_RELU;
-    dense_case_batch(&c, 2, 9, false);
-    for (size_t i = 0; i < model_dense_floats(c.model); i++)
-        c.dense[i] = fabsf(c.dense[i]) * 8.0f;
-    for (size_t i = 0; i < 9 * (size_t)model_row_width(c.model); i++)
-        c.rows[i] *= 0.01f;
-    c.label[0] = c.label[1] = 0.0f;
-    c.numeric[0] = c.numeric[1] = c.numeric[2] = c.numeric[3] = 0.01f;
+    fp16_case(&c, 8.0f);
     double scale = c.run->scale;
     ck_assert_double_eq(scale, 65536.0);
     for (uint64_t step = 1; step <= 20; step++) {
@@ -449,6 +456,21 @@ START_TEST(fp16_step_that_overflows_is_skipped_and_the_scale_comes_down)
     double norm = c.out.dense_norm;
     ck_assert(isfinite(norm) && norm > 0.0);
     dense_case_train(&c, 21); /* and stays */
+    ck_assert(!c.out.skipped);
+    dense_case_free(&c);
+}
+END_TEST
+
+/* Weights so large that the step does not fit fp16 unscaled either: skipped for ever, it would learn nothing. */
+START_TEST(fp16_step_that_overflows_unscaled_is_an_error)
+{
+    struct dense_case c;
+    fp16_case(&c, 1000.0f);
+    c.run->scale = 2.0;
+    dense_case_train(&c, 1);
+    ck_assert(c.out.skipped);
+    ck_assert_double_eq(c.run->scale, 1.0);
+    ck_assert_int_eq(model_train(c.model, c.run, &c.in, DENSE_SEED, DENSE_LANE, 2, &c.out), SHOAL_E_NOT_FINITE);
     ck_assert(!c.out.skipped);
     dense_case_free(&c);
 }
@@ -594,6 +616,7 @@ int main(void)
     tcase_add_test(t, warm_steps_allocate_nothing);
     tcase_add_test(t, model_takes_rows_from_the_cache);
     tcase_add_test(t, fp16_step_that_overflows_is_skipped_and_the_scale_comes_down);
+    tcase_add_test(t, fp16_step_that_overflows_unscaled_is_an_error);
     if (cuda_is_host()) {
         tcase_add_loop_test(t, wide_models_find_room_for_their_steps, 0, 8);
         tcase_add_loop_test(t, exact_allocation_gives_the_same_bits, 0, 6);

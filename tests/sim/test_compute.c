@@ -317,6 +317,24 @@ START_TEST(a_failed_device_costs_a_worker_not_the_job)
 }
 END_TEST
 
+/* A loss that is not finite is the job's trouble; the sentence says what to try. */
+START_TEST(a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do)
+{
+    struct cluster_result result;
+
+    job_make("{kind: probe}", _i == 0 ? "consistency: ssp, precision: fp16" : "consistency: ssp, precision: bf16");
+    play.fail_at = 20;
+    play.fail_status = SHOAL_E_NOT_FINITE;
+    start(1, 1, 2);
+    ck_assert(cluster_run(&cluster, BOUND));
+    cluster_result(&cluster, &result);
+    ck_assert_int_eq(result.state, WIRE_JOB_FAILED);
+    ck_assert_ptr_nonnull(strstr(result.text, "lower the learning rate"));
+    ck_assert_msg((strstr(result.text, "set train.precision to bf16") != NULL) == (_i == 0), "%s", result.text);
+    cluster_free(&cluster);
+}
+END_TEST
+
 /* A device that cannot be had at the start, or has too little memory, is no failure of the job either. */
 START_TEST(a_device_that_is_taken_costs_a_worker)
 {
@@ -388,6 +406,7 @@ int main(void)
     tcase_add_test(c, rows_beyond_the_bound_are_seen);
     tcase_add_test(c, pulled_rows_are_within_the_bound);
     tcase_add_loop_test(c, skipped_steps_are_ticks, 0, 3);
+    tcase_add_loop_test(c, a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do, 0, 2);
     tcase_add_loop_test(c, a_failed_device_costs_a_worker_not_the_job, 0, 3);
     tcase_add_loop_test(c, a_device_that_is_taken_costs_a_worker, 0, 3);
     tcase_add_test(c, a_job_waits_for_a_worker_whose_device_works);
