@@ -232,7 +232,7 @@ static struct json *fields_json(const struct census *c)
             json_set_number(j, "shows", f->shows);
             json_set_number(j, "clicks", f->clicks);
         }
-        if (c->ask.what_if)
+        if (c->ask.what_if && c->schema->rules.stats) /* else who goes is chance */
             json_set_int(j, "kept", (int64_t)f->kept);
         json_append(list, j);
     }

@@ -32,7 +32,7 @@ int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet);
 uint64_t census_rows(const struct census *c);
 
 /* Members: table, rows, row_bytes, bytes (rows alone), memory_bytes (pages and index), tier, statistics; fields: field,
- * rows, with statistics shows and clicks, with what_if kept; norms, shows, ages: zero, cells [power, rows] that are not
+ * rows, bytes, with statistics shows, clicks, and with what_if kept; norms, shows, ages: zero, cells [power, rows] that are not
  * empty, and of ages untold; what_if: rows, bytes and (statistics) share of the shows that are kept. The caller frees. */
 struct json *census_json(const struct census *c);
 /* Adds what census_json of another shard's census of the same table says. DATA when it is not that. */

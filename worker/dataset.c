@@ -74,13 +74,17 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
     return error;
 }
 
-int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
+int dataset_features(const struct job *job, struct features *out, struct err *e)
 {
     struct cache cache;
-    struct features f;
     int error = cache_init(&cache, job->data.cache, e);
-    if (error == 0)
-        error = features_open(job, &cache, WIRE_TRAIN, &f, e);
+    return error == 0 ? features_open(job, &cache, WIRE_TRAIN, out, e) : error;
+}
+
+int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
+{
+    struct features f;
+    int error = dataset_features(job, &f, e);
     if (error != 0)
         return error;
     *out = f.shape;

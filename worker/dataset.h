@@ -26,6 +26,9 @@ uint64_t dataset_digest(const struct dataset *d); /* of content: equal on every 
 
 /* Fields, numerics, pooling that this job's format and columns give; the same without reading more than the first line of the first train file. */
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e);
+/* The same with names, types and transforms; features_free is the caller's. */
+struct features;
+int dataset_features(const struct job *job, struct features *out, struct err *e);
 
 /* A batch as the worker pulls and computes it. Buffers grow to the largest batch and are kept: batch_init zeroes, batch_free releases. */
 struct batch {

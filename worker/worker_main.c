@@ -13,7 +13,11 @@
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "proto/wire/wire.h"
+#include "worker/count.h"
+#include "worker/dataset.h"
 #include "worker/evaluator.h"
+#include "worker/feature.h"
+#include "worker/fields.h"
 #include "worker/lane.h"
 #include "worker/trainer.h"
 
@@ -27,9 +31,13 @@
 static const char usage_text[] =
     "usage: shoal-worker train --coordinator ENDPOINT [options]\n"
     "       shoal-worker eval --coordinator ENDPOINT --config JOB.yaml [--split train|valid|test] [options]\n"
+    "       shoal-worker fields --config JOB.yaml [--field NAME --value TEXT]\n"
+    "       shoal-worker count --config JOB.yaml [--share P]\n"
     "\n"
     "train  joins the job of the coordinator and works on its lanes until the job is over.\n"
     "eval   scores a split with the tables as the servers have them now and prints one JSON object.\n"
+    "fields prints the job's fields, and the key of a value in one of them, as one JSON object; needs no cluster.\n"
+    "count  counts the keys of the training input, or of a share of it, and prints one JSON object; needs no cluster.\n"
     "\n"
     "  --coordinator ENDPOINT  tcp://HOST:PORT of shoal-coordinator\n"
     "  --config FILE           job file: train takes train.lanes and train.backend from it, the job itself comes from "
@@ -42,11 +50,14 @@ static const char usage_text[] =
     "  --cores N               cores that parsing may keep busy (those that this process may run on)\n"
     "  --wait SECONDS          how long to wait for the coordinator's first answer (30)\n"
     "  --split NAME            eval: train, valid or test (test)\n"
+    "  --field, --value        fields: a column's name (or a field's number), and a value as it stands in the input\n"
+    "  --share P               count: share of the input, 0 to 1 (1)\n"
     "  --insecure-plaintext    allow an endpoint that is not loopback\n"
     "  --help, --version\n";
 
 struct arguments {
-    const char *verb, *coordinator, *config, *name;
+    const char *verb, *coordinator, *config, *name, *field, *value;
+    double share; /* count */
     struct string_list set;
     uint32_t lanes, wait_s, split, cores;
     int64_t device; /* -1: not given */
@@ -83,6 +94,7 @@ static int option_take(struct arguments *a, int option, const char *value, struc
                                                                                             NULL};
     uint32_t word = 0;
     int status = 0;
+    char *end;
 
     switch (option) {
     case 'c':
@@ -117,12 +129,29 @@ static int option_take(struct arguments *a, int option, const char *value, struc
         return number_take("--cores", value, 1, 65535, &a->cores, e);
     case 'p':
         return word_take("--split", value, splits, &a->split, e);
+    case 'f':
+        a->field = value;
+        return 0;
+    case 'V':
+        a->value = value;
+        return 0;
+    case 'S':
+        a->share = strtod(value, &end);
+        if (end == value || *end != '\0' || !(a->share > 0 && a->share <= 1))
+            return err_set(e, SHOAL_E_USAGE, "--share %s: expected a number above 0, at most 1", value);
+        return 0;
     case 'i':
         a->insecure = true;
         return 0;
     default:
         return err_set(e, SHOAL_E_USAGE, "unknown option; shoal-worker --help lists them");
     }
+}
+
+/* Verbs that look at the input alone. */
+static bool stands_alone(const struct arguments *a)
+{
+    return strcmp(a->verb, "fields") == 0 || strcmp(a->verb, "count") == 0;
 }
 
 static int arguments_take(int argc, char **argv, struct arguments *a, struct err *e)
@@ -137,13 +166,16 @@ static int arguments_take(int argc, char **argv, struct arguments *a, struct err
                                             {"device", required_argument, NULL, 'd'},
                                             {"cores", required_argument, NULL, 'C'},
                                             {"split", required_argument, NULL, 'p'},
+                                            {"field", required_argument, NULL, 'f'},
+                                            {"value", required_argument, NULL, 'V'},
+                                            {"share", required_argument, NULL, 'S'},
                                             {"insecure-plaintext", no_argument, NULL, 'i'},
                                             {"help", no_argument, NULL, 'h'},
                                             {"version", no_argument, NULL, 'v'},
                                             {NULL, 0, NULL, 0}};
     int option;
 
-    *a = (struct arguments){.split = WIRE_TEST, .device = -1};
+    *a = (struct arguments){.split = WIRE_TEST, .device = -1, .share = 1};
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'h' || option == 'v') {
             printf("%s", option == 'h' ? usage_text : "shoal-worker " SHOAL_VERSION "\n");
@@ -154,14 +186,17 @@ static int arguments_take(int argc, char **argv, struct arguments *a, struct err
             return status;
     }
     if (optind + 1 != argc)
-        return err_set(e, SHOAL_E_USAGE, "say what to do: train or eval; shoal-worker --help tells more");
+        return err_set(e, SHOAL_E_USAGE, "say what to do: train, eval, fields or count; shoal-worker --help tells more");
     a->verb = argv[optind];
-    if (strcmp(a->verb, "train") != 0 && strcmp(a->verb, "eval") != 0)
-        return err_set(e, SHOAL_E_USAGE, "%s: a worker can train or eval", a->verb);
-    if (a->coordinator == NULL)
+    bool train = strcmp(a->verb, "train") == 0;
+    if (!train && strcmp(a->verb, "eval") != 0 && !stands_alone(a))
+        return err_set(e, SHOAL_E_USAGE, "%s: a worker can train, eval, tell fields or count", a->verb);
+    if (a->coordinator == NULL && !stands_alone(a))
         return err_set(e, SHOAL_E_USAGE, "--coordinator is missing: tcp://HOST:PORT of shoal-coordinator");
-    if (strcmp(a->verb, "eval") == 0 && a->config == NULL)
+    if (!train && a->config == NULL)
         return err_set(e, SHOAL_E_USAGE, "--config is missing: the job file says what the input and the model are");
+    if ((a->field == NULL) != (a->value == NULL))
+        return err_set(e, SHOAL_E_USAGE, "--field and --value belong together: which column, and which value in it");
     return 0;
 }
 
@@ -354,6 +389,46 @@ static int run(const struct arguments *a, const struct job *job, struct err *e)
     return status;
 }
 
+/* ---- the input alone --------------------------------------------------------------------------------------- */
+
+static int fields_tell(const struct arguments *a, const struct job *job, struct json **out, struct err *e)
+{
+    struct features f;
+    uint32_t field = 0;
+    uint64_t key = 0;
+    int status = dataset_features(job, &f, e);
+
+    if (status != 0)
+        return status;
+    if (a->field != NULL)
+        status = fields_find(&f, a->field, &field, e);
+    if (status == 0 && a->field != NULL)
+        status = fields_key(&f, field, a->value, &key, e);
+    if (status == 0) {
+        *out = json_new_object();
+        if (a->field != NULL)
+            json_set_hex(*out, "key", key);
+        json_set(*out, "fields", fields_json(&f));
+    }
+    features_free(&f);
+    return status;
+}
+
+static int look(const struct arguments *a, const struct job *job, struct err *e)
+{
+    struct json *j = NULL;
+    int status = strcmp(a->verb, "fields") == 0 ? fields_tell(a, job, &j, e) : count_job(job, a->share, &j, e);
+    char *text = status == 0 ? json_text(j, 2) : NULL;
+
+    json_free(j);
+    if (status == 0 && text == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to print the answer");
+    if (status == 0)
+        puts(text);
+    free(text);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a;
@@ -367,7 +442,7 @@ int main(int argc, char **argv)
     if (status == 0)
         status = settings_take(&a, &job, &have_job, &e);
     if (status == 0)
-        status = run(&a, have_job ? &job : NULL, &e);
+        status = stands_alone(&a) ? look(&a, &job, &e) : run(&a, have_job ? &job : NULL, &e);
     if (status != 0)
         log_error("%s", e.text[0] != '\0' ? e.text : err_text(status));
     if (have_job)

@@ -1,6 +1,5 @@
-/* admin.c: `shoal status`, `shoal digest`, `shoal inspect`: looking without changing. */
+/* admin.c: `shoal status`, `shoal digest`: looking without changing. */
 #include "deploy/cli/cluster.h"
-#include "proto/base/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@ static const char where_help[] =
 
 enum { OPTION_COORDINATOR, OPTION_RUN_DIR, OPTION_JSON, OPTION_HELP, OPTION_COUNT };
 
-struct admin { /* what all three are told */
+struct admin { /* what both are told */
     const char *words[2], *coordinator, *run_dir;
     int count;
     bool as_json;
@@ -38,15 +37,6 @@ static int admin_options(int argc, char **argv, const char *usage, int words_max
     a->coordinator = options[OPTION_COORDINATOR].value;
     a->run_dir = options[OPTION_RUN_DIR].value;
     return 0;
-}
-
-static void json_print(const struct json *j)
-{
-    char *text = json_text(j, 2);
-
-    if (text != NULL)
-        puts(text);
-    free(text);
 }
 
 static const char *worker_name(const struct json *workers, int64_t number)
@@ -181,65 +171,4 @@ int digest_main(int argc, char **argv)
     if (c != NULL)
         cluster_close(c);
     return status == 0 ? 0 : cli_fail("digest", &e);
-}
-
-/* "0x1f" or "31" is a key; "FIELD:VALUE" a field's number and its raw value. */
-static int key_parse(const char *text, uint64_t *key, struct err *e)
-{
-    char *end;
-    unsigned long long x = strtoull(text, &end, 0);
-
-    if (end != text && *end == 0) {
-        *key = x;
-        return 0;
-    }
-    if (end != text && *end == ':' && x < LIMIT_FIELDS) {
-        *key = key_of_value((uint32_t)x, end + 1, strlen(end + 1));
-        return 0;
-    }
-    return err_set(e, SHOAL_E_USAGE, "%s is neither a key (0x... or decimal) nor FIELD:VALUE (such as 3:68fd1e64)",
-                   text);
-}
-
-int inspect_main(int argc, char **argv)
-{
-    struct admin a = {0};
-    struct cluster *c = NULL;
-    struct json *row = NULL;
-    struct err e = {0};
-    bool found = false;
-    uint32_t table = 0;
-    uint64_t key = 0;
-    int status = admin_options(
-        argc, argv,
-        "usage: shoal inspect TABLE KEY [options]\n\nKEY is a row's key (0x... or decimal), or FIELD:VALUE: a value as "
-        "it "
-        "stands in the input, and the number of\nits field: categorical fields count from 0, in the order of "
-        "features.fields "
-        "or of the columns (Criteo: 0: is C1).\nPrints weights, optimizer state, tablet and shard as JSON.\n",
-        2, &a, &e);
-
-    if (status == 1)
-        return 0;
-    if (status == 0 && a.count != 2)
-        status = err_set(&e, SHOAL_E_USAGE, "name a table and a key; see `shoal inspect --help`");
-    if (status == 0)
-        status = key_parse(a.words[1], &key, &e);
-    if (status == 0)
-        status = cluster_open(a.coordinator, a.run_dir, &c, &e);
-    if (status == 0)
-        status = cluster_table(c, a.words[0], &table, &e);
-    if (status == 0)
-        status = cluster_inspect(c, table, key, &found, &row, &e);
-    if (status == 0 && !found)
-        status = err_set(&e, SHOAL_E_NOT_FOUND,
-                         "table %s has no row with key 0x%016llx: no training example had that value in field %u "
-                         "(fields count from 0)",
-                         a.words[0], (unsigned long long)key, key_field(key));
-    if (status == 0)
-        json_print(row);
-    json_free(row);
-    if (c != NULL)
-        cluster_close(c);
-    return status == 0 ? 0 : cli_fail("inspect", &e);
 }

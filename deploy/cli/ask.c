@@ -62,6 +62,15 @@ int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *ou
     return 0;
 }
 
+void json_print(const struct json *j)
+{
+    char *text = json_text(j, 2);
+
+    if (text != NULL)
+        puts(text);
+    free(text);
+}
+
 int cli_fail(const char *verb, const struct err *e)
 {
     fprintf(stderr, "shoal %s: %s\n", verb, e->text);

@@ -95,3 +95,85 @@ void child_last_words(const struct child *c, char out[256])
     const char *sentence = strncmp(line, "error ", 6) == 0 ? strstr(line, ": ") : NULL;
     (void)snprintf(out, 256, "%.255s", sentence == NULL ? line : sentence + 2);
 }
+
+/* ---- a program asked ---------------------------------------------------------------------------------------- */
+
+static _Noreturn void asked_run(const char *path, const char *const argv[], int out, bool quiet)
+{
+    int null = open("/dev/null", O_RDWR);
+
+    dup2(out, STDOUT_FILENO);
+    if (quiet && null >= 0)
+        dup2(null, STDERR_FILENO);
+    execv(path, (char *const *)(uintptr_t)argv);
+    if (!quiet)
+        fprintf(stderr, "%s: cannot run it: %s\n", path, strerror(errno));
+    _exit(70);
+}
+
+static int read_all(int fd, char **out, size_t *bytes)
+{
+    size_t room = 0;
+
+    *out = NULL;
+    *bytes = 0;
+    for (;;) {
+        if (room - *bytes < 2) {
+            char *grown = room < 64u << 20 ? realloc(*out, room = room == 0 ? 4096 : 2 * room) : NULL;
+            if (grown == NULL)
+                return SHOAL_E_NOMEM;
+            *out = grown;
+        }
+        ssize_t n = read(fd, *out + *bytes, room - *bytes - 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            (*out)[*bytes] = 0;
+            return n == 0 ? 0 : SHOAL_E_IO;
+        }
+        *bytes += (size_t)n;
+    }
+}
+
+static int code_of_exit(int exit_status)
+{
+    static const int code[] = {SHOAL_E_USAGE,  SHOAL_E_DATA, SHOAL_E_NOINPUT, SHOAL_E_UNAVAILABLE, SHOAL_E_CANTCREATE,
+                               SHOAL_E_IO,     SHOAL_E_DENIED, SHOAL_E_CONFIG};
+
+    for (size_t i = 0; i < sizeof code / sizeof code[0]; i++)
+        if (err_exit_status(code[i]) == exit_status)
+            return code[i];
+    return SHOAL_E_INTERNAL;
+}
+
+int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes, struct err *e)
+{
+    char path[LIMIT_PATH];
+    int ends[2], status = 0;
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
+
+    *out = NULL;
+    if (n <= 0)
+        return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
+    path[n] = 0;
+    (void)snprintf(strrchr(path, '/') + 1, 64, "%s", argv[0]);
+    if (access(path, X_OK) != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s is not there: install or build all of Shoal's programs into one folder", path);
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return err_set(e, SHOAL_E_INTERNAL, "cannot run %s: %s", argv[0], strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0)
+        asked_run(path, argv, ends[1], quiet);
+    close(ends[1]);
+    int failed = pid < 0 ? SHOAL_E_INTERNAL : read_all(ends[0], out, bytes);
+    close(ends[0]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (failed == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    free(*out);
+    *out = NULL;
+    if (failed != 0)
+        return err_set(e, failed, "cannot run %s: %s", argv[0], err_text(failed));
+    return err_set(e, code_of_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 70), "%s %s failed: it says why above", argv[0], argv[1]);
+}

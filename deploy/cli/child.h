@@ -6,6 +6,7 @@
 #include "proto/base/limits.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -29,5 +30,10 @@ bool child_ended(struct child *c);
 void child_signal(struct child *c, int signo);
 /* The last line that it logged, for messages; empty when there is none. */
 void child_last_words(const struct child *c, char out[256]);
+
+/* Runs another of Shoal's programs (argv[0]: its name, looked for where this one lies; ended by NULL) to its end and keeps what it
+ * printed (*out: the caller frees; ends with a NUL, not counted). quiet: what it says on standard error is dropped. An error when it
+ * fails, of the kind that its exit status tells. */
+int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes, struct err *e);
 
 #endif

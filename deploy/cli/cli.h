@@ -17,6 +17,7 @@ int stop_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int digest_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
+int tables_main(int argc, char **argv);
 int synth_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int report_main(int argc, char **argv);
@@ -32,6 +33,8 @@ struct cli_option {
 int cli_parse(int argc, char **argv, struct cli_option *options, const char **words, int words_max, int *word_count, struct err *e);
 /* Whole number option within [min, max]. */
 int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *out, struct err *e);
+/* Prints j, indented. */
+void json_print(const struct json *j);
 /* Says "shoal VERB: text" on stderr and returns the exit status that belongs to e's code. */
 int cli_fail(const char *verb, const struct err *e);
 

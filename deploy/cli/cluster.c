@@ -1,32 +1,11 @@
 /* cluster.c: the two ways to the tables: questions over the wire, and engines opened on folders. */
-#include "deploy/cli/cluster.h"
-#include "embedding/engine.h"
+#include "deploy/cli/cluster_inner.h"
 #include "proto/base/hash.h"
-#include "proto/net/net.h"
 
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { QUESTION_MS = 10000 };
-
-struct cluster {
-    struct table_schema *schema[LIMIT_TABLES]; /* owned */
-    uint32_t tables;
-    /* live */
-    struct ask *coordinator;
-    uint16_t *shard_of; /* by global tablet number */
-    uint32_t tablet_count;
-    struct ask *shard[LIMIT_SHARDS];
-    char (*endpoint)[256]; /* (shards) */
-    uint32_t shards;
-    /* offline */
-    struct net *net;
-    struct engine *engine[LIMIT_SHARDS];
-    char (*folder)[LIMIT_PATH];
-    uint32_t engines;
-};
 
 /* ---- live ------------------------------------------------------------------------------------------------- */
 
@@ -88,7 +67,7 @@ static int live_tables(struct cluster *c, struct err *e)
     return 0;
 }
 
-static int live_shard(struct cluster *c, uint32_t shard, struct ask **out, struct err *e)
+int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct err *e)
 {
     if (shard >= c->shards || c->endpoint[shard][0] == 0)
         return err_set(e, SHOAL_E_UNAVAILABLE, "shard %u has not registered with the coordinator", shard);
@@ -153,28 +132,6 @@ static int offline_digest(struct cluster *c, uint32_t table, uint64_t *tablet_di
         }
     }
     return 0;
-}
-
-static struct json *offline_row(const struct table *t, uint64_t key, const char *folder)
-{
-    const struct table_schema *s = table_schema_of(t);
-    const char *row = table_row(t, key);
-
-    if (row == NULL)
-        return NULL;
-    const float *x = (const float *)(const void *)(row + 8);
-    struct json *j = json_new_object(), *weights = json_new_array(), *state = json_new_array();
-    (void)json_set_hex(j, "key", key);
-    (void)json_set_int(j, "field", key_field(key));
-    for (uint32_t i = 0; i < s->width; i++)
-        (void)json_append_number(weights, (double)x[i]);
-    for (uint32_t i = 0; i < schema_state_floats(s); i++)
-        (void)json_append_number(state, (double)x[s->width + i]);
-    (void)json_set(j, "weights", weights);
-    (void)json_set(j, "state", state);
-    (void)json_set_int(j, "tablet", mixed_tablet(key_mix(key), s->tablet_bits));
-    (void)json_set_string(j, "shard", folder);
-    return j;
 }
 
 /* ---- both ------------------------------------------------------------------------------------------------- */
@@ -293,9 +250,9 @@ static int live_digest(struct cluster *c, uint32_t table, uint64_t *tablet_diges
         struct ask *shard;
         struct msg *m;
         w.u.DIGEST.table = table;
-        int status = live_shard(c, i, &shard, e);
+        int status = cluster_shard(c, i, &shard, e);
         if (status == 0)
-            status = ask(shard, &w, NULL, 120000, &reply, &m, e);
+            status = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
         if (status != 0)
             return status;
         uint32_t first = reply.u.DIGEST_reply.tablet_first, count = reply.u.DIGEST_reply.tablet_count;
@@ -320,39 +277,6 @@ int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *
                                  : offline_digest(c, s->table, tablet_digest, tablets, rows, e);
     *digest = hash_bytes(tablet_digest, 8ull * tablets, 0);
     free(tablet_digest);
-    return status;
-}
-
-int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out, struct err *e)
-{
-    const struct table_schema *s = c->schema[index];
-
-    *found = false;
-    *out = NULL;
-    for (uint32_t i = 0; i < c->engines && !*found; i++) {
-        const struct table *t = engine_table(c->engine[i], s->table);
-        *out = t == NULL ? NULL : offline_row(t, key, c->folder[i]);
-        *found = *out != NULL;
-    }
-    if (!cluster_live(c))
-        return 0;
-    struct wire w = {.type = WIRE_TYPE_INSPECT}, reply;
-    struct ask *shard;
-    struct msg *m;
-    uint32_t tablet = s->tablet_first + mixed_tablet(key_mix(key), s->tablet_bits);
-    if (tablet >= c->tablet_count)
-        return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
-    w.u.INSPECT.table = s->table;
-    w.u.INSPECT.key = key;
-    int status = live_shard(c, c->shard_of[tablet], &shard, e);
-    if (status == 0)
-        status = ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
-    if (status != 0)
-        return status;
-    *found = reply.u.INSPECT_reply.found;
-    if (*found)
-        status = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
-    msg_free(m);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #define DEPLOY_CLI_CLUSTER_H
 
 #include "deploy/cli/cli.h"
+#include "embedding/census.h"
 #include "proto/base/schema.h"
 
 struct cluster; /* live: connections; offline: engines opened on the shards' folders */
@@ -17,8 +18,11 @@ const struct table_schema *cluster_schema(const struct cluster *c, uint32_t inde
 int cluster_table(const struct cluster *c, const char *name, uint32_t *index, struct err *e);
 /* Rows of all shards, and XXH3 over the digests of the table's tablets in order of tablet (each over its rows sorted by key). */
 int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *digest, struct err *e);
-/* One row as JSON; *found false when there is no such row. */
+/* One row as JSON (embedding/row_json.h); *found false when there is no such row: *out is then what the shard says of the key, or
+ * NULL. */
 int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out, struct err *e);
+/* What is in a table, of all shards (embedding/census.h). The caller frees it. */
+int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish, struct census **out, struct err *e);
 /* STATUS of a live coordinator, as JSON. */
 int cluster_status(struct cluster *c, struct json **out, struct err *e);
 

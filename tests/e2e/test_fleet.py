@@ -95,7 +95,7 @@ def ended_run_shows_its_report(space):
     assert text.returncode == 0 and report["tables"][0]["digest"] in text.stdout, text
     assert json.loads(whole.stdout)["tables"] == report["tables"]
     value = train.read_text().split("\n")[0].split("\t")[14]  # C1 of the first row
-    row = shoal("inspect", "--run-dir", space / "run", "emb", f"0:{value}")
+    row = shoal("inspect", "--run-dir", space / "run", "emb", f"0:{value}", "--json")
     assert row.returncode == 0 and len(json.loads(row.stdout)["weights"]) == 5, row
     none = shoal("inspect", "--run-dir", space / "run", "emb", "0:never")
     assert none.returncode == 66 and "field 0" in none.stderr, none

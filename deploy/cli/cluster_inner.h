@@ -1,0 +1,31 @@
+/* cluster_inner.h: struct cluster, for the files that make up cluster.h: cluster.c, cluster_read.c. */
+#ifndef DEPLOY_CLI_CLUSTER_INNER_H
+#define DEPLOY_CLI_CLUSTER_INNER_H
+
+#include "deploy/cli/cluster.h"
+#include "embedding/engine.h"
+#include "proto/net/net.h"
+
+enum { QUESTION_MS = 10000, LONG_QUESTION_MS = 120000 }; /* long: what walks all rows of a shard */
+
+struct cluster {
+    struct table_schema *schema[LIMIT_TABLES]; /* owned */
+    uint32_t tables;
+    /* live */
+    struct ask *coordinator;
+    uint16_t *shard_of; /* by global tablet number */
+    uint32_t tablet_count;
+    struct ask *shard[LIMIT_SHARDS];
+    char (*endpoint)[256]; /* (shards) */
+    uint32_t shards;
+    /* offline */
+    struct net *net;
+    struct engine *engine[LIMIT_SHARDS];
+    char (*folder)[LIMIT_PATH];
+    uint32_t engines;
+};
+
+/* The connection to a shard, made when it is first asked for. */
+int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct err *e);
+
+#endif

@@ -1,0 +1,97 @@
+/* cluster_read.c: rows and figures of tables, from shards that run or from folders. */
+#include "deploy/cli/cluster_inner.h"
+#include "embedding/row_json.h"
+#include "proto/base/hash.h"
+
+#include <string.h>
+
+static int live_inspect(struct cluster *c, const struct table_schema *s, uint64_t key, bool *found, struct json **out,
+                        struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_INSPECT}, reply;
+    struct ask *shard;
+    struct msg *m;
+    uint32_t tablet = s->tablet_first + mixed_tablet(key_mix(key), s->tablet_bits);
+
+    if (tablet >= c->tablet_count)
+        return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
+    w.u.INSPECT.table = s->table;
+    w.u.INSPECT.key = key;
+    int status = cluster_shard(c, c->shard_of[tablet], &shard, e);
+    if (status == 0)
+        status = ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (status != 0)
+        return status;
+    *found = reply.u.INSPECT_reply.found;
+    status = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
+    msg_free(m);
+    return status;
+}
+
+int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out, struct err *e)
+{
+    const struct table_schema *s = c->schema[index];
+
+    *found = false;
+    *out = NULL;
+    if (cluster_live(c))
+        return live_inspect(c, s, key, found, out, e);
+    for (uint32_t i = 0; i < c->engines && !*found; i++) {
+        const struct table *t = engine_table(c->engine[i], s->table);
+        if (t == NULL)
+            continue;
+        json_free(*out);
+        *out = row_json(t, key, c->folder[i], found);
+    }
+    return 0;
+}
+
+static int live_census(struct cluster *c, const struct table_schema *s, const struct census_ask *wish,
+                       struct census *sum, struct err *e)
+{
+    for (uint32_t i = 0; i < c->shards; i++) {
+        struct wire w = {.type = WIRE_TYPE_TABLE_STATS}, reply;
+        struct json *part = NULL;
+        struct ask *shard;
+        struct msg *m;
+        w.u.TABLE_STATS =
+            (struct wire_TABLE_STATS){s->table, wish->what_if, wish->shows, wish->score, wish->ttl, wish->rows};
+        int status = cluster_shard(c, i, &shard, e);
+        if (status == 0)
+            status = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
+        if (status != 0)
+            return status;
+        status = json_parse(m->frame[1].data, m->frame[1].bytes, &part, e);
+        if (status == 0)
+            status = census_add_json(sum, part, e);
+        json_free(part);
+        msg_free(m);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+static int offline_census(struct cluster *c, const struct table_schema *s, struct census *sum, struct err *e)
+{
+    for (uint32_t i = 0; i < c->engines; i++) {
+        const struct table *t = engine_table(c->engine[i], s->table);
+        for (uint32_t k = 0; t != NULL && k < 1u << s->tablet_bits; k++)
+            if (table_tablet_rows(t, k) > 0 && census_add_tablet(sum, t, k) != 0)
+                return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    }
+    return 0;
+}
+
+int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish, struct census **out, struct err *e)
+{
+    const struct table_schema *s = c->schema[index];
+    int status = census_new(s, wish, out, e);
+
+    if (status != 0)
+        return status;
+    status = cluster_live(c) ? live_census(c, s, wish, *out, e) : offline_census(c, s, *out, e);
+    if (status != 0)
+        census_free(*out);
+    return status;
+}

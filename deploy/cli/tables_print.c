@@ -1,0 +1,137 @@
+/* tables_print.c: a census and a count of a log, for people. */
+#include "deploy/cli/key.h"
+#include "deploy/cli/tables.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BAR = 40 };
+
+/* "12.3 MB" */
+static const char *bytes_text(double bytes, char out[32])
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
+    size_t i = 0;
+
+    for (; bytes >= 1000 && i < 4; i++)
+        bytes /= 1000;
+    (void)snprintf(out, 32, i == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[i]);
+    return out;
+}
+
+static double in(const struct json *j, const char *path)
+{
+    return json_as_number(json_get(j, path), 0);
+}
+
+/* A line for each power of two that has rows. */
+static void histogram_print(const char *what, const struct json *h)
+{
+    const struct json *cells = json_get(h, "cells");
+    double most = in(h, "zero");
+
+    for (size_t i = 0; i < json_count(cells); i++)
+        most = fmax(most, json_as_number(json_array_at(json_array_at(cells, i), 1), 0));
+    if (most == 0)
+        return;
+    printf("  %s\n", what);
+    for (size_t i = 0; i <= json_count(cells); i++) {
+        const struct json *cell = i > 0 ? json_array_at(cells, i - 1) : NULL;
+        double rows = i > 0 ? json_as_number(json_array_at(cell, 1), 0) : in(h, "zero");
+        char from[32] = "0";
+        if (rows == 0)
+            continue;
+        if (i > 0)
+            (void)snprintf(from, sizeof from, "%.4g", ldexp(1, (int)json_as_int(json_array_at(cell, 0), 0)));
+        printf("    %12s %14.0f  ", from, rows);
+        for (int n = (int)(BAR * rows / most + 0.5); n > 0; n--)
+            putchar('#');
+        putchar('\n');
+    }
+}
+
+static void fields_print(const struct json *census, const struct json *fields)
+{
+    const struct json *list = json_get(census, "fields");
+    bool statistics = json_as_bool(json_get(census, "statistics"), false), what_if = statistics && json_get(census, "what_if") != NULL;
+    char bytes[32];
+
+    printf("  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", statistics ? "          shows         clicks" : "",
+           what_if ? "           kept" : "", "");
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *f = json_array_at(list, i);
+        uint64_t number = (uint64_t)json_as_int(json_get(f, "field"), 0);
+        char name[96];
+        (void)snprintf(name, sizeof name, "%llu %s", (unsigned long long)number, key_field_name(fields, number));
+        printf("  %-24s %14.0f %10s", name, in(f, "rows"), bytes_text(in(f, "bytes"), bytes));
+        if (statistics)
+            printf(" %14.0f %14.0f", in(f, "shows"), in(f, "clicks"));
+        if (what_if)
+            printf(" %14.0f", in(f, "kept"));
+        putchar('\n');
+    }
+}
+
+void tables_print(const struct json *census, const struct json *fields)
+{
+    const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier");
+    char bytes[32], memory[32];
+
+    printf("%s: %.0f rows of %.0f bytes: %s; in memory %s\n", json_as_string(json_get(census, "table"), "?"),
+           in(census, "rows"), in(census, "row_bytes"), bytes_text(in(census, "bytes"), bytes),
+           bytes_text(in(census, "memory_bytes"), memory));
+    for (size_t i = 0; i < json_members(tier); i++)
+        printf("  tier %-19s %14.0f\n", json_member_name(tier, i), json_as_number(json_member_at(tier, i), 0));
+    if (in(census, "rows") > 0)
+        fields_print(census, fields);
+    histogram_print("2-norm of the weights, from", json_get(census, "norms"));
+    histogram_print("shows, from", json_get(census, "shows"));
+    histogram_print("seconds since the last event, from", json_get(census, "ages"));
+    if (in(census, "ages.untold") > 0)
+        printf("    %12s %14.0f\n", "not told", in(census, "ages.untold"));
+    if (what_if == NULL)
+        return;
+    printf("  kept: %.0f rows (%.1f %%), %s, in memory %s", in(what_if, "rows"),
+           in(census, "rows") > 0 ? 100 * in(what_if, "rows") / in(census, "rows") : 100,
+           bytes_text(in(what_if, "bytes"), bytes), bytes_text(in(what_if, "memory_bytes"), memory));
+    if (json_get(what_if, "shows_share") != NULL)
+        printf("; %.1f %% of the shows", 100 * in(what_if, "shows_share"));
+    putchar('\n');
+}
+
+void tables_print_sample(const struct json *count, double row_memory)
+{
+    static const char *const thresholds[] = {"1", "2", "3", "5", "10"};
+    const struct json *list = json_get(count, "fields");
+    double sum[2][5] = {{0}};
+    char bytes[32];
+
+    printf("%s: %.0f of %.0f rows of the log read, %.0f of them malformed; keys by how often they appear\n",
+           json_as_string(json_get(count, "table"), "?"), in(count, "sampled"), in(count, "rows"), in(count, "bad_lines"));
+    printf("  %-24s %12s %12s %12s %12s %12s  (the whole log)\n", "field", "1 or more", "2", "3", "5", "10");
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *f = json_array_at(list, i);
+        printf("  %-24s", json_as_string(json_get(f, "name"), "?"));
+        for (int k = 0; k < 5; k++) {
+            char path[16];
+            (void)snprintf(path, sizeof path, "kept.%s", thresholds[k]);
+            sum[0][k] += in(f, path);
+            (void)snprintf(path, sizeof path, "whole.%s", thresholds[k]);
+            sum[1][k] += in(f, path);
+            printf(" %12.0f", in(f, path));
+        }
+        putchar('\n');
+    }
+    for (int whole = 0; whole < 2; whole++) {
+        printf("  %-24s", whole ? "all, the whole log" : "all, what was read");
+        for (int k = 0; k < 5; k++)
+            printf(" %12.0f", sum[whole][k]);
+        printf("\n  %-24s", "  in memory");
+        for (int k = 0; k < 5; k++)
+            printf(" %12s", bytes_text(sum[whole][k] * row_memory, bytes));
+        putchar('\n');
+    }
+    printf("  a row takes %.0f bytes of memory, its share of the index counted; admission by count k keeps the rows under k\n",
+           row_memory);
+}
