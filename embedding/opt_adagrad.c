@@ -10,7 +10,7 @@ ISA_INLINE void adagrad_block(float *restrict w, float *restrict state, const fl
     for (uint32_t i = 0; i < n; i++) {
         float sum = state[i] * decay + g[i] * g[i];
         state[i] = sum;
-        w[i] -= lr * g[i] / (sqrtf(sum) + eps);
+        w[i] = opt_finite(w[i] - lr * g[i] / (sqrtf(sum) + eps), w[i]);
     }
 }
 
@@ -28,7 +28,7 @@ OPT_VERSIONS(adagrad, adagrad_body)
 ISA_INLINE void step_block(float *restrict w, const float *restrict g, float step, const uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        w[i] -= step * g[i];
+        w[i] = opt_finite(w[i] - step * g[i], w[i]);
 }
 
 ISA_INLINE void adagrad_row_body(float *restrict row, const float *restrict g, const struct opt_step *p,

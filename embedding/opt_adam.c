@@ -20,7 +20,7 @@ ISA_INLINE void adam_block(float *restrict w, float *restrict m, float *restrict
         float second = c.beta2 * v[i] + c.rest2 * (g[i] * g[i]);
         m[i] = first;
         v[i] = second;
-        w[i] -= c.step * first / (sqrtf(second) / c.root + c.eps);
+        w[i] = opt_finite(w[i] - c.step * first / (sqrtf(second) / c.root + c.eps), w[i]);
     }
 }
 

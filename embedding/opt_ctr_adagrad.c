@@ -13,7 +13,7 @@ ISA_INLINE void segment(float *restrict w, float *restrict sum, const float *res
         return;
     const float step = p->lr * sqrtf(p->initial / (p->initial + *sum));
     for (uint32_t i = 0; i < n; i++)
-        w[i] -= step * g[i];
+        w[i] = opt_finite(w[i] - step * g[i], w[i]);
     *sum += optimizer_square_sum(g, n) / (float)n;
 }
 

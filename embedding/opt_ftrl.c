@@ -5,7 +5,6 @@
  * start at 0, as in the paper, that is 0. */
 #include "embedding/optimizer.h"
 
-#include <float.h>
 #include <math.h>
 
 struct ftrl_numbers {
@@ -19,14 +18,14 @@ ISA_INLINE void ftrl_block(float *restrict w, float *restrict z, float *restrict
         float before = sum[i], after = before + g[i] * g[i];
         float root = sqrtf(after);
         float sigma = (root - sqrtf(before)) / c.alpha;
-        float pull = z[i] + (g[i] - sigma * w[i]);
+        float pull = opt_finite(z[i] + (g[i] - sigma * w[i]), z[i]);
         float over = fabsf(pull) - c.l1;
         float excess = 0.5f * (over + fabsf(over)); /* exactly over, or 0 where it is negative, without a branch */
         z[i] = pull;
         sum[i] = after;
         /* FLT_MIN changes no usual denominator; it keeps 0 / 0 out where nothing has been learnt and beta and l2 are 0.
          */
-        w[i] = -copysignf(excess, pull) / ((c.beta + root) / c.alpha + c.l2 + FLT_MIN);
+        w[i] = opt_finite(-copysignf(excess, pull) / ((c.beta + root) / c.alpha + c.l2 + FLT_MIN), w[i]);
     }
 }
 

@@ -4,7 +4,7 @@
 ISA_INLINE void sgd_block(float *restrict w, const float *restrict g, float lr, const uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        w[i] -= lr * g[i];
+        w[i] = opt_finite(w[i] - lr * g[i], w[i]);
 }
 
 ISA_INLINE void sgd_body(float *restrict row, const float *restrict g, const struct opt_step *p, const uint32_t width)

@@ -9,6 +9,8 @@
 #include "embedding/isa.h"
 #include "proto/base/schema.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdint.h>
 
 /* The numbers of one push: the schema's, with lr already scaled (or not: fixed_lr). */
@@ -42,6 +44,15 @@ void opt_ftrl_start(float *row, const struct table_schema *s);
 opt_update_fn opt_ftrl_update(enum isa isa, uint32_t width);
 void opt_ctr_adagrad_start(float *row, const struct table_schema *s);
 opt_update_fn opt_ctr_adagrad_update(enum isa isa, uint32_t width);
+
+/* Nothing that is not finite is ever stored: a number that an update would carry out of the finite ones (a step of lr 1e10
+ * by a gradient of 1e15, a division by the root of squares that were too small to count) stays as it was. Sums of squares
+ * need no such care: gradients are within LIMIT_GRADIENT (those with l2 added too), and beside 2^124 a square of 1e30 is
+ * less than half a bit, so they stop there. */
+ISA_INLINE float opt_finite(float next, float before)
+{
+    return fabsf(next) <= FLT_MAX ? next : before;
+}
 
 /* Sixteen partial sums, float i into sum i % 16, then halves added: an order that any vector width can keep. */
 ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t width)

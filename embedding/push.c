@@ -25,6 +25,11 @@ static void count_batches(struct table *t, const struct push_args *args)
             t->tablets[i].batches += args->steps != NULL ? args->steps[i] : args->step;
 }
 
+static float within_limit(float x)
+{
+    return x > LIMIT_GRADIENT ? LIMIT_GRADIENT : x < -LIMIT_GRADIENT ? -LIMIT_GRADIENT : x;
+}
+
 /* The row's gradient with its l2, for all batches of its tablet, of whichever lane, since the one that touched it last:
  * what a loss with the L2 of the whole table in each step would have added up to, had the weights stayed. Under SGD the
  * step takes no more than the weights themselves. */
@@ -41,7 +46,7 @@ static const float *gradient_pull_back(const struct table *t, uint64_t key, floa
     if (t->schema.optimizer.kind == OPT_SGD && factor * step->lr > 1.0f)
         factor = 1.0f / step->lr;
     for (uint32_t i = 0; i < t->schema.width; i++)
-        t->pulled_back[i] = gradient[i] + factor * row[i];
+        t->pulled_back[i] = within_limit(gradient[i] + factor * row[i]);
     return t->pulled_back;
 }
 

@@ -248,11 +248,39 @@ START_TEST(optimizer_ftrl_keeps_an_initial_weight_and_zero_stays_zero)
 }
 END_TEST
 
+/* Sums of squares stop of themselves, long before they overflow: what opt_finite's comment rests on. */
+START_TEST(optimizer_sums_stop_before_they_overflow)
+{
+    static const float near_top[] = {1.7e37f, 2.2e37f, 3e38f};
+
+    for (int level = 0; level <= (int)isa_best(); level++) {
+        struct table_schema s = rows_schema(kinds[_i], 17, 1);
+        struct optimizer o = optimizer_of(&s, (enum isa)level);
+        struct opt_step step;
+        float row[ROW_MAX], g[17];
+        optimizer_step(&s, 1, &step);
+        for (int top = 0; top < 3; top++) {
+            row_start(&s, &o, row, 5);
+            for (uint32_t i = 0; i < schema_state_floats(&s) && s.optimizer.kind != OPT_ADAM && s.optimizer.kind != OPT_FTRL; i++)
+                row[17 + i] = near_top[top];
+            for (int n = 0; n < 2000; n++) {
+                for (int i = 0; i < 17; i++)
+                    g[i] = (i + n) % 7 == 0 ? -LIMIT_GRADIENT : LIMIT_GRADIENT;
+                o.update(row, g, &step);
+            }
+            for (uint32_t i = 0; i < 17 + schema_state_floats(&s); i++)
+                ck_assert_msg(isfinite(row[i]), "optimizer %d, float %u", (int)s.optimizer.kind, i);
+        }
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("optimizer");
     TCase *c = tcase_create("optimizer");
     tcase_add_loop_test(c, optimizer_follows_its_paper, 0, KINDS);
+    tcase_add_loop_test(c, optimizer_sums_stop_before_they_overflow, 0, KINDS);
     tcase_add_loop_test(c, optimizer_oracle_sees_a_wrong_lr, 0, KINDS);
     tcase_add_loop_test(c, optimizer_gives_the_same_bits_at_every_level, 0, KINDS);
     tcase_add_loop_test(c, optimizer_keeps_its_bits, 0, KINDS);
