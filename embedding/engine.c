@@ -275,6 +275,8 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
         if (rc == 0)
             cut_clean(g);
     }
+    if (rc == 0 && (g->guard = guard_new(g->dir, options->wall_ns, env, &g->works)) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a shard");
     if (rc != 0) {
         g->broken = true;
         engine_close(g, false);
@@ -289,6 +291,7 @@ int engine_close(struct engine *g, bool flush)
     struct err e = {0};
     int rc = 0;
     work_drain(&g->works);
+    guard_free(g->guard);
     if (g->journal != NULL && !g->broken)
         rc = engine_commit(g);
     if (flush && rc == 0 && g->store != NULL && !g->broken) {

@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 struct engine;
+struct json;
 
 struct engine_options {
     const char
@@ -38,6 +39,7 @@ struct engine_options {
     uint32_t segment_bytes;  /* 0: 64 MiB */
     uint64_t disk_watermark; /* free bytes below which pushes are refused (NO_SPACE); 0: max(5 %, 2 GiB) of the file
                                 system */
+    uint64_t (*wall_ns)(void); /* time since 1970, for lines in the quarantine alone; NULL: they have none */
     void (*on_synced)(void *context); /* fsync mode: engine_synced() moved on; on the loop */
     void (*on_fatal)(void *context,
                      const struct err *e); /* disk broken: stop acknowledging, exit 74, recover at restart */
@@ -70,6 +72,7 @@ struct push_record {
     float lr_scale;
     uint32_t key_count;
     uint32_t event_time;    /* seconds since 1970, 0: not known */
+    uint64_t worker, task;  /* whose it is: for the quarantine alone, not journalled */
     const uint64_t *keys;   /* (key_count) */
     const float *gradients; /* (key_count, schema_push_floats) */
 };
@@ -88,6 +91,10 @@ struct push_plan {             /* what engine_admit_push decided; handed to engi
  * > 0 the marks have moved and the record is queued for the next engine_commit: the bytes it points to must stay until
  * engine_apply_push. Refusals: OLD_RUN, FENCED, NO_TABLE, GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), BUSY (journal
  * full, flush behind: ask again later). */
+/* The part of it that looks at the values (guard.h), for a push that is held before it is admitted. 0 or NOT_FINITE. */
+int engine_check_values(struct engine *g, const struct push_record *r, struct err *e);
+/* What was refused for its values, and clipped, since the start: guard_json. */
+struct json *engine_refused_json(const struct engine *g);
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e);
 /* Writes all queued records with one gathered write (fsync mode: starts a group sync). Non-zero: on_fatal was called.
  */

@@ -83,7 +83,7 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
     return 0;
 }
 
-/* What would change rows: every key in a covered tablet, every gradient finite. */
+/* What would change rows: every key in a covered tablet, every gradient as it may be. */
 static int check_content(const struct engine *g, const struct push_record *r, const struct engine_table *t,
                          struct err *e)
 {
@@ -94,10 +94,9 @@ static int check_content(const struct engine *g, const struct push_record *r, co
             return err_set(e, SHOAL_E_TOO_BIG, "a push of %" PRIu64 " bytes does not fit a journal segment of %u",
                            bytes, g->segment_bytes);
     }
-    if (!table_gradients_ok(r->gradients, (size_t)r->key_count * schema_push_floats(s)))
-        return err_set(e, SHOAL_E_NOT_FINITE,
-                       "a gradient of lane %u batch %" PRIu64 " for table %s is not finite or beyond %g", r->lane,
-                       r->to, s->name, (double)LIMIT_GRADIENT);
+    int rc = guard_check(g->guard, s, r, e);
+    if (rc != 0)
+        return rc;
     if (r->tablet_count < t->scope.tablets) {
         for (uint32_t i = 0; i < r->key_count; i++)
             if (mixed_tablet(key_mix(r->keys[i]), s->tablet_bits) - r->tablet_first >= r->tablet_count)
@@ -162,6 +161,24 @@ static void plan_free(struct push_plan *plan)
     plan->steps = NULL;
 }
 
+int engine_check_values(struct engine *g, const struct push_record *r, struct err *e)
+{
+    const struct engine_table *t = engine_slot(g, r->table);
+    return t == NULL ? err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table)
+                     : guard_check(g->guard, table_schema_of(t->table), r, e);
+}
+
+static const char *table_name(void *context, uint32_t table)
+{
+    const struct engine_table *t = engine_slot(context, table);
+    return t == NULL ? "?" : table_schema_of(t->table)->name;
+}
+
+struct json *engine_refused_json(const struct engine *g)
+{
+    return guard_json(g->guard, table_name, (void *)(uintptr_t)g);
+}
+
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e)
 {
     struct run *run = NULL;
@@ -198,6 +215,7 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
     }
     if (plan->take != NULL)
         marks_take(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->from, r->to, plan->take);
+    guard_count_clipped(g->guard, table_schema_of(t->table), r);
     marks_move(run->marks, r->lane, r->table, r->tablet_first, r->tablet_count, r->to, plan->take, &t->scope);
     run_lane_moved(run, r->lane);
     plan->all = plan->take == NULL;

@@ -3,6 +3,7 @@
 #define EMBEDDING_ENGINE_STATE_H
 
 #include "embedding/engine.h"
+#include "embedding/guard.h"
 #include "embedding/journal.h"
 #include "embedding/mark.h"
 #include "embedding/record.h"
@@ -66,6 +67,7 @@ struct engine {
     uint8_t *led; /* owned; (led_count): global tablets that this shard leads */
     uint32_t led_count;
     struct runs runs;
+    struct guard *guard;     /* owned */
     struct journal *journal; /* owned; NULL in memory mode and without a folder */
     struct store *store;     /* owned; likewise */
     uint32_t segment_bytes;

@@ -34,8 +34,8 @@ static struct bsp_hold *hold_new(struct bsp *b, uint64_t run, uint32_t table, ui
     return h;
 }
 
-/* 1. Keys unique, sorted and inside the covered tablets; gradients finite. */
-static int check(const struct push_record *r, const struct table_schema *schema, struct err *e)
+/* 1. Keys unique, sorted and inside the covered tablets; gradients as they may be. */
+static int check(struct engine *g, const struct push_record *r, const struct table_schema *schema, struct err *e)
 {
     uint64_t before = 0;
     for (uint32_t i = 0; i < r->key_count; i++) {
@@ -47,11 +47,9 @@ static int check(const struct push_record *r, const struct table_schema *schema,
                            (unsigned long long)r->to, i);
         before = mixed;
     }
-    if (!table_gradients_ok(r->gradients, (size_t)r->key_count * schema->width))
-        return err_set(e, SHOAL_E_NOT_FINITE,
-                       "push of lane %u batch %llu, table %s: a gradient is not finite or beyond 1e15; "
-                       "lower the learning rate or look at the batch's rows",
-                       r->lane, (unsigned long long)r->to, schema->name);
+    int rc = engine_check_values(g, r, e);
+    if (rc)
+        return rc;
     if (!(r->lr_scale >= 0 && r->lr_scale <= LIMIT_GRADIENT) || r->from >= r->to)
         return err_set(e, SHOAL_E_MALFORMED, "push of lane %u: lr_scale or (from, to] out of range", r->lane);
     return 0;
@@ -166,7 +164,7 @@ void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
         push_answer_later(s, q, 0, mark);
     } else if (r->from > mark) {
         push_answer_later(s, q, SHOAL_E_GAP, mark);
-    } else if (check(r, schema, &e)) {
+    } else if (check(s->engine, r, schema, &e)) {
         shard_refuse_request(s, q, e.code, e.text);
     } else {
         struct bsp_hold *h = hold_of(&s->bsp, r->run, r->table);

@@ -108,6 +108,7 @@ void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
     dispatch_visit(&s->dispatched, set_count, types);
     json_set(j, "messages", types);
     json_set(j, "tables", tables(s));
+    json_set(j, "gradients", engine_refused_json(s->engine));
     shard_reply(s, WIRE_TYPE_SHARD_STATUS, id)->u.SHARD_STATUS_reply.rows = g.rows;
     shard_send_json(s, from, j);
 }

@@ -53,6 +53,8 @@ static void fill_push(struct request *q, const struct wire_PUSH *w)
         .lr_scale = w->lr_scale,
         .key_count = w->key_count,
         .event_time = w->event_time,
+        .worker = w->worker,
+        .task = w->task,
         .keys = q->m->frame[1].data,
         .gradients = q->m->frame[2].data,
     };

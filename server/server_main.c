@@ -8,6 +8,7 @@
  * the process leaves at once with status 74 and recovery does the rest. */
 #include "proto/base/config.h"
 #include "proto/base/log.h"
+#include "proto/base/time.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
 #include "server/server_config.h"
@@ -98,6 +99,7 @@ static int open_member(struct member *m, struct shard **shard)
         .shard_count = c->shards,
         .coordinator = c->coordinator[0] ? c->coordinator : NULL,
         .engine = {.dir = dir,
+                   .wall_ns = time_wall_ns,
                    .durability = c->durability,
                    .journal_max = c->journal.max / c->shards,
                    .segment_bytes = (uint32_t)c->journal.segment,

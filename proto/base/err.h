@@ -31,7 +31,7 @@
     X(NOT_LEADER, 21, 70, "tablet is led by another shard")                \
     X(NO_TABLE, 22, 70, "no such table")                                   \
     X(SCHEMA, 23, 70, "table exists with another schema")                  \
-    X(NOT_FINITE, 24, 65, "gradient not finite or beyond 1e15")            \
+    X(NOT_FINITE, 24, 65, "gradient not finite, beyond 1e15 or norm_max")  \
     X(CHECKSUM, 25, 74, "checksum does not match")                         \
     X(CORRUPT, 26, 74, "stored data is damaged")                           \
     X(EXISTS, 27, 73, "exists already")                                    \
