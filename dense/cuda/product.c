@@ -52,7 +52,9 @@ static void operand_ready(struct stream *s, struct operand *o)
     void *to = cuda_scratch(s, (size_t)o->rows * o->ready_ld * element_bytes(type));
     if (!to)
         return;
+    s->operand = !s->recorded;
     cuda_narrow(s, type, o->rows, o->columns, o->x, o->ld, to, o->ready_ld);
+    s->operand = false;
     o->ready = to;
 }
 

@@ -154,6 +154,8 @@ struct scratch_mark cuda_scratch_mark(const struct stream *s)
 void cuda_scratch_return(struct stream *s, struct scratch_mark mark)
 {
     struct scratch *c = &s->scratch[s->section];
+    if (cuda_products_only) /* the operands in it are read again */
+        return;
     scratch_drop(s, c, mark.block);
     c->current = mark.block;
     c->used = mark.used;
@@ -202,7 +204,7 @@ void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes)
 void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
                   size_t bytes)
 {
-    if (n > 0 && !cuda_products_only)
+    if (n > 0 && (!cuda_products_only || s->operand))
         device_launch(s, name, function, n, args, bytes);
 }
 
@@ -232,6 +234,8 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
         s->section = true;
         return true;
     }
+    if (cuda_products_only)
+        number = ~number;             /* recordings of their own */
     scratch_begin(s, &s->scratch[1]); /* before the place is looked for: it may drop what is recorded */
     struct stream_recording *r = recording_place(s, number);
     bool seen = r->last > 0;

@@ -52,6 +52,7 @@ struct stream {
     struct err error;
     struct scratch scratch[2];         /* queued freely; in recorded sections */
     bool section;                      /* between graph_begin and graph_end */
+    bool operand;                      /* products only: what is queued makes an operand ready, and is run */
     struct stream_recording *recorded; /* that is being made, or NULL */
     struct stream_recording recording[STREAM_RECORDINGS];
     uint64_t uses;
@@ -69,8 +70,9 @@ const struct cuda_counters *shoal_cuda_counters(void);
 void counter_add(uint64_t *counter);
 extern struct cuda_counters cuda_counters;
 
-/* For measuring (tests/gpu/step.c): of what streams queue from now on, matrix products alone are run. What comes out
- * means nothing then. Not while streams work. */
+/* For measuring (tests/gpu/step.c): of what streams queue from now on, matrix products alone are run, on what the steps
+ * before have left (a card's speed depends on the numbers it multiplies). Operands in other types are made once, when a
+ * section is queued, and keep their scratch. What comes out means nothing. Not while streams work. */
 void shoal_cuda_products_only(bool on);
 extern bool cuda_products_only;
 

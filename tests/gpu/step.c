@@ -1,13 +1,17 @@
 /* step.c: how long a training step takes on the device, for tests/gpu/run; one line of JSON a measurement.
  *
- *     step [--module cuda] [--precision fp32] [--batch 16384] [--rows 150000] [--steps 50] [--lanes 1] MODE KIND...
+ *     step [--module cuda] [--precision fp32] [--batch 16384] [--rows 150000] [--seconds 1] [--steps 0] [--lanes 1]
+ *          MODE KIND...
  *
  * KIND: a model.kind; deepfm, dcnv2 and dlrm have the shapes of deploy/jobs/criteo-*.yaml: 26 fields of dim 16, 13
- * numbers, 400-400-400 (dlrm: 512-256-16 and 512-256). MODE, what a step is: whole     model_train as the worker calls
- * it: rows, values and parameters from pinned memory, gradients back to it device    the same without the copies:
- * gather, layers, gradients merged by row, all in the device's memory, one step queued behind the other products  the
- * matrix products of such a step alone lanes: threads that each train on a stream of their own; the figure is of all
- * together. */
+ * numbers, 400-400-400 (dlrm: 512-256-16 and 512-256).
+ * MODE, what a step is:
+ *   whole   model_train as the worker calls it: rows, values and parameters from pinned memory, gradients back to it
+ *   device  the same without the copies: gather, layers, gradients merged by row, all in the device's memory, one step
+ *           queued behind the other; and then, as products_ms, the matrix products of such a step alone
+ * A card clocks up and warms up: steps run for --seconds first, then for --seconds again in windows, and the figure is
+ * the median window's. --steps: that many steps and no more, for checkers; the figure means little then.
+ * --lanes: threads that each train on a stream of their own; the figure is of all together. */
 #include "dense/run.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
@@ -18,12 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIELDS = 26, NUMERICS = 13, WARM = 4, LANES_MAX = 16, STEPS_MAX = 10000 };
+enum { FIELDS = 26, NUMERICS = 13, WARM = 4, LANES_MAX = 16, STEPS_MAX = 10000, WINDOWS = 11 };
 
 static struct {
     const char *module, *precision, *mode;
     uint32_t batch, rows, steps, lanes;
-} options = {.module = "cuda", .precision = "fp32", .batch = 16384, .rows = 150000, .steps = 50, .lanes = 1};
+    double seconds; /* to warm up, and to measure */
+} options = {.module = "cuda", .precision = "fp32", .batch = 16384, .rows = 150000, .lanes = 1, .seconds = 1.0};
 
 _Noreturn static void fail(const char *text)
 {
@@ -33,13 +38,19 @@ _Noreturn static void fail(const char *text)
 
 /* ---- a lane ----------------------------------------------------------------------------------------------- */
 
+/* What the lanes find together; lane 0 writes it. */
+struct measured {
+    uint32_t steps; /* of a window */
+    double step_seconds, products_seconds;
+};
+
 struct lane {
     const struct model *model;
     struct backend *backend;
     uint32_t number;
-    pthread_barrier_t *start;
-    double seconds;
-    void *owned[16]; /* pinned arrays */
+    pthread_barrier_t *together;
+    struct measured *measured; /* of all lanes */
+    void *owned[16];           /* pinned arrays */
     uint32_t owned_count;
 };
 
@@ -127,6 +138,81 @@ static void steps_run(const struct lane *l, struct model_run *run, const struct 
     }
 }
 
+static double now(void)
+{
+    return 1e-9 * (double)time_monotonic_ns();
+}
+
+/* So many steps and what they have queued. */
+static double window(const struct lane *l, struct model_run *run, const struct model_input *in,
+                     struct model_output *out, uint32_t steps)
+{
+    struct err e = {0};
+    double begin = now();
+    steps_run(l, run, in, out, steps);
+    if (real->stream_finish(run->stream, &e) != 0)
+        fail(e.text);
+    return now() - begin;
+}
+
+/* Steps for options.seconds at least; how many make a window of its share. */
+static uint32_t warm_up(const struct lane *l, struct model_run *run, const struct model_input *in,
+                        struct model_output *out)
+{
+    double begin = now(), each = options.seconds / WINDOWS, last;
+    uint32_t steps = 1;
+    if (options.steps > 0)
+        return options.steps;
+    for (;;) {
+        last = window(l, run, in, out, steps);
+        if (last >= each && now() - begin >= options.seconds)
+            return steps;
+        if (last < each && steps < STEPS_MAX)
+            steps *= 2;
+        else if (steps >= STEPS_MAX)
+            return steps;
+    }
+}
+
+static int double_compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Seconds of a step, by lane 0's clock: windows begin and end in all lanes together. */
+static double measure(const struct lane *l, struct model_run *run, const struct model_input *in,
+                      struct model_output *out)
+{
+    double took[WINDOWS];
+    uint32_t windows = options.steps > 0 ? 1 : WINDOWS, steps = warm_up(l, run, in, out);
+
+    if (l->number == 0)
+        l->measured->steps = steps;
+    pthread_barrier_wait(l->together);
+    for (uint32_t i = 0; i < windows; i++) {
+        double begin = now();
+        window(l, run, in, out, l->measured->steps);
+        pthread_barrier_wait(l->together);
+        took[i] = now() - begin;
+    }
+    qsort(took, windows, sizeof *took, double_compare);
+    return took[windows / 2] / l->measured->steps;
+}
+
+static void products_only(struct backend *b, bool on)
+{
+    Dl_info where;
+    void (*function)(bool);
+    void *module =
+        dladdr((const void *)(uintptr_t)backend_ops_of(b), &where) ? dlopen(where.dli_fname, RTLD_NOW) : NULL;
+    void *symbol = module ? dlsym(module, "shoal_cuda_products_only") : NULL;
+    if (!symbol)
+        fail("this module cannot run its matrix products alone");
+    memcpy(&function, &symbol, sizeof function);
+    function(on);
+}
+
 static void *lane_thread(void *context)
 {
     struct lane *l = context;
@@ -134,19 +220,29 @@ static void *lane_thread(void *context)
     struct model_input in;
     struct model_output out;
     struct err e = {0};
+    bool device = strcmp(options.mode, "device") == 0;
+    double step, products = 0;
 
     if (model_run_new(l->model, options.batch, 0, &run, &e) != 0)
         fail(e.text);
     batch_make(l, &in, &out);
     steps_run(l, run, &in, &out, WARM);
-    pthread_barrier_wait(l->start);
-    queue_only = strcmp(options.mode, "whole") != 0;
-    uint64_t begin = time_monotonic_ns();
-    steps_run(l, run, &in, &out, options.steps);
+    queue_only = device;
+    step = measure(l, run, &in, &out);
+    if (device) { /* on what the steps have left in the same memory: real numbers */
+        if (l->number == 0)
+            products_only(l->backend, true);
+        pthread_barrier_wait(l->together);
+        products = measure(l, run, &in, &out);
+        pthread_barrier_wait(l->together);
+        if (l->number == 0)
+            products_only(l->backend, false);
+    }
+    if (l->number == 0) {
+        l->measured->step_seconds = step;
+        l->measured->products_seconds = products;
+    }
     queue_only = false;
-    if (l->model->k->stream_finish(run->stream, &e) != 0)
-        fail(e.text);
-    l->seconds = 1e-9 * (double)(time_monotonic_ns() - begin);
     model_run_free(run);
     for (uint32_t i = 0; i < l->owned_count; i++)
         backend_host_free(l->backend, l->owned[i]);
@@ -170,31 +266,17 @@ static void job_make(const char *kind, struct job *job)
         fail(e.text);
 }
 
-static void products_only(struct backend *b, bool on)
-{
-    Dl_info where;
-    void (*function)(bool);
-    void *module =
-        dladdr((const void *)(uintptr_t)backend_ops_of(b), &where) ? dlopen(where.dli_fname, RTLD_NOW) : NULL;
-    void *symbol = module ? dlsym(module, "shoal_cuda_products_only") : NULL;
-    if (!symbol)
-        fail("this module cannot run its matrix products alone");
-    memcpy(&function, &symbol, sizeof function);
-    function(on);
-}
-
 static void kind_measure(const char *kind, struct backend *b)
 {
     struct lane lane[LANES_MAX];
     pthread_t thread[LANES_MAX];
-    pthread_barrier_t start;
+    pthread_barrier_t together;
+    struct measured m = {0};
     struct model *model;
     struct err e = {0};
     static struct job job;
     struct backend_ops ops = *backend_ops_of(b);
     struct model_shape shape = {.fields = FIELDS, .numerics = NUMERICS};
-    bool alone = strcmp(options.mode, "products") == 0;
-    double seconds = 0;
 
     job_make(kind, &job);
     shape.tasks = job.data.label_count;
@@ -205,25 +287,21 @@ static void kind_measure(const char *kind, struct backend *b)
     ops.download = download;
     ops.stream_finish = stream_finish;
     model->k = &ops;
-    if (alone)
-        products_only(b, true);
-    pthread_barrier_init(&start, NULL, options.lanes);
+    pthread_barrier_init(&together, NULL, options.lanes);
     for (uint32_t i = 0; i < options.lanes; i++) {
-        lane[i] = (struct lane){.model = model, .backend = b, .number = i, .start = &start};
+        lane[i] = (struct lane){.model = model, .backend = b, .number = i, .together = &together, .measured = &m};
         if (pthread_create(&thread[i], NULL, lane_thread, &lane[i]) != 0)
             fail("no thread");
     }
-    for (uint32_t i = 0; i < options.lanes; i++) {
+    for (uint32_t i = 0; i < options.lanes; i++)
         pthread_join(thread[i], NULL);
-        seconds = lane[i].seconds > seconds ? lane[i].seconds : seconds;
-    }
-    if (alone)
-        products_only(b, false);
-    printf("{\"kind\": \"%s\", \"mode\": \"%s\", \"precision\": \"%s\", \"batch\": %u, \"lanes\": %u, \"ms\": %.4f, "
-           "\"examples_per_second\": %.0f}\n",
-           kind, options.mode, options.precision, options.batch, options.lanes,
-           1e3 * seconds / (options.steps * options.lanes),
-           (double)options.batch * options.steps * options.lanes / seconds);
+    pthread_barrier_destroy(&together);
+    printf(
+        "{\"kind\": \"%s\", \"mode\": \"%s\", \"precision\": \"%s\", \"batch\": %u, \"lanes\": %u, \"kernel\": \"%s\", "
+        "\"window_steps\": %u, \"ms\": %.4f, \"products_ms\": %.4f, \"examples_per_second\": %.0f}\n",
+        kind, options.mode, options.precision, options.batch, options.lanes, backend_kernel(b), m.steps,
+        1e3 * m.step_seconds / options.lanes, 1e3 * m.products_seconds / options.lanes,
+        (double)options.batch * options.lanes / m.step_seconds);
     fflush(stdout);
     model_free(model);
     job_free(&job);
@@ -255,17 +333,20 @@ int main(int count, char **word)
             options.rows = number(word[i + 1], 100000000);
         else if (strcmp(word[i], "--steps") == 0)
             options.steps = number(word[i + 1], STEPS_MAX);
+        else if (strcmp(word[i], "--seconds") == 0)
+            options.seconds = strtod(word[i + 1], NULL);
         else if (strcmp(word[i], "--lanes") == 0)
             options.lanes = number(word[i + 1], LANES_MAX);
         else
             fail("unknown option; the head of tests/gpu/step.c tells them");
     }
     if (count - i < 2 || options.rows < FIELDS)
-        fail("usage: step [OPTION VALUE]... whole|device|products KIND...");
+        fail("usage: step [OPTION VALUE]... whole|device KIND...");
     options.mode = word[i++];
-    if (strcmp(options.mode, "whole") != 0 && strcmp(options.mode, "device") != 0 &&
-        strcmp(options.mode, "products") != 0)
-        fail("the mode is whole, device or products");
+    if (strcmp(options.mode, "whole") != 0 && strcmp(options.mode, "device") != 0)
+        fail("the mode is whole or device");
+    if (!(options.seconds > 0 && options.seconds <= 60))
+        fail("--seconds is over 0 and at most 60");
     snprintf(file, sizeof file, "libshoal_%.32s.so", options.module);
     if (backend_load_module(file, &b, &e) != 0)
         fail(e.text);
