@@ -279,7 +279,7 @@ static void cut_made(struct coord *c, int status, const char *text, uint64_t cut
     (void)epoch_ended(c);
 }
 
-/* What early stopping looks at: over several labels the mean. */
+/* What early stopping looks at: over several labels the mean, of logloss by the tasks' weights. */
 static double early_value(const struct coord_job *j, const struct metric *mean)
 {
     switch (j->spec.train.early_stop.metric) {
@@ -307,7 +307,7 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
     struct coord_job *j = &c->job;
     struct metric mean;
 
-    metric_mean(m->metric, m->options.tasks, &mean);
+    metric_mean(m->metric, j->spec.model.task_weight, m->options.tasks, &mean);
     memcpy(epoch_at_hand(c)->valid, m->metric, sizeof m->metric);
     epoch_at_hand(c)->valid_bad_lines = j->eval.bad_lines;
     log_info("epoch %u: valid auc %.6f, logloss %.6f", j->at.epoch, mean.auc, mean.logloss);
@@ -358,7 +358,7 @@ static bool step_eval(struct coord *c)
         return eval_valid_ended(c, m);
     memcpy(j->at.test, m->metric, sizeof m->metric);
     j->at.test_bad_lines = j->eval.bad_lines;
-    metric_mean(m->metric, m->options.tasks, &mean);
+    metric_mean(m->metric, j->spec.model.task_weight, m->options.tasks, &mean);
     log_info("test: auc %.6f, logloss %.6f over %" PRIu64 " examples", mean.auc, mean.logloss, mean.examples);
     bool good = details_put(c, WIRE_TEST, m);
     coord_eval_close(&j->eval);

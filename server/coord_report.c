@@ -20,12 +20,12 @@ static const char *const durability_name[] = {"memory", "journal", "fsync"};
 
 #define EPOCHS_WHOLE 1000u /* with more of them only the first figures of each are told: a report is one message */
 
-static void brief_set(struct json *to, const struct metric *metric, uint32_t labels)
+static void brief_set(struct json *to, const struct metric *metric, const struct job *job)
 {
     struct json *j = json_new_object();
     struct metric mean;
 
-    metric_mean(metric, labels == 0 ? 1 : labels, &mean);
+    metric_mean(metric, job->model.task_weight, job->data.label_count == 0 ? 1 : job->data.label_count, &mean);
     json_set_number(j, "auc", mean.auc);
     json_set_number(j, "logloss", mean.logloss);
     json_set(to, "valid", j);
@@ -56,7 +56,7 @@ static struct json *epochs_json(const struct coord_job *j)
         if (e->valid[0].examples == 0)
             json_set_null(item, "valid");
         else if (j->at.epoch > EPOCHS_WHOLE)
-            brief_set(item, e->valid, j->spec.data.label_count);
+            brief_set(item, e->valid, &j->spec);
         else
             json_set(item, "valid", measure_report(e->valid, &j->spec, NULL, false));
         json_set_number(item, "seconds", e->seconds);

@@ -52,7 +52,7 @@ struct coord_lane {
 struct coord_losses {
     uint64_t examples, bad_lines;
     uint64_t drawn; /* lines among which bad_lines were counted: data.negatives leaves out others unread */
-    double loss_sum, weight_sum;   /* over examples (and labels, weighted); of their weights */
+    double loss_sum, weight_sum;   /* over examples (of several labels the mean, weighted); of the examples' weights */
     double loss_task[LIMIT_TASKS]; /* of each label */
 };
 

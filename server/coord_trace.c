@@ -137,7 +137,7 @@ void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const dou
                             .batches = q->batches,
                             .skipped = q->skipped,
                             .measured = q->measured,
-                            .loss = q->loss_sum,
+                            .loss = q->loss_sum / job_task_weights(&c->job.spec),
                             .weight = q->weight_sum > 0 ? q->weight_sum : (double)q->examples,
                             .dense_norm = q->dense_norm_sum,
                             .row_norm = q->row_norm_sum};
@@ -234,7 +234,7 @@ void coord_trace_eval(struct coord *c, uint32_t split, const struct metric *metr
     struct scalars s = {.count = 0};
     struct metric mean;
 
-    metric_mean(metric, labels == 0 ? 1 : labels, &mean);
+    metric_mean(metric, c->job.spec.model.task_weight, labels == 0 ? 1 : labels, &mean);
     metric_add(&s, name, &mean);
     for (uint32_t t = 0; labels > 1 && t < labels; t++) {
         (void)snprintf(where, sizeof where, "%s/%s", name, c->job.spec.data.label[t]);

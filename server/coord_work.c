@@ -342,7 +342,7 @@ static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q, c
     *out = (struct coord_losses){.examples = q->examples,
                                  .bad_lines = q->bad_lines,
                                  .drawn = q->drawn,
-                                 .loss_sum = q->loss_sum,
+                                 .loss_sum = q->loss_sum / job_task_weights(&c->job.spec),
                                  .weight_sum = q->weight_sum};
     for (uint32_t t = 0; t < labels && good; t++) {
         out->loss_task[t] = loss_task[t];

@@ -435,6 +435,9 @@ static int task_weights_take(const struct config *c, struct job *j, struct err *
         j->model.task_weight[i] = weight;
     }
     string_list_free(&list);
+    if (status == 0 && j->data.label_count > 1 && job_task_weights(j) <= 0)
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: model.task_weights are all 0; give those above 0 that are to be learned",
+                         config_line(c, "model.task_weights"));
     return status;
 }
 
@@ -638,6 +641,14 @@ int job_text(const char *path, const struct string_list *set, char **text, struc
     }
     job_free(&j);
     return *text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path) : 0;
+}
+
+double job_task_weights(const struct job *j)
+{
+    double sum = 0;
+    for (uint32_t t = 0; t < j->data.label_count && j->data.label_count > 1; t++)
+        sum += j->model.task_weight[t];
+    return j->data.label_count > 1 ? sum : 1;
 }
 
 uint32_t job_lanes(const struct job *j)

@@ -122,7 +122,7 @@ struct job {
         uint32_t experts;        /* mmoe: all; ple: shared; default 4 */
         uint32_t own_experts;    /* ple: of each task; default 2 */
         uint32_t top_k;          /* mmoe, ple: experts that a gate lets through; 0: all */
-        double task_weight[LIMIT_TASKS]; /* of the tasks' losses; default 1 */
+        double task_weight[LIMIT_TASKS]; /* of the tasks' losses; default 1; not all 0 */
         double dropout;
         enum norm_kind norm;
         enum activation activation;
@@ -190,6 +190,8 @@ int job_load(const char *path, const struct string_list *set, struct job *out, s
 /* The YAML text of the file with `set` applied, checked as by job_parse: what is submitted. *text owned by the caller (free). */
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e);
 void job_free(struct job *j);
+/* Sum of the weights of the tasks' losses, above 0: what divides the loss of several labels to make it a mean. */
+double job_task_weights(const struct job *j);
 /* Lanes that the coordinator opens: train.lanes, or 2. */
 uint32_t job_lanes(const struct job *j);
 const char *job_model_name(enum model_kind kind); /* as in model.kind: "deepfm" */

@@ -123,7 +123,7 @@ struct json *measure_report(const struct metric *metric, const struct job *job, 
     uint32_t tasks = tasks_of(job);
     struct metric mean;
 
-    metric_mean(metric, tasks, &mean);
+    metric_mean(metric, job->model.task_weight, tasks, &mean);
     metric_set(report, &mean, job, whole, tasks == 1);
     if (tasks == 1) {
         details_set(report, details, 0);

@@ -17,31 +17,32 @@ double metric_entropy(double share)
     return share > 0 && share < 1 ? -share * log(share) - (1 - share) * log1p(-share) : 0;
 }
 
-static double mean_of(const struct metric *of, uint32_t count, size_t offset)
+/* weight: NULL: all alike. */
+static double mean_of(const struct metric *of, const double *weight, uint32_t count, size_t offset)
 {
-    double sum = 0;
-    uint32_t finite = 0;
+    double sum = 0, weights = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         double x = *(const double *)(const void *)((const char *)&of[i] + offset);
+        double w = weight ? weight[i] : 1.0;
         if (isfinite(x)) {
-            sum += x;
-            finite++;
+            sum += w * x;
+            weights += w;
         }
     }
-    return finite == 0 ? (double)NAN : sum / finite;
+    return weights > 0 ? sum / weights : (double)NAN;
 }
 
-void metric_mean(const struct metric *of, uint32_t count, struct metric *out)
+void metric_mean(const struct metric *of, const double *weight, uint32_t count, struct metric *out)
 {
     *out = of[0];
     if (count == 1)
         return;
-    out->auc = mean_of(of, count, offsetof(struct metric, auc));
-    out->auc_error = mean_of(of, count, offsetof(struct metric, auc_error));
-    out->logloss = mean_of(of, count, offsetof(struct metric, logloss));
-    out->ne = mean_of(of, count, offsetof(struct metric, ne));
-    out->calibration = mean_of(of, count, offsetof(struct metric, calibration));
-    out->ece = mean_of(of, count, offsetof(struct metric, ece));
-    out->gauc = mean_of(of, count, offsetof(struct metric, gauc));
+    out->auc = mean_of(of, NULL, count, offsetof(struct metric, auc));
+    out->auc_error = mean_of(of, NULL, count, offsetof(struct metric, auc_error));
+    out->logloss = mean_of(of, weight, count, offsetof(struct metric, logloss));
+    out->ne = mean_of(of, NULL, count, offsetof(struct metric, ne));
+    out->calibration = mean_of(of, NULL, count, offsetof(struct metric, calibration));
+    out->ece = mean_of(of, NULL, count, offsetof(struct metric, ece));
+    out->gauc = mean_of(of, NULL, count, offsetof(struct metric, gauc));
 }

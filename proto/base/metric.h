@@ -48,7 +48,8 @@ double metric_loss(float p, float y);
 /* Entropy of a coin that shows 1 with this probability, in nats; 0 at 0 and 1. */
 double metric_entropy(double share);
 /* Means over several labels, for early stopping and the head of a report: each figure over the labels that have it;
- * examples, positives and groups of the first one. auc_error is the mean too, which bounds the mean's error. */
-void metric_mean(const struct metric *of, uint32_t count, struct metric *out);
+ * examples, positives and groups of the first one. auc_error is the mean too, which bounds the mean's error. The logloss is
+ * weighted, as training's is: weight, (count), not all 0. */
+void metric_mean(const struct metric *of, const double *weight, uint32_t count, struct metric *out);
 
 #endif

@@ -215,6 +215,7 @@ START_TEST(job_labels_are_one_or_a_list)
     ck_assert_int_eq(parse(good, NULL, &j, NULL), 0);
     ck_assert_uint_eq(j.data.label_count, 1);
     ck_assert_str_eq(j.data.label[0], "0");
+    ck_assert(job_task_weights(&j) == 1);
     job_free(&j);
     ck_assert_int_eq(parse(good, "data.label=click", &j, NULL), 0);
     ck_assert_uint_eq(j.data.label_count, 1);
@@ -228,13 +229,14 @@ START_TEST(job_labels_are_one_or_a_list)
     ck_assert(j.model.task_weight[0] == 1 && j.model.task_weight[1] == 1);
     job_free(&j);
     ck_assert_int_eq(parse(two, "model.task_weights=[1, 0.5]", &j, NULL), 0);
-    ck_assert(j.model.task_weight[1] == 0.5);
+    ck_assert(j.model.task_weight[1] == 0.5 && job_task_weights(&j) == 1.5);
     job_free(&j);
     ck_assert_int_eq(parse(two, "model.kind=ple", &j, NULL), 0);
     job_free(&j);
     refused(two, "model.kind=deepfm", "only the models mmoe and ple");
     refused(two, "model.task_weights=[1]", "data.label names 2 labels");
     refused(two, "model.task_weights=[1, -1]", "not a number from 0");
+    refused(two, "model.task_weights=[0, 0]", "all 0");
     refused(two, "data.label=[a, b, c, d, e, f, g, h, i]", "at most 8 labels");
     refused(two, "data.label=[a, a_name_that_is_much_longer_than_the_limit_of_sixty_three_bytes_is]", "1 to 63 bytes");
 }

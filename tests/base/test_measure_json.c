@@ -16,6 +16,8 @@ static struct json *report_of(uint32_t labels)
     job.data.label_count = labels;
     for (uint32_t t = 0; t < labels; t++) {
         strcpy(job.data.label[t], t == 0 ? "click" : "buy");
+        job.model.task_weight[t] = 3 - 2 * t;
+        metric[t].logloss = 0.1 + 0.4 * t;
         metric[t].examples = 100;
         metric[t].positives = 30 - 20 * t;
         metric[t].groups = 7 - t;
@@ -42,6 +44,7 @@ START_TEST(measure_of_two_labels_has_counts_for_each)
     ck_assert_ptr_null(json_get(j, "groups"));
     ck_assert_double_eq(json_as_number(json_get(j, "examples"), -1), 100);
     ck_assert_double_eq_tol(json_as_number(json_get(j, "auc"), -1), 0.6, 1e-12);
+    ck_assert_double_eq_tol(json_as_number(json_get(j, "logloss"), -1), 0.2, 1e-12); /* by the tasks' weights */
     ck_assert_double_eq(json_as_number(json_get(j, "tasks.0.positives"), -1), 30);
     ck_assert_double_eq(json_as_number(json_get(j, "tasks.1.positives"), -1), 10);
     ck_assert_double_eq(json_as_number(json_get(j, "tasks.1.groups"), -1), 6);

@@ -429,12 +429,16 @@ START_TEST(measure_mean_is_over_the_labels_that_have_the_figure)
                            {.auc = (double)NAN, .logloss = 0.2, .gauc = (double)NAN},
                            {.auc = 0.6, .logloss = 0.6, .gauc = (double)NAN}};
 
-    metric_mean(of, 3, &got);
+    const double alike[3] = {1, 1, 1}, weight[3] = {3, 0, 1};
+    metric_mean(of, alike, 3, &got);
     ck_assert_double_eq_tol(got.auc, 0.7, 1e-12);
     ck_assert_double_eq_tol(got.logloss, 0.3, 1e-12);
+    metric_mean(of, weight, 3, &got); /* of logloss only */
+    ck_assert_double_eq_tol(got.auc, 0.7, 1e-12);
+    ck_assert_double_eq_tol(got.logloss, 0.225, 1e-12);
     ck_assert(isnan(got.gauc));
     ck_assert_uint_eq(got.examples, 5);
-    metric_mean(of, 1, &got);
+    metric_mean(of, alike, 1, &got);
     ck_assert_double_eq(got.auc, 0.8);
 }
 END_TEST

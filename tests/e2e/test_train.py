@@ -58,7 +58,7 @@ def din_reads_sequences(space):
 def two_labels_are_learnt_at_once(space):
     for kind in ("mmoe", "ple"):
         over = {"data.format": "csv", "data.label": ["click", "buy"], "data.valid": str(synth_kind(space, "tasks", 5000, 2)),
-                "model.kind": kind, "train.epochs": 2}
+                "model.kind": kind, "model.task_weights": [1, 3], "train.epochs": 2}
         report = run_job(job_file(space / f"{kind}.yaml", synth_kind(space, "tasks", 20000, 1), **over), space / kind, 2, 2)
         valid = report["valid"]
         assert [t["label"] for t in valid["tasks"]] == ["click", "buy"], valid
@@ -66,7 +66,9 @@ def two_labels_are_learnt_at_once(space):
         assert valid["tasks"][0]["positives"] > valid["tasks"][1]["positives"] > 0 and "positives" not in valid, valid
         assert abs(valid["auc"] - (valid["tasks"][0]["auc"] + valid["tasks"][1]["auc"]) / 2) < 1e-5, valid
         for epoch in report["epochs"]:
-            assert {t["label"] for t in epoch["tasks"]} == {"click", "buy"}, epoch
+            assert [t["label"] for t in epoch["tasks"]] == ["click", "buy"], epoch
+            for whole, tasks, key in ((epoch, epoch["tasks"], "train_logloss"), (epoch["valid"], epoch["valid"]["tasks"], "logloss")):
+                assert abs(whole[key] - (tasks[0][key] + 3 * tasks[1][key]) / 4) < 1e-5, (key, epoch)
 
 
 def early_stop_restores_the_best_epoch(space):
