@@ -77,6 +77,7 @@ static struct attend_args attend_args_of(const struct layer *l, const struct pas
         .parts = l->x.width / l->y.width,
         .x = pass_at(p, l->x, first),
         .residual = l->z.tensor == TENSOR_NONE ? NULL : pass_at(p, l->z, first),
+        .ldresidual = l->z.tensor == TENSOR_NONE ? 0 : pass_ld(p, l->z),
         .y = pass_at(p, l->y, first),
         .share = pass_at(p, (struct view){l->state[0], 0, attend_share_floats(fields, heads)}, first),
         .work = p->data[l->state[1]],
@@ -97,6 +98,7 @@ static void attend_backward(const struct layer *l, struct pass *p, uint32_t firs
     a.dy = pass_gradient_at(p, l->y, first);
     a.dx = pass_gradient_at(p, l->x, first);
     a.dresidual = l->z.tensor == TENSOR_NONE ? NULL : pass_gradient_at(p, l->z, first);
+    a.lddresidual = l->z.tensor == TENSOR_NONE ? 0 : pass_gradient_ld(p, l->z);
     a.add = l->add_z;
     p->k->attention.attend_backward(p->s, &a);
 }
@@ -115,7 +117,7 @@ static struct layer *fields_layer(struct layer *l, uint32_t fields, uint32_t hea
 static struct view attention_layer(struct plan *p, struct view x, uint32_t fields, uint32_t heads, uint32_t width,
                                    uint32_t work)
 {
-    bool same = x.width == fields * width && p->tensor[x.tensor].width == x.width;
+    bool same = x.width == fields * width;
     uint32_t parts = same ? 3 : 4;
     struct view maps = plan_tensor(p, fields * parts * width), sum = plan_tensor(p, fields * width);
 

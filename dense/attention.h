@@ -16,8 +16,8 @@ enum { ATTENTION_FIELDS, ATTENTION_HEADS }; /* number_of, of both layers */
 /* Linear maps of an example's fields, without a bias: x (fields, in), in any tensor; y (fields, out), which has a
  * tensor to itself; parameter 0: weights (out, in); number_of. */
 extern const struct layer_ops project_layer;
-/* x: (fields, 3 or 4 times width): queries, keys, values and perhaps the residual; z: the residual (fields, width) or
- * VIEW_NONE; y (fields, width). All have tensors to themselves. dropout: of the shares. state 0: shares; 1: work space;
+/* x: (fields, 3 or 4 times width): queries, keys, values and perhaps the residual; z: the residual (fields, width), in any
+ * tensor, or VIEW_NONE; y (fields, width). x and y have tensors to themselves. dropout: of the shares. state 0: shares; 1: work space;
  * number_of. */
 extern const struct layer_ops attend_layer;
 

@@ -31,7 +31,7 @@ struct layer_norm_args {
 };
 
 /* Attention of an example's fields on one another, for each head h: y_h = dropout(softmax(Q_h K_h' / sqrt(head width)))
- * V_h + residual_h. Rows of fields follow one another without gaps. */
+ * V_h + residual_h. Rows of fields follow one another without gaps; the residual's do so within an example. */
 struct attend_args {
     uint32_t first, count; /* number of the first example, for the mask; examples */
     uint32_t fields, heads;
@@ -39,6 +39,7 @@ struct attend_args {
     uint32_t parts;        /* 3: x is queries, keys, values, side by side; 4: and the residual */
     const float *x;        /* (count, fields, parts * width) */
     const float *residual; /* (count, fields, width); NULL when it is in x */
+    uint32_t ldresidual;   /* floats from an example's residual to the next's */
     float *y;              /* (count, fields, width) */
     float *share;          /* (count, attend_share_floats): softmax, for the way back, which may write over it */
     float *work;           /* attend_work_floats, 64-byte aligned */
@@ -48,6 +49,7 @@ struct attend_args {
     const float *dy;  /* (count, fields, width) */
     float *dx;        /* (count, fields, parts * width), = */
     float *dresidual; /* (count, fields, width); NULL: in dx, or not wanted */
+    uint32_t lddresidual;
     bool add;         /* dresidual +=, else = */
 };
 

@@ -291,7 +291,7 @@ static void body_attend_forward(struct stream *s, const struct attend_args *a)
     (void)s;
     for (uint32_t e = 0; e < a->count; e++) {
         size_t at = e * fields;
-        const float *residual = a->residual ? a->residual + at * width : a->x + at * row + 3 * width;
+        const float *residual = a->residual ? a->residual + (size_t)e * a->ldresidual : a->x + at * row + 3 * width;
         attend_copy(a->fields, a->width, residual, a->residual ? width : row, false, a->y + at * width, width);
         for (uint32_t h = 0; h < a->heads; h++) {
             struct attend_head head = attend_head_of(a, e, h);
@@ -322,7 +322,8 @@ static void body_attend_backward(struct stream *s, const struct attend_args *a)
         if (a->parts == 4)
             attend_copy(a->fields, a->width, a->dy + at * width, width, false, a->dx + at * row + 3 * width, row);
         else if (a->dresidual)
-            attend_copy(a->fields, a->width, a->dy + at * width, width, a->add, a->dresidual + at * width, width);
+            attend_copy(a->fields, a->width, a->dy + at * width, width, a->add,
+                        a->dresidual + (size_t)e * a->lddresidual, width);
     }
 }
 

@@ -95,13 +95,21 @@ BODY void attend_softmax_at(const struct attend_kernel_args *a, size_t i)
 }
 KERNEL(attend_softmax)
 
+/* Number i of a (count, fields, width) in which examples are `ld` apart. */
+BODY size_t attend_apart(const struct attend_kernel_args *a, size_t i, uint32_t ld)
+{
+    struct place p = place_of(i, a->a.fields * a->a.width);
+    return (size_t)p.row * ld + p.column;
+}
+
 /* Number `column` of field `row` of the output. */
 BODY void attend_output_at(const struct attend_kernel_args *a, size_t i)
 {
     struct place p = place_of(i, a->a.width), of_example = place_of(p.row, a->a.fields);
     const float *share = attend_share(a, of_example.row, p.column / a->part) + (size_t)of_example.column * a->a.fields;
     const float *value = a->a.x + attend_row(a, of_example.row, 0) + 2 * (size_t)a->a.width + p.column;
-    float sum = a->a.residual ? a->a.residual[i] : a->a.x[(size_t)p.row * a->row + 3 * (size_t)a->a.width + p.column];
+    float sum = a->a.residual ? a->a.residual[attend_apart(a, i, a->a.ldresidual)]
+                              : a->a.x[(size_t)p.row * a->row + 3 * (size_t)a->a.width + p.column];
 
     for (uint32_t k = 0; k < a->a.fields; k++)
         sum += attend_kept(a, share[k]) * value[(size_t)k * a->row];
@@ -195,10 +203,12 @@ KERNEL(attend_maps)
 BODY void attend_residual_at(const struct attend_kernel_args *a, size_t i)
 {
     struct place p = place_of(i, a->a.width);
-    if (a->a.parts == 4)
+    if (a->a.parts == 4) {
         a->a.dx[(size_t)p.row * a->row + 3 * (size_t)a->a.width + p.column] = a->a.dy[i];
-    else
-        a->a.dresidual[i] = (a->a.add ? a->a.dresidual[i] : 0.0f) + a->a.dy[i];
+    } else {
+        float *to = a->a.dresidual + attend_apart(a, i, a->a.lddresidual);
+        *to = (a->a.add ? *to : 0.0f) + a->a.dy[i];
+    }
 }
 KERNEL(attend_residual)
 

@@ -9,13 +9,14 @@ enum { N = 5, FIELDS = 19, HEADS = 3, PART = 7, WIDTH = HEADS * PART, ROW = 4 * 
 enum {
     MAPS = N * FIELDS * ROW,
     OUT = N * FIELDS * WIDTH,
+    APART = FIELDS * WIDTH + 5, /* from an example's residual to the next's */
     SHARES = N * HEADS * FIELDS * 32,
     WORK = (16 + 2 * FIELDS) * 32
 };
 
 /* One call's arrays on the host. With three parts the rows of x and dx are 3 * WIDTH long. */
 struct attended {
-    float x[MAPS], residual[OUT], y[OUT], dy[OUT], dx[MAPS], dresidual[OUT], share[SHARES], work[WORK];
+    float x[MAPS], residual[N * APART], y[OUT], dy[OUT], dx[MAPS], dresidual[N * APART], share[SHARES], work[WORK];
 };
 
 static void attended_draw(struct attended *t)
@@ -25,9 +26,9 @@ static void attended_draw(struct attended *t)
     ck_assert_uint_eq(attend_work_floats(FIELDS, PART), WORK);
     memset(t, 0, sizeof *t);
     dense_fill(&r, t->x, MAPS);
-    dense_fill(&r, t->residual, OUT);
+    dense_fill(&r, t->residual, N * APART);
     dense_fill(&r, t->dy, OUT);
-    dense_fill(&r, t->dresidual, OUT);
+    dense_fill(&r, t->dresidual, N * APART);
 }
 
 static struct attend_args args_of(uint32_t parts, bool add, const struct dropout_mask *mask)
@@ -39,6 +40,8 @@ static struct attend_args args_of(uint32_t parts, bool add, const struct dropout
                                 .width = WIDTH,
                                 .parts = parts,
                                 .mask = mask,
+                                .ldresidual = APART,
+                                .lddresidual = APART,
                                 .add = add};
 }
 
@@ -111,6 +114,12 @@ START_TEST(large_score_takes_all)
 }
 END_TEST
 
+/* Where the residual of field i, counted over the examples, begins. */
+static uint32_t apart(uint32_t i)
+{
+    return i / FIELDS * APART + i % FIELDS * WIDTH;
+}
+
 START_TEST(residual_may_come_from_elsewhere)
 {
     static struct attended four, three, begun;
@@ -119,17 +128,20 @@ START_TEST(residual_may_come_from_elsewhere)
     attended_draw(&begun);
     for (uint32_t i = 0; i < N * FIELDS; i++) {
         memcpy(three.x + i * 3 * WIDTH, four.x + i * ROW, 3 * WIDTH * sizeof(float));
-        memcpy(three.residual + i * WIDTH, four.x + i * ROW + 3 * WIDTH, WIDTH * sizeof(float));
+        memcpy(three.residual + apart(i), four.x + i * ROW + 3 * WIDTH, WIDTH * sizeof(float));
     }
     attended_run(&four, 4, false, 0);
     attended_run(&three, 3, _i == 1, 0);
     ck_assert_mem_eq(four.y, three.y, sizeof four.y);
     for (uint32_t i = 0; i < N * FIELDS; i++)
         for (uint32_t j = 0; j < WIDTH; j++) {
-            float was = _i == 1 ? begun.dresidual[i * WIDTH + j] : 0.0f;
-            ck_assert_float_eq(three.dresidual[i * WIDTH + j], was + four.dx[i * ROW + 3 * WIDTH + j]);
+            float was = _i == 1 ? begun.dresidual[apart(i) + j] : 0.0f;
+            ck_assert_float_eq(three.dresidual[apart(i) + j], was + four.dx[i * ROW + 3 * WIDTH + j]);
             ck_assert_float_eq(three.dx[i * 3 * WIDTH + j], four.dx[i * ROW + j]);
         }
+    for (uint32_t e = 0; e < N; e++) /* what stands between is nobody's */
+        for (uint32_t j = FIELDS * WIDTH; j < APART; j++)
+            ck_assert_float_eq(three.dresidual[e * APART + j], begun.dresidual[e * APART + j]);
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
+#include "dense/attention.h"
 #include "dense/layer_norm.h"
 #include "dense/run.h"
 
@@ -53,6 +54,24 @@ START_TEST(gradient_is_that_of_the_loss)
     c.shape.gate_field[0] = 2;
     c.job.model.l2 = c.job.model.l2_dense = 0.01;
     dense_case_batch(&c, 12, 9, cases[_i].many);
+    dense_double_check(&c, 1e-5);
+    dense_double_check_predict(&c, 1e-5);
+    dense_case_free(&c);
+}
+END_TEST
+
+/* Vectors as wide as the attention are the residual themselves, whether numbers stand beside them or not. */
+START_TEST(autoint_adds_the_vectors_themselves_where_widths_agree)
+{
+    struct dense_case c;
+    attention_case(&c, MODEL_AUTOINT);
+    c.shape.numerics = _i % 2 == 0 ? 0 : 2;
+    c.job.model.norm = _i < 2 ? NORM_NONE : NORM_BATCH;
+    c.table.dim = c.job.model.attention_dim;
+    dense_case_batch(&c, 12, 9, true);
+    for (uint32_t i = 0; i < c.plan.layer_count; i++)
+        if (c.plan.layer[i].ops == &attend_layer)
+            ck_assert_uint_ne(c.plan.layer[i].z.tensor, TENSOR_NONE);
     dense_double_check(&c, 1e-5);
     dense_double_check_predict(&c, 1e-5);
     dense_case_free(&c);
@@ -615,6 +634,7 @@ int main(void)
 {
     Suite *s = suite_create("model_attention");
     TCase *t = tcase_create("model_attention");
+    tcase_add_loop_test(t, autoint_adds_the_vectors_themselves_where_widths_agree, 0, 4);
     tcase_add_loop_test(t, gradient_is_that_of_the_loss, 0, sizeof cases / sizeof *cases);
     tcase_add_loop_test(t, gradient_holds_over_several_ranges, 0, 3);
     tcase_add_loop_test(t, gradient_of_attention_holds_for_every_shape, 0, sizeof shapes / sizeof *shapes);
