@@ -46,6 +46,7 @@ struct model_shape {
     uint32_t tasks;                  /* labels of an example; 0 counts as 1 */
     uint8_t pooling[LIMIT_FIELDS];   /* enum pooling, of each field */
     uint16_t attend[LIMIT_FIELDS];   /* of a field with pooling attention: the target's field */
+    uint16_t rule_field[LIMIT_FIELDS]; /* of each rule by field of the sparse table (job_table.rule): the field that it is for */
     uint32_t most[LIMIT_FIELDS];     /* values that a field may have; 0: any number (attention: at most 65,536) */
     uint32_t gate_fields;            /* finalmlp: fields that gates look at: 0, or 2, one for each network */
     uint16_t gate_field[2];          /* (gate_fields): their numbers */

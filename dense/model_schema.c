@@ -7,11 +7,61 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPARSE_TABLETS 1024u /* where the job says nothing */
-#define DENSE_TABLET_BITS 7u /* DeepFM 400-400-400 is 1,000 blocks: a shard of four servers has 32 tablets */
+#define SPARSE_TABLETS 1024u  /* where the job says nothing */
+#define TABLET_ROWS_LEAST 16u /* of a tablet with a capacity: fewer, and 15/16 of them are none less */
+#define DENSE_TABLET_BITS 7u  /* DeepFM 400-400-400 is 1,000 blocks: a shard of four servers has 32 tablets */
 
 /* Pushes set the values: w -= 1 * gradient, whatever the job's learning rates do. */
 static const struct optimizer_spec optimizer_assign = {.kind = OPT_SGD, .lr = 1.0f, .fixed_lr = 1};
+
+/* Each tablet may have its even share of the table's capacity; keys are spread evenly over tablets. */
+static int capacity_take(const struct job_table *t, uint32_t tablets, struct row_rules *rules, struct err *e)
+{
+    if (t->capacity == 0)
+        return 0;
+    if (t->capacity < (uint64_t)tablets * TABLET_ROWS_LEAST)
+        return err_set(e, SHOAL_E_CONFIG,
+                       "tables[0].evict.capacity is %llu rows, less than %u for each of %u tablets: raise it or lower "
+                       "tables[0].tablets",
+                       (unsigned long long)t->capacity, TABLET_ROWS_LEAST, tablets);
+    uint64_t share = (t->capacity + tablets - 1) / tablets;
+    rules->age_capacity = share < UINT32_MAX ? (uint32_t)share : UINT32_MAX;
+    return 0;
+}
+
+/* What the job calls by name, by number and sorted. */
+static void field_rules_take(const struct job_table *t, const struct plan *p, struct table_schema *out)
+{
+    for (size_t i = 0; i < t->rule_count; i++) {
+        struct field_rule rule = t->rule[i].rule;
+        rule.field = p->shape.rule_field[i];
+        if (p->dim == 0) /* no vector to begin with anything */
+            rule.has &= ~FIELD_HAS_INIT;
+        if (rule.has == 0)
+            continue;
+        uint32_t at = out->field_rule_count++;
+        for (; at > 0 && out->field_rule[at - 1].field > rule.field; at--)
+            out->field_rule[at] = out->field_rule[at - 1];
+        out->field_rule[at] = rule;
+    }
+}
+
+static int rules_take(const struct job *job, const struct plan *p, uint32_t tablets, struct table_schema *out,
+                      struct err *e)
+{
+    const struct job_table *t = &job->table[0];
+    out->rules = t->rules;
+    if (p->dim == 0)
+        out->rules.vector_score = 0;
+    if (out->rules.vector_score > 0 && p->first_order == 0)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "tables[0].vector_score: rows of model %s have no first-order weight to begin with; set it to 0, or "
+            "take a model that has one",
+            job_model_name(job->model.kind));
+    field_rules_take(t, p, out);
+    return capacity_take(t, tablets, &out->rules, e);
+}
 
 static int sparse_schema(const struct job *job, const struct plan *p, struct table_schema *out, struct err *e)
 {
@@ -28,7 +78,7 @@ static int sparse_schema(const struct job *job, const struct plan *p, struct tab
     out->seed = t->seed;
     out->init = p->dim > 0 ? t->init : (struct init_spec){INIT_ZERO, 0.0f};
     out->optimizer = job->model.kind == MODEL_PROBE ? optimizer_assign : t->optimizer;
-    return 0;
+    return rules_take(job, p, tablets, out, e);
 }
 
 static void dense_schema(const char *name, uint32_t table, const struct block_layout *layout, const struct job *job,

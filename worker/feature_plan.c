@@ -325,6 +325,24 @@ static int gates_make(const struct plan *p, struct features *f, struct err *e)
     return error;
 }
 
+/* Which fields the sparse table's rules by field are for. A field that shares another's rows has none of its own. */
+static int rules_make(const struct plan *p, struct features *f, struct err *e)
+{
+    const struct job_table *t = p->job->table;
+    uint32_t field;
+    for (size_t i = 0; t != NULL && i < t->rule_count; i++) {
+        int error = field_named(p, f, "tables[0].rules", t->rule[i].field, &field, e);
+        if (error != 0)
+            return error;
+        if (f->field[field].key_field != field)
+            return err_set(e, SHOAL_E_CONFIG,
+                           "tables[0].rules names \"%s\", which shares the rows of another column: name that one",
+                           t->rule[i].field);
+        f->shape.rule_field[i] = (uint16_t)field;
+    }
+    return 0;
+}
+
 static int evaluate_columns(const struct plan *p, struct features *f, struct err *e)
 {
     const char *group = p->job->evaluate.group;
@@ -357,6 +375,8 @@ static int plan_make(struct plan *p, struct features *f, struct err *e)
                         "%s: no column is left as a feature; look at data.columns and features.fields", p->file);
     if (error == 0)
         error = links_make(p, f, e);
+    if (error == 0)
+        error = rules_make(p, f, e);
     if (error == 0)
         error = gates_make(p, f, e);
     return error == 0 ? evaluate_columns(p, f, e) : error;

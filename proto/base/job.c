@@ -1,6 +1,8 @@
-/* job.c: job.yaml -> struct job: the known keys with their ranges, the defaults, and what must fit together. */
+/* job.c: job.yaml -> struct job: the known keys with their ranges, the defaults, and what must fit together. Tables are
+ * in job_table.c. */
 #include "proto/base/job.h"
 #include "proto/base/config.h"
+#include "proto/base/job_inner.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +42,7 @@ static const struct config_key job_keys[] = {
     {"tables[].init.kind", CONFIG_ENUM, 0, 0, "zero|uniform|normal|constant"},
     {"tables[].init.scale", CONFIG_FLOAT, -1e6, 1e6, NULL},
     {"tables[].init.seed", CONFIG_INT, 0, 0, NULL},
-    {"tables[].optimizer.kind", CONFIG_ENUM, 0, 0, "sgd|adagrad|row_adagrad|adam|ftrl"},
+    {"tables[].optimizer.kind", CONFIG_ENUM, 0, 0, "sgd|adagrad|row_adagrad|adam|ftrl|ctr_adagrad"},
     {"tables[].optimizer.lr", CONFIG_FLOAT, 1e-12, 1e6, NULL},
     {"tables[].optimizer.beta1", CONFIG_FLOAT, 0, 0.999999, NULL},
     {"tables[].optimizer.beta2", CONFIG_FLOAT, 0, 0.999999, NULL},
@@ -49,8 +51,36 @@ static const struct config_key job_keys[] = {
     {"tables[].optimizer.l1", CONFIG_FLOAT, 0, 1e6, NULL},
     {"tables[].optimizer.l2", CONFIG_FLOAT, 0, 1e6, NULL},
     {"tables[].optimizer.beta", CONFIG_FLOAT, 0, 1e6, NULL},
-    {"tables[].admit.min_count", CONFIG_INT, 1, 1, NULL},
-    {"tables[].evict.ttl_days", CONFIG_ENUM, 0, 0, "0"},
+    {"tables[].optimizer.decay", CONFIG_FLOAT, 1e-6, 1, NULL},
+    {"tables[].preset", CONFIG_ENUM, 0, 0, "none|paddle_ctr|monolith"},
+    {"tables[].stats", CONFIG_BOOL, 0, 0, NULL},
+    {"tables[].score.show", CONFIG_FLOAT, 0, 1e9, NULL},
+    {"tables[].score.click", CONFIG_FLOAT, 0, 1e9, NULL},
+    {"tables[].admit.min_count", CONFIG_INT, 1, 1 << 24, NULL},
+    {"tables[].admit.probability", CONFIG_FLOAT, 0, 1, NULL},
+    {"tables[].admit.min_score", CONFIG_FLOAT, 0, 1e9, NULL},
+    {"tables[].admit.none", CONFIG_BOOL, 0, 0, NULL},
+    {"tables[].admit.sketch", CONFIG_SIZE, 0, 1 << 24, NULL},
+    {"tables[].admit.waiting", CONFIG_SIZE, 0, 1 << 24, NULL},
+    {"tables[].evict.every_hours", CONFIG_FLOAT, 0, 1e6, NULL},
+    {"tables[].evict.decay", CONFIG_FLOAT, 1e-6, 1, NULL},
+    {"tables[].evict.min_score", CONFIG_FLOAT, 0, 1e9, NULL},
+    {"tables[].evict.ttl_days", CONFIG_FLOAT, 0, 49000, NULL},
+    {"tables[].evict.capacity", CONFIG_SIZE, 0, 1e12, NULL},
+    {"tables[].evict.by", CONFIG_ENUM, 0, 0, "lru|score"},
+    {"tables[].vector_score", CONFIG_FLOAT, 0, 1e9, NULL},
+    {"tables[].clamp", CONFIG_FLOAT, 0, 1e9, NULL},
+    {"tables[].by_shows", CONFIG_BOOL, 0, 0, NULL},
+    {"tables[].guard.norm", CONFIG_FLOAT, 0, 1e12, NULL},
+    {"tables[].guard.action", CONFIG_ENUM, 0, 0, "clip|refuse"},
+    {"tables[].rules[].field", CONFIG_STRING, 0, 0, NULL},
+    {"tables[].rules[].init.kind", CONFIG_ENUM, 0, 0, "zero|uniform|normal|constant"},
+    {"tables[].rules[].init.scale", CONFIG_FLOAT, -1e6, 1e6, NULL},
+    {"tables[].rules[].admit.min_count", CONFIG_INT, 1, 1 << 24, NULL},
+    {"tables[].rules[].admit.probability", CONFIG_FLOAT, 0, 1, NULL},
+    {"tables[].rules[].admit.min_score", CONFIG_FLOAT, 0, 1e9, NULL},
+    {"tables[].rules[].admit.none", CONFIG_BOOL, 0, 0, NULL},
+    {"tables[].rules[].ttl_days", CONFIG_FLOAT, 0, 49000, NULL},
     {"model.kind", CONFIG_ENUM, 0, 0, "lr|fm|wide_deep|deepfm|probe|fwfm|ipnn|dcnv2|dlrm|xdeepfm|autoint|finalmlp|din|mmoe|ple"},
     {"model.hidden", CONFIG_LIST, 0, 0, NULL},
     {"model.hidden2", CONFIG_LIST, 0, 0, NULL},
@@ -120,7 +150,7 @@ static const struct config_key job_keys[] = {
     {NULL, CONFIG_ANY, 0, 0, NULL},
 };
 
-static int name_take(const struct config *c, const char *path, const char *fallback, char out[LIMIT_NAME], struct err *e)
+int job_name_take(const struct config *c, const char *path, const char *fallback, char out[LIMIT_NAME], struct err *e)
 {
     const char *s = config_string(c, path, fallback);
 
@@ -232,7 +262,7 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
     for (size_t i = 0; i < j->data.column_count && status == 0; i++) {
         struct column *k = &j->data.column[i];
         (void)snprintf(path, sizeof path, "data.columns[%zu].name", i);
-        status = name_take(c, path, "", k->name, e);
+        status = job_name_take(c, path, "", k->name, e);
         (void)snprintf(path, sizeof path, "data.columns[%zu].type", i);
         k->type = (enum column_type)config_enum(c, path, COLUMN_CATEGORY);
         (void)snprintf(path, sizeof path, "data.columns[%zu].pooling", i);
@@ -244,10 +274,10 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
         k->max = (uint32_t)config_int(c, path, 0);
         (void)snprintf(path, sizeof path, "data.columns[%zu].share", i);
         if (status == 0 && config_has(c, path))
-            status = name_take(c, path, "", k->share, e);
+            status = job_name_take(c, path, "", k->share, e);
         (void)snprintf(path, sizeof path, "data.columns[%zu].attend", i);
         if (status == 0 && config_has(c, path))
-            status = name_take(c, path, "", k->attend, e);
+            status = job_name_take(c, path, "", k->attend, e);
     }
     return status != 0 ? status : columns_check(c, j, e);
 }
@@ -287,9 +317,9 @@ static int data_take(const struct config *c, struct job *j, struct err *e)
     if (j->data.train.count == 0)
         return err_set(e, SHOAL_E_CONFIG, "line %d: data.train is empty: name the files to train on", config_line(c, "data.train"));
     j->data.negatives = config_float(c, "data.negatives", 1);
-    if (config_has(c, "data.weight") && name_take(c, "data.weight", "", j->data.weight, e) != 0)
+    if (config_has(c, "data.weight") && job_name_take(c, "data.weight", "", j->data.weight, e) != 0)
         return SHOAL_E_CONFIG;
-    if (config_has(c, "data.time") && name_take(c, "data.time", "", j->data.time, e) != 0)
+    if (config_has(c, "data.time") && job_name_take(c, "data.time", "", j->data.time, e) != 0)
         return SHOAL_E_CONFIG;
     j->data.time_unit = (enum time_unit)config_enum(c, "data.time_unit", TIME_SECONDS);
     j->data.label_above = config_float(c, "data.label_above", 0);
@@ -317,75 +347,6 @@ static int features_take(const struct config *c, struct job *j, struct err *e)
     j->features.fields_auto = j->features.fields.count == 0;
     j->features.number = (enum number_transform)config_enum(c, "features.number", j->data.format == DATA_CRITEO ? NUMBER_LOG1P : NUMBER_NONE);
     return 0;
-}
-
-static double optimizer_float(const struct config *c, const char *prefix, const char *key, double fallback)
-{
-    char path[96];
-
-    (void)snprintf(path, sizeof path, "%s.%s", prefix, key);
-    return config_float(c, path, fallback);
-}
-
-static struct optimizer_spec optimizer_take(const struct config *c, const char *prefix, enum optimizer_kind fallback)
-{
-    char path[96];
-
-    (void)snprintf(path, sizeof path, "%s.kind", prefix);
-    struct optimizer_spec o = {.kind = (enum optimizer_kind)config_enum(c, path, (int)fallback)};
-    o.lr = (float)optimizer_float(c, prefix, "lr", o.kind == OPT_ADAM ? 0.001 : 0.05);
-    o.beta1 = (float)optimizer_float(c, prefix, "beta1", o.kind == OPT_ADAM ? 0.9 : 0);
-    o.beta2 = (float)optimizer_float(c, prefix, "beta2", o.kind == OPT_ADAM ? 0.999 : 0);
-    o.eps = (float)optimizer_float(c, prefix, "eps", 1e-8);
-    o.initial = (float)optimizer_float(c, prefix, "initial", 0);
-    o.l1 = (float)optimizer_float(c, prefix, "l1", 0);
-    o.l2 = (float)optimizer_float(c, prefix, "l2", 0);
-    o.beta = (float)optimizer_float(c, prefix, "beta", o.kind == OPT_FTRL ? 1 : 0);
-    return o;
-}
-
-static int table_take(const struct config *c, size_t i, struct job_table *t, struct err *e)
-{
-    char path[96];
-
-    (void)snprintf(path, sizeof path, "tables[%zu].name", i);
-    int status = name_take(c, path, "emb", t->name, e);
-    if (status != 0)
-        return status;
-    if (strcmp(t->name, "dense") == 0 || strcmp(t->name, "dense_stats") == 0)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: the name %s is taken by the network's own table", config_line(c, path), t->name);
-    (void)snprintf(path, sizeof path, "tables[%zu].dim", i);
-    t->dim = (uint32_t)config_int(c, path, 16);
-    (void)snprintf(path, sizeof path, "tables[%zu].tablets", i);
-    t->tablets = (uint32_t)config_int(c, path, 0);
-    if ((t->tablets & (t->tablets - 1)) != 0 && t->tablets != 0)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: %u is no power of two", config_line(c, path), path, t->tablets);
-    (void)snprintf(path, sizeof path, "tables[%zu].init.kind", i);
-    t->init.kind = (enum init_kind)config_enum(c, path, INIT_UNIFORM);
-    (void)snprintf(path, sizeof path, "tables[%zu].init.scale", i);
-    t->init.scale = (float)config_float(c, path, 0.01);
-    (void)snprintf(path, sizeof path, "tables[%zu].init.seed", i);
-    t->seed = (uint64_t)config_int(c, path, 1);
-    (void)snprintf(path, sizeof path, "tables[%zu].optimizer", i);
-    t->optimizer = optimizer_take(c, path, OPT_ADAGRAD);
-    return 0;
-}
-
-static int tables_take(const struct config *c, struct job *j, struct err *e)
-{
-    int status = 0;
-
-    j->table_count = config_count(c, "tables");
-    if (j->table_count == 0)
-        j->table_count = 1; /* one table with every default */
-    if (j->table_count > LIMIT_TABLES / 2)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: at most %u tables", config_line(c, "tables"), LIMIT_TABLES / 2);
-    j->table = calloc(j->table_count, sizeof *j->table);
-    if (j->table == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < j->table_count && status == 0; i++)
-        status = table_take(c, i, &j->table[i], e);
-    return status;
 }
 
 /* A list of layer widths; the fallback, (fallback_count), where the job says nothing. */
@@ -490,6 +451,7 @@ static int networks_take(const struct config *c, struct job *j, struct err *e)
 
 static int model_take(const struct config *c, struct job *j, struct err *e)
 {
+    static const struct optimizer_spec adam = {.kind = OPT_ADAM};
     int status = networks_take(c, j, e);
 
     j->model.kind = (enum model_kind)config_enum(c, "model.kind", MODEL_DEEPFM);
@@ -506,7 +468,7 @@ static int model_take(const struct config *c, struct job *j, struct err *e)
     j->model.activation = (enum activation)config_enum(c, "model.activation", ACT_RELU);
     j->model.l2 = config_float(c, "model.l2", 0);
     j->model.l2_dense = config_float(c, "model.l2_dense", 0);
-    j->dense_optimizer = optimizer_take(c, "dense_optimizer", OPT_ADAM);
+    j->dense_optimizer = job_optimizer_take(c, "dense_optimizer", &adam);
     if (status == 0)
         status = task_weights_take(c, j, e);
     if (status == 0 && j->data.label_count > 1 && j->model.kind != MODEL_MMOE && j->model.kind != MODEL_PLE)
@@ -517,7 +479,7 @@ static int model_take(const struct config *c, struct job *j, struct err *e)
 
 static int evaluate_take(const struct config *c, struct job *j, struct err *e)
 {
-    if (config_has(c, "evaluate.group") && name_take(c, "evaluate.group", "", j->evaluate.group, e) != 0)
+    if (config_has(c, "evaluate.group") && job_name_take(c, "evaluate.group", "", j->evaluate.group, e) != 0)
         return SHOAL_E_CONFIG;
     if (config_list(c, "evaluate.by", &j->evaluate.by) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
@@ -580,16 +542,16 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
 
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
-    int status = name_take(c, "job", "job", j->name, e);
+    int status = job_name_take(c, "job", "job", j->name, e);
 
     if (status == 0)
-        status = name_take(c, "space", j->name, j->space, e);
+        status = job_name_take(c, "space", j->name, j->space, e);
     if (status == 0)
         status = data_take(c, j, e);
     if (status == 0)
         status = features_take(c, j, e);
     if (status == 0)
-        status = tables_take(c, j, e);
+        status = job_tables_take(c, j, e);
     if (status == 0)
         status = model_take(c, j, e);
     if (status == 0)
@@ -676,6 +638,8 @@ void job_free(struct job *j)
     string_list_free(&j->features.fields);
     string_list_free(&j->evaluate.by);
     free(j->data.column);
+    for (size_t i = 0; i < j->table_count && j->table != NULL; i++)
+        free(j->table[i].rule);
     free(j->table);
     memset(j, 0, sizeof *j);
 }

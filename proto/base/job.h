@@ -66,6 +66,13 @@ struct widths {
     uint32_t count;
 };
 
+/* Other rules for the keys of one field of a table. The field's number is known with the columns of the input
+ * (model_shape.rule_field); rule.field is not filled. */
+struct job_field_rule {
+    char field[LIMIT_NAME];
+    struct field_rule rule;
+};
+
 struct job_table {
     char name[LIMIT_NAME];
     uint32_t dim;
@@ -73,6 +80,10 @@ struct job_table {
     struct init_spec init;
     uint64_t seed;
     struct optimizer_spec optimizer;
+    struct row_rules rules;      /* as in the schema, but for age_capacity, which is of a tablet: 0 */
+    uint64_t capacity;           /* rows of the whole table; 0: any number */
+    struct job_field_rule *rule; /* owned (rule_count); no field twice */
+    size_t rule_count;
 };
 
 struct job {

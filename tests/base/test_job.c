@@ -54,6 +54,183 @@ START_TEST(job_good_file_is_read)
 }
 END_TEST
 
+/* A table with these keys, in a job whose input has event times. */
+static int table_of(const char *keys, const char *set, struct job *j, struct err *e)
+{
+    char text[1024];
+
+    (void)snprintf(text, sizeof text, "data: {train: [a], time: at}\ntables:\n  - {name: emb, %s}\n", keys);
+    return parse(text, set, j, e);
+}
+
+START_TEST(job_tables_have_no_rules_by_default)
+{
+    static const struct row_rules none;
+    static const char *const plain[] = {"dim: 4", "admit: {min_count: 1}, evict: {ttl_days: 0}", "stats: false, score: {show: 1}",
+                                        "evict: {every_hours: 24, decay: 1}", "preset: none, guard: {action: refuse}",
+                                        "evict: {every_hours: 0, decay: 0.9, min_score: 1, ttl_days: 3}, "
+                                        "rules: [{field: C1, ttl_days: 3}]"};
+    struct job j;
+    struct err e = {0};
+
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
+        ck_assert_msg(table_of(plain[i], NULL, &j, &e) == 0, "%s", e.text);
+        ck_assert_msg(memcmp(&j.table[0].rules, &none, sizeof none) == 0, "%s", plain[i]);
+        ck_assert_uint_eq(j.table[0].capacity, 0);
+        ck_assert_float_eq(j.table[0].optimizer.decay, 0);
+        job_free(&j);
+    }
+}
+END_TEST
+
+START_TEST(job_table_rules_are_read)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(table_of("optimizer: {kind: row_adagrad, decay: 0.99}, score: {show: 0.2, click: 2}, "
+                           "admit: {min_count: 5, sketch: 4096, waiting: 1000}, "
+                           "evict: {every_hours: 1.5, decay: 0.9, min_score: 0.5, ttl_days: 0.25, capacity: 20M, by: score}, "
+                           "vector_score: 7, clamp: 3, by_shows: true, guard: {norm: 10, action: refuse}, "
+                           "rules: [{field: C2, admit: {none: true}, ttl_days: 2}, "
+                           "{field: C1, init: {kind: constant, scale: 0.5}, admit: {min_score: 3}}]",
+                           NULL, &j, &e) == 0,
+                  "%s", e.text);
+    const struct job_table *t = &j.table[0];
+    const struct row_rules *r = &t->rules;
+    ck_assert_float_eq(t->optimizer.decay, 0.99f);
+    ck_assert_uint_eq(r->stats, 1);
+    ck_assert(r->score_show == 0.2f && r->score_click == 2);
+    ck_assert(r->admit_kind == ADMIT_COUNT && r->admit_threshold == 5);
+    ck_assert(r->admit_sketch == 4096 && r->admit_waiting == 1000);
+    ck_assert(r->age_every == 5400 && r->age_decay == 0.9f && r->age_score == 0.5f && r->age_ttl == 21600);
+    ck_assert(t->capacity == 20000000 && r->age_capacity == 0 && r->age_by == EVICT_SCORE);
+    ck_assert(r->vector_score == 7 && r->weight_max == 3 && r->by_shows == 1);
+    ck_assert(r->norm_max == 10 && r->norm_refuse == 1);
+    ck_assert_uint_eq(t->rule_count, 2);
+    ck_assert_str_eq(t->rule[0].field, "C2");
+    ck_assert_uint_eq(t->rule[0].rule.has, FIELD_HAS_ADMIT | FIELD_HAS_TTL);
+    ck_assert(t->rule[0].rule.admit_kind == ADMIT_NONE && t->rule[0].rule.ttl == 172800);
+    ck_assert_uint_eq(t->rule[1].rule.has, FIELD_HAS_INIT | FIELD_HAS_ADMIT);
+    ck_assert(t->rule[1].rule.kind == INIT_CONSTANT && t->rule[1].rule.scale == 0.5f);
+    ck_assert(t->rule[1].rule.admit_kind == ADMIT_SCORE && t->rule[1].rule.admit_threshold == 3);
+    job_free(&j);
+}
+END_TEST
+
+/* Defaults of Paddle's accessor and of Monolith's expiry. */
+START_TEST(job_presets_are_what_they_say)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(table_of("preset: paddle_ctr", NULL, &j, &e) == 0, "%s", e.text);
+    const struct row_rules *r = &j.table[0].rules;
+    ck_assert(r->stats == 1 && r->score_show == 0.1f && r->score_click == 1 && r->vector_score == 10);
+    ck_assert(r->age_every == 86400 && r->age_decay == 0.98f && r->age_score == 0.8f && r->age_ttl == 30 * 86400);
+    ck_assert(r->weight_max == 10 && r->by_shows == 1 && r->admit_kind == ADMIT_ALL && r->admit_waiting == 0);
+    const struct optimizer_spec *o = &j.table[0].optimizer;
+    ck_assert(o->kind == OPT_CTR_ADAGRAD && o->lr == 0.05f && o->initial == 3);
+    ck_assert(j.table[0].init.kind == INIT_UNIFORM && j.table[0].init.scale == 1e-4f);
+    job_free(&j);
+    ck_assert_msg(table_of("preset: monolith", NULL, &j, &e) == 0, "%s", e.text);
+    r = &j.table[0].rules;
+    ck_assert(r->stats == 1 && r->age_every == 240 * 3600 && r->age_ttl == 36500u * 86400u);
+    ck_assert(r->admit_kind == ADMIT_ALL && r->admit_sketch == 0);
+    job_free(&j);
+    ck_assert_int_eq(table_of("preset: monolith, rules: [{field: C1, admit: {min_count: 6}}]", NULL, &j, &e), 0);
+    ck_assert_uint_eq(j.table[0].rules.admit_sketch, 8192); /* a count is asked for */
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_keys_beside_a_preset_count_more)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(table_of("preset: paddle_ctr, score: {show: 0.3}, optimizer: {lr: 0.1}, init: {scale: 0.5}, vector_score: 0, "
+                           "by_shows: false, clamp: 0, evict: {decay: 0.5, ttl_days: 0}",
+                           NULL, &j, &e) == 0,
+                  "%s", e.text);
+    const struct job_table *t = &j.table[0];
+    ck_assert(t->rules.score_show == 0.3f && t->rules.score_click == 1 && t->rules.vector_score == 0);
+    ck_assert(t->rules.by_shows == 0 && t->rules.weight_max == 0);
+    ck_assert(t->rules.age_decay == 0.5f && t->rules.age_ttl == 0 && t->rules.age_score == 0.8f);
+    ck_assert(t->optimizer.kind == OPT_CTR_ADAGRAD && t->optimizer.lr == 0.1f && t->optimizer.initial == 3);
+    ck_assert(t->init.kind == INIT_UNIFORM && t->init.scale == 0.5f);
+    job_free(&j);
+    ck_assert_int_eq(table_of("preset: paddle_ctr, optimizer: {kind: adam}", NULL, &j, &e), 0);
+    ck_assert(j.table[0].optimizer.kind == OPT_ADAM && j.table[0].optimizer.lr == 0.001f && j.table[0].optimizer.initial == 0);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_table_rules_that_contradict_are_refused)
+{
+    static const struct {
+        const char *keys, *said;
+    } wrong[] = {
+        {"admit: {min_count: 2, none: true}", "one of min_count"},
+        {"admit: {min_count: 2, probability: 0.5}", "one of min_count"},
+        {"admit: {min_count: 2, sketch: 1000}", "no power of two"},
+        {"admit: {min_count: 65536, sketch: 1024}", "counts to 65535"},
+        {"admit: {probability: 1.5}", "between 0 and 1"},
+        {"stats: false, admit: {min_score: 2}", "admit.min_score goes by statistics"},
+        {"stats: false, evict: {ttl_days: 1}", "evict goes by statistics"},
+        {"stats: false, preset: paddle_ctr, evict: {every_hours: 0}", "vector_score goes by statistics"},
+        {"evict: {ttl_days: 1, every_hours: 0.0001}", "less than a second"},
+        {"evict: {ttl_days: 50000}", "between 0 and 49000"},
+        {"optimizer: {kind: adam, decay: 0.9}", "adagrad and row_adagrad"},
+        {"optimizer: {kind: ctr_adagrad, initial: 0}", "must be above 0"},
+        {"rules: [{field: C1}]", "says nothing"},
+        {"rules: [{ttl_days: 3}]", "1 to 63 bytes"},
+        {"rules: [{field: C1, ttl_days: 3}, {field: C1, ttl_days: 4}]", "a rule for C1 already"},
+        {"rules: [{field: C1, ttl: 3}]", "unknown key tables[0].rules[0].ttl"},
+    };
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_int_eq(table_of(wrong[_i].keys, NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, wrong[_i].said) != NULL, "%s", e.text);
+    ck_assert_msg(strstr(e.text, "3") != NULL, "%s names no line", e.text);
+}
+END_TEST
+
+/* Nothing would ever age, and nobody would be told. */
+START_TEST(job_ageing_needs_event_times)
+{
+    static const char *const tables[] = {"preset: paddle_ctr", "evict: {ttl_days: 1}", "evict: {capacity: 1M}",
+                                         "rules: [{field: C1, ttl_days: 1}]"};
+    char text[256];
+    struct job j;
+    struct err e = {0};
+
+    (void)snprintf(text, sizeof text, "data: {train: [a]}\ntables: [{%s}]\n", tables[_i]);
+    ck_assert_int_eq(parse(text, NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "data.time") != NULL, "%s", e.text);
+    ck_assert_msg(parse(text, "data.time=at", &j, &e) == 0, "%s", e.text);
+    job_free(&j);
+    ck_assert_msg(parse(text, _i == 2 ? "tables[0].evict.by=score" : "tables[0].evict.every_hours=0", &j, &e) == 0, "%s", e.text);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_time_has_a_unit)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_int_eq(parse("data: {train: [a], time: at, time_unit: ms}\n", NULL, &j, &e), 0);
+    ck_assert_str_eq(j.data.time, "at");
+    ck_assert_int_eq(j.data.time_unit, TIME_MILLISECONDS);
+    job_free(&j);
+    ck_assert_int_eq(parse("data: {train: [a]}\n", NULL, &j, &e), 0);
+    ck_assert_str_eq(j.data.time, "");
+    job_free(&j);
+}
+END_TEST
+
 START_TEST(job_model_names_are_those_of_the_file)
 {
     char set[64];
@@ -483,6 +660,13 @@ int main(void)
     tcase_add_test(t, job_every_model_kind_is_known);
     tcase_add_test(t, job_training_has_defaults_and_ranges);
     tcase_add_test(t, job_evaluation_names_fields);
+    tcase_add_test(t, job_tables_have_no_rules_by_default);
+    tcase_add_test(t, job_table_rules_are_read);
+    tcase_add_test(t, job_presets_are_what_they_say);
+    tcase_add_test(t, job_keys_beside_a_preset_count_more);
+    tcase_add_loop_test(t, job_table_rules_that_contradict_are_refused, 0, 16);
+    tcase_add_loop_test(t, job_ageing_needs_event_times, 0, 4);
+    tcase_add_test(t, job_time_has_a_unit);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

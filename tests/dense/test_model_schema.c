@@ -108,6 +108,62 @@ START_TEST(schema_is_a_function_of_its_arguments)
 }
 END_TEST
 
+/* Rules come over as the job has them; a table's capacity is divided by its tablets, fields are numbers and in order.
+ */
+START_TEST(schema_takes_the_rules_of_rows)
+{
+    struct dense_case c;
+    struct job_field_rule rule[3] = {{.rule = {.has = FIELD_HAS_TTL, .ttl = 60}},
+                                     {.rule = {.has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_NONE}},
+                                     {.rule = {.has = 0}}};
+    dense_case_job(&c, MODEL_DEEPFM);
+    c.table.tablets = 64;
+    c.table.rules =
+        (struct row_rules){.stats = 1, .score_click = 1, .age_every = 3600, .age_ttl = 7200, .vector_score = 3};
+    c.table.capacity = 64 * 100 + 1;
+    c.table.rule = rule;
+    c.table.rule_count = 3;
+    c.shape.rule_field[0] = 5;
+    c.shape.rule_field[1] = 2;
+    ck_assert_int_eq(schemas(&c, NULL), 0);
+    ck_assert_uint_eq(schema[0].rules.age_capacity, 101);
+    ck_assert_uint_eq(schema[0].rules.age_ttl, 7200);
+    ck_assert_float_eq(schema[0].rules.vector_score, 3);
+    ck_assert_uint_eq(schema[0].field_rule_count, 2);
+    ck_assert_uint_eq(schema[0].field_rule[0].field, 2);
+    ck_assert_uint_eq(schema[0].field_rule[0].admit_kind, ADMIT_NONE);
+    ck_assert_uint_eq(schema[0].field_rule[1].field, 5);
+    ck_assert_uint_eq(schema[0].field_rule[1].ttl, 60);
+    ck_assert_uint_eq(schema[1].rules.stats, 0); /* of the sparse table alone */
+    ck_assert_uint_eq(schema_push_floats(&schema[0]), schema[0].width + 2);
+}
+END_TEST
+
+/* Rows of lr have no vector that could come later. */
+START_TEST(schema_without_vectors_has_none_to_wait_for)
+{
+    struct dense_case c;
+    struct job_field_rule rule = {.rule = {.has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 1}};
+    dense_case_job(&c, MODEL_LR);
+    c.table.rules = (struct row_rules){.stats = 1, .vector_score = 3};
+    c.table.rule = &rule;
+    c.table.rule_count = 1;
+    ck_assert_int_eq(schemas(&c, NULL), 0);
+    ck_assert_float_eq(schema[0].rules.vector_score, 0);
+    ck_assert_uint_eq(schema[0].field_rule_count, 0);
+}
+END_TEST
+
+static void break_capacity(struct dense_case *c)
+{
+    c->table.rules.stats = 1;
+    c->table.capacity = 1000; /* of 1,024 tablets */
+}
+static void break_vector_score(struct dense_case *c)
+{
+    c->job.model.kind = MODEL_IPNN; /* no first-order weight */
+    c->table.rules = (struct row_rules){.stats = 1, .vector_score = 3};
+}
 static void break_tables(struct dense_case *c)
 {
     c->job.table_count = 2;
@@ -151,11 +207,17 @@ START_TEST(schema_refuses_jobs_that_no_model_can_run)
     static const struct {
         void (*damage)(struct dense_case *c);
         const char *named;
-    } bad[] = {{break_tables, "tables"},     {break_tablets, "tables[0].tablets"},
-               {break_dim, "tables[0].dim"}, {break_hidden, "model.hidden"},
-               {break_size, "model.hidden"}, {break_labels, "data.label"},
-               {break_pooling, "field 1"},   {break_fields, "fields"},
-               {break_input, "features"}};
+    } bad[] = {{break_tables, "tables"},
+               {break_tablets, "tables[0].tablets"},
+               {break_dim, "tables[0].dim"},
+               {break_hidden, "model.hidden"},
+               {break_size, "model.hidden"},
+               {break_labels, "data.label"},
+               {break_pooling, "field 1"},
+               {break_fields, "fields"},
+               {break_input, "features"},
+               {break_capacity, "tables[0].evict.capacity"},
+               {break_vector_score, "tables[0].vector_score"}};
     struct dense_case c;
     struct err e = {0};
     struct model *m;
@@ -163,7 +225,9 @@ START_TEST(schema_refuses_jobs_that_no_model_can_run)
     bad[_i].damage(&c);
     ck_assert_int_eq(schemas(&c, &e), SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, bad[_i].named));
-    if (bad[_i].damage != break_tablets) {
+    bool of_the_schema =
+        bad[_i].damage == break_tablets || bad[_i].damage == break_capacity || bad[_i].damage == break_vector_score;
+    if (!of_the_schema) {
         ck_assert_int_eq(model_new(&c.job, &c.shape, dense_backend(), &m, &e), SHOAL_E_CONFIG);
         ck_assert_ptr_null(m);
     }
@@ -196,8 +260,10 @@ int main(void)
     tcase_add_test(t, schema_takes_settings_from_the_job);
     tcase_add_test(t, schema_of_the_probe_counts_by_sgd);
     tcase_add_test(t, schema_is_a_function_of_its_arguments);
-    tcase_add_loop_test(t, schema_refuses_jobs_that_no_model_can_run, 0, 9);
+    tcase_add_loop_test(t, schema_refuses_jobs_that_no_model_can_run, 0, 11);
     tcase_add_test(t, schema_l2_is_the_jobs);
+    tcase_add_test(t, schema_takes_the_rules_of_rows);
+    tcase_add_test(t, schema_without_vectors_has_none_to_wait_for);
     tcase_add_test(t, model_blocks_cover_both_dense_tables);
     suite_add_tcase(s, t);
     return dense_check_run(s);

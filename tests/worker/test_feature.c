@@ -635,6 +635,29 @@ START_TEST(feature_times_that_are_none_are_refused)
 }
 END_TEST
 
+/* Rules by field name their fields; what they are for are the numbers in keys. */
+START_TEST(feature_rules_by_field_find_their_numbers)
+{
+    struct job_field_rule rule[2] = {{.field = "item"}, {.field = "user"}};
+    struct job_table table = {.rule = rule, .rule_count = 2};
+    column_add("user", COLUMN_CATEGORY);
+    column_add("item", COLUMN_CATEGORY);
+    struct column *history = column_add("history", COLUMN_MULTI);
+    set(history->share, "item");
+    job.table = &table;
+    check_made("label,history,user,item", 3, 0);
+    ck_assert_uint_eq(f.shape.rule_field[0], 2); /* fields in the order of the header */
+    ck_assert_uint_eq(f.shape.rule_field[1], 1);
+    set(rule[0].field, "itm");
+    check_refused("label,history,user,item", SHOAL_E_CONFIG, "tables[0].rules names column \"itm\"");
+    set(rule[0].field, "label");
+    check_refused("label,history,user,item", SHOAL_E_CONFIG, "which is no field");
+    set(rule[0].field, "history");
+    check_refused("label,history,user,item", SHOAL_E_CONFIG, "shares the rows of another column");
+    job.table = NULL;
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("feature");
@@ -671,6 +694,7 @@ int main(void)
     tcase_add_test(t, feature_time_takes_numbers_and_dates);
     tcase_add_test(t, feature_time_is_a_column_and_no_feature);
     tcase_add_test(t, feature_times_that_are_none_are_refused);
+    tcase_add_test(t, feature_rules_by_field_find_their_numbers);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);
