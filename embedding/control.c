@@ -1,6 +1,7 @@
 /* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and applied in one call. */
 #include "embedding/cut.h"
 #include "embedding/engine_state.h"
+#include "embedding/load.h"
 #include "proto/base/assert.h"
 
 #include <inttypes.h>
@@ -84,6 +85,8 @@ int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint3
         return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " is open with %u lanes, mode %u", run, known->lanes,
                        known->mode);
     }
+    if (load_opens(g, run))
+        return err_set(e, SHOAL_E_BUSY, "run %" PRIu64 " is being opened by the load of a checkpoint; ask again", run);
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
     struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
@@ -107,6 +110,8 @@ int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mod
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
 {
     struct run *known = runs_find(&g->runs, run);
+    if (load_opens(g, run))
+        return err_set(e, SHOAL_E_AGAIN, "run %" PRIu64 " is being opened by the load of a checkpoint", run);
     if (known == NULL)
         return 0;
     if (g->pending > 0)
@@ -146,6 +151,8 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL)
         return 0; /* a run is opened by one restore only: this one was here before */
+    if (g->loading != 0)
+        return err_set(e, SHOAL_E_BUSY, "a checkpoint is being loaded; ask again");
     if (run == 0 || g->pending > 0 || g->holding || g->cut_busy)
         return err_set(e, run == 0 ? SHOAL_E_MALFORMED : SHOAL_E_AGAIN,
                        "cut %" PRIu64 " cannot be restored as run %" PRIu64 " now: %s", cut, run,

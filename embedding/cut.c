@@ -53,15 +53,17 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
 {
     if (g->broken)
         return SHOAL_E_IO;
-    if (g->cut_busy || (g->holding && g->held.cut != cut))
+    if (g->cut_busy || g->loading != 0 || (g->holding && g->held.cut != cut))
         return SHOAL_E_BUSY;
     if (g->pending > 0)
         return SHOAL_E_AGAIN;
     g->holding = true;
     g->held = (struct cut_facts){.cut = cut, .sequence = g->sequence};
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (g->table[i].table != NULL)
+        if (g->table[i].table != NULL) {
             g->held.rows += table_rows(g->table[i].table);
+            g->held.existing |= 1ull << i;
+        }
     for (uint32_t i = 0; i < g->runs.count; i++) {
         const struct run *run = g->runs.run[i];
         if (run->id > g->held.run) {
@@ -69,6 +71,8 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
             g->held.tables = run->tables;
             g->held.lanes = run->lanes;
             g->held.mode = run->mode;
+            for (uint32_t lane = 0; lane < run->lanes; lane++)
+                g->held.lowest[lane] = run->lane[lane].lowest;
         }
     }
     *sequence = g->sequence;
@@ -122,14 +126,14 @@ static int copy_pair(void *context, const void *key, size_t key_bytes, const voi
     return rc;
 }
 
-static int copy_rows(struct cut_work *c, const char *path)
+int cut_copy_rows(struct store *from, const char *path, struct err *e)
 {
     struct copying to = {0};
-    int rc = store_rocks_open(path, &to.to, &c->err);
+    int rc = store_rocks_open(path, &to.to, e);
     if (rc == 0)
-        rc = store_scan(c->copy, copy_pair, &to, &c->err);
+        rc = store_scan(from, copy_pair, &to, e);
     if (rc == 0)
-        rc = store_flush(to.to, &c->err);
+        rc = store_flush(to.to, e);
     store_close(to.to);
     return rc;
 }
@@ -148,7 +152,7 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
         rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
     snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
     if (rc == 0)
-        rc = c->copy != NULL ? copy_rows(c, path) : store_checkpoint(c->g->store, path, &c->err);
+        rc = c->copy != NULL ? cut_copy_rows(c->copy, path, &c->err) : store_checkpoint(c->g->store, path, &c->err);
     return rc == 0 && cut_sync_dir(path) != 0
                ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno))
                : rc;
@@ -266,7 +270,7 @@ int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int st
         done(context, 0, facts.rows, facts.bytes);
         return 0;
     }
-    if (g->cut_busy || cut_referenced(g, cut) || (g->dir == NULL && g->mem_cut_count == ENGINE_MEM_CUTS))
+    if (g->cut_busy || cut_referenced(g, cut) || g->exporting == cut || (g->dir == NULL && g->mem_cut_count == ENGINE_MEM_CUTS))
         return SHOAL_E_BUSY;
     if (!held || g->held.sequence != g->sequence)
         return SHOAL_E_NOT_FOUND;

@@ -102,8 +102,10 @@ static int take_control(void *context, const void *key, size_t key_bytes, const 
 {
     struct control_scan *c = context;
     uint64_t sequence;
+    if (stored_is_load(key, key_bytes))
+        return 0;
     if (!stored_is_control(key, key_bytes))
-        return SHOAL_E_END; /* it is the first key */
+        return SHOAL_E_END; /* tablets sort behind it */
     c->found = true;
     return stored_control_read(value, value_bytes, NULL, &sequence, create_table, c->g, e);
 }
@@ -154,6 +156,10 @@ static int drop_now(struct engine *g, uint64_t cut)
 
 int engine_cut_drop(struct engine *g, uint64_t cut)
 {
+    if (g->exporting == cut && cut != 0) {
+        g->export_drop = true;
+        return 0;
+    }
     cut_mem_drop(g, cut);
     if (g->dir == NULL)
         return 0;
@@ -196,7 +202,7 @@ void cut_refs_trim(struct engine *g, uint64_t trimmed)
                 g->ref[k].drop |= gone.drop;
                 other = true;
             }
-        if (gone.drop && !other && drop_now(g, gone.cut) != 0)
+        if (gone.drop && !other && engine_cut_drop(g, gone.cut) != 0)
             log_warn("cut %" PRIu64 " cannot be removed; drop it again", gone.cut);
     }
 }

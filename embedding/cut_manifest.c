@@ -97,14 +97,21 @@ static int list_rows(FILE *out, const char *dir, uint64_t *bytes)
     return rc;
 }
 
-static int store_text(const char *dir, const char *text, size_t bytes)
+int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes, struct err *e)
 {
     char path[LIMIT_PATH];
+    fflush(out);
+    fprintf(out, "end %016" PRIx64 "\n", hash_bytes(*text, *bytes, 0));
+    int rc = ferror(out) != 0 || fclose(out) != 0 ? SHOAL_E_NOMEM : 0;
     snprintf(path, sizeof path, "%s/manifest", dir);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    int rc = fd >= 0 && write(fd, text, bytes) == (ssize_t)bytes && fsync(fd) == 0 ? 0 : SHOAL_E_IO;
+    int fd = rc == 0 ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    if (rc == 0)
+        rc = fd >= 0 && write(fd, *text, *bytes) == (ssize_t)*bytes && fsync(fd) == 0 ? 0 : SHOAL_E_IO;
+    if (rc != 0)
+        err_set(e, rc, "cannot write %s: %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
+    free(*text);
     return rc;
 }
 
@@ -116,9 +123,11 @@ int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cu
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest of cut %" PRIu64, facts->cut);
-    fprintf(out, "shoal cut 1\ncut %" PRIu64 "\nsequence %" PRIu64 "\ncount %" PRIu64 "\n", facts->cut, facts->sequence,
-            facts->rows);
+    fprintf(out, "shoal cut 2\ncut %" PRIu64 "\nsequence %" PRIu64 "\ncount %" PRIu64 "\nexisting %016" PRIx64 "\n",
+            facts->cut, facts->sequence, facts->rows, facts->existing);
     fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", facts->run, facts->tables, facts->lanes, facts->mode);
+    for (uint32_t lane = 0; lane < facts->lanes; lane++)
+        fprintf(out, "lane %u %" PRIu64 "\n", lane, facts->lowest[lane]);
     facts->bytes = 0;
     for (size_t i = 0; i < segments; i++) {
         fprintf(out, "segment %s %" PRIu64 " %016" PRIx64 "\n", segment[i].name, segment[i].bytes, segment[i].checksum);
@@ -126,14 +135,11 @@ int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cu
     }
     int rc = list_rows(out, dir, &facts->bytes);
     fprintf(out, "bytes %" PRIu64 "\n", facts->bytes);
-    fflush(out);
-    uint64_t sum = hash_bytes(text, bytes, 0);
-    fprintf(out, "end %016" PRIx64 "\n", sum);
-    fclose(out);
     if (rc == 0)
-        rc = store_text(dir, text, bytes);
+        return cut_text_write(dir, out, &text, &bytes, e);
+    fclose(out);
     free(text);
-    return rc == 0 ? 0 : err_set(e, rc, "cannot write %s/manifest: %s", dir, strerror(errno));
+    return err_set(e, rc, "cannot list %s/rows: %s", dir, strerror(errno));
 }
 
 static int read_text(const char *dir, char **text, size_t *bytes)
@@ -158,17 +164,33 @@ static int read_text(const char *dir, char **text, size_t *bytes)
     return 0;
 }
 
-/* Cuts the last line off and checks it. */
+/* Cuts the last line off and checks it, letter by letter: a flipped bit may leave the same number behind. */
 static bool text_whole(char *text, size_t bytes)
 {
-    static const size_t end_bytes = sizeof "end 0123456789abcdef\n" - 1;
-    uint64_t sum;
-    if (bytes < end_bytes || sscanf(text + bytes - end_bytes, "end %16" SCNx64, &sum) != 1)
+    char end[32];
+    const size_t end_bytes = sizeof "end 0123456789abcdef\n" - 1;
+    if (bytes < end_bytes)
         return false;
-    if (hash_bytes(text, bytes - end_bytes, 0) != sum)
+    snprintf(end, sizeof end, "end %016" PRIx64 "\n", hash_bytes(text, bytes - end_bytes, 0));
+    if (memcmp(text + bytes - end_bytes, end, end_bytes) != 0)
         return false;
     text[bytes - end_bytes] = '\0';
     return true;
+}
+
+int cut_text_read(const char *dir, char **text, struct err *e)
+{
+    size_t bytes;
+    int rc = read_text(dir, text, &bytes);
+    if (rc != 0) {
+        *text = NULL;
+        return err_set(e, rc, "%s/manifest: %s", dir, err_text(rc));
+    }
+    if (text_whole(*text, bytes))
+        return 0;
+    free(*text);
+    *text = NULL;
+    return err_set(e, SHOAL_E_CORRUPT, "%s/manifest does not end in its own checksum; use another one", dir);
 }
 
 static int check_file(const char *dir, const char *folder, const char *name, uint64_t bytes, const uint64_t *checksum,
@@ -188,7 +210,8 @@ static int check_file(const char *dir, const char *folder, const char *name, uin
 static int check_line(const char *dir, const char *line, struct cut_facts *f, struct err *e)
 {
     char name[256];
-    uint64_t bytes, sum;
+    uint64_t bytes, sum, mark;
+    uint32_t lane;
     if (sscanf(line, "segment %255s %" SCNu64 " %16" SCNx64, name, &bytes, &sum) == 3)
         return check_file(dir, "journal", name, bytes, &sum, e);
     if (sscanf(line, "rows %255s %" SCNu64, name, &bytes) == 2)
@@ -196,21 +219,20 @@ static int check_line(const char *dir, const char *line, struct cut_facts *f, st
     if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables, &f->lanes, &f->mode) == 4 ||
         sscanf(line, "cut %" SCNu64, &f->cut) == 1 || sscanf(line, "sequence %" SCNu64, &f->sequence) == 1 ||
         sscanf(line, "count %" SCNu64, &f->rows) == 1 || sscanf(line, "bytes %" SCNu64, &f->bytes) == 1 ||
-        strcmp(line, "shoal cut 1") == 0)
+        sscanf(line, "existing %16" SCNx64, &f->existing) == 1 || strcmp(line, "shoal cut 2") == 0)
         return 0;
+    if (sscanf(line, "lane %u %" SCNu64, &lane, &mark) == 2 && lane < LIMIT_LANES) {
+        f->lowest[lane] = mark;
+        return 0;
+    }
     return err_set(e, SHOAL_E_CORRUPT, "%s/manifest: line \"%.40s\" is not understood", dir, line);
 }
 
 int cut_manifest_check(const char *dir, struct cut_facts *facts, struct err *e)
 {
     char *text, *rest = NULL;
-    size_t bytes;
     *facts = (struct cut_facts){0};
-    int rc = read_text(dir, &text, &bytes);
-    if (rc != 0)
-        return err_set(e, rc, "%s/manifest: %s", dir, err_text(rc));
-    if (!text_whole(text, bytes))
-        rc = err_set(e, SHOAL_E_CORRUPT, "%s/manifest does not end in its own checksum; use another cut", dir);
+    int rc = cut_text_read(dir, &text, e);
     for (char *line = rc == 0 ? strtok_r(text, "\n", &rest) : NULL; line != NULL && rc == 0;
          line = strtok_r(NULL, "\n", &rest))
         rc = check_line(dir, line, facts, e);

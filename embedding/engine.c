@@ -4,6 +4,7 @@
 #include "embedding/cut.h"
 #include "embedding/engine_state.h"
 #include "embedding/flush.h"
+#include "embedding/load.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
@@ -35,6 +36,14 @@ static void table_release(struct engine_table *t)
     free(t->written);
     free(t->durable);
     *t = (struct engine_table){0};
+}
+
+struct table *engine_table_take(struct engine *g, uint32_t table)
+{
+    struct table *t = g->table[table].table;
+    g->table[table].table = NULL;
+    table_release(&g->table[table]);
+    return t;
 }
 
 /* What of a table is led, out of the whole map. */
@@ -188,6 +197,8 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
                                  .replayed = g->replayed,
                                  .recovered_ns = g->recovered_ns,
                                  .tablets_dirty = flush_dirty(g)};
+    for (uint32_t i = 0; i < g->loaded_arenas; i++)
+        out->memory_bytes += arena_bytes(g->loaded_arena[i]);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL) {
             uint64_t rows = table_rows(g->table[i].table);
@@ -292,6 +303,7 @@ int engine_close(struct engine *g, bool flush)
     int rc = 0;
     work_drain(&g->works);
     guard_free(g->guard);
+    load_free(g);
     if (g->journal != NULL && !g->broken)
         rc = engine_commit(g);
     if (flush && rc == 0 && g->store != NULL && !g->broken) {
@@ -309,6 +321,8 @@ int engine_close(struct engine *g, bool flush)
         if (g->table[i].table != NULL)
             table_release(&g->table[i]);
     arena_free(g->arena);
+    for (uint32_t i = 0; i < g->loaded_arenas; i++)
+        arena_free(g->loaded_arena[i]);
     free(g->led);
     if (g->lock_fd >= 0)
         close(g->lock_fd);

@@ -154,7 +154,7 @@ int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int st
 int engine_release(struct engine *g, uint64_t cut); /* HOLD without GO */
 /* Journals RESTORE and puts tables back to the cut; opens `run` with the cut's marks, drops all other runs. */
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e);
-int engine_cut_drop(struct engine *g, uint64_t cut); /* BUSY while it is exported */
+int engine_cut_drop(struct engine *g, uint64_t cut); /* while it is being exported: once that is done */
 
 /* ---- checkpoints (what a folder of one holds, and how tools read it: checkpoint.h) ---- */
 /* status 0: the text is ""; else it is the sentence that says why. On the loop, once; the text dies with the call. */

@@ -34,6 +34,15 @@ static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
     return share > (2ull << 30) ? share : 2ull << 30;
 }
 
+uint64_t engine_space(const struct engine *g)
+{
+    struct statvfs fs;
+    if (statvfs(g->dir, &fs) != 0)
+        return UINT64_MAX; /* not known: the write will tell */
+    uint64_t left = (uint64_t)fs.f_bavail * fs.f_frsize, least = watermark(g, &fs);
+    return left > least ? left - least : 0;
+}
+
 /* RocksDB may abort on a full disk, so pushes are refused well before; service comes back by itself. */
 static bool space_left(struct engine *g)
 {
@@ -70,6 +79,9 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
                        r->generation);
     if ((*table = engine_slot(g, r->table)) == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table);
+    if (g->loading >> r->table & 1)
+        return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
+                       table_schema_of((*table)->table)->name);
     const struct mark_scope *s = &(*table)->scope;
     if (r->tablet_count == 0 || r->tablet_first >= s->tablets || r->tablet_count > s->tablets - r->tablet_first)
         return err_set(e, SHOAL_E_MALFORMED, "tablets %u + %u of a table with %u", r->tablet_first, r->tablet_count,

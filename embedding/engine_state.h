@@ -32,8 +32,10 @@ struct cut_ref { /* a cut that an untrimmed RESTORE record names */
 /* What a cut is of. The run is the newest one open; 0: none, and the cut cannot be restored. */
 struct cut_facts {
     uint64_t cut, sequence, rows, bytes;
+    uint64_t existing; /* bit t: table t was there */
     uint64_t run, tables;
     uint32_t lanes, mode;
+    uint64_t lowest[LIMIT_LANES]; /* of each lane of the run over the tablets led here */
 };
 
 struct mem_cut { /* a cut of an engine without a folder */
@@ -92,17 +94,29 @@ struct engine {
     struct mem_cut mem_cut[ENGINE_MEM_CUTS];
     uint32_t mem_cut_count;
 
+    uint64_t exporting; /* the cut that is being put into a checkpoint; 0: none */
+    bool export_drop;   /* asked for meanwhile */
+    struct load *load;  /* owned; the load under way, or NULL */
+    uint64_t loading;   /* bit t: table t is being written by it, so nobody else may change it */
+    uint64_t loaded_run; /* opened by the last load; 0: none */
+    struct arena *loaded_arena[LIMIT_TABLES]; /* owned; of the rows that loads brought */
+    uint32_t loaded_arenas;
+
     uint64_t replayed, recovered_ns;
 };
 
 /* engine.c */
 struct engine_table *engine_slot(struct engine *g, uint32_t table); /* or NULL */
 int engine_table_add(struct engine *g, const struct table_schema *s, struct err *e);
+/* Takes a table out of the engine; it is the caller's now. */
+struct table *engine_table_take(struct engine *g, uint32_t table);
 void engine_refresh_marks(struct engine *g);
 /* Notes that record `sequence` changed the tablets of a range: all (take NULL) or those with take[tablet]. */
 void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take, uint64_t sequence);
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
 void engine_sync_start(struct engine *g);
+/* Free bytes of the disk above the watermark. */
+uint64_t engine_space(const struct engine *g);
 /* Batches that a push stands for in each tablet it covers, (tablets), before its marks move; NULL: no memory. */
 uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_t tablets);
 

@@ -16,6 +16,7 @@
 #include "embedding/flush.h"
 
 #include "embedding/cut.h"
+#include "embedding/load.h"
 #include "embedding/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -318,7 +319,7 @@ static void upkeep(struct engine *g)
     work_start(&g->works, g->env, &s->work);
 }
 
-void engine_flush_step(struct engine *g)
+static void flush_step(struct engine *g)
 {
     if (g->journal == NULL || g->broken)
         return;
@@ -343,6 +344,12 @@ void engine_flush_step(struct engine *g)
     if (!next_dirty(g, &table, &tablet) && f->since_flush == 0 && g->control_changed <= g->control_durable)
         return;
     start_batch(g, urgent ? FLUSH_BATCH_BYTES : f->credit, urgent);
+}
+
+void engine_flush_step(struct engine *g)
+{
+    flush_step(g);
+    load_continue(g);
 }
 
 int flush_all(struct engine *g, struct err *e)

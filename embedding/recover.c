@@ -7,6 +7,8 @@
  *  3. The control state is never older than a stored tablet, but may be younger: runs it no longer knows, yet old
  * records name, are ghosts until their drop is replayed.
  *  4. A RESTORE record acts on the tablets that are older than it and on no other.
+ *  5. Tablets that a load was writing when the process died are taken out of the store before anything else is done with
+ *     them (load.c, 3).
  */
 #include "embedding/cut.h"
 #include "embedding/engine_state.h"
@@ -27,9 +29,24 @@ struct replay {
     uint64_t control;        /* sequence of the control state */
     bool of_cut;
     bool own[LIMIT_TABLES]; /* base[] is ours to free */
+    struct stored_load load; /* that was under way; all 0: none */
+    uint32_t loaded_end[LIMIT_TABLES]; /* one above the last tablet that it had stored */
 };
 
 /* ---- what is stored ---- */
+
+static int take_load(struct replay *r, const void *value, size_t value_bytes, struct err *e)
+{
+    struct stored_load l;
+    int rc = stored_load_read(value, value_bytes, &l, e);
+    if (rc != 0 || r->of_cut) /* a cut is never made while a load is under way */
+        return rc;
+    if (l.under_way)
+        r->load = l;
+    else
+        r->g->loaded_run = l.run;
+    return 0;
+}
 
 static int base_add(struct replay *r, uint32_t table)
 {
@@ -67,8 +84,14 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
     uint32_t table, tablet;
     if (stored_is_control(key, key_bytes))
         return stored_control_read(value, value_bytes, r->runs, &r->control, take_schema, r, e);
+    if (stored_is_load(key, key_bytes))
+        return take_load(r, value, value_bytes, e);
     if (!stored_is_tablet(key, key_bytes, &table, &tablet))
         return err_set(e, SHOAL_E_CORRUPT, "the row store holds a key that is not Shoal's (%zu bytes)", key_bytes);
+    if (r->load.run != 0 && table < LIMIT_TABLES && (r->load.tables >> table & 1)) {
+        r->loaded_end[table] = tablet + 1; /* they come in order */
+        return 0;
+    }
     struct engine_table *t = engine_slot(r->g, table);
     if (t == NULL || tablet >= t->scope.tablets || r->base[table] == NULL)
         return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %u is stored, but no such table is", tablet, table);
@@ -266,12 +289,34 @@ static void drop_ghosts(struct runs *runs)
 
 /* ---- recovery ---- */
 
+/* Takes out what an unfinished load had stored, its marker last: killed in between, the next start does it again. */
+static int clear_load(struct replay *r, struct err *e)
+{
+    struct store_item item = {0};
+    int rc = 0;
+    log_warn("%s: the load of a checkpoint as run %" PRIu64 " was not finished; its tables are empty, load it again",
+             r->g->dir, r->load.run);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        for (uint32_t k = 0; k < r->loaded_end[i] && rc == 0; k++) {
+            stored_tablet_key(i, k, &item);
+            rc = store_write(r->g->store, &item, 1, e);
+        }
+    if (rc == 0)
+        rc = store_flush(r->g->store, e);
+    stored_load_key(&item);
+    if (rc == 0)
+        rc = store_write(r->g->store, &item, 1, e);
+    return rc == 0 ? store_flush(r->g->store, e) : rc;
+}
+
 int engine_recover(struct engine *g, struct err *e)
 {
     struct replay r = {.g = g, .runs = &g->runs, .until = UINT64_MAX};
     uint64_t first, last;
     uint64_t began = env_now_ns(g->env);
     int rc = store_scan(g->store, take_stored, &r, e);
+    if (rc == 0 && r.load.run != 0)
+        rc = clear_load(&r, e);
     if (rc == 0)
         g->control_changed = g->control_durable = g->control_written = r.control;
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
@@ -390,5 +435,56 @@ int engine_restore_apply(struct engine *g, const struct record_restore *record, 
         if (r.own[i])
             free(r.base[i]);
     runs_free(&then);
+    return rc;
+}
+
+/* ---- reading a part of a checkpoint ---- */
+
+static int scan_range(struct replay *r, struct store *store, const struct store_item *from, const struct store_item *to,
+                      struct err *e)
+{
+    return store_range(store, from, to, take_stored, r, e);
+}
+
+/* The control state, then each run of wanted tablets. */
+static int scan_wanted(struct replay *r, struct store *store, struct err *e)
+{
+    struct store_item from, to;
+    stored_control_key(&from);
+    to = (struct store_item){.key = {'d'}, .key_bytes = 1};
+    int rc = scan_range(r, store, &from, &to, e);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        uint32_t tablets = r->base[i] != NULL ? r->g->table[i].scope.tablets : 0;
+        for (uint32_t k = 0, end; k < tablets && rc == 0; k = end) {
+            end = k + 1;
+            if (r->base[i][k] == UINT64_MAX)
+                continue;
+            while (end < tablets && r->base[i][end] != UINT64_MAX)
+                end++;
+            stored_tablet_key(i, k, &from);
+            stored_tablet_key(i, end, &to);
+            rc = scan_range(r, store, &from, &to, e);
+        }
+    }
+    return rc;
+}
+
+int recover_source(struct engine *g, const struct cut_source *source, uint64_t *const base[LIMIT_TABLES],
+                   struct runs *runs, struct err *e)
+{
+    struct replay r = {.g = g, .runs = runs, .of_cut = true, .until = source->facts.sequence};
+    uint64_t first, last = 0;
+    memcpy(r.base, base, sizeof r.base);
+    int rc = scan_wanted(&r, source->store, e);
+    if (rc == 0)
+        rc = journal_replay(source->journal, r.until, replay_record, &r, &first, &last, e);
+    if (rc == 0 && last < r.until && r.control < r.until)
+        rc = err_set(e, SHOAL_E_CORRUPT, "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last, r.until);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (r.own[i]) /* a table that the manifest does not name */
+            free(r.base[i]);
+    const struct run *run = runs_find(runs, source->facts.run);
+    if (rc == 0 && source->facts.run != 0 && (run == NULL || run->lanes != source->facts.lanes))
+        rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records", source->facts.run);
     return rc;
 }

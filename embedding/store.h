@@ -15,7 +15,7 @@
 struct store_item {
     char key[16];
     size_t key_bytes;
-    const void *value; /* borrowed */
+    const void *value; /* borrowed; NULL: the pair goes */
     size_t value_bytes;
 };
 
@@ -29,6 +29,9 @@ struct store_ops {
     int (*flush)(struct store *s, struct err *e);
     /* Every pair in order of key (bytewise); stops at visit's first non-zero, which is returned. */
     int (*scan)(struct store *s, store_visit visit, void *context, struct err *e);
+    /* The same for keys from `from` on that are below `below` (of both the keys alone count). */
+    int (*range)(struct store *s, const struct store_item *from, const struct store_item *below, store_visit visit,
+                 void *context, struct err *e);
     /* A copy of the whole in the new folder `dir` (must not exist), by hard links; flushes first. */
     int (*checkpoint)(struct store *s, const char *dir, struct err *e);
     /* Bytes that the values take on disk, overwritten ones that are not yet gone included; 0 when not known. Cheap. */
@@ -54,6 +57,11 @@ static inline int store_flush(struct store *s, struct err *e)
 static inline int store_scan(struct store *s, store_visit visit, void *context, struct err *e)
 {
     return s->ops->scan(s, visit, context, e);
+}
+static inline int store_range(struct store *s, const struct store_item *from, const struct store_item *below,
+                              store_visit visit, void *context, struct err *e)
+{
+    return s->ops->range(s, from, below, visit, context, e);
 }
 static inline int store_checkpoint(struct store *s, const char *dir, struct err *e)
 {

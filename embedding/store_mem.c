@@ -69,10 +69,23 @@ static int put(struct store_mem *s, const struct store_item *item, struct err *e
     return 0;
 }
 
+static void take_out(struct store_mem *s, const struct store_item *item)
+{
+    size_t at = lower_bound(s, item->key, item->key_bytes);
+    if (at == s->count || compare(&s->pair[at], item->key, item->key_bytes) != 0)
+        return;
+    free(s->pair[at].value);
+    memmove(&s->pair[at], &s->pair[at + 1], (--s->count - at) * sizeof *s->pair);
+}
+
 static int mem_write(struct store *base, const struct store_item *items, size_t count, struct err *e)
 {
     for (size_t i = 0; i < count; i++) {
-        int rc = put((struct store_mem *)base, &items[i], e);
+        int rc = 0;
+        if (items[i].value == NULL)
+            take_out((struct store_mem *)base, &items[i]);
+        else
+            rc = put((struct store_mem *)base, &items[i], e);
         if (rc != 0)
             return rc;
     }
@@ -85,15 +98,23 @@ static int mem_flush(struct store *base, struct err *e)
     return 0;
 }
 
-static int mem_scan(struct store *base, store_visit visit, void *context, struct err *e)
+static int mem_range(struct store *base, const struct store_item *from, const struct store_item *below,
+                     store_visit visit, void *context, struct err *e)
 {
     struct store_mem *s = (struct store_mem *)base;
-    for (size_t i = 0; i < s->count; i++) {
+    size_t first = from == NULL ? 0 : lower_bound(s, from->key, from->key_bytes);
+    size_t end = below == NULL ? s->count : lower_bound(s, below->key, below->key_bytes);
+    for (size_t i = first; i < end; i++) {
         int rc = visit(context, s->pair[i].key, s->pair[i].key_bytes, s->pair[i].value, s->pair[i].value_bytes, e);
         if (rc != 0)
             return rc;
     }
     return 0;
+}
+
+static int mem_scan(struct store *base, store_visit visit, void *context, struct err *e)
+{
+    return mem_range(base, NULL, NULL, visit, context, e);
 }
 
 static int mem_checkpoint(struct store *base, const char *dir, struct err *e)
@@ -117,7 +138,8 @@ static uint64_t mem_disk_bytes(struct store *base)
     return 0;
 }
 
-static const struct store_ops mem_ops = {mem_write, mem_flush, mem_scan, mem_checkpoint, mem_disk_bytes, mem_close};
+static const struct store_ops mem_ops = {mem_write,      mem_flush,      mem_scan, mem_range,
+                                         mem_checkpoint, mem_disk_bytes, mem_close};
 
 int store_mem_open(struct store **out)
 {

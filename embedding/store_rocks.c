@@ -38,7 +38,10 @@ static int rocks_write(struct store *base, const struct store_item *items, size_
     struct store_rocks *s = (struct store_rocks *)base;
     rocksdb_writebatch_clear(s->batch);
     for (size_t i = 0; i < count; i++)
-        rocksdb_writebatch_put(s->batch, items[i].key, items[i].key_bytes, items[i].value, items[i].value_bytes);
+        if (items[i].value == NULL)
+            rocksdb_writebatch_delete(s->batch, items[i].key, items[i].key_bytes);
+        else
+            rocksdb_writebatch_put(s->batch, items[i].key, items[i].key_bytes, items[i].value, items[i].value_bytes);
     char *text = NULL;
     rocksdb_write(s->db, s->write_options, s->batch, &text);
     rocksdb_writebatch_clear(s->batch);
@@ -53,16 +56,23 @@ static int rocks_flush(struct store *base, struct err *e)
     return failed(e, text, "flush", s->dir);
 }
 
-static int rocks_scan(struct store *base, store_visit visit, void *context, struct err *e)
+static int rocks_range(struct store *base, const struct store_item *from, const struct store_item *below,
+                       store_visit visit, void *context, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_verify_checksums(options, 1);
     rocksdb_readoptions_set_fill_cache(options, 0);
     rocksdb_readoptions_set_readahead_size(options, 4u << 20);
+    if (below != NULL)
+        rocksdb_readoptions_set_iterate_upper_bound(options, below->key, below->key_bytes);
     rocksdb_iterator_t *it = rocksdb_create_iterator(s->db, options);
     int rc = 0;
-    for (rocksdb_iter_seek_to_first(it); rc == 0 && rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
+    if (from != NULL)
+        rocksdb_iter_seek(it, from->key, from->key_bytes);
+    else
+        rocksdb_iter_seek_to_first(it);
+    for (; rc == 0 && rocksdb_iter_valid(it); rocksdb_iter_next(it)) {
         size_t key_bytes, value_bytes;
         const char *key = rocksdb_iter_key(it, &key_bytes);
         const char *value = rocksdb_iter_value(it, &value_bytes);
@@ -76,6 +86,11 @@ static int rocks_scan(struct store *base, store_visit visit, void *context, stru
     rocksdb_iter_destroy(it);
     rocksdb_readoptions_destroy(options);
     return rc;
+}
+
+static int rocks_scan(struct store *base, store_visit visit, void *context, struct err *e)
+{
+    return rocks_range(base, NULL, NULL, visit, context, e);
 }
 
 static int rocks_checkpoint(struct store *base, const char *dir, struct err *e)
@@ -113,7 +128,7 @@ static uint64_t rocks_disk_bytes(struct store *base)
     return blobs + tables;
 }
 
-static const struct store_ops rocks_ops = {rocks_write,      rocks_flush,      rocks_scan,
+static const struct store_ops rocks_ops = {rocks_write,      rocks_flush,      rocks_scan, rocks_range,
                                            rocks_checkpoint, rocks_disk_bytes, rocks_close};
 
 static rocksdb_options_t *options_new(void)

@@ -15,6 +15,7 @@
 
 #define TABLET_MAGIC 0x314254454c424154ull
 #define CONTROL_MAGIC 0x314c5254434c4853ull
+#define LOAD_MAGIC 0x3144414f4c4c4853ull
 
 struct tablet_head {
     uint64_t magic;
@@ -149,6 +150,40 @@ int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct 
     rc = table_image_read(t, tablet, column + h.column_bytes, bytes - sizeof h - h.column_bytes, e);
     if (rc != 0)
         return err_wrap(e, rc, "stored tablet %u of table %s", tablet, s->name);
+    return 0;
+}
+
+/* ---- a load ---- */
+
+void stored_load_key(struct store_item *item)
+{
+    item->key[0] = 'b';
+    item->key_bytes = 1;
+}
+
+bool stored_is_load(const void *key, size_t key_bytes)
+{
+    return key_bytes == 1 && *(const char *)key == 'b';
+}
+
+static uint64_t load_checksum(const struct stored_load *l)
+{
+    size_t from = offsetof(struct stored_load, run);
+    return hash_bytes((const char *)l + from, sizeof *l - from, LOAD_MAGIC);
+}
+
+void stored_load_seal(struct stored_load *l)
+{
+    l->magic = LOAD_MAGIC;
+    l->checksum = load_checksum(l);
+}
+
+int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e)
+{
+    if (bytes == sizeof *out)
+        memcpy(out, value, sizeof *out);
+    if (bytes != sizeof *out || out->magic != LOAD_MAGIC || out->checksum != load_checksum(out) || out->under_way > 1)
+        return err_set(e, SHOAL_E_CORRUPT, "the stored word about a load is damaged (%zu bytes); restore a cut", bytes);
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* stored.h: values of the row store: a tablet (key "i", table, tablet) and the control state (key "c": schemas, runs,
- * lanes).
+/* stored.h: values of the row store: a tablet (key "i", table, tablet), the control state (key "c": schemas, runs,
+ * lanes), and what became of a load (key "b", which sorts before the others).
  *
  * A stored tablet is a head, its column of marks and its image; the head's checksum covers head and column, the image
  * has its own. A control value carries the sequence it is of and its checksum. Both are written in one batch, so the
@@ -16,7 +16,8 @@
 
 void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item);
 void stored_control_key(struct store_item *item);
-/* Which of the two; false: neither. */
+void stored_load_key(struct store_item *item);
+/* Which of the three; false: none. */
 bool stored_is_control(const void *key, size_t key_bytes);
 bool stored_is_tablet(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet);
 
@@ -27,6 +28,18 @@ int stored_tablet_head(const void *value, size_t bytes, const struct table_schem
                        uint64_t *flushed_seq, struct err *e);
 int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r, uint32_t tablet,
                        struct err *e);
+
+/* A load (load.c). While it is `under way` the stored tablets of `tables` are all its own and not to be believed; once it
+ * is not, its run was opened by it. */
+struct stored_load {
+    uint64_t magic, checksum; /* stored_load_seal fills them in */
+    uint64_t run, tables;     /* bit t: table t */
+    uint64_t under_way;       /* 1 or 0 */
+};
+_Static_assert(sizeof(struct stored_load) == 40, "stored_load is a disk format");
+void stored_load_seal(struct stored_load *l);
+bool stored_is_load(const void *key, size_t key_bytes);
+int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e);
 
 /* table[number]: NULL where there is none. *out: caller frees. */
 int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, uint64_t sequence, void **out,

@@ -1,5 +1,5 @@
-/* table_inner.h: struct table, for the files that make up table.h: table.c, pull.c, push.c, image.c. Nobody else
- * includes it. */
+/* table_inner.h: struct table, for the files that make up table.h: table.c, pull.c, push.c, image.c, translate.c. Nobody
+ * else includes it. */
 #ifndef EMBEDDING_TABLE_INNER_H
 #define EMBEDDING_TABLE_INNER_H
 

@@ -40,12 +40,17 @@ static void on_fatal(void *context, const struct err *e)
 
 int rig_try_open(struct rig *s, const char *dir, enum durability durability, struct err *e)
 {
+    return rig_try_open_sized(s, dir, durability, 8u << 20, e);
+}
+
+int rig_try_open_sized(struct rig *s, const char *dir, enum durability durability, uint64_t journal_max, struct err *e)
+{
     memset(s, 0, sizeof *s);
     embedding_env_init(&s->env);
     s->options = (struct engine_options){.dir = dir,
                                          .durability = durability,
-                                         .journal_max = 8u << 20,
-                                         .segment_bytes = 1u << 20,
+                                         .journal_max = journal_max,
+                                         .segment_bytes = (uint32_t)(journal_max / 8),
                                          .disk_watermark = 1,
                                          .on_synced = on_synced,
                                          .on_fatal = on_fatal,

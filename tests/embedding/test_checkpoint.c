@@ -1,0 +1,604 @@
+/* test_checkpoint.c: checkpoints made by some shards and loaded by others: the same rows and marks, whatever their numbers;
+ * translation; reading by tools. What is damaged is in test_checkpoint_damage.c, kills in test_checkpoint_kill.c. */
+#include "embedding/checkpoint.h"
+#include "proto/base/hash.h"
+#include "tests/lib/embedding_fleet.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8], path[LIMIT_PATH + 8];
+static struct fleet from, to;
+
+static void setup(void)
+{
+    rig_dir(dir);
+    snprintf(save_dir, sizeof save_dir, "%s/a", dir);
+    snprintf(load_dir, sizeof load_dir, "%s/b", dir);
+    snprintf(path, sizeof path, "%s/c", dir);
+    ck_assert_int_eq(mkdir(save_dir, 0700), 0);
+    ck_assert_int_eq(mkdir(load_dir, 0700), 0);
+}
+
+static void teardown(void)
+{
+    rig_remove_dir(dir);
+}
+
+struct at_cut {
+    uint64_t digest[FLEET_TABLES], rows_digest[FLEET_TABLES], rows[FLEET_TABLES], low[2], high[2];
+};
+
+static void note(struct fleet *f, uint64_t run, struct at_cut *out)
+{
+    for (uint32_t i = 0; i < FLEET_TABLES; i++) {
+        out->digest[i] = fleet_digest(f, i);
+        out->rows_digest[i] = fleet_rows_digest(f, i);
+        out->rows[i] = fleet_rows(f, i);
+    }
+    for (uint32_t lane = 0; lane < 2; lane++)
+        fleet_marks(f, run, lane, 0, &out->low[lane], &out->high[lane]);
+}
+
+static void check_same(const struct at_cut *a, const struct at_cut *b)
+{
+    for (uint32_t i = 0; i < FLEET_TABLES; i++) {
+        ck_assert_uint_eq(a->digest[i], b->digest[i]);
+        ck_assert_uint_eq(a->rows_digest[i], b->rows_digest[i]);
+        ck_assert_uint_eq(a->rows[i], b->rows[i]);
+    }
+    for (uint32_t lane = 0; lane < 2; lane++) {
+        ck_assert_uint_eq(a->low[lane], b->low[lane]);
+        ck_assert_uint_eq(a->high[lane], b->high[lane]);
+    }
+}
+
+/* A cluster of `shards` with a checkpoint of cut 5 in `path`: rows in images and in records, two lanes at different batches, one
+ * batch that half of the shards have; pushes go on while it is made. */
+static void save(uint32_t shards, const char *where, enum durability durability, uint64_t batches, struct at_cut *out)
+{
+    char text[ERR_TEXT_MAX];
+    fleet_open(&from, shards, where, durability);
+    fleet_tables(&from);
+    fleet_run_open(&from, 1, 2, 1);
+    fleet_train(&from, 1, 0, 0, batches);
+    fleet_train(&from, 1, 1, 0, batches / 2);
+    if (shards > 1)
+        ck_assert_int_eq(fleet_push_some(&from, 1, 0, 0, batches, batches + 1, 0, shards / 2), 0);
+    note(&from, 1, out);
+    fleet_cut(&from, 5);
+    for (uint64_t batch = batches / 2; batch < batches / 2 + 3; batch++)
+        for (uint32_t table = 0; table < FLEET_TABLES; table++)
+            ck_assert_int_eq(fleet_push_some(&from, 1, table, 1, batch, batch + 1, 0, shards), 0);
+    int rc = fleet_export(&from, 5, path, text);
+    ck_assert_msg(rc == 0, "%s", text);
+    fleet_train(&from, 1, 1, batches / 2 + 3, batches / 2 + 5);
+}
+
+static void load(uint32_t shards, const char *where, enum durability durability, uint64_t run, struct at_cut *out)
+{
+    char notes[4096];
+    uint64_t rows;
+    fleet_open(&to, shards, where, durability);
+    fleet_tables(&to);
+    int rc = fleet_load(&to, path, run, notes, &rows);
+    ck_assert_msg(rc == 0, "%s", notes);
+    ck_assert_str_eq(notes, "");
+    note(&to, run, out);
+    ck_assert_uint_eq(rows, out->rows[0] + out->rows[1]);
+}
+
+static void cross(uint32_t n, uint32_t m, enum durability durability, bool on_disk)
+{
+    struct at_cut saved, got;
+    save(n, on_disk ? save_dir : NULL, durability, 40, &saved);
+    fleet_close(&from, false);
+    load(m, on_disk ? load_dir : NULL, durability, 7, &got);
+    check_same(&saved, &got);
+    if (durability == DURABLE_JOURNAL) { /* what was answered is there after a restart */
+        fleet_close(&to, false);
+        fleet_reopen(&to);
+        note(&to, 7, &got);
+        check_same(&saved, &got);
+    }
+    fleet_close(&to, false);
+    teardown();
+    setup();
+}
+
+START_TEST(saved_by_n_and_loaded_by_m_is_the_same)
+{
+    static const uint32_t shards[] = {1, 2, 3, 8};
+    cross(shards[_i / 4], shards[_i % 4], DURABLE_JOURNAL, true);
+}
+END_TEST
+
+START_TEST(memory_is_saved_and_loaded_too)
+{
+    cross(2, 3, DURABLE_MEMORY, false);
+    cross(3, 2, DURABLE_MEMORY, true);
+}
+END_TEST
+
+START_TEST(the_loaded_run_goes_on_where_the_saved_one_would_have)
+{
+    struct at_cut saved, got;
+    save(2, save_dir, DURABLE_JOURNAL, 40, &saved);
+    fleet_close(&from, false);
+    load(3, load_dir, DURABLE_JOURNAL, 7, &got);
+    fleet_train(&to, 7, 0, 40, 60); /* batch 41 is skipped where it is */
+    fleet_train(&to, 7, 1, 20, 40);
+    fleet_close(&to, false);
+    fleet_reopen(&to);
+    fleet_open(&from, 1, NULL, DURABLE_MEMORY);
+    fleet_tables(&from);
+    fleet_run_open(&from, 1, 2, 1);
+    fleet_train(&from, 1, 0, 0, 40);
+    fleet_train(&from, 1, 1, 0, 20);
+    fleet_train(&from, 1, 0, 40, 60);
+    fleet_train(&from, 1, 1, 20, 40);
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        ck_assert_uint_eq(fleet_digest(&to, i), fleet_digest(&from, i));
+    fleet_close(&to, false);
+    fleet_close(&from, false);
+}
+END_TEST
+
+START_TEST(an_export_again_answers_again_and_another_one_is_refused)
+{
+    struct at_cut saved;
+    char text[ERR_TEXT_MAX];
+    save(2, save_dir, DURABLE_JOURNAL, 10, &saved);
+    ck_assert_int_eq(fleet_export(&from, 5, path, text), 0);
+    fleet_cut(&from, 6);
+    ck_assert_int_eq(fleet_export(&from, 6, path, text), SHOAL_E_EXISTS);
+    ck_assert_ptr_nonnull(strstr(text, "part-0000 holds part 0 of 2 of cut 5"));
+    ck_assert_int_eq(fleet_export(&from, 77, path, text), SHOAL_E_NOT_FOUND);
+    ck_assert_int_eq(fleet_export(&from, 6, "relative", text), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(fleet_export(&from, 6, "/proc/none/x", text), SHOAL_E_CANTCREATE);
+    fleet_close(&from, false);
+}
+END_TEST
+
+struct outcome {
+    int status;
+    char text[ERR_TEXT_MAX];
+};
+
+static void keep(void *context, int status, const char *text, uint64_t rows)
+{
+    struct outcome *o = context;
+    (void)rows;
+    o->status = status;
+    snprintf(o->text, sizeof o->text, "%s", text);
+}
+
+static void keep_export(void *context, int status, const char *text, uint64_t rows, uint64_t bytes)
+{
+    (void)bytes;
+    keep(context, status, text, rows);
+}
+
+START_TEST(a_cut_dropped_while_it_is_exported_goes_afterwards)
+{
+    struct at_cut saved, got;
+    char text[ERR_TEXT_MAX];
+    struct outcome out = {.status = 1};
+    save(1, save_dir, DURABLE_JOURNAL, 20, &saved);
+    rig_remove_dir(path);
+    ck_assert_int_eq(engine_cut_export(from.s[0].g, 5, path, 0, 1, keep_export, &out, NULL), 0);
+    ck_assert_int_eq(engine_cut_export(from.s[0].g, 5, path, 0, 1, keep_export, &out, NULL), SHOAL_E_BUSY);
+    fleet_close(&from, false); /* called off: done is not called */
+    ck_assert_int_eq(out.status, 1);
+    fleet_reopen(&from);
+    ck_assert_int_eq(engine_cut_export(from.s[0].g, 5, path, 0, 1, keep_export, &out, NULL), 0);
+    ck_assert_int_eq(engine_cut_drop(from.s[0].g, 5), 0);
+    fleet_run(&from);
+    ck_assert_int_eq(out.status, 0);
+    ck_assert_int_eq(fleet_export(&from, 5, path, text), SHOAL_E_NOT_FOUND);
+    fleet_close(&from, false);
+    load(1, load_dir, DURABLE_JOURNAL, 7, &got); /* the checkpoint stands by itself */
+    check_same(&saved, &got);
+    fleet_close(&to, false);
+}
+END_TEST
+
+START_TEST(a_load_goes_into_empty_tables_only_and_answers_again)
+{
+    struct at_cut saved, got;
+    char text[4096];
+    uint64_t rows;
+    save(2, save_dir, DURABLE_JOURNAL, 20, &saved);
+    ck_assert_int_eq(fleet_load(&from, path, 9, text, NULL), SHOAL_E_EXISTS);
+    ck_assert_ptr_nonnull(strstr(text, "table-0"));
+    fleet_close(&from, false);
+    load(2, load_dir, DURABLE_JOURNAL, 7, &got);
+    for (int again = 0; again < 2; again++) {
+        ck_assert_int_eq(fleet_load(&to, path, 7, text, &rows), 0);
+        ck_assert_uint_eq(rows, saved.rows[0] + saved.rows[1]);
+        fleet_close(&to, false);
+        fleet_reopen(&to);
+    }
+    ck_assert_int_eq(fleet_load(&to, path, 8, text, NULL), SHOAL_E_EXISTS);
+    fleet_run_open(&to, 12, 1, 0);
+    ck_assert_int_eq(fleet_load(&to, path, 12, text, NULL), SHOAL_E_EXISTS); /* nothing was loaded as run 12 */
+    ck_assert_int_eq(fleet_load(&to, dir, 13, text, NULL), SHOAL_E_NOT_FOUND);
+    fleet_close(&to, false);
+}
+END_TEST
+
+START_TEST(a_ticked_table_is_not_empty)
+{
+    struct at_cut saved;
+    char text[4096];
+    struct push_plan plan;
+    static struct rig_push p;
+    save(1, save_dir, DURABLE_JOURNAL, 5, &saved);
+    fleet_close(&from, false);
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    fleet_run_open(&to, 3, 1, 0);
+    rig_push_make(&p, 3, 0, 0, 0, 0, 1);
+    p.record.key_count = 0;
+    ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), 0);
+    ck_assert_int_eq(fleet_load(&to, path, 7, text, NULL), SHOAL_E_EXISTS);
+    fleet_close(&to, false);
+}
+END_TEST
+
+START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
+{
+    struct at_cut saved, got;
+    static struct rig_push p;
+    struct push_plan plan;
+    struct err e;
+    uint64_t sequence;
+    struct engine_load_options o = {.path = path, .run = 7, .tables = 3};
+    save(1, save_dir, DURABLE_JOURNAL, 60, &saved);
+    fleet_close(&from, false);
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    struct table_schema other = rig_schema(2);
+    fleet_table(&to, &other);
+    fleet_run_open(&to, 3, 1, 0);
+    struct engine *g = to.s[0].g;
+    struct outcome out = {.status = 1};
+    ck_assert_int_eq(engine_load(g, &o, keep, &out, &e), 0);
+    ck_assert_int_eq(engine_load(g, &o, keep, &out, &e), SHOAL_E_BUSY);
+    ck_assert(embedding_env_step(&to.s[0].env)); /* built: the first images wait for their thread */
+    ck_assert_int_eq(engine_hold(g, 1, &sequence), SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_restore(g, 1, 30, &e), SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_run_open(g, 7, 2, 1, &e), SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_run_drop(g, 7, &e), SHOAL_E_AGAIN);
+    rig_push_make(&p, 3, 0, 0, 0, 0, 1);
+    ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), SHOAL_E_BUSY);
+    rig_push_make(&p, 3, 2, 0, 0, 0, 1);
+    ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), 0);
+    ck_assert_uint_eq(table_rows(engine_table(g, 0)), 0);
+    embedding_env_run(&to.s[0].env);
+    ck_assert_msg(out.status == 0, "%s", out.text);
+    note(&to, 7, &got);
+    check_same(&saved, &got);
+    ck_assert_int_eq(engine_hold(g, 1, &sequence), 0);
+    ck_assert_int_eq(engine_release(g, 1), 0);
+    ck_assert_uint_eq(table_rows(engine_table(g, 2)), 512);
+    fleet_close(&to, false);
+    fleet_reopen(&to);
+    note(&to, 7, &got);
+    check_same(&saved, &got);
+    ck_assert_uint_eq(table_rows(engine_table(to.s[0].g, 2)), 512);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* ---- translation ---- */
+
+static void save_for_translation(struct at_cut *saved)
+{
+    save(2, save_dir, DURABLE_JOURNAL, 30, saved);
+    fleet_close(&from, false);
+}
+
+static void load_as(uint32_t shards, const struct table_schema *schema, uint32_t count, char *notes)
+{
+    fleet_open(&to, shards, load_dir, DURABLE_JOURNAL);
+    for (uint32_t i = 0; i < count; i++)
+        fleet_table(&to, &schema[i]);
+    int rc = fleet_load(&to, path, 7, notes, NULL);
+    ck_assert_msg(rc == 0, "%s", notes);
+}
+
+START_TEST(another_number_of_tablets)
+{
+    struct at_cut saved;
+    char notes[4096];
+    uint64_t low, high;
+    save_for_translation(&saved);
+    for (int bits = 2; bits <= 6; bits += 2) {
+        struct table_schema schema[2] = {fleet_schema(0), fleet_schema(1)};
+        schema[0].tablet_bits = (uint32_t)bits;
+        schema[0].table = 3; /* and another number, and place */
+        schema[0].tablet_first = 100;
+        load_as(2, schema, 2, notes);
+        ck_assert_uint_eq(fleet_rows_digest(&to, 3), saved.rows_digest[0]);
+        ck_assert_uint_eq(fleet_digest(&to, 1), saved.digest[1]);
+        fleet_marks(&to, 7, 0, 3, &low, &high);
+        ck_assert_uint_eq(low, saved.low[0]);
+        ck_assert_uint_eq(high, saved.high[0]);
+        ck_assert_int_eq(strstr(notes, "16 tablets become") != NULL, bits != 4);
+        fleet_close(&to, false);
+        fleet_reopen(&to);
+        ck_assert_uint_eq(fleet_rows_digest(&to, 3), saved.rows_digest[0]);
+        fleet_close(&to, false);
+        rig_remove_dir(load_dir);
+        ck_assert_int_eq(mkdir(load_dir, 0700), 0);
+    }
+}
+END_TEST
+
+struct weights {
+    uint64_t sum;
+    uint32_t width;
+};
+
+static void add_weights(void *context, const void *row)
+{
+    struct weights *w = context;
+    w->sum += hash_bytes(row, sizeof(uint64_t) + w->width * sizeof(float), 1);
+}
+
+static uint64_t weights_of(struct fleet *f, uint32_t table)
+{
+    struct weights w = {.width = SHARD_WIDTH};
+    for (uint32_t i = 0; i < f->shards; i++)
+        for (uint32_t k = 0; k < 16; k++)
+            table_visit(engine_table(f->s[i].g, table), k, add_weights, &w);
+    return w.sum;
+}
+
+START_TEST(another_optimizer_keeps_weights_and_begins_its_state)
+{
+    char notes[4096];
+    fleet_open(&from, 2, save_dir, DURABLE_JOURNAL);
+    fleet_tables(&from);
+    fleet_run_open(&from, 1, 2, 1);
+    fleet_train(&from, 1, 0, 0, 30);
+    uint64_t weights[2] = {weights_of(&from, 0), weights_of(&from, 1)};
+    fleet_cut(&from, 5);
+    ck_assert_int_eq(fleet_export(&from, 5, path, notes), 0);
+    fleet_close(&from, false);
+    struct table_schema schema[2] = {fleet_schema(0), fleet_schema(1)};
+    schema[0].optimizer = (struct optimizer_spec){.kind = OPT_ADAM, .lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
+    schema[1].optimizer = (struct optimizer_spec){.kind = OPT_FTRL, .lr = 0.1f, .beta = 1, .l1 = 0.01f, .l2 = 0.02f};
+    load_as(3, schema, 2, notes);
+    ck_assert_uint_eq(weights_of(&to, 0), weights[0]);
+    ck_assert_uint_eq(weights_of(&to, 1), weights[1]);
+    ck_assert_ptr_nonnull(strstr(notes, "table table-0: its optimizer was adagrad and is adam now"));
+    ck_assert_ptr_nonnull(strstr(notes, "table table-1: its optimizer was sgd and is ftrl now"));
+    /* ftrl works weights out from its state: a push without a gradient must leave them where they are, but for rounding */
+    static struct rig_push p;
+    float before[SHARD_KEYS * SHARD_WIDTH], after[SHARD_KEYS * SHARD_WIDTH];
+    rig_push_make(&p, 7, 1, 0, 0, 30, 31);
+    memset(p.gradients, 0, sizeof p.gradients);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct engine *g = to.s[i].g;
+        struct table *t = engine_table(g, 1);
+        table_pull(t, p.keys, SHARD_KEYS, before);
+        struct push_args args = {.lr_scale = 1, .batch = 1, .step = 1};
+        ck_assert_int_eq(table_push(t, p.keys, p.gradients, SHARD_KEYS, &args), 0);
+        table_pull(t, p.keys, SHARD_KEYS, after);
+        for (uint32_t k = 0; k < SHARD_KEYS * SHARD_WIDTH; k++)
+            ck_assert_float_eq_tol(before[k], after[k], 1e-6f);
+    }
+    fleet_close(&to, false);
+}
+END_TEST
+
+START_TEST(other_settings_of_the_optimizer_keep_its_state)
+{
+    struct at_cut saved;
+    char notes[4096];
+    save_for_translation(&saved);
+    struct table_schema schema[2] = {fleet_schema(0), fleet_schema(1)};
+    schema[0].optimizer.lr = 0.01f;
+    schema[0].seed = 99;
+    load_as(2, schema, 2, notes);
+    ck_assert_uint_eq(fleet_rows_digest(&to, 0), saved.rows_digest[0]);
+    ck_assert_ptr_nonnull(strstr(notes, "settings of adagrad differ"));
+    ck_assert_ptr_nonnull(strstr(notes, "initial values, seed or rules of rows differ"));
+    fleet_close(&to, false);
+}
+END_TEST
+
+static uint32_t bare_rows;
+static void check_stats(void *context, const void *row)
+{
+    const struct table_schema *s = context;
+    struct row_stats stats;
+    memcpy(&stats, (const char *)row + sizeof(uint64_t) + schema_stats_at(s) * sizeof(float), sizeof stats);
+    bare_rows += stats.show == 0 && stats.click == 0 && stats.time == 0 && stats.flags == ROW_HAS_VECTOR;
+}
+
+START_TEST(statistics_are_added_and_dropped)
+{
+    struct at_cut saved;
+    char notes[4096];
+    save_for_translation(&saved);
+    struct table_schema schema[2] = {fleet_schema(0), fleet_schema(1)};
+    schema[0].rules.stats = schema[1].rules.stats = 1;
+    load_as(2, schema, 2, notes);
+    ck_assert_ptr_nonnull(strstr(notes, "table table-0: statistics are new"));
+    bare_rows = 0;
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t k = 0; k < 16; k++)
+            table_visit(engine_table(to.s[i].g, 0), k, check_stats, &schema[0]);
+    ck_assert_uint_eq(bare_rows, saved.rows[0]);
+    fleet_cut(&to, 8); /* and away again: as if they had never been */
+    char second[LIMIT_PATH + 16];
+    snprintf(second, sizeof second, "%s/d", dir);
+    ck_assert_int_eq(fleet_export(&to, 8, second, notes), 0);
+    fleet_close(&to, false);
+    fleet_open(&to, 3, NULL, DURABLE_MEMORY);
+    fleet_tables(&to);
+    ck_assert_int_eq(fleet_load(&to, second, 9, notes, NULL), 0);
+    ck_assert_ptr_nonnull(strstr(notes, "statistics of rows are dropped"));
+    ck_assert_uint_eq(fleet_digest(&to, 0), saved.digest[0]);
+    ck_assert_uint_eq(fleet_digest(&to, 1), saved.digest[1]);
+    fleet_close(&to, false);
+}
+END_TEST
+
+START_TEST(a_table_more_and_a_table_less)
+{
+    struct at_cut saved;
+    char notes[4096];
+    uint64_t low, high;
+    save_for_translation(&saved);
+    struct table_schema schema[2] = {fleet_schema(0), rig_schema(2)};
+    load_as(3, schema, 2, notes);
+    ck_assert_uint_eq(fleet_digest(&to, 0), saved.digest[0]);
+    ck_assert_uint_eq(fleet_rows(&to, 2), 0);
+    ck_assert_ptr_nonnull(strstr(notes, "table table-2: it is not in the checkpoint and begins empty"));
+    ck_assert_ptr_nonnull(strstr(notes, "table table-1: the job has none of this name; its rows are passed over"));
+    fleet_marks(&to, 7, 0, 2, &low, &high); /* the lane's lowest mark: the next batch fits */
+    ck_assert_uint_eq(low, saved.low[0]);
+    ck_assert_uint_eq(high, saved.low[0]);
+    ck_assert_int_eq(fleet_push_some(&to, 7, 2, 0, low, low + 1, 0, 3), 0);
+    ck_assert_uint_eq(fleet_rows(&to, 2), 512);
+    fleet_close(&to, false);
+    fleet_reopen(&to);
+    ck_assert_uint_eq(fleet_rows(&to, 2), 512);
+    fleet_marks(&to, 7, 1, 2, &low, &high);
+    ck_assert_uint_eq(low, saved.low[1]);
+    fleet_close(&to, false);
+}
+END_TEST
+
+START_TEST(another_width_is_refused)
+{
+    struct at_cut saved;
+    char text[4096];
+    save_for_translation(&saved);
+    struct table_schema schema = fleet_schema(0);
+    schema.width = 5;
+    fleet_open(&to, 2, load_dir, DURABLE_JOURNAL);
+    fleet_table(&to, &schema);
+    ck_assert_int_eq(fleet_load(&to, path, 7, text, NULL), SHOAL_E_SCHEMA);
+    ck_assert_ptr_nonnull(strstr(text, "table table-0 has width 4 in the checkpoint and 5 in the job"));
+    fleet_close(&to, false);
+}
+END_TEST
+
+START_TEST(undo_of_bsp_goes_by_the_new_run)
+{
+    static struct rig_push p;
+    struct push_plan plan;
+    char text[4096];
+    float before[SHARD_KEYS * SHARD_WIDTH], then[SHARD_KEYS * SHARD_WIDTH], now[SHARD_KEYS * SHARD_WIDTH];
+    fleet_open(&from, 1, save_dir, DURABLE_JOURNAL);
+    fleet_tables(&from);
+    fleet_run_open(&from, 1, 1, 2);
+    fleet_train(&from, 1, 0, 0, 2);
+    rig_push_make(&p, 1, 0, 0, 0, 2, 3);
+    table_pull(engine_table(from.s[0].g, 0), p.keys, SHARD_KEYS, before);
+    ck_assert_int_eq(rig_push(&from.s[0], &p, &plan), 0);
+    fleet_cut(&from, 5);
+    ck_assert_int_eq(fleet_export(&from, 5, path, text), 0);
+    fleet_close(&from, false);
+    fleet_open(&to, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&to);
+    ck_assert_int_eq(fleet_load(&to, path, 7, text, NULL), 0);
+    for (int again = 0; again < 2; again++) {
+        struct table *t = engine_table(to.s[0].g, 0);
+        table_pull(t, p.keys, SHARD_KEYS, now);
+        table_pull_before(t, p.keys, SHARD_KEYS, table_undo_clock(7, 3), then);
+        ck_assert_int_ne(memcmp(now, before, sizeof now), 0);
+        ck_assert_int_eq(memcmp(then, before, sizeof then), 0);
+        fleet_close(&to, false);
+        fleet_reopen(&to);
+    }
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* ---- reading by tools ---- */
+
+static void count_row(void *context, const void *row)
+{
+    (void)row;
+    ++*(uint64_t *)context;
+}
+
+START_TEST(tools_read_what_the_shards_had)
+{
+    struct at_cut saved;
+    struct checkpoint *c;
+    struct err e = {0};
+    save(3, save_dir, DURABLE_JOURNAL, 40, &saved);
+    fleet_close(&from, false);
+    ck_assert_msg(checkpoint_open(path, &c, &e) == 0, "%s", e.text);
+    const struct checkpoint_facts *f = checkpoint_facts(c);
+    ck_assert_uint_eq(f->cut, 5);
+    ck_assert_uint_eq(f->run, 1);
+    ck_assert_uint_eq(f->lanes, 2);
+    ck_assert_uint_eq(f->parts, 3);
+    ck_assert_uint_eq(f->tables, 2);
+    ck_assert_uint_eq(f->rows, saved.rows[0] + saved.rows[1]);
+    ck_assert_uint_eq(checkpoint_mark(c, 0), saved.low[0]);
+    ck_assert_uint_eq(checkpoint_mark(c, 1), saved.low[1]);
+    ck_assert_uint_eq(checkpoint_find(c, "nobody"), UINT32_MAX);
+    ck_assert_int_eq(checkpoint_verify(c, NULL, NULL, &e), 0);
+    for (uint32_t i = 0; i < f->tables; i++) {
+        uint64_t digest[16], rows, seen = 0;
+        const struct table_schema *s = checkpoint_table(c, i);
+        ck_assert_uint_eq(checkpoint_find(c, s->name), i);
+        ck_assert_int_eq(checkpoint_digest(c, i, digest, &rows, &e), 0);
+        ck_assert_uint_eq(hash_bytes(digest, sizeof digest, 0), saved.digest[i]);
+        ck_assert_uint_eq(rows, saved.rows[i]);
+        ck_assert_int_eq(checkpoint_visit(c, i, count_row, &seen, &e), 0);
+        ck_assert_uint_eq(seen, rows);
+        struct arena *arena;
+        struct table *t;
+        ck_assert_int_eq(arena_new(&arena), 0);
+        ck_assert_int_eq(checkpoint_table_read(c, i, UINT32_MAX, arena, &t, &e), 0);
+        ck_assert_uint_eq(table_rows(t), rows);
+        ck_assert_uint_eq(table_row_bytes(t), checkpoint_row_bytes(s));
+        table_free(t);
+        arena_free(arena);
+    }
+    checkpoint_close(c);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("checkpoint");
+    TCase *t = tcase_create("checkpoint");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, saved_by_n_and_loaded_by_m_is_the_same, 0, 16);
+    tcase_add_test(t, memory_is_saved_and_loaded_too);
+    tcase_add_test(t, the_loaded_run_goes_on_where_the_saved_one_would_have);
+    tcase_add_test(t, an_export_again_answers_again_and_another_one_is_refused);
+    tcase_add_test(t, a_cut_dropped_while_it_is_exported_goes_afterwards);
+    tcase_add_test(t, a_load_goes_into_empty_tables_only_and_answers_again);
+    tcase_add_test(t, a_ticked_table_is_not_empty);
+    tcase_add_test(t, while_a_load_writes_others_go_on_and_its_tables_are_closed);
+    tcase_add_test(t, another_number_of_tablets);
+    tcase_add_test(t, another_optimizer_keeps_weights_and_begins_its_state);
+    tcase_add_test(t, other_settings_of_the_optimizer_keep_its_state);
+    tcase_add_test(t, statistics_are_added_and_dropped);
+    tcase_add_test(t, a_table_more_and_a_table_less);
+    tcase_add_test(t, another_width_is_refused);
+    tcase_add_test(t, undo_of_bsp_goes_by_the_new_run);
+    tcase_add_test(t, tools_read_what_the_shards_had);
+    suite_add_tcase(suite, t);
+    SRunner *r = srunner_create(suite);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
