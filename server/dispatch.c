@@ -24,6 +24,8 @@
     X(GO, SETTLE, hold_on_go)                                                                                          \
     X(RESTORE, SETTLE, hold_on_restore)                                                                                \
     X(CUT_DROP, SETTLE, hold_on_cut_drop)                                                                              \
+    X(CUT_EXPORT, SETTLE, checkpoint_on_export)                                                                        \
+    X(LOAD, SETTLE, checkpoint_on_load)                                                                                \
     X(DIGEST, SETTLE, digest_on_message)                                                                               \
     X(INSPECT, SETTLE, inspect_on_message)                                                                             \
     X(TABLE_STATS, SETTLE, table_stats_on_message)                                                                     \

@@ -19,6 +19,7 @@
 #include "proto/wire/wire.h"
 #include "server/beat.h"
 #include "server/bsp.h"
+#include "server/checkpoint.h"
 #include "server/clock.h"
 #include "server/digest.h"
 #include "server/dispatch.h"
@@ -66,6 +67,7 @@ struct shard {
     struct clock clock;           /* pulls that wait */
     struct bsp bsp;               /* pushes held for the others of their clock */
     struct hold hold;
+    struct checkpoints checkpoints;
     struct digests digests;
     struct table_stats table_stats;
     struct beat beat;

@@ -1,0 +1,158 @@
+/* test_checkpoint.c: CUT_EXPORT and LOAD as a shard answers them: when they are done, again, and with all else going on. */
+#include "tests/server/shard_rig.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[512], path[600];
+
+static void setup(void)
+{
+    snprintf(dir, sizeof dir, "%s/shoal-checkpoint-XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/c", dir);
+}
+
+static void teardown(void)
+{
+    char command[600];
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static uint64_t send_cut(struct rig *r, enum wire_type type, uint64_t cut)
+{
+    struct wire w = rig_wire(r, type);
+    if (type == WIRE_TYPE_HOLD)
+        w.u.HOLD.cut = cut;
+    else
+        w.u.GO.cut = cut;
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+static uint64_t send_export(struct rig *r, uint64_t cut, uint32_t part, uint32_t parts)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_CUT_EXPORT);
+    w.u.CUT_EXPORT = (struct wire_CUT_EXPORT){.cut = cut, .part = part, .parts = parts};
+    snprintf(w.u.CUT_EXPORT.path, sizeof w.u.CUT_EXPORT.path, "%s", path);
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+static uint64_t send_load(struct rig *r, uint64_t run, const char *from)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_LOAD);
+    w.u.LOAD = (struct wire_LOAD){.run = run};
+    snprintf(w.u.LOAD.path, sizeof w.u.LOAD.path, "%s", from);
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+/* Cut 5 of a shard with one row, -2, of tablet 3, exported. */
+static void save(struct rig *r)
+{
+    rig_new(r, WIRE_SSP, 2, OPT_SGD);
+    rig_push(r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    rig_run(r, 5);
+    send_cut(r, WIRE_TYPE_HOLD, 5);
+    rig_run(r, 5);
+    uint64_t go = send_cut(r, WIRE_TYPE_GO, 5);
+    rig_run(r, 500);
+    ck_assert_int_eq(rig_status(r, go), 0);
+}
+
+START_TEST(an_export_answers_when_it_is_done_and_others_go_on)
+{
+    struct rig r = {.dir = _i ? dir : NULL, .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY, .work_ns = 100 * MS};
+    save(&r);
+    uint64_t lost = send_export(&r, 5, 0, 1);
+    rig_run(&r, 5);
+    uint64_t other = send_export(&r, 5, 1, 2), again = send_export(&r, 5, 0, 1);
+    rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 1});
+    uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, rig_key(3, 0));
+    rig_run(&r, 20);
+    ck_assert(rig_value(&r, pull) == -3);
+    ck_assert_int_eq(rig_status(&r, other), SHOAL_E_BUSY);
+    ck_assert_int_eq(rig_status(&r, again), RIG_WAITING);
+    rig_run(&r, 300);
+    ck_assert_int_eq(rig_status(&r, again), 0);
+    ck_assert_int_eq(rig_status(&r, lost), RIG_WAITING); /* the newest one is answered */
+    ck_assert_uint_eq(rig_reply(&r, again)->u.CUT_EXPORT_reply.rows, 1);
+    uint64_t bytes = rig_reply(&r, again)->u.CUT_EXPORT_reply.bytes;
+    ck_assert_uint_gt(bytes, 0);
+    uint64_t late = send_export(&r, 5, 0, 1);
+    rig_run(&r, 300);
+    ck_assert_uint_eq(rig_reply(&r, late)->u.CUT_EXPORT_reply.bytes, bytes);
+    uint64_t unknown = send_export(&r, 6, 0, 1);
+    rig_run(&r, 300);
+    ck_assert_int_eq(rig_status(&r, unknown), SHOAL_E_NOT_FOUND);
+    rig_free(&r);
+}
+END_TEST
+
+/* A shard with the two tables and the map, and no run. */
+static void empty(struct rig *r)
+{
+    rig_start(r, 2);
+    rig_table(r, 0, OPT_SGD);
+    rig_table(r, 1, OPT_SGD);
+    rig_run(r, 5);
+}
+
+START_TEST(a_load_opens_its_run_and_answers_again)
+{
+    struct rig r = {.dir = NULL};
+    char where[600];
+    save(&r);
+    uint64_t done = send_export(&r, 5, 0, 1);
+    rig_run(&r, 100);
+    ck_assert_int_eq(rig_status(&r, done), 0);
+    rig_free(&r);
+
+    snprintf(where, sizeof where, "%s/b", dir);
+    struct rig b = {.dir = _i ? where : NULL, .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY, .work_ns = 100 * MS};
+    empty(&b);
+    uint64_t early = send_load(&b, 70, path);
+    rig_run(&b, 5);
+    ck_assert_int_eq(rig_status(&b, early), SHOAL_E_AGAIN);
+    rig_map(&b, 1, 1000);
+    rig_run(&b, 5);
+    uint64_t lost = send_load(&b, 70, path);
+    rig_run(&b, 5);
+    uint64_t load = send_load(&b, 70, path), other = send_load(&b, 71, path);
+    uint64_t pull = rig_pull(&b, UINT32_MAX, 0, 0, rig_key(3, 0));
+    rig_run(&b, 20);
+    ck_assert(rig_value(&b, pull) == 0);
+    ck_assert_int_eq(rig_status(&b, other), SHOAL_E_BUSY);
+    rig_run(&b, 1000);
+    ck_assert_msg(rig_status(&b, load) == 0, "%s", rig_reply(&b, load)->error);
+    ck_assert_int_eq(rig_status(&b, lost), RIG_WAITING);
+    ck_assert_uint_eq(rig_reply(&b, load)->u.LOAD_reply.rows, 1);
+    pull = rig_pull(&b, UINT32_MAX, 0, 0, rig_key(3, 0));
+    rig_run(&b, 20);
+    ck_assert(rig_value(&b, pull) == -2);
+    ck_assert_uint_eq(engine_mark(b.shard->engine, 70, 0, 0), 1);
+    if (_i)
+        rig_restart(&b, false);
+    uint64_t again = send_load(&b, 70, path), damaged = send_load(&b, 71, dir);
+    rig_run(&b, 500);
+    ck_assert_int_eq(rig_status(&b, again), 0);
+    ck_assert_uint_eq(rig_reply(&b, again)->u.LOAD_reply.rows, 1);
+    ck_assert_int_eq(rig_status(&b, damaged), SHOAL_E_NOT_FOUND);
+    rig_free(&b);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("checkpoint");
+    TCase *c = tcase_create("checkpoint");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, an_export_answers_when_it_is_done_and_others_go_on, 0, 2);
+    tcase_add_loop_test(c, a_load_opens_its_run_and_answers_again, 0, 2);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? 1 : 0;
+}
