@@ -9,6 +9,7 @@
 #include "server/coord_report.h"
 #include "server/coord_setup.h"
 #include "server/coord_status.h"
+#include "server/coord_submit.h"
 #include "server/coord_watch.h"
 #include "server/coord_work.h"
 
@@ -93,6 +94,7 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
 
     if (what == COORD_BEAT_RESTARTED) {
         log_warn("server %s (shard %u) has started again", s->server, shard);
+        coord_checkpoint_shard_lost(c, shard);
         if (coord_flow_running(c))
             c->job.at.restarts++;
         if (coord_flow_running(c) && c->job.at.phase >= PHASE_SETUP && c->job.spec.durability == DURABLE_MEMORY) {
@@ -143,7 +145,8 @@ static void on_submit(struct coord *c, peer_t from, const struct wire *request, 
                                 LIMIT_CONFIG_BYTES));
         return;
     }
-    int status = coord_flow_submit(c, from, m->frame[1].data, m->frame[1].bytes, request->u.SUBMIT.workers, &run, &e);
+    const struct coord_submit submit = {m->frame[1].data, m->frame[1].bytes, request->u.SUBMIT.workers, request->u.SUBMIT.from};
+    int status = coord_submit(c, from, &submit, &run, &e);
     if (status != 0) {
         coord_send(c, from, wire_refusal(request, status, "%s", e.text));
         return;
@@ -271,6 +274,9 @@ static void on_request(struct coord *c, peer_t from, const struct wire *w, const
     case WIRE_TYPE_REPORT:
         on_report(c, from, w);
         break;
+    case WIRE_TYPE_CHECKPOINT:
+        coord_checkpoint_request(c, from, w);
+        break;
     case WIRE_TYPE_STOP:
         on_stop(c, from, w);
         break;
@@ -359,6 +365,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
         status = counters_load(c, e);
     if (status == 0)
         status = coord_flow_open(c, e);
+    if (status == 0)
+        status = coord_checkpoint_open(c, e);
     if (status != 0) {
         coord_free(c);
         return status;
@@ -373,6 +381,7 @@ void coord_free(struct coord *c)
     if (c == NULL)
         return;
     env_timer_stop(c->env, &c->timer);
+    coord_checkpoint_close(c);
     coord_call_close(&c->calls);
     coord_flow_close(c);
     coord_member_close(&c->members);

@@ -8,11 +8,14 @@
 #ifndef SERVER_COORD_H
 #define SERVER_COORD_H
 
+#include "proto/base/config.h"
 #include "proto/base/env.h"
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
+#include "server/coord_folder.h"
 #include "server/coord_store.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct coord;
@@ -35,6 +38,12 @@ struct coord_options {
      * failure is logged, and the job's others are not offered any more. */
     int (*write_scalars)(void *context, const char *run, uint64_t step, const struct coord_scalar *scalar, uint32_t count,
                          struct err *e);
+    /* Folders of checkpoints (coord_folder_disk); NULL: none are made or read. */
+    const struct coord_folder_ops *folder;
+    /* Starts a command (words, the folder behind them), one at a time, without waiting for it; hook_poll: whether it has
+     * ended, and its exit status (128 + signal). NULL: jobs with checkpoint.publish are refused. */
+    int (*hook_start)(void *context, const struct string_list *words, const char *folder, struct err *e);
+    bool (*hook_poll)(void *context, int *exit_status);
     void *context;
 };
 

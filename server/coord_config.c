@@ -13,6 +13,7 @@ static const struct config_key spec[] = {
     {"resend", CONFIG_SIZE, 10, 60000, NULL},
     {"keys", CONFIG_STRING, 0, 0, NULL},
     {"net.drop", CONFIG_FLOAT, 0, 0.9, NULL},
+    {"publish", CONFIG_BOOL, 0, 0, NULL},
     {"insecure_plaintext", CONFIG_BOOL, 0, 0, NULL},
     {NULL, CONFIG_ANY, 0, 0, NULL},
 };
@@ -53,6 +54,7 @@ static int take(const struct config *c, const char *name, struct coord_config *o
     out->lease_ms = (uint32_t)config_size(c, "lease", 10000);
     out->resend_ms = (uint32_t)config_size(c, "resend", 500);
     out->drop = config_float(c, "net.drop", 0);
+    out->publish = config_bool(c, "publish", false);
     out->insecure_plaintext = config_bool(c, "insecure_plaintext", false);
     return 0;
 }

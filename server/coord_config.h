@@ -8,6 +8,7 @@
  *     resend: 500ms             # requests to shards are sent again after this
  *     report: DIR/report.json   # written when a job is done; empty: only kept for `shoal`
  *     tensorboard: DIR          # event files of the jobs that run; empty: none
+ *     publish: false            # whether jobs may have a command run here (checkpoint.publish)
  *     net: {drop: 0}
  *     insecure_plaintext: false # allow an address that is not loopback */
 #ifndef SERVER_COORD_CONFIG_H
@@ -23,6 +24,7 @@ struct coord_config {
     uint32_t shards, lease_ms, resend_ms;
     double drop;
     bool insecure_plaintext;
+    bool publish;
 };
 
 /* path NULL: defaults and `set` ("dotted.key=value") alone. */

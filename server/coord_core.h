@@ -8,6 +8,7 @@
 #include "proto/wire/wire.h"
 #include "server/coord.h"
 #include "server/coord_call.h"
+#include "server/coord_checkpoint.h"
 #include "server/coord_curve.h"
 #include "server/coord_cut.h"
 #include "server/coord_eval.h"
@@ -46,6 +47,9 @@ struct coord_split {
     uint32_t used, known; /* the job has it; its index is reported */
 };
 
+/* Whether the job goes on from a checkpoint, and whether the shards have loaded it. */
+enum coord_from_state { FROM_NOTHING, FROM_TO_LOAD, FROM_LOADED };
+
 /* The job's state as stored under "progress", one put for each change of phase. */
 struct coord_progress {
     uint64_t number; /* of the job: the run drawn at submit */
@@ -66,6 +70,9 @@ struct coord_progress {
     uint64_t keys_pulled_base, keys_pushed_base;
     uint64_t test_bad_lines;
     uint64_t counted_ns; /* training of the epoch at hand that a restart has added to elapsed_ns */
+    uint32_t from, from_phase;         /* enum coord_from_state; the phase in which the checkpoint was made */
+    uint64_t from_rows, from_digest;   /* of data.train there */
+    char from_path[LIMIT_PATH];
     struct metric test[LIMIT_TASKS]; /* of each label; examples 0: not evaluated */
     char text[ERR_TEXT_MAX];
 };
@@ -123,6 +130,7 @@ struct coord_job {
     uint64_t rate_examples, rate_ns; /* the last sample, for status */
     double rate;
     char *report; /* owned; the finished one */
+    int from_hold; /* FROM_TO_LOAD: keeps the checkpoint's folder from being removed */
 };
 
 struct coord {
@@ -134,6 +142,7 @@ struct coord {
     struct coord_members members;
     struct coord_calls calls;
     struct coord_cut cut;
+    struct coord_checkpoint checkpoint;
     struct coord_job job;
     struct {
         uint64_t begun_ns, worker_ns, said_ns; /* start; a worker was there; last said who is missing */

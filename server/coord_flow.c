@@ -7,6 +7,7 @@
 #include "server/coord_grant.h"
 #include "server/coord_report.h"
 #include "server/coord_setup.h"
+#include "server/coord_submit.h"
 #include "server/coord_trace.h"
 
 #include <stdarg.h>
@@ -89,6 +90,12 @@ static void job_tidy(struct coord *c)
         coord_cut_drop(c, c->job.at.best_cut);
 }
 
+static void from_let_go(struct coord *c)
+{
+    if (c->options.folder != NULL)
+        c->options.folder->let_go(&c->job.from_hold);
+}
+
 void coord_flow_fail(struct coord *c, int status, const char *format, ...)
 {
     va_list arguments;
@@ -99,8 +106,13 @@ void coord_flow_fail(struct coord *c, int status, const char *format, ...)
     va_start(arguments, format);
     (void)vsnprintf(c->job.at.text, sizeof c->job.at.text, format, arguments);
     va_end(arguments);
+    uint64_t unfinished = c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING ? c->cut.cut : 0;
+    coord_checkpoint_give_up(c, SHOAL_E_STOPPED, "the job has ended");
     coord_call_cancel_all(&c->calls);
     coord_cut_cancel(c);
+    if (unfinished != 0)
+        coord_cut_drop(c, unfinished);
+    from_let_go(c);
     if (c->job.at.phase >= PHASE_SETUP)
         job_tidy(c);
     coord_setup_forget(c);
@@ -108,8 +120,6 @@ void coord_flow_fail(struct coord *c, int status, const char *format, ...)
     (void)coord_flow_enter(c, PHASE_FAILED);
     coord_grant_dismiss(c);
 }
-
-/* ---- a job comes ------------------------------------------------------------------------------------------- */
 
 void coord_flow_close(struct coord *c)
 {
@@ -128,99 +138,9 @@ void coord_flow_close(struct coord *c)
     free(j->epoch);
     free(j->digest);
     free(j->report);
+    from_let_go(c);
     memset(j, 0, sizeof *j);
-}
-
-/* What follows from the text alone. */
-static int job_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e)
-{
-    int status = job_parse(yaml, bytes, "job", NULL, &j->spec, e);
-
-    if (status != 0)
-        return status;
-    j->parsed = true;
-    if (j->spec.train.epochs > COORD_EPOCHS_MAX)
-        return err_set(e, SHOAL_E_CONFIG, "train.epochs: %u, at most %u", j->spec.train.epochs, COORD_EPOCHS_MAX);
-    if (j->spec.train.early_stop.patience > 0 && j->spec.data.valid.count == 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "train.early_stop needs data.valid: name the files to measure by, or set patience: 0");
-    j->yaml = malloc(bytes + 1);
-    j->table = calloc(LIMIT_TABLES, sizeof *j->table);
-    j->epoch = calloc(j->spec.train.epochs, sizeof *j->epoch);
-    if (j->yaml == NULL || j->table == NULL || j->epoch == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
-    memcpy(j->yaml, yaml, bytes);
-    j->yaml_bytes = bytes;
-    status = coord_curve_open(&j->trace.curve, e);
-    if (status != 0)
-        return status;
-    return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
-}
-
-static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers, struct err *e)
-{
-    uint64_t run = c->counters.next_run++;
-
-    /* What a former job had in its lanes must not be taken for this one's when the coordinator dies before it fences
-     * them. */
-    int status = coord_store_remove(c->store, "lanes", e);
-    if (status != 0)
-        return status;
-    if (!coord_put(c, "counters", &c->counters, sizeof c->counters) || !coord_put(c, "job", j->yaml, j->yaml_bytes))
-        return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    j->at.number = j->at.run = run;
-    j->at.map_epoch = c->job.at.map_epoch;
-    j->at.lr_scale = 1;
-    j->at.workers_wanted = workers;
-    j->at.split[WIRE_TRAIN].used = 1;
-    j->at.split[WIRE_VALID].used = j->spec.data.valid.count > 0;
-    j->at.split[WIRE_TEST].used = j->spec.data.test.count > 0;
-    j->eval_number = (env_random(c->env) & 0xffffff) + 1;
-    return 0;
-}
-
-int coord_flow_submit(struct coord *c, peer_t from, const char *yaml, size_t bytes, uint32_t workers, uint64_t *run,
-                      struct err *e)
-{
-    struct coord_job *j;
-
-    /* A request that is sent again, its answer being lost; after a restart nobody knows who had sent it. */
-    bool sender = c->job.submitter == from || c->job.submitter == 0;
-    if (c->job.parsed && sender && c->job.yaml_bytes == bytes &&
-        memcmp(c->job.yaml, yaml, bytes) == 0 &&
-        (coord_flow_running(c) || env_now_ns(c->env) - c->job.phase_ns < 2000000000ull)) {
-        *run = c->job.at.number;
-        return 0;
-    }
-    if (coord_flow_running(c))
-        return err_set(e, SHOAL_E_BUSY, "job %s (run %llu) is running: wait for its end or stop it first",
-                       c->job.spec.name, (unsigned long long)c->job.at.number);
-    if (workers > LIMIT_WORKERS)
-        return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", workers, LIMIT_WORKERS);
-    if (c->job.at.phase == PHASE_DONE || c->job.at.phase == PHASE_FAILED)
-        coord_setup_forget(c);
-    j = calloc(1, sizeof *j);
-    if (j == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
-    struct coord_job former = c->job;
-    int status = job_build(j, yaml, bytes, e);
-    if (status == 0)
-        status = job_begin(c, j, workers, e);
-    if (status == 0) {
-        coord_flow_close(c);
-        c->job = *j;
-    } else {
-        c->job = *j; /* what there is of it goes */
-        coord_flow_close(c);
-        c->job = former;
-    }
-    free(j);
-    if (status != 0)
-        return status;
-    c->job.submitter = from;
-    coord_member_forget_figures(&c->members);
-    *run = c->job.at.number;
-    return coord_flow_enter(c, PHASE_WAITING) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    j->from_hold = COORD_FOLDER_NONE;
 }
 
 /* ---- after a restart --------------------------------------------------------------------------------------- */
@@ -238,6 +158,16 @@ static int lanes_load(struct coord *c, struct err *e)
         t->lane[l].next_batch = record[l].next_batch;
     }
     return status;
+}
+
+/* What was done of the job before this coordinator started, or before the checkpoint that the job goes on from. */
+static int past_load(struct coord *c, struct err *e)
+{
+    int status = lanes_load(c, e);
+
+    if (status == 0)
+        status = coord_epoch_load(c, e);
+    return status == 0 ? coord_trace_load(c, e) : status;
 }
 
 static enum coord_phase phase_after_setup(enum coord_phase was)
@@ -268,11 +198,14 @@ static int job_resume(struct coord *c, struct err *e)
     int status = coord_store_get(c->store, "job", &yaml, &bytes, e);
     if (status != 0)
         return status;
-    status = job_build(j, yaml, bytes, e);
+    status = coord_submit_build(j, yaml, bytes, e);
     free(yaml);
     if (status != 0)
         return err_wrap(e, status, "stored job");
     j->at = at;
+    j->at.from_path[LIMIT_PATH - 1] = 0;
+    if (at.from == FROM_TO_LOAD && c->options.folder != NULL)
+        (void)c->options.folder->hold(j->at.from_path, &j->from_hold, NULL); /* gone: LOAD says so */
     j->eval_number = (env_random(c->env) & 0xffffff) + 1;
     j->phase_ns = j->started_ns = env_now_ns(c->env);
     if (was < PHASE_SETUP) {
@@ -282,12 +215,8 @@ static int job_resume(struct coord *c, struct err *e)
     }
     status = coord_setup_load(c, e);
     if (status == 0)
-        status = lanes_load(c, e);
-    if (status == 0)
-        status = coord_epoch_load(c, e);
-    if (status == 0)
-        status = coord_trace_load(c, e);
-    j->resume = phase_after_setup(was);
+        status = past_load(c, e);
+    j->resume = phase_after_setup(at.from == FROM_TO_LOAD ? (enum coord_phase)at.from_phase : was);
     j->at.phase = PHASE_SETUP;
     log_info("job %s goes on in epoch %u, phase %s", j->spec.name, j->at.epoch, phase_name[j->resume]);
     return status;
@@ -295,6 +224,7 @@ static int job_resume(struct coord *c, struct err *e)
 
 int coord_flow_open(struct coord *c, struct err *e)
 {
+    c->job.from_hold = COORD_FOLDER_NONE;
     int status = coord_store_get_fixed(c->store, "progress", &c->job.at, sizeof c->job.at, e);
 
     if (status == SHOAL_E_NOT_FOUND) {
@@ -307,6 +237,9 @@ int coord_flow_open(struct coord *c, struct err *e)
     if (c->job.at.phase > PHASE_FAILED)
         return err_set(e, SHOAL_E_CORRUPT, "the stored job is in phase %u, which this version does not know",
                        c->job.at.phase);
+    status = coord_cut_open(c, c->job.at.best_cut, e);
+    if (status != 0)
+        return status;
     if (coord_flow_running(c))
         return job_resume(c, e);
     if (c->job.at.run != 0)
@@ -334,6 +267,15 @@ static bool step_index(struct coord *c)
         coord_flow_fail(c, SHOAL_E_DATA, "data.train has no rows");
         return false;
     }
+    const struct coord_progress *at = &c->job.at;
+    if (at->from != FROM_NOTHING && (at->split[WIRE_TRAIN].rows != at->from_rows || at->split[WIRE_TRAIN].digest != at->from_digest)) {
+        coord_flow_fail(c, SHOAL_E_DATA,
+                        "data.train has %llu rows (digest %016llx), the checkpoint in %s is of %llu (%016llx): batches already done would "
+                        "not be the same ones; name the files that it was made with",
+                        (unsigned long long)at->split[WIRE_TRAIN].rows, (unsigned long long)at->split[WIRE_TRAIN].digest, at->from_path,
+                        (unsigned long long)at->from_rows, (unsigned long long)at->from_digest);
+        return false;
+    }
     return coord_flow_enter(c, PHASE_TABLES);
 }
 
@@ -348,12 +290,17 @@ static bool step_tables(struct coord *c)
         if (!j->declared[t])
             return false;
     int status = coord_setup_map(c, &e);
+    if (status == 0 && j->at.from == FROM_TO_LOAD)
+        status = past_load(c, &e);
     if (status != 0) {
         coord_flow_fail(c, status, "%s", e.text);
         return false;
     }
     j->resume = PHASE_LANES;
-    j->at.epoch = 1;
+    if (j->at.from == FROM_TO_LOAD)
+        j->resume = phase_after_setup((enum coord_phase)j->at.from_phase);
+    else
+        j->at.epoch = 1;
     coord_setup_forget(c);
     return coord_flow_enter(c, PHASE_SETUP);
 }
@@ -362,6 +309,11 @@ static bool step_setup(struct coord *c)
 {
     if (!coord_setup_complete(c))
         return false;
+    if (c->job.at.from == FROM_TO_LOAD) {
+        c->job.at.from = FROM_LOADED; /* stored with the phase that follows */
+        from_let_go(c);
+        log_info("job %s goes on from %s in epoch %u", c->job.spec.name, c->job.at.from_path, c->job.at.epoch);
+    }
     if (c->job.resume == PHASE_LANES) {
         if (!coord_epoch_plan(c) || !coord_flow_enter(c, PHASE_LANES))
             return false;
@@ -392,6 +344,8 @@ static bool step_finish(struct coord *c)
     struct err e = {0};
 
     if (c->members.workers > 0 && env_now_ns(c->env) - c->job.phase_ns < LEAVE_WAIT_NS)
+        return false;
+    if (coord_checkpoint_busy(c))
         return false;
     int status = coord_report_make(c, &e);
     if (status != 0) {
@@ -435,6 +389,7 @@ void coord_flow_step(struct coord *c)
     if (c->job.at.phase >= PHASE_SETUP && coord_flow_running(c))
         coord_setup_step(c);
     coord_cut_tick(c);
+    coord_checkpoint_step(c);
     while (c->fatal == 0 && step(c))
         continue;
 }

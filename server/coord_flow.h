@@ -1,6 +1,6 @@
 /* coord_flow.h: the life of a job.
  *
- *   NONE/DONE/FAILED -coord_flow_submit-> WAITING -shards and workers are there-> INDEX -rows of all splits known->
+ *   NONE/DONE/FAILED -coord_submit-> WAITING -shards and workers are there-> INDEX -rows of all splits known->
  * TABLES -all declared, map made-> SETUP -every shard has map, tables, run-> LANES -every lane fenced-> TRAIN
  *
  *   TRAIN -all tasks pushed, lanes closed-> EVAL -gain-> CUT -> TRAIN (next epoch) ... -> [RESTORE] -> [TEST] -> DIGEST
@@ -9,7 +9,8 @@
  *
  * coord_flow_step is the one place that moves on; callbacks and messages only note what has come. Every change of phase
  * is stored before it takes effect. After a restart: SETUP, then LANES and TRAIN with the epoch's stored tasks, or the
- * phase that was (CUT: EVAL again). Thread: the coordinator's loop. */
+ * phase that was (CUT: EVAL again). A job from a checkpoint: the same as after a restart, with what the checkpoint says
+ * in the store's place; in SETUP shards load their tablets instead of opening an empty run. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_FLOW_H
 #define SERVER_COORD_FLOW_H
 
@@ -23,10 +24,6 @@
 
 struct coord;
 
-/* Takes a job: parsed, run drawn, stored. The same text again over the same connection is the same job. BUSY while one
- * runs; what job_parse says. */
-int coord_flow_submit(struct coord *c, peer_t from, const char *yaml, size_t bytes, uint32_t workers, uint64_t *run,
-                      struct err *e);
 /* Reads the state back; the job goes on from where it was. */
 int coord_flow_open(struct coord *c, struct err *e);
 void coord_flow_close(struct coord *c);

@@ -6,6 +6,7 @@
 #include "proto/net/notify.h"
 #include "server/coord.h"
 #include "server/coord_config.h"
+#include "server/coord_hook.h"
 #include "server/coord_tensorboard.h"
 
 #include <errno.h>
@@ -24,13 +25,24 @@ static const char help[] =
     "  --set KEY=VALUE   overrides a key of the file: --set shards=4\n"
     "  --tensorboard DIR writes event files for TensorBoard into DIR/JOB-NUMBER (key: tensorboard)\n"
     "  --help, --version\n"
-    "Keys: listen, data_dir, shards (of all servers together), lease, resend, report, tensorboard, keys, net.drop, "
+    "Keys: listen, data_dir, shards (of all servers together), lease, resend, report, tensorboard, publish, keys, net.drop, "
     "insecure_plaintext.\n";
 
 struct daemon {
     const struct coord_config *config;
     struct coord_tensorboard tensorboard;
+    struct coord_hook hook;
 };
+
+static int hook_start(void *context, const struct string_list *words, const char *folder, struct err *e)
+{
+    return coord_hook_start(&((struct daemon *)context)->hook, words, folder, e);
+}
+
+static bool hook_poll(void *context, int *exit_status)
+{
+    return coord_hook_poll(&((struct daemon *)context)->hook, exit_status);
+}
 
 static int scalars_write(void *context, const char *run, uint64_t step, const struct coord_scalar *scalar, uint32_t count,
                          struct err *e)
@@ -82,6 +94,9 @@ static int serve(const struct coord_config *config, struct err *e)
                                .version = SHOAL_VERSION,
                                .write_report = report_write,
                                .write_scalars = config->tensorboard[0] != 0 ? scalars_write : NULL,
+                               .folder = &coord_folder_disk,
+                               .hook_start = config->publish ? hook_start : NULL,
+                               .hook_poll = hook_poll,
                                .context = &daemon};
     struct coord_store *store = NULL;
     struct coord *coord = NULL;

@@ -248,6 +248,11 @@ static void report_settings(const struct coord *c, struct json *r)
     json_set_int(r, "restarts", j->at.restarts);
     json_set_int(r, "worker_deaths", j->at.worker_deaths);
     json_set_int(r, "cuts", j->at.cuts);
+    json_set(r, "checkpoints", coord_checkpoint_json(c));
+    json_set_int(r, "checkpoints_made", coord_checkpoint_made(c)->made);
+    json_set_int(r, "checkpoints_failed", coord_checkpoint_made(c)->failed);
+    if (j->at.from != FROM_NOTHING)
+        json_set_string(r, "from", j->at.from_path);
     if (j->kernel[0] != 0)
         json_set_string(r, "kernel", j->kernel);
     if (j->spec.warm_start[0] != 0)

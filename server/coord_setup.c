@@ -6,6 +6,7 @@
 #include "server/coord_flow.h"
 #include "server/coord_map.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,12 @@ static bool step_start(struct coord *c, uint32_t shard)
         return coord_call_start(&c->calls, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0], true,
                                 shard, true, shard, NULL, step_done) != NULL;
     }
+    if (j->at.from == FROM_TO_LOAD) { /* it opens the run with the marks of the checkpoint */
+        w.type = WIRE_TYPE_LOAD;
+        w.u.LOAD.run = j->at.run;
+        (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
+        return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, step_done) != NULL;
+    }
     w.type = WIRE_TYPE_RUN_OPEN;
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
                                           .lanes = j->tasks.lanes,
@@ -143,6 +150,7 @@ void coord_setup_forget_shard(struct coord *c, uint32_t shard)
     coord_call_cancel(&c->calls, WIRE_TYPE_MAP_SET, shard);
     coord_call_cancel(&c->calls, WIRE_TYPE_TABLE_CREATE, shard);
     coord_call_cancel(&c->calls, WIRE_TYPE_RUN_OPEN, shard);
+    coord_call_cancel(&c->calls, WIRE_TYPE_LOAD, shard);
     s->set_up = s->busy = false;
     s->step = 0;
 }

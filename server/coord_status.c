@@ -113,6 +113,7 @@ char *coord_status_text(struct coord *c)
     json_set_number(s, "eta_seconds", j->rate > 0 && all >= examples ? (double)(all - examples) / j->rate : NAN);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
+    json_set_int(s, "checkpoints", coord_checkpoint_made(c)->made);
     if (coord_watch_missing(c, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
     if (j->at.status != 0)

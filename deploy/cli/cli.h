@@ -14,6 +14,7 @@
 int local_main(int argc, char **argv);
 int submit_main(int argc, char **argv);
 int stop_main(int argc, char **argv);
+int checkpoint_main(int argc, char **argv);
 int status_main(int argc, char **argv);
 int digest_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
@@ -21,6 +22,20 @@ int tables_main(int argc, char **argv);
 int synth_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int report_main(int argc, char **argv);
+
+/* ---- jobs ---- */
+struct submit_order {
+    const char *path;              /* of the job file */
+    const struct string_list *set; /* over its keys */
+    const char *coordinator;       /* endpoint */
+    const char *from;              /* folder of a checkpoint to go on from; NULL: none */
+    int64_t workers;               /* to wait for */
+    bool wait;                     /* for the job's end, showing it */
+};
+int submit_job(const struct submit_order *o, struct err *e);
+/* The absolute path of a checkpoint's folder, as the coordinator needs it; one that is not on this machine must be given as
+ * an absolute path. NOINPUT, USAGE. */
+int submit_from(const char *folder, char out[LIMIT_PATH], struct err *e);
 
 /* ---- arguments ---- */
 struct cli_option {

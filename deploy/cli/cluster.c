@@ -137,7 +137,7 @@ static int offline_digest(struct cluster *c, uint32_t table, uint64_t *tablet_di
 /* ---- both ------------------------------------------------------------------------------------------------- */
 
 /* The `listen` of DIR/coordinator.yaml; false when there is none. */
-static bool run_dir_endpoint(const char *run_dir, char out[256])
+bool cluster_endpoint(const char *run_dir, char out[256])
 {
     char path[LIMIT_PATH], line[512];
     FILE *f;
@@ -180,7 +180,7 @@ int cluster_open(const char *coordinator, const char *run_dir, struct cluster **
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (coordinator != NULL)
         status = live_open(c, coordinator, QUESTION_MS, e);
-    else if (run_dir_endpoint(run_dir, endpoint) && live_open(c, endpoint, 500, &silent) == 0)
+    else if (cluster_endpoint(run_dir, endpoint) && live_open(c, endpoint, 500, &silent) == 0)
         status = 0;
     else
         status = offline_open(c, run_dir, e);

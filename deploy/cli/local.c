@@ -36,6 +36,7 @@ struct local {
     struct child child[1 + SERVERS_MAX + WORKERS_MAX];
     int children;
     struct ask *ask;
+    char from[LIMIT_PATH];   /* a checkpoint to go on from; empty: none */
     const char *tensorboard; /* folder for event files; NULL: none */
     bool restart; /* --no-restart: tests of what happens then */
     uint64_t last_line_ns;
@@ -59,6 +60,7 @@ static const char help[] =
     "  --tensorboard DIR  write event files for TensorBoard into DIR/JOB-NUMBER\n"
     "  --no-restart     do not start a dead server or worker again\n"
     "  --warm-start DIR begin with the tables of the ended run in DIR; as `warm_start` of the job file\n"
+    "  --from FOLDER    go on from a checkpoint at the very batch; with any number of servers and workers\n"
     "  --help           this text\n\n"
     "Exit status: 0 done, 64 wrong usage, 65 bad data, 66 input missing, 69 service unreachable, 70 internal error,\n"
     "73 cannot create output, 74 I/O error, 78 bad configuration.\n";
@@ -164,7 +166,7 @@ static int coordinator_prepare(struct local *l, struct err *e)
 
     (void)snprintf(l->coordinator, sizeof l->coordinator, "tcp://127.0.0.1:%d", l->ports[0]);
     (void)snprintf(text, sizeof text,
-                   "# written by `shoal local`\nlisten: \"%s\"\ndata_dir: \"%s/coordinator\"\nshards: %d\nlease: %u ms\nreport: \"%s/report.json\"\n",
+                   "# written by `shoal local`\nlisten: \"%s\"\ndata_dir: \"%s/coordinator\"\nshards: %d\nlease: %u ms\nreport: \"%s/report.json\"\npublish: true\n",
                    l->coordinator, l->dir, l->servers, l->job.coordinator.lease_ms, l->dir);
     (void)snprintf(path, sizeof path, "%s/coordinator.yaml", l->dir);
     struct child *c = child_add(l, "shoal-coordinator", "coordinator");
@@ -343,6 +345,7 @@ static int job_submit(struct local *l, const char *text, struct err *e)
     int status = SHOAL_E_UNAVAILABLE;
 
     w.u.SUBMIT.workers = (uint32_t)l->workers;
+    memcpy(w.u.SUBMIT.from, l->from, sizeof l->from);
     for (int tries = 0; tries < 30 && status != 0 && interrupted == 0; tries++) {
         status = ask(l->ask, &w, &f, 2000, &reply, NULL, e);
         if (status != 0 && status != SHOAL_E_UNAVAILABLE)
@@ -505,7 +508,7 @@ static int job_failure(struct local *l, int job_status, struct err *e)
 
 static int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
 {
-    char cache[LIMIT_PATH + 16], path[LIMIT_PATH];
+    char cache[LIMIT_PATH + 32], path[LIMIT_PATH];
     int status = job_load(l->job_path, &l->set, &l->job, e);
 
     if (status == 0)
@@ -516,6 +519,11 @@ static int local_prepare(struct local *l, const char *run_dir, char **text, stru
         return status;
     if (l->job.data.cache[0] == 0) {
         (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", l->dir);
+        if (string_list_add(&l->set, cache) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    }
+    if (l->job.checkpoint.dir[0] == 0) {
+        (void)snprintf(cache, sizeof cache, "checkpoint.dir=%s/checkpoints", l->dir);
         if (string_list_add(&l->set, cache) != 0)
             return err_set(e, SHOAL_E_NOMEM, "out of memory");
     }
@@ -584,7 +592,7 @@ int local_main(int argc, char **argv)
     int64_t servers = 0, workers = 0;
     struct cli_option options[] = {{"--servers", false, "1", NULL},  {"--workers", false, "1", NULL}, {"--run-dir", false, NULL, NULL},
                                    {"--set", false, NULL, &l.set},   {"--no-restart", true, NULL, NULL}, {"--help", true, NULL, NULL},
-                                   {"--tensorboard", false, NULL, NULL}, {"--warm-start", false, NULL, NULL}, {NULL, false, NULL, NULL}};
+                                   {"--tensorboard", false, NULL, NULL}, {"--warm-start", false, NULL, NULL}, {"--from", false, NULL, NULL}, {NULL, false, NULL, NULL}};
 
     int status = cli_parse(argc, argv, options, words, 1, &word_count, &e);
     if (status == 0 && options[5].value != NULL) {
@@ -609,6 +617,8 @@ int local_main(int argc, char **argv)
         l.tensorboard = options[6].value;
         status = warm_start_set(&l, options[7].value, &e);
     }
+    if (status == 0 && options[8].value != NULL)
+        status = submit_from(options[8].value, l.from, &e);
     if (status == 0)
         status = local_run(&l, options[2].value, &e);
     string_list_free(&l.set);

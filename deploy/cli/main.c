@@ -14,6 +14,7 @@ static const struct {
     {"local", local_main, "run a job on this machine: coordinator, servers and workers over loopback"},
     {"submit", submit_main, "hand a job to a running cluster and show it until it ends"},
     {"stop", stop_main, "end the job of a running cluster early"},
+    {"checkpoint", checkpoint_main, "make and list checkpoints of running jobs, and go on from one"},
     {"status", status_main, "what a cluster is doing, or how a run ended"},
     {"digest", digest_main, "rows and digest of each table"},
     {"tables", tables_main, "what is in the tables, what a rule would keep, what a log will need"},
@@ -27,7 +28,7 @@ static void usage(FILE *f)
 {
     fputs("usage: shoal VERB [options]\n\n", f);
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
-        fprintf(f, "  %-9s %s\n", verbs[i].name, verbs[i].text);
+        fprintf(f, "  %-10s %s\n", verbs[i].name, verbs[i].text);
     fputs("\n`shoal VERB --help` tells more. `shoal local JOB.yaml` is the way to begin; job files that ship are in deploy/jobs.\n", f);
 }
 

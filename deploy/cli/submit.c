@@ -1,6 +1,7 @@
 /* submit.c: `shoal submit` and `shoal stop`: handing a job to a running coordinator, following it, ending it early. */
 #include "deploy/cli/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ static const char submit_help[] =
     "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
     "  --workers N       begin when N workers have joined (default 1)\n"
     "  --set KEY=VALUE   change a key of the job file; may be repeated\n"
+    "  --from FOLDER     go on from a checkpoint, at the very batch; the coordinator and the servers read the folder\n"
     "  --no-wait         return as soon as the job is taken\n\n"
     "Event files for TensorBoard are the coordinator's: `tensorboard: DIR` in its configuration, for every job.\n";
 static const char stop_help[] =
@@ -23,13 +25,29 @@ static const char stop_help[] =
     "Ends the running job, which then counts as failed; coordinator, servers and workers stay.\n\n"
     "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n";
 
-static int job_submit(struct ask *a, const char *text, int64_t workers, uint64_t *run, struct err *e)
+int submit_from(const char *folder, char out[LIMIT_PATH], struct err *e)
+{
+    char *path = realpath(folder, NULL);
+    const char *is = path != NULL ? path : folder;
+    int status = 0;
+
+    if (path == NULL && folder[0] != '/')
+        status = err_set(e, SHOAL_E_NOINPUT, "--from %s: %s", folder, strerror(errno));
+    else if (snprintf(out, LIMIT_PATH, "%s", is) >= (int)LIMIT_PATH)
+        status = err_set(e, SHOAL_E_USAGE, "--from: a path has at most %u bytes", LIMIT_PATH - 1);
+    free(path);
+    return status;
+}
+
+static int job_submit(struct ask *a, const char *text, int64_t workers, const char *from, uint64_t *run, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
 
     w.u.SUBMIT.workers = (uint32_t)workers;
-    int status = ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
+    int status = from == NULL ? 0 : submit_from(from, w.u.SUBMIT.from, e);
+    if (status == 0)
+        status = ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
     if (status == 0)
         *run = reply.u.SUBMIT_reply.run;
     return status;
@@ -113,34 +131,33 @@ static int warm_start_check(const char *path, const struct string_list *set, str
     return status;
 }
 
-static int submit(const char *path, const struct string_list *set, const char *coordinator, int64_t workers, bool wait,
-                  struct err *e)
+int submit_job(const struct submit_order *o, struct err *e)
 {
     struct ask *a = NULL;
     char *text = NULL;
     uint64_t run = 0;
-    int job_status = 0, status = warm_start_check(path, set, e);
+    int job_status = 0, status = warm_start_check(o->path, o->set, e);
 
     if (status == 0)
-        status = job_text(path, set, &text, e);
+        status = job_text(o->path, o->set, &text, e);
     if (status == 0)
-        status = ask_open(coordinator, &a, e);
+        status = ask_open(o->coordinator, &a, e);
     if (status == 0) {
-        status = job_submit(a, text, workers, &run, e);
+        status = job_submit(a, text, o->workers, o->from, &run, e);
         if (status != 0)
-            err_wrap(e, status, "coordinator %s", coordinator);
+            err_wrap(e, status, "coordinator %s", o->coordinator);
     }
     if (status == 0) {
         printf("%s is run %llu; `shoal status --coordinator %s` shows it, `shoal stop --coordinator %s` ends it\n",
-               path, (unsigned long long)run, coordinator, coordinator);
+               o->path, (unsigned long long)run, o->coordinator, o->coordinator);
         fflush(stdout);
     }
-    if (status == 0 && wait) {
+    if (status == 0 && o->wait) {
         status = job_follow(a, &job_status, e);
         if (isatty(STDOUT_FILENO))
             putchar('\n');
         if (status == 0)
-            status = job_outcome(a, job_status, path, e);
+            status = job_outcome(a, job_status, o->path, e);
     }
     free(text);
     ask_close(a);
@@ -149,12 +166,13 @@ static int submit(const char *path, const struct string_list *set, const char *c
 
 int submit_main(int argc, char **argv)
 {
-    enum { COORDINATOR, WORKERS, SET, NO_WAIT, HELP, END };
+    enum { COORDINATOR, WORKERS, SET, NO_WAIT, FROM, HELP, END };
     struct string_list set = {0};
     struct cli_option o[END + 1] = {{"--coordinator", false, NULL, NULL},
                                     {"--workers", false, "1", NULL},
                                     {"--set", false, NULL, &set},
                                     {"--no-wait", true, NULL, NULL},
+                                    {"--from", false, NULL, NULL},
                                     {"--help", true, NULL, NULL}};
     const char *words[1];
     int count;
@@ -175,7 +193,13 @@ int submit_main(int argc, char **argv)
     if (status == 0)
         status = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
     if (status == 0)
-        status = submit(words[0], &set, o[COORDINATOR].value, workers, o[NO_WAIT].value == NULL, &e);
+        status = submit_job(&(struct submit_order){.path = words[0],
+                                                   .set = &set,
+                                                   .coordinator = o[COORDINATOR].value,
+                                                   .from = o[FROM].value,
+                                                   .workers = workers,
+                                                   .wait = o[NO_WAIT].value == NULL},
+                            &e);
     string_list_free(&set);
     return status == 0 ? 0 : cli_fail("submit", &e);
 }

@@ -143,6 +143,11 @@ static const struct config_key job_keys[] = {
     {"train.task_batches", CONFIG_INT, 1, 65536, NULL},
     {"train.warmup", CONFIG_INT, 0, 1000000, NULL},
     {"durability", CONFIG_ENUM, 0, 0, "memory|journal|fsync"},
+    {"checkpoint.dir", CONFIG_STRING, 0, 0, NULL},
+    {"checkpoint.every_batches", CONFIG_SIZE, 1, 1e15, NULL},
+    {"checkpoint.every_minutes", CONFIG_FLOAT, 0.001, 1e6, NULL},
+    {"checkpoint.keep", CONFIG_INT, 0, 100000, NULL},
+    {"checkpoint.publish", CONFIG_LIST, 0, 0, NULL},
     {"coordinator.lease", CONFIG_SIZE, 500, 3.6e6, NULL},
     {"net.drop", CONFIG_FLOAT, 0, 0.9, NULL},
     {"net.resend", CONFIG_SIZE, 10, 60000, NULL},
@@ -494,6 +499,24 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
     return 0;
 }
 
+static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
+{
+    const char *dir = config_string(c, "checkpoint.dir", "");
+    int status = config_list(c, "checkpoint.publish", &j->checkpoint.publish);
+
+    if (status != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    if (strlen(dir) >= LIMIT_PATH / 2) /* names are put behind it */
+        return err_set(e, SHOAL_E_CONFIG, "line %d: checkpoint.dir has at most %u bytes", config_line(c, "checkpoint.dir"), LIMIT_PATH / 2 - 1);
+    if (j->checkpoint.publish.count > 32)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: checkpoint.publish: a command has at most 32 words", config_line(c, "checkpoint.publish"));
+    (void)snprintf(j->checkpoint.dir, sizeof j->checkpoint.dir, "%s", dir);
+    j->checkpoint.every_batches = config_size(c, "checkpoint.every_batches", 0);
+    j->checkpoint.every_minutes = config_float(c, "checkpoint.every_minutes", 0);
+    j->checkpoint.keep = (uint32_t)config_int(c, "checkpoint.keep", 3);
+    return 0;
+}
+
 static int train_take(const struct config *c, struct job *j, struct err *e)
 {
     j->train.batch = (uint32_t)config_int(c, "train.batch", 4096);
@@ -556,6 +579,8 @@ static int job_take(const struct config *c, struct job *j, struct err *e)
         status = model_take(c, j, e);
     if (status == 0)
         status = train_take(c, j, e);
+    if (status == 0)
+        status = checkpoint_take(c, j, e);
     return status;
 }
 
@@ -637,6 +662,7 @@ void job_free(struct job *j)
     string_list_free(&j->data.test);
     string_list_free(&j->features.fields);
     string_list_free(&j->evaluate.by);
+    string_list_free(&j->checkpoint.publish);
     free(j->data.column);
     for (size_t i = 0; i < j->table_count && j->table != NULL; i++)
         free(j->table[i].rule);

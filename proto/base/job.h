@@ -182,6 +182,13 @@ struct job {
     char warm_start[LIMIT_PATH];  /* folder of a run or checkpoint whose tables this job begins with; empty: from initial values */
     enum durability durability;
     struct {
+        char dir[LIMIT_PATH];      /* folder of the checkpoints, the same one for coordinator and servers; empty: none are made */
+        uint64_t every_batches;    /* of all lanes together; 0: not by batches */
+        double every_minutes;      /* 0: not by time */
+        uint32_t keep;             /* so many of those made by themselves; default 3; 0: all */
+        struct string_list publish; /* a command and its arguments, run with a finished one's folder behind them; may be empty */
+    } checkpoint;
+    struct {
         uint32_t lease_ms; /* default 10000 */
     } coordinator;
     struct {

@@ -638,6 +638,33 @@ START_TEST(job_evaluation_names_fields)
 }
 END_TEST
 
+START_TEST(job_checkpoints_have_defaults_and_ranges)
+{
+    const char *data = "data: {train: a}\n";
+    struct job j;
+
+    ck_assert_int_eq(with_default(NULL, &j), 0);
+    ck_assert(j.checkpoint.dir[0] == 0 && j.checkpoint.every_batches == 0 && j.checkpoint.every_minutes == 0);
+    ck_assert(j.checkpoint.keep == 3 && j.checkpoint.publish.count == 0);
+    job_free(&j);
+    ck_assert_int_eq(parse("data: {train: a}\ncheckpoint: {dir: /c, every_batches: 5000, every_minutes: 2.5, keep: 0, publish: [cp, -r]}\n",
+                           NULL, &j, NULL),
+                     0);
+    ck_assert_str_eq(j.checkpoint.dir, "/c");
+    ck_assert(j.checkpoint.every_batches == 5000 && j.checkpoint.every_minutes == 2.5 && j.checkpoint.keep == 0);
+    ck_assert_uint_eq(j.checkpoint.publish.count, 2);
+    ck_assert_str_eq(j.checkpoint.publish.item[1], "-r");
+    job_free(&j);
+    refused(data, "checkpoint.every_batches=0", "not between");
+    refused(data, "checkpoint.every_minutes=0", "not between");
+    refused(data, "checkpoint.keep=-1", "not between");
+    refused(data, "checkpoint.folder=a", "checkpoint.dir");
+    char longer[700] = "checkpoint.dir=/";
+    memset(longer + strlen(longer), 'a', 600);
+    refused(data, longer, "checkpoint.dir has at most");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job");
@@ -667,6 +694,7 @@ int main(void)
     tcase_add_loop_test(t, job_table_rules_that_contradict_are_refused, 0, 16);
     tcase_add_loop_test(t, job_ageing_needs_event_times, 0, 4);
     tcase_add_test(t, job_time_has_a_unit);
+    tcase_add_test(t, job_checkpoints_have_defaults_and_ranges);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

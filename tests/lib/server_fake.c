@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define MS 1000000ull
 #define OF(type, member, pointer) ((struct type *)(void *)((char *)(pointer)-offsetof(struct type, member)))
@@ -45,6 +46,8 @@ static void shard_beat(struct env_timer *t)
 
 int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t batch)
 {
+    if (s->held != 0 && env_now_ns(s->env) - s->held_ns < 10000 * MS)
+        return SHOAL_E_BUSY;
     if (s->run.run != run)
         return SHOAL_E_OLD_RUN;
     if (generation < s->run.lane[lane].generation)
@@ -81,6 +84,96 @@ static uint32_t shard_digest(const struct fake_shard *s, uint32_t table, uint64_
     return count;
 }
 
+/* ---- cuts of a shard ---- */
+
+static struct fake_cut *cut_find(struct fake_shard *s, uint64_t cut)
+{
+    for (uint32_t i = 0; i < FAKE_CUTS; i++)
+        if (s->kept[i].cut == cut)
+            return &s->kept[i];
+    return NULL;
+}
+
+static void shard_hold(struct fake_shard *s, uint64_t cut)
+{
+    if (s->held != cut) {
+        s->noted.cut = cut;
+        s->noted.run = s->run;
+        memcpy(s->noted.seen, s->seen, sizeof s->seen);
+    }
+    s->held = cut;
+    s->held_ns = env_now_ns(s->env);
+}
+
+static int shard_go(struct fake_shard *s, uint64_t cut)
+{
+    struct fake_cut *free_one = cut_find(s, 0);
+
+    if (s->refuse_go || s->held != cut) {
+        s->refuse_go = false;
+        return cut_find(s, cut) != NULL ? 0 : SHOAL_E_NOT_FOUND;
+    }
+    if (free_one == NULL)
+        return SHOAL_E_NO_SPACE; /* the coordinator does not drop what it made */
+    *free_one = s->noted;
+    s->cut = cut;
+    s->held = 0;
+    return 0;
+}
+
+static int part_path(char out[LIMIT_PATH], const char *path, uint32_t part)
+{
+    return snprintf(out, LIMIT_PATH, "%.900s/part-%04u/manifest", path, part);
+}
+
+static int shard_export(struct fake_shard *s, const struct wire_CUT_EXPORT *q, struct wire *w)
+{
+    const struct fake_cut *cut = cut_find(s, q->cut);
+    char path[LIMIT_PATH];
+
+    if (cut == NULL)
+        return SHOAL_E_NOT_FOUND;
+    if (s->export_how == FAKE_EXPORT_FAILS)
+        return SHOAL_E_NO_SPACE;
+    (void)part_path(path, q->path, q->part);
+    *strrchr(path, '/') = 0;
+    (void)mkdir(path, 0700);
+    (void)part_path(path, q->path, q->part);
+    FILE *f = fopen(path, "wb");
+    if (f == NULL)
+        return SHOAL_E_IO;
+    (void)fwrite(cut, sizeof *cut, 1, f);
+    (void)fclose(f);
+    s->exports++;
+    w->u.CUT_EXPORT_reply = (struct wire_CUT_EXPORT_reply){.rows = 10, .bytes = sizeof *cut};
+    return 0;
+}
+
+/* As many shards as there were then: each takes its own part. */
+static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
+{
+    static struct fake_cut cut;
+    char path[LIMIT_PATH];
+
+    if (s->tablets[0] == 0)
+        return SHOAL_E_INTERNAL; /* order: tables first */
+    if (s->run.run == q->run)
+        return 0;
+    (void)part_path(path, q->path, s->number);
+    FILE *f = fopen(path, "rb");
+    if (f == NULL)
+        return SHOAL_E_NOT_FOUND;
+    bool good = fread(&cut, sizeof cut, 1, f) == 1;
+    (void)fclose(f);
+    if (!good)
+        return SHOAL_E_CORRUPT;
+    s->run = cut.run;
+    s->run.run = q->run;
+    memcpy(s->seen, cut.seen, sizeof s->seen);
+    s->loads++;
+    return 0;
+}
+
 static int shard_answer(struct fake_shard *s, const struct wire *q, const struct msg *m, struct wire *w)
 {
     switch (q->type) {
@@ -103,26 +196,27 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
     case WIRE_TYPE_FENCE:
         return shard_fence(s, &q->u.FENCE, w);
     case WIRE_TYPE_HOLD:
-        s->held = q->u.HOLD.cut;
+        shard_hold(s, q->u.HOLD.cut);
         return 0;
     case WIRE_TYPE_GO:
-        if (s->refuse_go || s->held != q->u.GO.cut) {
-            s->refuse_go = false;
-            return s->cut == q->u.GO.cut ? 0 : SHOAL_E_NOT_FOUND;
-        }
-        s->cut = q->u.GO.cut;
-        s->cut_run = s->run;
-        s->held = 0;
-        return 0;
+        return shard_go(s, q->u.GO.cut);
+    case WIRE_TYPE_CUT_EXPORT:
+        return shard_export(s, &q->u.CUT_EXPORT, w);
+    case WIRE_TYPE_LOAD:
+        return shard_load(s, &q->u.LOAD);
     case WIRE_TYPE_RESTORE:
-        if (s->cut != q->u.RESTORE.cut)
+        if (cut_find(s, q->u.RESTORE.cut) == NULL)
             return SHOAL_E_NOT_FOUND;
-        s->run = s->cut_run;
+        s->run = cut_find(s, q->u.RESTORE.cut)->run;
         s->run.run = q->u.RESTORE.run;
         s->restores++;
         return 0;
     case WIRE_TYPE_CUT_DROP:
         s->dropped = q->u.CUT_DROP.cut;
+        if (s->held == s->dropped)
+            s->held = 0;
+        if (s->dropped != 0 && cut_find(s, s->dropped) != NULL)
+            cut_find(s, s->dropped)->cut = 0;
         return 0;
     default:
         return SHOAL_E_USAGE;
@@ -141,6 +235,10 @@ static void shard_message(void *core, peer_t from, struct msg *m)
                 s->number = q.u.SHARD_BEAT_reply.shard;
         } else {
             wire_reply_to(&q, 0, &w);
+            if (q.type == WIRE_TYPE_CUT_EXPORT && s->export_how == FAKE_EXPORT_NEVER) {
+                msg_free(m);
+                return;
+            }
             uint32_t count = 0;
             if (q.type == WIRE_TYPE_DIGEST)
                 w.u.DIGEST_reply.tablet_count = count = shard_digest(s, q.u.DIGEST.table, value);
@@ -329,6 +427,10 @@ static void seat_work(struct fake_seat *seat)
 
     if (seat->task.kind == WIRE_NEXT_TASK && seat->at < seat->task.first_batch + seat->task.batch_count) {
         int status = batch_push(seat);
+        if (status == SHOAL_E_BUSY) {
+            env_timer_start(w->env, &seat->timer, MS);
+            return;
+        }
         if (status < 0) {
             w->fenced++;
             seat_leave(seat);
@@ -568,8 +670,10 @@ static void client_timer(struct env_timer *t)
     struct wire q = {.type = c->run == 0 ? WIRE_TYPE_SUBMIT : WIRE_TYPE_REPORT, .id = c->next_id++};
 
     if (c->submit_status == 0) {
-        if (c->run == 0)
+        if (c->run == 0) {
             q.u.SUBMIT.workers = c->workers;
+            (void)snprintf(q.u.SUBMIT.from, LIMIT_PATH, "%s", c->from == NULL ? "" : c->from);
+        }
         else
             q.u.REPORT.run = c->run;
         struct msg *m = wire_encode(&q);
@@ -577,7 +681,21 @@ static void client_timer(struct env_timer *t)
             memcpy(msg_add(m, strlen(c->yaml)), c->yaml, strlen(c->yaml));
         (void)env_send(c->env, c->coordinator, m);
     }
+    if (c->checkpoint.asked && !c->checkpoint.answered) {
+        struct wire k = {.type = WIRE_TYPE_CHECKPOINT, .id = c->checkpoint.id};
+        memcpy(k.u.CHECKPOINT.name, c->checkpoint.name, LIMIT_NAME);
+        (void)env_send(c->env, c->coordinator, wire_encode(&k));
+    }
     env_timer_start(c->env, t, 200 * MS);
+}
+
+void fake_client_checkpoint(struct fake_client *c, const char *name)
+{
+    memset(&c->checkpoint, 0, sizeof c->checkpoint);
+    c->checkpoint.asked = true;
+    c->checkpoint.id = 1000000 + c->next_id++;
+    (void)snprintf(c->checkpoint.name, LIMIT_NAME, "%s", name);
+    env_timer_start(c->env, &c->timer, MS);
 }
 
 static void client_message(void *core, peer_t from, struct msg *m)
@@ -599,6 +717,13 @@ static void client_message(void *core, peer_t from, struct msg *m)
         size_t bytes = m->frame[1].bytes < sizeof c->report - 1 ? m->frame[1].bytes : sizeof c->report - 1;
         memcpy(c->report, m->frame[1].data, bytes);
         c->report[bytes] = 0;
+    }
+    if (wire_decode(m, &r, NULL) == 0 && r.type == WIRE_TYPE_CHECKPOINT && r.id == c->checkpoint.id) {
+        c->checkpoint.answered = true;
+        c->checkpoint.status = r.status;
+        (void)snprintf(c->checkpoint.text, ERR_TEXT_MAX, "%s", r.status != 0 ? r.error : "");
+        if (r.status == 0)
+            c->checkpoint.reply = r.u.CHECKPOINT_reply;
     }
     msg_free(m);
 }

@@ -28,6 +28,13 @@ struct fake_run {
     } lane[FAKE_LANES];
 };
 
+#define FAKE_CUTS 4u
+struct fake_cut { /* all that a part of a checkpoint has, written as it is */
+    uint64_t cut; /* 0: none */
+    struct fake_run run;
+    uint8_t seen[FAKE_EPOCHS][FAKE_ROWS];
+};
+
 struct fake_shard {
     struct env *env;
     struct sim_node *node;
@@ -43,8 +50,10 @@ struct fake_shard {
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
     struct fake_run run;         /* open now */
-    uint64_t held, cut, dropped; /* numbers */
-    struct fake_run cut_run;
+    uint64_t held, held_ns, cut, dropped; /* numbers; cut: the newest */
+    struct fake_cut noted, kept[FAKE_CUTS]; /* at HOLD; complete ones */
+    uint32_t exports, loads;
+    enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;
     uint32_t restores, fences, applied, ticks;
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS]; /* how often a row was applied */
     bool refuse_go;                       /* once: answers GO with an error */
@@ -91,7 +100,7 @@ extern const struct env_handler fake_shard_handler, fake_worker_handler;
 void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index, uint64_t incarnation);
 void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name, struct fake_shard **shards,
                        uint32_t count);
-/* A lane's batch on one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP. */
+/* A lane's batch on one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP; BUSY while a cut is held. */
 int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t batch);
 
 /* Someone who submits and asks. */
@@ -107,8 +116,18 @@ struct fake_client {
     char text[ERR_TEXT_MAX];
     char report[65536];
     int submit_status;
+    const char *from; /* of SUBMIT; NULL: none */
+    struct {
+        bool asked, answered;
+        uint64_t id;
+        char name[LIMIT_NAME], text[ERR_TEXT_MAX];
+        int status;
+        struct wire_CHECKPOINT_reply reply;
+    } checkpoint;
 };
 extern const struct env_handler fake_client_handler;
 void fake_client_start(struct fake_client *c, struct sim *sim, const char *yaml, uint32_t workers);
+/* Asks for a checkpoint, again and again until it is answered. */
+void fake_client_checkpoint(struct fake_client *c, const char *name);
 
 #endif

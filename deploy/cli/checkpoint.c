@@ -1,0 +1,354 @@
+/* checkpoint.c: `shoal checkpoint`: making them, listing them, going on from one. */
+#include "deploy/cli/checkpoint.h"
+#include "deploy/cli/cluster.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAKE_MS = 3600000, LIST_MAX = 100000 };
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *text;
+} verbs[] = {
+    {"create", checkpoint_create_main, "ask a running coordinator for one; training goes on"},
+    {"list", checkpoint_list_main, "the checkpoints in a folder"},
+    {"restore", checkpoint_restore_main, "go on with a job from one, at the very batch"},
+};
+
+static void usage(FILE *f)
+{
+    fputs("usage: shoal checkpoint VERB [options]\n\n", f);
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        fprintf(f, "  %-8s %s\n", verbs[i].name, verbs[i].text);
+    fputs("\n`shoal checkpoint VERB --help` tells more. A checkpoint is a folder: all tables with their optimizers' state, and where the job stood.\n", f);
+}
+
+int checkpoint_main(int argc, char **argv)
+{
+    if (argc < 2) {
+        usage(stderr);
+        return 64;
+    }
+    if (strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
+        if (strcmp(argv[1], verbs[i].name) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "shoal checkpoint: unknown verb %s\n\n", argv[1]);
+    usage(stderr);
+    return 64;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------- */
+
+const char *checkpoint_size(double bytes, char out[32])
+{
+    static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
+    int u = 0;
+
+    for (; bytes >= 1000 && u < 4; u++)
+        bytes /= 1000;
+    (void)snprintf(out, 32, u == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[u]);
+    return out;
+}
+
+int checkpoint_file(const char *folder, const char *file, size_t most, char **text, size_t *bytes, struct err *e)
+{
+    char path[2 * LIMIT_PATH];
+    struct stat st;
+
+    (void)snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *f = fopen(path, "rbe");
+    if (f == NULL || fstat(fileno(f), &st) != 0) {
+        int why = errno;
+        if (f != NULL)
+            fclose(f);
+        return err_set(e, why == ENOENT || why == ENOTDIR ? SHOAL_E_NOINPUT : SHOAL_E_IO, "cannot read %s: %s", path, strerror(why));
+    }
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > most) {
+        fclose(f);
+        return err_set(e, SHOAL_E_TOO_BIG, "%s is no file of at most %zu bytes", path, most);
+    }
+    *bytes = 0;
+    *text = malloc((size_t)st.st_size + 1);
+    if (*text != NULL)
+        *bytes = fread(*text, 1, (size_t)st.st_size, f);
+    bool failed = ferror(f) != 0;
+    fclose(f);
+    if (*text == NULL || failed) {
+        int code = *text == NULL ? SHOAL_E_NOMEM : SHOAL_E_IO;
+        free(*text);
+        return err_set(e, code, "cannot read %s: %s", path, err_text(code));
+    }
+    (*text)[*bytes] = 0;
+    return 0;
+}
+
+int checkpoint_manifest(const char *folder, struct json **out, struct err *e)
+{
+    char *text;
+    size_t bytes;
+    int status = checkpoint_file(folder, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
+
+    if (status != 0)
+        return status == SHOAL_E_NOINPUT ? err_set(e, status, "%s is no checkpoint: it has no " MANIFEST_FILE, folder) : status;
+    status = manifest_parse(text, bytes, out, e);
+    free(text);
+    return status == 0 ? 0 : err_wrap(e, status, "%s/" MANIFEST_FILE, folder);
+}
+
+/* ---- create ------------------------------------------------------------------------------------------------ */
+
+static const char create_help[] =
+    "usage: shoal checkpoint create [NAME] [options]\n\n"
+    "Makes a checkpoint of the job that runs, while it goes on, in the job's checkpoint.dir; returns when it is complete and prints its\n"
+    "folder. Without a name it gets a number; one with a name is never removed by checkpoint.keep.\n\n"
+    "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
+    "  --run-dir DIR     run folder of `shoal local`, running\n"
+    "  --json            JSON instead of text\n";
+
+static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
+{
+    char size[32];
+
+    if (!as_json) {
+        printf("%s: %llu rows, %s\n", r->path, (unsigned long long)r->rows, checkpoint_size((double)r->bytes, size));
+        return;
+    }
+    struct json *j = json_new_object();
+    (void)json_set_string(j, "path", r->path);
+    (void)json_set_int(j, "rows", (int64_t)r->rows);
+    (void)json_set_int(j, "bytes", (int64_t)r->bytes);
+    char *text = json_text(j, 2);
+    puts(text == NULL ? "{}" : text);
+    free(text);
+    json_free(j);
+}
+
+/* Where the coordinator listens: as said, or as the run folder has it. */
+static int endpoint_find(const char *coordinator, const char *run_dir, char out[256], struct err *e)
+{
+    if (coordinator != NULL) {
+        if (snprintf(out, 256, "%s", coordinator) >= 256)
+            return err_set(e, SHOAL_E_USAGE, "--coordinator: an endpoint has at most 255 bytes");
+        return 0;
+    }
+    if (run_dir == NULL)
+        return err_set(e, SHOAL_E_USAGE, "say where: --coordinator tcp://HOST:PORT of a running cluster, or --run-dir DIR of a run");
+    if (!cluster_endpoint(run_dir, out))
+        return err_set(e, SHOAL_E_NOINPUT, "%s/coordinator.yaml names no endpoint: is it the run folder of a `shoal local`?", run_dir);
+    return 0;
+}
+
+int checkpoint_create_main(int argc, char **argv)
+{
+    enum { COORDINATOR, RUN_DIR, JSON, HELP, END };
+    struct cli_option o[END + 1] = {
+        {"--coordinator", false, NULL, NULL}, {"--run-dir", false, NULL, NULL}, {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}};
+    struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
+    struct ask *a = NULL;
+    struct err e = {0};
+    const char *words[1];
+    char endpoint[256];
+    int count, status = cli_parse(argc, argv, o, words, 1, &count, &e);
+
+    if (status == 0 && o[HELP].value != NULL) {
+        fputs(create_help, stdout);
+        return 0;
+    }
+    if (status == 0 && count == 1 && !manifest_name_ok(words[0]))
+        status = err_set(&e, SHOAL_E_USAGE, "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not first a '.', not last .tmp",
+                         words[0]);
+    if (status == 0)
+        status = endpoint_find(o[COORDINATOR].value, o[RUN_DIR].value, endpoint, &e);
+    if (status == 0)
+        status = ask_open(endpoint, &a, &e);
+    if (status == 0) {
+        (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", count == 1 ? words[0] : "");
+        status = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
+        if (status != 0)
+            err_wrap(&e, status, "coordinator %s", endpoint);
+    }
+    if (status == 0)
+        created_print(&reply.u.CHECKPOINT_reply, o[JSON].value != NULL);
+    ask_close(a);
+    return status == 0 ? 0 : cli_fail("checkpoint create", &e);
+}
+
+/* ---- list -------------------------------------------------------------------------------------------------- */
+
+static const char list_help[] =
+    "usage: shoal checkpoint list DIR [--json]\n\n"
+    "The checkpoints in DIR (a job's checkpoint.dir; of a run of `shoal local` RUN_DIR/checkpoints), oldest first. One whose manifest is\n"
+    "damaged is named as such, and the exit status is then 74; unfinished ones (*.tmp) are left out.\n";
+
+struct listed {
+    char name[LIMIT_NAME];
+    struct json *manifest; /* owned; NULL: damaged */
+    struct err why;
+};
+
+static int listed_compare(const void *a, const void *b)
+{
+    const struct listed *x = a, *y = b;
+    int by_date = strcmp(json_as_string(json_get(x->manifest, "date"), ""), json_as_string(json_get(y->manifest, "date"), ""));
+
+    return by_date != 0 ? by_date : strcmp(x->name, y->name);
+}
+
+static int list_read(const char *dir, struct listed **out, size_t *count, struct err *e)
+{
+    DIR *d = opendir(dir);
+    const struct dirent *entry;
+    size_t capacity = 0;
+    int status = 0;
+
+    if (d == NULL)
+        return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", dir, strerror(errno));
+    while (status == 0 && *count < LIST_MAX && (entry = readdir(d)) != NULL) {
+        char path[2 * LIMIT_PATH];
+        struct stat st;
+        (void)snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+        if (!manifest_name_ok(entry->d_name) || stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+            continue;
+        if (*count == capacity) {
+            capacity = capacity == 0 ? 16 : 2 * capacity;
+            struct listed *more = realloc(*out, capacity * sizeof **out);
+            if (more == NULL) {
+                status = err_set(e, SHOAL_E_NOMEM, "out of memory");
+                break;
+            }
+            *out = more;
+        }
+        struct listed *l = &(*out)[(*count)++];
+        memset(l, 0, sizeof *l);
+        (void)snprintf(l->name, sizeof l->name, "%.63s", entry->d_name);
+        (void)checkpoint_manifest(path, &l->manifest, &l->why);
+    }
+    closedir(d);
+    if (*count > 1)
+        qsort(*out, *count, sizeof **out, listed_compare);
+    return status;
+}
+
+static void list_print(const struct listed *l)
+{
+    const struct json *m = l->manifest;
+    char size[32];
+
+    if (m == NULL)
+        printf("%-20s damaged: %s\n", l->name, l->why.text);
+    else
+        printf("%-20s %s  job %s, epoch %.0f, %.0f examples  %12.0f rows  %s in %zu part%s\n", l->name,
+               json_as_string(json_get(m, "date"), "?"), json_as_string(json_get(m, "job"), "?"), json_as_number(json_get(m, "epoch"), 0),
+               json_as_number(json_get(m, "examples"), 0), json_as_number(json_get(m, "rows"), 0),
+               checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size), json_count(json_get(m, "parts")),
+               json_count(json_get(m, "parts")) == 1 ? "" : "s");
+}
+
+static void list_json(const struct listed *l, size_t count)
+{
+    struct json *list = json_new_array();
+
+    for (size_t i = 0; i < count; i++) {
+        struct json *item = l[i].manifest != NULL ? json_hold(l[i].manifest) : json_new_object();
+        if (l[i].manifest == NULL) {
+            (void)json_set_string(item, "name", l[i].name);
+            (void)json_set_string(item, "damaged", l[i].why.text);
+        }
+        (void)json_append(list, item);
+    }
+    char *text = json_text(list, 2);
+    puts(text == NULL ? "[]" : text);
+    free(text);
+    json_free(list);
+}
+
+int checkpoint_list_main(int argc, char **argv)
+{
+    struct cli_option o[] = {{"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
+    const char *words[1];
+    struct listed *list = NULL;
+    size_t count = 0, damaged = 0;
+    struct err e = {0};
+    int words_count, status = cli_parse(argc, argv, o, words, 1, &words_count, &e);
+
+    if (status == 0 && o[1].value != NULL) {
+        fputs(list_help, stdout);
+        return 0;
+    }
+    if (status == 0 && words_count != 1)
+        status = err_set(&e, SHOAL_E_USAGE, "name the folder of the checkpoints; see `shoal checkpoint list --help`");
+    if (status == 0)
+        status = list_read(words[0], &list, &count, &e);
+    for (size_t i = 0; status == 0 && i < count; i++) {
+        damaged += list[i].manifest == NULL;
+        if (o[0].value == NULL)
+            list_print(&list[i]);
+    }
+    if (status == 0 && o[0].value != NULL)
+        list_json(list, count);
+    if (status == 0 && damaged > 0)
+        status = err_set(&e, SHOAL_E_CORRUPT, "%zu of %zu cannot be used", damaged, count);
+    for (size_t i = 0; i < count; i++)
+        json_free(list[i].manifest);
+    free(list);
+    return status == 0 ? 0 : cli_fail("checkpoint list", &e);
+}
+
+/* ---- restore ----------------------------------------------------------------------------------------------- */
+
+static const char restore_help[] =
+    "usage: shoal checkpoint restore FOLDER [JOB.yaml] --coordinator EP [options]\n\n"
+    "Goes on with the job of the checkpoint, at the very batch, on a cluster whose tables are empty; without JOB.yaml with the job file that\n"
+    "is kept in the checkpoint. Servers and workers may be more or fewer than they were. On one machine: `shoal local JOB.yaml --from FOLDER`.\n\n"
+    "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
+    "  --workers N       begin when N workers have joined (default 1)\n"
+    "  --set KEY=VALUE   change a key of the job file; may be repeated\n"
+    "  --no-wait         return as soon as the job is taken\n";
+
+int checkpoint_restore_main(int argc, char **argv)
+{
+    enum { COORDINATOR, WORKERS, SET, NO_WAIT, HELP, END };
+    struct string_list set = {0};
+    struct cli_option o[END + 1] = {{"--coordinator", false, NULL, NULL}, {"--workers", false, "1", NULL}, {"--set", false, NULL, &set},
+                                    {"--no-wait", true, NULL, NULL},      {"--help", true, NULL, NULL}};
+    const char *words[2];
+    struct json *m = NULL;
+    struct err e = {0};
+    char kept[2 * LIMIT_PATH];
+    int64_t workers = 1;
+    int count, status = cli_parse(argc, argv, o, words, 2, &count, &e);
+
+    if (status == 0 && o[HELP].value != NULL) {
+        fputs(restore_help, stdout);
+        return 0;
+    }
+    if (status == 0 && (count < 1 || o[COORDINATOR].value == NULL))
+        status = err_set(&e, SHOAL_E_USAGE, "name the checkpoint's folder and the coordinator; see `shoal checkpoint restore --help`");
+    if (status == 0)
+        status = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
+    if (status == 0 && count == 1) {
+        status = checkpoint_manifest(words[0], &m, &e);
+        (void)snprintf(kept, sizeof kept, "%s/" MANIFEST_JOB_FILE, words[0]);
+    }
+    json_free(m);
+    if (status == 0)
+        status = submit_job(&(struct submit_order){.path = count == 2 ? words[1] : kept,
+                                                   .set = &set,
+                                                   .coordinator = o[COORDINATOR].value,
+                                                   .from = words[0],
+                                                   .workers = workers,
+                                                   .wait = o[NO_WAIT].value == NULL},
+                            &e);
+    string_list_free(&set);
+    return status == 0 ? 0 : cli_fail("checkpoint restore", &e);
+}
