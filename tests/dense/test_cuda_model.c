@@ -374,6 +374,64 @@ START_TEST(scratch_of_growing_batches_is_joined)
 }
 END_TEST
 
+/* ---- products alone --------------------------------------------------------------------------------------- */
+
+static void products_only(bool on)
+{
+    Dl_info where;
+    void (*function)(bool);
+    ck_assert_int_ne(dladdr((const void *)(uintptr_t)backend_ops_of(cuda_backend()), &where), 0);
+    void *module = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    void *symbol = dlsym(module, "shoal_cuda_products_only");
+    memcpy(&function, &symbol, sizeof function);
+    dlclose(module);
+    function(on);
+}
+
+/* For measuring: operands are made ready when a section is queued and never again, the products are those of a step,
+ * and ordinary steps go on afterwards from their own recording as if nothing had been. */
+START_TEST(products_alone_are_those_of_a_step)
+{
+    struct dense_case c, other;
+    struct cuda_counters at[8];
+    case_open(&c, cuda_backend(), MODEL_WIDE_DEEP, PRECISION_BF16);
+    case_open(&other, cuda_backend(), MODEL_WIDE_DEEP, PRECISION_BF16);
+    at[0] = cuda_counted();
+    dense_case_train(&c, 1);
+    at[1] = cuda_counted();
+    ck_assert_uint_gt(at[1].products, at[0].products);
+    for (uint64_t step = 2; step <= 3; step++)
+        dense_case_train(&c, step);
+    products_only(true);
+    for (int i = 2; i <= 5; i++) {
+        at[i] = cuda_counted();
+        (void)model_train(c.model, c.run, &c.in, 1, 2, 3, &c.out); /* whatever comes */
+    }
+    products_only(false);
+    at[6] = cuda_counted();
+    ck_assert_uint_gt(at[3].launches, at[2].launches); /* operands */
+    ck_assert_uint_lt(at[3].launches - at[2].launches, at[1].launches - at[0].launches);
+    ck_assert_uint_eq(at[3].products - at[2].products, at[1].products - at[0].products);
+    ck_assert_uint_eq(at[4].recordings, at[3].recordings + 1);
+    ck_assert_uint_eq(at[6].launches, at[3].launches);
+    ck_assert_uint_eq(at[6].plays, at[4].plays + 2);
+    for (uint64_t step = 1; step <= 5; step++) {
+        dense_case_train(&c, step);
+        dense_case_train(&other, step);
+    }
+    at[7] = cuda_counted();
+    ck_assert_uint_eq(at[7].recordings, at[6].recordings + 1); /* the other's */
+    size_t floats = step_floats(&c);
+    float *bits = calloc(2 * floats, sizeof *bits);
+    step_bits(&c, bits);
+    step_bits(&other, bits + floats);
+    ck_assert_mem_eq(bits, bits + floats, floats * sizeof *bits);
+    free(bits);
+    dense_case_free(&c);
+    dense_case_free(&other);
+}
+END_TEST
+
 /* ---- rows of the cache ------------------------------------------------------------------------------------ */
 
 START_TEST(model_takes_rows_from_the_cache)
@@ -614,6 +672,7 @@ int main(void)
     tcase_add_test(t, recording_keeps_its_arguments_until_memory_moves);
     tcase_add_test(t, recordings_of_many_sizes_make_place_for_one_another);
     tcase_add_test(t, warm_steps_allocate_nothing);
+    tcase_add_test(t, products_alone_are_those_of_a_step);
     tcase_add_test(t, model_takes_rows_from_the_cache);
     tcase_add_test(t, fp16_step_that_overflows_is_skipped_and_the_scale_comes_down);
     tcase_add_test(t, fp16_step_that_overflows_unscaled_is_an_error);
