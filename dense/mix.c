@@ -46,46 +46,110 @@ const struct layer_ops mix_layer = {.name = "mix", .forward = mix_forward, .back
 
 /* ---- parts ------------------------------------------------------------------------------------------------ */
 
-/* One layer of all experts: (experts * out). Where they all read the same columns it is one matrix product, but for
- * layer norm, which is each expert's own. */
-static struct view experts_layer(struct plan *p, struct view x, uint32_t experts, uint32_t out, bool apart)
+/* One layer of `experts` experts, to y: (experts * out). Where they all read the same columns it is one matrix product,
+ * but for layer norm, which is each expert's own. */
+static void experts_layer(struct plan *p, struct view x, uint32_t experts, uint32_t out, bool apart, struct view y)
 {
     enum norm_kind norm = p->job->model.norm;
     enum activation act = p->job->model.activation;
     double dropout = p->job->model.dropout;
-    struct view y = plan_tensor(p, experts * out);
     uint32_t in = apart ? x.width / experts : x.width, weights = p->dense.tensor_count;
 
     for (uint32_t e = 0; e < experts && (apart || norm == NORM_LAYER); e++)
         plan_linear(p, apart ? plan_columns(x, e * in, in) : x, out, act, dropout, norm, plan_columns(y, e * out, out));
-    if (apart || norm == NORM_LAYER)
-        return y;
+    if (apart || norm == NORM_LAYER || experts == 0)
+        return;
     plan_linear(p, x, experts * out, act, dropout, norm, y);
     if (weights < p->dense.tensor_count)
         p->dense.tensor[weights].init = plan_xavier(out, in); /* of each expert by itself */
+}
+
+/* What a level reads: the input, or, above the first level, the mixtures of the one below, side by side: the tasks',
+ * then that of the shared experts. */
+struct level_input {
+    struct view x;
+    bool mixtures;
+    uint32_t tasks;
+};
+
+/* What task t reads; t == tasks: the shared experts. */
+static struct view level_part(const struct level_input *in, uint32_t t)
+{
+    uint32_t width = in->x.width / (in->tasks + 1);
+    return in->mixtures ? plan_columns(in->x, t * width, width) : in->x;
+}
+
+/* Outputs of all experts of a level: the shared ones', then each task's. */
+static struct view level_experts(struct plan *p, const struct level_input *in, uint32_t shared, uint32_t own)
+{
+    const struct widths *hidden = &p->job->model.hidden;
+    uint32_t experts = shared + p->tasks * own, out = hidden->at[0];
+    struct view y = plan_tensor(p, experts * out);
+
+    if (in->mixtures) {
+        experts_layer(p, level_part(in, p->tasks), shared, out, false, plan_columns(y, 0, shared * out));
+        for (uint32_t t = 0; t < p->tasks; t++)
+            experts_layer(p, level_part(in, t), own, out, false, plan_columns(y, (shared + t * own) * out, own * out));
+    } else {
+        experts_layer(p, in->x, experts, out, false, y);
+    }
+    for (uint32_t i = 1; i < hidden->count; i++) {
+        struct view x = y;
+        y = plan_tensor(p, experts * hidden->at[i]);
+        experts_layer(p, x, experts, hidden->at[i], true, y);
+    }
     return y;
 }
 
-struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32_t own)
+/* A gate's weights, over what it reads, to `gate`. */
+static void gate_layer_add(struct plan *p, struct view x, uint32_t choices, struct view gate)
 {
-    const struct widths *hidden = &p->job->model.hidden;
-    uint32_t experts = shared + p->tasks * own, choices = shared + own;
-    struct view outputs = x;
+    plan_layer(p, &fc_layer, x, gate)->parameter[0] =
+        block_add(&p->dense, (size_t)gate.width * x.width, plan_xavier(choices, x.width), true);
+}
 
-    for (uint32_t i = 0; i < hidden->count; i++)
-        outputs = experts_layer(p, outputs, experts, hidden->at[i], i > 0);
-    struct view gates = plan_tensor(p, p->tasks * choices);
-    plan_layer(p, &fc_layer, x, gates)->parameter[0] =
-        block_add(&p->dense, (size_t)gates.width * x.width, plan_xavier(choices, x.width), true);
-
-    struct layer *l = plan_layer(p, &mix_layer, outputs, plan_tensor(p, p->tasks * (outputs.width / experts)));
+static void mixture_add(struct plan *p, struct view outputs, struct view gates, uint32_t tasks, uint32_t shared,
+                        uint32_t own, struct view y)
+{
+    uint32_t choices = shared + own;
+    struct layer *l = plan_layer(p, &mix_layer, outputs, y);
     l->z = gates;
     l->state[0] = plan_state(p, gates.width);
-    l->number_of[MIX_TASKS] = p->tasks;
+    l->number_of[MIX_TASKS] = tasks;
     l->number_of[MIX_SHARED] = shared;
     l->number_of[MIX_OWN] = own;
     l->number_of[MIX_TOP_K] = p->job->model.top_k < choices ? p->job->model.top_k : 0;
-    return l->y;
+}
+
+/* The tasks' mixtures, and unless it is the last level, that of the shared experts, whose gate chooses among all. */
+static struct view level_mixtures(struct plan *p, const struct level_input *in, struct view outputs, uint32_t shared,
+                                  uint32_t own, bool last)
+{
+    uint32_t experts = shared + p->tasks * own, choices = shared + own, width = outputs.width / experts;
+    struct view gates = plan_tensor(p, p->tasks * choices), y = plan_tensor(p, (p->tasks + !last) * width);
+
+    for (uint32_t t = 0; t < p->tasks && in->mixtures; t++)
+        gate_layer_add(p, level_part(in, t), choices, plan_columns(gates, t * choices, choices));
+    if (!in->mixtures)
+        gate_layer_add(p, in->x, choices, gates);
+    mixture_add(p, outputs, gates, p->tasks, shared, own, plan_columns(y, 0, p->tasks * width));
+    if (!last) {
+        gates = plan_tensor(p, experts);
+        gate_layer_add(p, level_part(in, p->tasks), experts, gates);
+        mixture_add(p, outputs, gates, 1, experts, 0, plan_columns(y, p->tasks * width, width));
+    }
+    return y;
+}
+
+struct view plan_mixtures(struct plan *p, struct view x, uint32_t shared, uint32_t own, uint32_t levels)
+{
+    struct level_input in = {.x = x, .mixtures = false, .tasks = p->tasks};
+    for (uint32_t level = 0; level < levels; level++) {
+        struct view outputs = level_experts(p, &in, shared, own);
+        in.x = level_mixtures(p, &in, outputs, shared, own, level + 1 == levels);
+        in.mixtures = true;
+    }
+    return in.x;
 }
 
 void plan_towers(struct plan *p, struct view mixtures)

@@ -97,6 +97,7 @@ static const struct config_key job_keys[] = {
     {"model.interaction", CONFIG_ENUM, 0, 0, "dot|cat"},
     {"model.experts", CONFIG_INT, 1, 64, NULL},
     {"model.own_experts", CONFIG_INT, 0, 64, NULL},
+    {"model.levels", CONFIG_INT, 1, 16, NULL},
     {"model.top_k", CONFIG_INT, 0, 64, NULL},
     {"model.task_weights", CONFIG_LIST, 0, 0, NULL},
     {"model.dropout", CONFIG_FLOAT, 0, 0.95, NULL},
@@ -467,6 +468,7 @@ static int model_take(const struct config *c, struct job *j, struct err *e)
     j->model.interaction = (enum interaction)config_enum(c, "model.interaction", INTERACT_DOT);
     j->model.experts = (uint32_t)config_int(c, "model.experts", 4);
     j->model.own_experts = (uint32_t)config_int(c, "model.own_experts", 2);
+    j->model.levels = (uint32_t)config_int(c, "model.levels", 1);
     j->model.top_k = (uint32_t)config_int(c, "model.top_k", 0);
     j->model.dropout = config_float(c, "model.dropout", 0);
     j->model.norm = (enum norm_kind)config_enum(c, "model.norm", NORM_NONE);

@@ -132,6 +132,7 @@ struct job {
         enum interaction interaction;             /* dlrm; default dot */
         uint32_t experts;        /* mmoe: all; ple: shared; default 4 */
         uint32_t own_experts;    /* ple: of each task; default 2 */
+        uint32_t levels;         /* ple: of experts and gates, one on another; default 1 */
         uint32_t top_k;          /* mmoe, ple: experts that a gate lets through; 0: all */
         double task_weight[LIMIT_TASKS]; /* of the tasks' losses; default 1; not all 0 */
         double dropout;

@@ -496,7 +496,7 @@ START_TEST(job_networks_have_defaults_and_ranges)
     ck_assert(j.model.attention_hidden.at[0] == 80 && j.model.attention_hidden.at[1] == 40);
     ck_assert_uint_eq(j.model.cross_layers, 3);
     ck_assert(j.model.heads == 2 && j.model.attention_layers == 3 && j.model.attention_dim == 64);
-    ck_assert(j.model.experts == 4 && j.model.own_experts == 2 && j.model.top_k == 0);
+    ck_assert(j.model.experts == 4 && j.model.own_experts == 2 && j.model.top_k == 0 && j.model.levels == 1);
     ck_assert(j.model.interaction == INTERACT_DOT && j.model.norm == NORM_NONE);
     ck_assert_str_eq(j.model.gate_field[0], "");
     job_free(&j);
@@ -529,6 +529,8 @@ START_TEST(job_networks_have_defaults_and_ranges)
                                          {"model.interaction=sum", "dot|cat"},
                                          {"model.experts=0", "not between"},
                                          {"model.own_experts=65", "not between"},
+                                         {"model.levels=0", "not between"},
+                                         {"model.levels=17", "not between"},
                                          {"model.top_k=65", "not between"},
                                          {"model.norm=group", "none|batch|layer"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)

@@ -22,14 +22,18 @@ static const struct {
     uint32_t tasks, top_k, layers;
     enum norm_kind norm;
     bool many, weighted;
+    uint32_t levels; /* 0 as 1 */
 } cases[] = {
-    {MODEL_MMOE, 1, 0, 2, NORM_NONE, false, false},  {MODEL_MMOE, 2, 0, 2, NORM_NONE, true, true},
-    {MODEL_MMOE, 3, 2, 2, NORM_NONE, false, true},   {MODEL_MMOE, 2, 1, 1, NORM_NONE, false, false},
-    {MODEL_MMOE, 2, 0, 2, NORM_BATCH, false, false}, {MODEL_MMOE, 2, 2, 1, NORM_BATCH, true, false},
-    {MODEL_PLE, 1, 0, 2, NORM_NONE, false, false},   {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true},
-    {MODEL_PLE, 3, 3, 1, NORM_NONE, true, false},    {MODEL_PLE, 2, 1, 2, NORM_NONE, false, false},
-    {MODEL_MMOE, 2, 0, 2, NORM_LAYER, true, false},  {MODEL_PLE, 2, 2, 1, NORM_LAYER, false, true},
-    {MODEL_PLE, 2, 0, 2, NORM_BATCH, true, true},    {MODEL_PLE, 3, 2, 2, NORM_BATCH, false, false},
+    {MODEL_MMOE, 1, 0, 2, NORM_NONE, false, false, 0},  {MODEL_MMOE, 2, 0, 2, NORM_NONE, true, true, 0},
+    {MODEL_MMOE, 3, 2, 2, NORM_NONE, false, true, 0},   {MODEL_MMOE, 2, 1, 1, NORM_NONE, false, false, 0},
+    {MODEL_MMOE, 2, 0, 2, NORM_BATCH, false, false, 0}, {MODEL_MMOE, 2, 2, 1, NORM_BATCH, true, false, 0},
+    {MODEL_PLE, 1, 0, 2, NORM_NONE, false, false, 0},   {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true, 0},
+    {MODEL_PLE, 3, 3, 1, NORM_NONE, true, false, 0},    {MODEL_PLE, 2, 1, 2, NORM_NONE, false, false, 0},
+    {MODEL_MMOE, 2, 0, 2, NORM_LAYER, true, false, 0},  {MODEL_PLE, 2, 2, 1, NORM_LAYER, false, true, 0},
+    {MODEL_PLE, 2, 0, 2, NORM_BATCH, true, true, 0},    {MODEL_PLE, 3, 2, 2, NORM_BATCH, false, false, 0},
+    {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true, 2},     {MODEL_PLE, 3, 3, 1, NORM_NONE, false, false, 2},
+    {MODEL_PLE, 2, 0, 1, NORM_BATCH, true, true, 3},    {MODEL_PLE, 2, 2, 2, NORM_BATCH, true, false, 2},
+    {MODEL_PLE, 1, 0, 1, NORM_NONE, false, true, 2},    {MODEL_PLE, 2, 0, 1, NORM_LAYER, false, false, 2},
 };
 
 START_TEST(gradient_is_that_of_the_loss)
@@ -37,6 +41,7 @@ START_TEST(gradient_is_that_of_the_loss)
     struct dense_case c;
     mix_case(&c, cases[_i].kind, cases[_i].tasks, cases[_i].top_k);
     c.job.model.hidden.count = cases[_i].layers;
+    c.job.model.levels = cases[_i].levels;
     c.job.model.norm = cases[_i].norm;
     c.weighted = cases[_i].weighted;
     for (uint32_t t = 0; t < cases[_i].tasks; t++)
@@ -153,6 +158,15 @@ static void ple_by_hand(const float *dense, const double x[IN], uint32_t top_k, 
     }
 }
 
+static void example_input(const struct dense_case *c, uint32_t i, double x[IN])
+{
+    for (uint32_t f = 0; f < 3; f++)
+        for (uint32_t d = 0; d < 3; d++)
+            x[f * 3 + d] = (double)c->rows[c->index[i * 3 + f] * 3 + d];
+    for (uint32_t n = 0; n < 2; n++)
+        x[9 + n] = (double)c->numeric[i * 2 + n];
+}
+
 START_TEST(ple_is_the_formula_by_hand)
 {
     struct dense_case c;
@@ -161,12 +175,88 @@ START_TEST(ple_is_the_formula_by_hand)
     ck_assert_int_eq(model_predict(c.model, c.run, &c.in, &c.out), 0);
     for (uint32_t i = 0; i < 7; i++) {
         double x[IN], score[TASKS];
-        for (uint32_t f = 0; f < 3; f++)
-            for (uint32_t d = 0; d < 3; d++)
-                x[f * 3 + d] = (double)c.rows[c.index[i * 3 + f] * 3 + d];
-        for (uint32_t n = 0; n < 2; n++)
-            x[9 + n] = (double)c.numeric[i * 2 + n];
+        example_input(&c, i, x);
         ple_by_hand(c.dense, x, _i == 0 ? SHARED + OWN : 2, score);
+        for (uint32_t t = 0; t < TASKS; t++)
+            ck_assert_double_eq_tol((double)c.out.scores[i * TASKS + t], score[t], 1e-6);
+    }
+    dense_case_free(&c);
+}
+END_TEST
+
+/* ---- levels ----------------------------------------------------------------------------------------------- */
+
+/* Mixture of the experts `chosen`, (choices), by the gate `w`, (choices, in), over x. */
+static void mixed(const float *w, const double *x, uint32_t in, double expert[][FIRST], const uint32_t *chosen,
+                  uint32_t choices, double y[FIRST])
+{
+    double sum = 0;
+    memset(y, 0, FIRST * sizeof *y);
+    for (uint32_t e = 0; e < choices; e++) {
+        double gate = 0;
+        for (uint32_t k = 0; k < in; k++)
+            gate += (double)w[e * in + k] * x[k];
+        sum += exp(gate);
+        for (uint32_t j = 0; j < FIRST; j++)
+            y[j] += exp(gate) * expert[chosen[e]][j];
+    }
+    for (uint32_t j = 0; j < FIRST; j++)
+        y[j] /= sum;
+}
+
+/* `count` experts of one layer over x. */
+static void experts_by_hand(struct taker *t, const double *x, uint32_t in, uint32_t count, double expert[][FIRST])
+{
+    const float *w = take(t, (size_t)count * FIRST * in), *b = take(t, (size_t)count * FIRST);
+    for (uint32_t e = 0; e < count; e++)
+        linear(w + e * FIRST * in, b + e * FIRST, x, in, expert[e], FIRST);
+}
+
+static const uint32_t chosen_by[TASKS][SHARED + OWN] = {{0, 1, 2, 3, 4}, {0, 1, 2, 5, 6}};
+static const uint32_t chosen_by_all[EXPERTS] = {0, 1, 2, 3, 4, 5, 6};
+
+/* Two levels, experts of one layer. */
+static void levels_by_hand(const float *dense, const double x[IN], double score[TASKS])
+{
+    struct taker t = {dense};
+    double expert[EXPERTS][FIRST], below[TASKS + 1][FIRST], mixture[TASKS][FIRST], tower[TOWER];
+    const float *bias = take(&t, TASKS), *gate;
+
+    experts_by_hand(&t, x, IN, EXPERTS, expert);
+    gate = take(&t, (size_t)TASKS * (SHARED + OWN) * IN);
+    for (uint32_t task = 0; task < TASKS; task++)
+        mixed(gate + task * (SHARED + OWN) * IN, x, IN, expert, chosen_by[task], SHARED + OWN, below[task]);
+    mixed(take(&t, EXPERTS * IN), x, IN, expert, chosen_by_all, EXPERTS, below[TASKS]);
+
+    experts_by_hand(&t, below[TASKS], FIRST, SHARED, expert);
+    for (uint32_t task = 0; task < TASKS; task++)
+        experts_by_hand(&t, below[task], FIRST, OWN, expert + SHARED + task * OWN);
+    for (uint32_t task = 0; task < TASKS; task++)
+        mixed(take(&t, (SHARED + OWN) * FIRST), below[task], FIRST, expert, chosen_by[task], SHARED + OWN,
+              mixture[task]);
+    for (uint32_t task = 0; task < TASKS; task++) {
+        const float *w = take(&t, TOWER * FIRST);
+        double logit = (double)bias[task];
+        linear(w, take(&t, TOWER), mixture[task], FIRST, tower, TOWER);
+        const float *head = take(&t, TOWER);
+        for (uint32_t j = 0; j < TOWER; j++)
+            logit += (double)head[j] * tower[j];
+        score[task] = 1 / (1 + exp(-logit));
+    }
+}
+
+START_TEST(ple_of_two_levels_is_the_formula_by_hand)
+{
+    struct dense_case c;
+    mix_case(&c, MODEL_PLE, TASKS, 0);
+    c.job.model.hidden.count = 1;
+    c.job.model.levels = 2;
+    dense_case_batch(&c, 7, 5, false);
+    ck_assert_int_eq(model_predict(c.model, c.run, &c.in, &c.out), 0);
+    for (uint32_t i = 0; i < 7; i++) {
+        double x[IN], score[TASKS];
+        example_input(&c, i, x);
+        levels_by_hand(c.dense, x, score);
         for (uint32_t t = 0; t < TASKS; t++)
             ck_assert_double_eq_tol((double)c.out.scores[i * TASKS + t], score[t], 1e-6);
     }
@@ -340,6 +430,11 @@ START_TEST(gate_of_too_few_experts_is_refused)
     c.job.model.experts = 3;
     c.job.model.tower.at[0] = 0;
     refused(&c, "model.tower");
+    mix_case(&c, MODEL_PLE, 8, 0);
+    c.job.model.experts = c.job.model.own_experts = 15; /* 8 x 15 + 15 */
+    built(&c);
+    c.job.model.levels = 2;
+    refused(&c, "model.levels is 2, and a gate of the shared experts chooses among all 135, but can among 128");
     mix_case(&c, MODEL_DEEPFM, 2, 0);
     refused(&c, "has one task");
 }
@@ -433,6 +528,7 @@ int main(void)
     tcase_add_test(t, gradient_holds_over_several_ranges);
     tcase_add_test(t, gradient_check_notices_a_gate_that_lets_another_through);
     tcase_add_loop_test(t, ple_is_the_formula_by_hand, 0, 2);
+    tcase_add_test(t, ple_of_two_levels_is_the_formula_by_hand);
     tcase_add_test(t, task_of_weight_0_trains_nothing_of_its_own);
     tcase_add_test(t, ple_without_own_experts_is_mmoe);
     tcase_add_test(t, top_k_of_all_is_no_top_k);
