@@ -5,6 +5,7 @@
 #include "embedding/engine_state.h"
 #include "embedding/flush.h"
 #include "embedding/load.h"
+#include "embedding/scrub.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
@@ -259,7 +260,15 @@ static int open_durable(struct engine *g, struct err *e)
                                             : segment / 4096 * 4096;
     g->segment_bytes = (uint32_t)segment;
     rc = journal_open(path, g->segment_bytes, &g->journal, e);
-    return rc == 0 ? engine_recover(g, e) : rc;
+    if (rc == 0)
+        rc = engine_recover(g, e);
+    if (rc != 0 || g->options.journal_keep == 0)
+        return rc;
+    snprintf(path, sizeof path, "%s/archive", g->dir);
+    rc = archive_open(path, g->options.journal_keep, &g->archive, e);
+    if (rc == 0)
+        journal_archive(g->journal, g->archive);
+    return rc;
 }
 
 int engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e)
@@ -301,7 +310,9 @@ int engine_close(struct engine *g, bool flush)
 {
     struct err e = {0};
     int rc = 0;
+    engine_audit_stop(g);
     work_drain(&g->works);
+    scrub_free(g);
     guard_free(g->guard);
     load_free(g);
     if (g->journal != NULL && !g->broken)
@@ -316,6 +327,7 @@ int engine_close(struct engine *g, bool flush)
     flush_free(g);
     store_close(g->store);
     journal_close(g->journal);
+    archive_close(g->archive);
     runs_free(&g->runs);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL)

@@ -37,6 +37,7 @@ struct engine_options {
     enum durability durability;
     uint64_t journal_max;    /* bytes; 0: max(1 GiB, row bytes) */
     uint32_t segment_bytes;  /* 0: 64 MiB */
+    uint64_t journal_keep;   /* bytes of trimmed segments that are kept for blame, in DIR/archive; 0: none */
     uint64_t disk_watermark; /* free bytes below which pushes are refused (NO_SPACE); 0: max(5 %, 2 GiB) of the file
                                 system */
     uint64_t (*wall_ns)(void); /* time since 1970, for lines in the quarantine alone; NULL: they have none */
@@ -188,6 +189,35 @@ typedef void (*engine_load_done)(void *context, int status, const char *text, ui
  * While it runs, pushes to the tables concerned, cuts and restores are refused with BUSY; all else goes on. */
 int engine_load(struct engine *g, const struct engine_load_options *options, engine_load_done done, void *context,
                 struct err *e);
+
+/* ---- looking back, and erasing to the end ---- */
+struct blame_entry { /* a push that changed a row */
+    uint64_t sequence, run, generation, batch;
+    uint32_t lane, event_time;
+    double norm; /* 2-norm of the row's gradient, as pushed */
+    float show, click, lr_scale;
+};
+#define ENGINE_BLAME_MAX 65536u
+/* status 0: entry (count), newest first; complete: they reach back to the journal's first record. On the loop, once. */
+typedef void (*engine_blame_done)(void *context, int status, const char *text, const struct blame_entry *entry,
+                                  uint32_t count, bool complete);
+/* The newest `limit` pushes of a key in the journal and its archive, searched on an I/O thread. 0: done will be called, but for
+ * an engine that closes first. BUSY: another one, or a scrub, is under way. NOT_FOUND: there is no journal. */
+int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit, engine_blame_done done, void *context,
+                 struct err *e);
+/* status 0: up to `sequence` no record of the journal has anything of the keys. On the loop, once. */
+typedef void (*engine_scrub_done)(void *context, int status, const char *text, uint64_t sequence);
+/* After engine_keys with KEY_ERASE: makes sure that nothing of the keys' rows and gradients is left in journal, archive
+ * and store. All dirty tablets are written, the journal up to now is trimmed and its files deleted, the store is rewritten, the
+ * archive's records are blanked. Left are: the keys themselves (blocked by name), cuts (engine_cuts) and checkpoints, the
+ * quarantine, and free blocks of the file system. Costs the writing of all rows. 0: done will be called (at once where there
+ * is no journal). BUSY, AGAIN, NOMEM. */
+int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, engine_scrub_done done,
+                 void *context, struct err *e);
+/* Calls off a search, or the archive's part of a scrub: done is called with STOPPED. */
+void engine_audit_stop(struct engine *g);
+/* Numbers of the cuts that are kept here, at most `most`. Returns how many. */
+uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most);
 
 struct engine_stats {
     uint64_t rows, row_bytes, memory_bytes, journal_bytes, journal_written, image_bytes_written;

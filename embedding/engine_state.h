@@ -4,6 +4,7 @@
 
 #include "embedding/engine.h"
 #include "embedding/guard.h"
+#include "embedding/archive.h"
 #include "embedding/journal.h"
 #include "embedding/mark.h"
 #include "embedding/record.h"
@@ -101,6 +102,9 @@ struct engine {
     uint64_t loaded_run; /* opened by the last load; 0: none */
     struct arena *loaded_arena[LIMIT_TABLES]; /* owned; of the rows that loads brought */
     uint32_t loaded_arenas;
+    struct archive *archive;  /* owned; NULL: trimmed segments are used again */
+    struct scrub *scrub;      /* owned; NULL: none under way */
+    struct blame_work *blame; /* under way; the list of works owns it */
 
     uint64_t replayed, recovered_ns;
 };

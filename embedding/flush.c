@@ -17,6 +17,7 @@
 
 #include "embedding/cut.h"
 #include "embedding/load.h"
+#include "embedding/scrub.h"
 #include "embedding/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -89,7 +90,8 @@ void flush_trim(struct engine *g)
     if (g->journal == NULL || g->holding || g->cut_busy)
         return;
     uint64_t floor = flush_floor(g);
-    journal_trim(g->journal, floor, (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1);
+    uint32_t spare = g->scrub != NULL ? 0 : (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
+    journal_trim(g->journal, floor, spare);
     cut_refs_trim(g, floor);
 }
 
@@ -247,6 +249,7 @@ static void flush_done(struct work *w)
         flush_trim(g);
     cut_continue(g);
     engine_flush_step(g);
+    scrub_tick(g);
 }
 
 static void start_batch(struct engine *g, uint64_t limit, bool urgent)
@@ -323,12 +326,14 @@ static void flush_step(struct engine *g)
 {
     if (g->journal == NULL || g->broken)
         return;
+    scrub_tick(g);
     upkeep(g);
     struct flush_state *f = &g->flush;
     uint64_t written = journal_written(g->journal), appended = written - f->seen_written;
     uint64_t cap = flush_journal_max(g), used = journal_bytes(g->journal);
     f->seen_written = written;
-    if (used <= cap / 16 && g->ref_count == 0) {
+    bool scrubbing = scrub_wanted(g);
+    if (used <= cap / 16 && g->ref_count == 0 && !scrubbing) {
         f->credit = 0;
         return;
     }
@@ -336,7 +341,7 @@ static void flush_step(struct engine *g)
     double fill = (double)used / (double)cap, factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
     f->credit = f->credit > all ? all : f->credit;
-    bool urgent = used > cap - cap / 16 || g->ref_count > 0; /* a restore ties its cut down until all rows are written */
+    bool urgent = used > cap - cap / 16 || g->ref_count > 0 || scrubbing; /* a restore ties its cut down until all rows are written */
     uint64_t least = cap / 64 < FLUSH_BATCH_BYTES / 2 ? cap / 64 : FLUSH_BATCH_BYTES / 2;
     if (f->busy || g->cut_busy || g->holding || g->pending > 0 || (!urgent && f->credit < least))
         return;

@@ -10,6 +10,7 @@
  */
 #include "embedding/journal.h"
 
+#include "embedding/archive.h"
 #include "embedding/journal_file.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -75,7 +76,9 @@ void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
     free_path(j, j->next_free, to);
     if (s->fd >= 0)
         close(s->fd);
-    if (s->linked || j->free_count >= keep || rename(from, to) != 0)
+    if (j->archive != NULL && archive_take(j->archive, from, s->generation, s->bytes, s->linked))
+        ; /* it has moved */
+    else if (s->linked || j->pinned || j->free_count >= keep || rename(from, to) != 0)
         unlink(from);
     else if (free_add(j, j->next_free++) != 0)
         unlink(to);
@@ -296,6 +299,43 @@ void journal_trim(struct journal *j, uint64_t sequence, uint32_t keep)
     /* The last segment stays: it carries the highest generation. */
     while (j->count > 1 && j->segment[0].last <= sequence)
         segment_retire(j, 0, keep);
+}
+
+int journal_roll(struct journal *j, struct err *e)
+{
+    int rc = journal_commit(j, e);
+    if (rc != 0 || (j->started && j->segment[j->count - 1].bytes == SEGMENT_HEADER_BYTES))
+        return rc;
+    rc = begin_segment(j, e);
+    j->started |= rc == 0;
+    return rc;
+}
+
+uint64_t journal_first(const struct journal *j)
+{
+    for (uint32_t i = 0; i < j->count; i++)
+        if (j->segment[i].last >= j->segment[i].first)
+            return j->segment[i].first;
+    return j->next;
+}
+
+void journal_forget(struct journal *j)
+{
+    char path[LIMIT_PATH];
+    while (j->free_count > 0) {
+        free_path(j, j->free_number[--j->free_count], path);
+        unlink(path);
+    }
+}
+
+void journal_pin(struct journal *j, bool pinned)
+{
+    j->pinned = pinned;
+}
+
+void journal_archive(struct journal *j, struct archive *a)
+{
+    j->archive = a;
 }
 
 int journal_link(struct journal *j, struct journal_link **out, size_t *count, struct err *e)

@@ -55,6 +55,17 @@ bool journal_sealed_unsynced(const struct journal *j); /* a full segment awaits 
 /* Segments whose records are all at or below `sequence` are free again; at most `keep` free files stay. */
 void journal_trim(struct journal *j, uint64_t sequence, uint32_t keep);
 
+/* Ends the segment that takes appends and begins a new one: then all records up to now can be trimmed. */
+int journal_roll(struct journal *j, struct err *e);
+uint64_t journal_first(const struct journal *j); /* sequence of the oldest record that is kept, or of the next one */
+/* Deletes the free files: what stood in them is not to be found there any more. */
+void journal_forget(struct journal *j);
+/* While pinned, what is trimmed is not used again (but moved to the archive, or deleted), so that who has a file open reads on. */
+void journal_pin(struct journal *j, bool pinned);
+/* From now on trimmed segments move there (borrowed; NULL: no more). After journal_start. */
+struct archive;
+void journal_archive(struct journal *j, struct archive *a);
+
 #define JOURNAL_SYNC_MAX 64
 struct journal_sync {
     int fd[JOURNAL_SYNC_MAX]; /* duplicates, owned */

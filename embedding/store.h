@@ -36,6 +36,9 @@ struct store_ops {
     int (*checkpoint)(struct store *s, const char *dir, struct err *e);
     /* Bytes that the values take on disk, overwritten ones that are not yet gone included; 0 when not known. Cheap. */
     uint64_t (*disk_bytes)(struct store *s);
+    /* Flushes, and rewrites everything: when it returns no overwritten value is left in the store's files (the copies that
+     * checkpoint made have what they had). Costs reading and writing all that is stored. */
+    int (*compact)(struct store *s, struct err *e);
     void (*close)(struct store *s);
 };
 struct store {
@@ -70,6 +73,10 @@ static inline int store_checkpoint(struct store *s, const char *dir, struct err 
 static inline uint64_t store_disk_bytes(struct store *s)
 {
     return s->ops->disk_bytes(s);
+}
+static inline int store_compact(struct store *s, struct err *e)
+{
+    return s->ops->compact(s, e);
 }
 static inline void store_close(struct store *s)
 {

@@ -138,8 +138,14 @@ static uint64_t mem_disk_bytes(struct store *base)
     return 0;
 }
 
-static const struct store_ops mem_ops = {mem_write,      mem_flush,      mem_scan, mem_range,
-                                         mem_checkpoint, mem_disk_bytes, mem_close};
+static const struct store_ops mem_ops = {.write = mem_write,
+                                         .flush = mem_flush,
+                                         .scan = mem_scan,
+                                         .range = mem_range,
+                                         .checkpoint = mem_checkpoint,
+                                         .disk_bytes = mem_disk_bytes,
+                                         .compact = mem_flush,
+                                         .close = mem_close};
 
 int store_mem_open(struct store **out)
 {

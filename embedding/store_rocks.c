@@ -128,8 +128,37 @@ static uint64_t rocks_disk_bytes(struct store *base)
     return blobs + tables;
 }
 
-static const struct store_ops rocks_ops = {rocks_write,      rocks_flush,      rocks_scan, rocks_range,
-                                           rocks_checkpoint, rocks_disk_bytes, rocks_close};
+/* A value that was overwritten lies on in a table file, or in a blob file beside values that live. A compaction of the
+ * whole range drops the first; for the second it has to carry every living value to new blob files, so that the old ones die. */
+static int rocks_compact(struct store *base, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    static const char *const names[] = {"enable_blob_garbage_collection", "blob_garbage_collection_age_cutoff"};
+    static const char *const all[] = {"true", "1.0"}, *const usual[] = {"false", "0.25"};
+    char *text = NULL;
+    int rc = rocks_flush(base, e);
+    if (rc != 0)
+        return rc;
+    rocksdb_set_options(s->db, 2, names, all, &text);
+    if (text == NULL) {
+        rocksdb_compactoptions_t *o = rocksdb_compactoptions_create();
+        rocksdb_compactoptions_set_bottommost_level_compaction(o, 2); /* also what lies at the bottom already */
+        rocksdb_compactoptions_set_exclusive_manual_compaction(o, 1);
+        rocksdb_compact_range_opt(s->db, o, NULL, 0, NULL, 0);
+        rocksdb_compactoptions_destroy(o);
+        rocksdb_set_options(s->db, 2, names, usual, &text);
+    }
+    return failed(e, text, "rewrite", s->dir);
+}
+
+static const struct store_ops rocks_ops = {.write = rocks_write,
+                                           .flush = rocks_flush,
+                                           .scan = rocks_scan,
+                                           .range = rocks_range,
+                                           .checkpoint = rocks_checkpoint,
+                                           .disk_bytes = rocks_disk_bytes,
+                                           .compact = rocks_compact,
+                                           .close = rocks_close};
 
 static rocksdb_options_t *options_new(void)
 {

@@ -1,0 +1,277 @@
+/* scrub.c: erasing to the end, and looking back. */
+#include "embedding/scrub.h"
+
+#include "embedding/audit.h"
+#include "embedding/cut.h"
+#include "embedding/flush.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- scrub ---- */
+
+struct scrub {
+    uint64_t sequence; /* nothing of the keys is left up to here when it is done */
+    uint64_t *keys;    /* owned; sorted */
+    uint32_t count;
+    struct table_schema *schema; /* owned */
+    bool working;
+    atomic_bool stop;
+    engine_scrub_done done;
+    void *context;
+};
+
+struct scrub_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct audit_files files; /* of the archive */
+    uint64_t records;
+    int status;
+    struct err err;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+void scrub_free(struct engine *g)
+{
+    if (g->scrub == NULL)
+        return;
+    free(g->scrub->keys);
+    free(g->scrub->schema);
+    free(g->scrub);
+    g->scrub = NULL;
+}
+
+bool scrub_wanted(const struct engine *g)
+{
+    return g->scrub != NULL && !g->scrub->working && flush_floor(g) < g->scrub->sequence;
+}
+
+static int scrub_new(struct engine *g, const struct table *t, const uint64_t *keys, uint32_t count)
+{
+    struct scrub *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return SHOAL_E_NOMEM;
+    g->scrub = s;
+    s->keys = malloc((count + 1) * sizeof *s->keys);
+    s->schema = malloc(sizeof *s->schema);
+    if (s->keys == NULL || s->schema == NULL) {
+        scrub_free(g);
+        return SHOAL_E_NOMEM;
+    }
+    *s->schema = *table_schema_of(t);
+    memcpy(s->keys, keys, count * sizeof *keys);
+    qsort(s->keys, count, sizeof *keys, by_value);
+    s->count = count;
+    atomic_init(&s->stop, false);
+    return 0;
+}
+
+int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, engine_scrub_done done,
+                 void *context, struct err *e)
+{
+    const struct engine_table *t = engine_slot(g, table);
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u", table);
+    if (g->broken)
+        return err_set(e, SHOAL_E_IO, "the disk has failed");
+    if (g->scrub != NULL || g->blame != NULL)
+        return err_set(e, SHOAL_E_BUSY, "another erasing, or a search of the journal, is under way; ask again later");
+    if (g->pending > 0)
+        return err_set(e, SHOAL_E_AGAIN, "pushes are being applied; ask again");
+    if (g->journal == NULL) {
+        done(context, 0, "", g->sequence);
+        return 0;
+    }
+    if (scrub_new(g, t->table, keys, count) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u keys", count);
+    int rc = journal_roll(g->journal, e);
+    if (rc != 0) {
+        scrub_free(g);
+        return engine_fail(g, e);
+    }
+    g->scrub->sequence = g->sequence;
+    g->scrub->done = done;
+    g->scrub->context = context;
+    engine_flush_step(g);
+    scrub_tick(g);
+    return 0;
+}
+
+static void scrub_run(struct work *w)
+{
+    struct scrub_work *s = (struct scrub_work *)w;
+    const struct scrub *of = s->g->scrub;
+    struct audit_wish wish = {.table = of->schema->table,
+                              .floats = schema_push_floats(of->schema),
+                              .width = of->schema->width,
+                              .keys = of->keys,
+                              .count = of->count,
+                              .stop = &of->stop};
+    s->status = audit_blank(&s->files, &wish, &s->records, &s->err);
+    if (s->status == 0)
+        s->status = store_compact(s->g->store, &s->err);
+}
+
+static void scrub_done(struct work *w)
+{
+    struct scrub_work *s = (struct scrub_work *)w;
+    struct engine *g = s->g;
+    engine_scrub_done done = g->scrub->done;
+    void *context = g->scrub->context;
+    uint64_t sequence = g->scrub->sequence;
+    g->flush.busy = false;
+    audit_free(&s->files);
+    scrub_free(g);
+    if (w->cancelled)
+        return;
+    done(context, s->status, s->status == 0 ? "" : s->err.text, sequence);
+    cut_continue(g);
+    engine_flush_step(g);
+}
+
+void scrub_tick(struct engine *g)
+{
+    struct scrub *s = g->scrub;
+    struct err e = {0};
+    if (s == NULL || s->working || g->flush.busy || g->cut_busy || g->holding || g->broken)
+        return;
+    flush_trim(g);
+    if (journal_first(g->journal) <= s->sequence)
+        return;
+    journal_forget(g->journal);
+    struct scrub_work *w = calloc(1, sizeof *w);
+    if (w == NULL || audit_gather(g->archive, NULL, &w->files, &e) != 0) {
+        free(w);
+        return; /* no memory: the next step tries again */
+    }
+    s->working = true;
+    g->flush.busy = true; /* the store is for one at a time */
+    w->g = g;
+    w->work.run = scrub_run;
+    w->work.done = scrub_done;
+    work_start(&g->works, g->env, &w->work);
+}
+
+uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most)
+{
+    char path[LIMIT_PATH];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < g->mem_cut_count && count < most; i++)
+        out[count++] = g->mem_cut[i].facts.cut;
+    if (g->dir == NULL)
+        return count;
+    snprintf(path, sizeof path, "%s/cuts", g->dir);
+    DIR *d = opendir(path);
+    for (struct dirent *entry = d == NULL ? NULL : readdir(d); entry != NULL && count < most; entry = readdir(d)) {
+        char *end;
+        uint64_t cut = strtoull(entry->d_name, &end, 10);
+        if (end != entry->d_name && *end == '\0')
+            out[count++] = cut;
+    }
+    if (d != NULL)
+        closedir(d);
+    return count;
+}
+
+/* ---- blame ---- */
+
+struct blame_work {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct audit_files files;
+    struct table_schema *schema; /* owned */
+    uint64_t key;
+    struct blame_entry *entry; /* owned; (limit) */
+    uint32_t limit, count;
+    bool complete;
+    atomic_bool stop;
+    engine_blame_done done;
+    void *context;
+    int status;
+    struct err err;
+};
+
+static void blame_free(struct blame_work *b)
+{
+    audit_free(&b->files);
+    free(b->schema);
+    free(b->entry);
+}
+
+static void blame_run(struct work *w)
+{
+    struct blame_work *b = (struct blame_work *)w;
+    struct audit_wish wish = {.table = b->schema->table,
+                              .floats = schema_push_floats(b->schema),
+                              .width = b->schema->width,
+                              .keys = &b->key,
+                              .count = 1,
+                              .stop = &b->stop};
+    b->status = audit_blame(&b->files, &wish, b->entry, b->limit, &b->count, &b->complete, &b->err);
+}
+
+static void blame_done(struct work *w)
+{
+    struct blame_work *b = (struct blame_work *)w;
+    b->g->blame = NULL;
+    journal_pin(b->g->journal, false);
+    if (!w->cancelled)
+        b->done(b->context, b->status, b->status == 0 ? "" : b->err.text, b->entry, b->count, b->complete);
+    blame_free(b);
+}
+
+int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit, engine_blame_done done, void *context,
+                 struct err *e)
+{
+    const struct engine_table *t = engine_slot(g, table);
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u", table);
+    if (g->journal == NULL)
+        return err_set(e, SHOAL_E_NOT_FOUND, "durability memory keeps no journal to look back in");
+    if (g->scrub != NULL || g->blame != NULL)
+        return err_set(e, SHOAL_E_BUSY, "another search of the journal, or an erasing, is under way; ask again later");
+    struct blame_work *b = calloc(1, sizeof *b);
+    limit = limit < 1 ? 1 : limit > ENGINE_BLAME_MAX ? ENGINE_BLAME_MAX : limit;
+    if (b != NULL) {
+        b->schema = malloc(sizeof *b->schema);
+        b->entry = calloc(limit, sizeof *b->entry);
+    }
+    int rc = b == NULL || b->schema == NULL || b->entry == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory to search") : 0;
+    if (rc == 0)
+        rc = audit_gather(g->archive, g->journal, &b->files, e);
+    if (rc != 0) {
+        if (b != NULL)
+            blame_free(b);
+        free(b);
+        return rc;
+    }
+    *b->schema = *table_schema_of(t->table);
+    b->g = g;
+    b->key = key;
+    b->limit = limit;
+    b->done = done;
+    b->context = context;
+    atomic_init(&b->stop, false);
+    g->blame = b;
+    journal_pin(g->journal, true);
+    b->work.run = blame_run;
+    b->work.done = blame_done;
+    work_start(&g->works, g->env, &b->work);
+    return 0;
+}
+
+void engine_audit_stop(struct engine *g)
+{
+    if (g->blame != NULL)
+        atomic_store(&g->blame->stop, true);
+    if (g->scrub != NULL)
+        atomic_store(&g->scrub->stop, true);
+}
