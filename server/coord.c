@@ -268,6 +268,9 @@ static void on_request(struct coord *c, peer_t from, const struct wire *w, const
     case WIRE_TYPE_SUBMIT:
         on_submit(c, from, w, m);
         break;
+    case WIRE_TYPE_WHO:
+        coord_lease_who(c, from, w, m);
+        break;
     case WIRE_TYPE_STATUS:
         on_status(c, from, w);
         break;
@@ -364,6 +367,8 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     if (status == 0)
         status = counters_load(c, e);
     if (status == 0)
+        status = coord_lease_open(&c->leases, store, e);
+    if (status == 0)
         status = coord_flow_open(c, e);
     if (status == 0)
         status = coord_checkpoint_open(c, e);
@@ -385,5 +390,6 @@ void coord_free(struct coord *c)
     coord_call_close(&c->calls);
     coord_flow_close(c);
     coord_member_close(&c->members);
+    coord_lease_close(&c->leases);
     free(c);
 }

@@ -12,6 +12,7 @@
 #include "server/coord_curve.h"
 #include "server/coord_cut.h"
 #include "server/coord_eval.h"
+#include "server/coord_lease.h"
 #include "server/coord_member.h"
 #include "server/coord_task.h"
 
@@ -143,6 +144,7 @@ struct coord {
     struct coord_calls calls;
     struct coord_cut cut;
     struct coord_checkpoint checkpoint;
+    struct coord_leases leases;
     struct coord_job job;
     struct {
         uint64_t begun_ns, worker_ns, said_ns; /* start; a worker was there; last said who is missing */

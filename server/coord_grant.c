@@ -75,7 +75,8 @@ static void answer_task(struct coord *c, peer_t to, uint64_t id, uint32_t lane)
                                          .lr_scale = (float)c->job.at.lr_scale};
 
     l->answered_ns = env_now_ns(c->env);
-    answer(c, to, id, &reply);
+    if (coord_lease_note(c, lane))
+        answer(c, to, id, &reply);
 }
 
 /* ---- fences ----------------------------------------------------------------------------------------------- */

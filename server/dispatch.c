@@ -28,6 +28,7 @@
     X(LOAD, SETTLE, checkpoint_on_load)                                                                                \
     X(DIGEST, SETTLE, digest_on_message)                                                                               \
     X(INSPECT, SETTLE, inspect_on_message)                                                                             \
+    X(BLAME, SETTLE, audit_on_blame)                                                                                   \
     X(TABLE_STATS, SETTLE, table_stats_on_message)                                                                     \
     X(SHARD_STATUS, SETTLE, inspect_on_status)                                                                         \
     X(STOP, SETTLE, admin_stop)

@@ -43,9 +43,6 @@ static int take_string(const struct config *c, const char *name, const char *key
 /* Keys of the design that this build cannot honour are refused rather than passed over in silence. */
 static int refuse_absent(const struct config *c, const char *name, struct err *e)
 {
-    if (config_size(c, "journal.keep", 0) != 0)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: journal.keep: this release keeps no journal archive; set it to 0",
-                       name, config_line(c, "journal.keep"));
     if (config_int(c, "journal.sync_ms", 0) != 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "%s:%d: journal.sync_ms: a group is synced as soon as the disk is free; set it to 0", name,
@@ -79,6 +76,7 @@ static int take(const struct config *c, const char *name, struct server_config *
     out->memory = config_size(c, "memory", 0);
     out->disk = config_size(c, "disk", 0);
     out->journal.max = config_size(c, "journal.max", 0);
+    out->journal.keep = config_size(c, "journal.keep", 0);
     out->journal.segment = config_size(c, "journal.segment", 0);
     out->durability = (enum durability)config_enum(c, "durability", DURABLE_JOURNAL);
     out->net.drop = config_float(c, "net.drop", 0);

@@ -29,7 +29,7 @@ struct server_config {
     uint32_t shards;
     uint64_t memory, disk;
     struct {
-        uint64_t max, segment;
+        uint64_t max, segment, keep;
     } journal;
     enum durability durability;
     struct {

@@ -102,6 +102,7 @@ static int open_member(struct member *m, struct shard **shard)
                    .wall_ns = time_wall_ns,
                    .durability = c->durability,
                    .journal_max = c->journal.max / c->shards,
+                   .journal_keep = c->journal.keep / c->shards,
                    .segment_bytes = (uint32_t)c->journal.segment,
                    .disk_watermark = sv->watermark},
         .memory_max = sv->memory / c->shards,

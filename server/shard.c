@@ -68,6 +68,7 @@ static void shard_on_peer_gone(void *core, peer_t peer)
     struct shard *s = core;
     struct request_list gone = {0};
     struct request *q;
+    audit_peer_gone(s, peer);
     clock_peer_gone(&s->clock, peer, &gone);
     while ((q = request_pop(&gone)))
         request_give(&s->pool, q);

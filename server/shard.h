@@ -17,6 +17,7 @@
 #include "embedding/engine.h"
 #include "proto/base/env.h"
 #include "proto/wire/wire.h"
+#include "server/audit.h"
 #include "server/beat.h"
 #include "server/bsp.h"
 #include "server/checkpoint.h"
@@ -70,6 +71,7 @@ struct shard {
     struct checkpoints checkpoints;
     struct digests digests;
     struct table_stats table_stats;
+    struct audit audit;
     struct beat beat;
     struct env_timer sync; /* journal mode: what was acknowledged is on disk within SHARD_SYNC_NS */
     struct shard_counts counts;

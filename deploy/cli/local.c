@@ -181,11 +181,12 @@ static int coordinator_prepare(struct local *l, struct err *e)
 static int server_prepare(struct local *l, int i, struct err *e)
 {
     static const char *const durability[] = {"memory", "journal", "fsync"};
-    char text[4096], path[LIMIT_PATH], name[32], journal[64] = "";
+    char text[4096], path[LIMIT_PATH], name[32], journal[128] = "";
 
     (void)snprintf(name, sizeof name, "server-%d", i);
-    if (l->job.journal.max > 0)
-        (void)snprintf(journal, sizeof journal, "journal: {max: %llu}\n", (unsigned long long)l->job.journal.max);
+    if (l->job.journal.max > 0 || l->job.journal.keep > 0) /* max 0: the server's own choice */
+        (void)snprintf(journal, sizeof journal, "journal: {max: %llu, keep: %llu}\n", (unsigned long long)l->job.journal.max,
+                       (unsigned long long)l->job.journal.keep);
     (void)snprintf(text, sizeof text,
                    "# written by `shoal local`\nname: %s\nlisten: \"tcp://127.0.0.1:%d\"\ndata_dir: \"%s/%s\"\nshards: 1\n"
                    "coordinator: \"%s\"\ndurability: %s\nnet: {drop: %g}\n%s",

@@ -153,6 +153,7 @@ static const struct config_key job_keys[] = {
     {"net.drop", CONFIG_FLOAT, 0, 0.9, NULL},
     {"net.resend", CONFIG_SIZE, 10, 60000, NULL},
     {"journal.max", CONFIG_SIZE, 1e6, 1e15, NULL},
+    {"journal.keep", CONFIG_SIZE, 0, 1e15, NULL},
     {NULL, CONFIG_ANY, 0, 0, NULL},
 };
 
@@ -550,6 +551,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->net.drop = config_float(c, "net.drop", 0);
     j->net.resend_ms = (uint32_t)config_size(c, "net.resend", 1000);
     j->journal.max = config_size(c, "journal.max", 0);
+    j->journal.keep = config_size(c, "journal.keep", 0);
     if (j->train.early_stop.patience > 0 && j->data.valid.count == 0)
         return err_set(e, SHOAL_E_CONFIG, "line %d: train.early_stop needs data.valid", config_line(c, "train.early_stop"));
     if (j->train.schedule.kind != SCHEDULE_CONSTANT && j->train.schedule.batches == 0)

@@ -197,7 +197,8 @@ struct job {
         uint32_t resend_ms; /* default 1000 */
     } net;
     struct {
-        uint64_t max; /* bytes; 0: max(1 GiB, row bytes) */
+        uint64_t max;  /* bytes; 0: max(1 GiB, row bytes) */
+        uint64_t keep; /* bytes of the journal's archive, for blame; 0: none */
     } journal;
 };
 

@@ -62,6 +62,11 @@ struct json *json_new_int(int64_t x)
     return out_of(json_integer(x));
 }
 
+struct json *json_new_null(void)
+{
+    return out_of(json_null());
+}
+
 int json_set(struct json *object, const char *key, struct json *child)
 {
     return json_object_set_new(in(object), key, in(child)) ? SHOAL_E_NOMEM : 0;

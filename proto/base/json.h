@@ -23,6 +23,7 @@ struct json *json_new_array(void);
 struct json *json_new_string(const char *s);
 struct json *json_new_number(double x); /* null when not finite: JSON has no NaN */
 struct json *json_new_int(int64_t x);
+struct json *json_new_null(void);
 int json_set(struct json *object, const char *key, struct json *child); /* takes child in any case */
 int json_set_string(struct json *object, const char *key, const char *s);
 int json_set_number(struct json *object, const char *key, double x);

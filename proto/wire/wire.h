@@ -285,8 +285,10 @@ enum wire_next { WIRE_NEXT_WAIT = 0, WIRE_NEXT_INDEX, WIRE_NEXT_TASK, WIRE_NEXT_
 enum wire_job_state { WIRE_JOB_NONE = 0, WIRE_JOB_WAITING, WIRE_JOB_INDEX, WIRE_JOB_TRAIN, WIRE_JOB_EVAL, WIRE_JOB_DONE, WIRE_JOB_FAILED };
 
 /* erase: the row goes and the key is blocked; block: no row is made for it; allow: it is let in whatever the table's admission says;
- * reset: neither blocked nor allowed any more. */
-enum wire_key_action { WIRE_KEY_ERASE = 0, WIRE_KEY_BLOCK = 1, WIRE_KEY_ALLOW = 2, WIRE_KEY_RESET = 3 };
+ * reset: neither blocked nor allowed any more. scrub, of erased keys: journal, archive and store are rewritten so that nothing of their
+ * rows and gradients is left; answered when it is done, `changed` is then the journal's sequence up to which that is so. BUSY: another one is
+ * under way. */
+enum wire_key_action { WIRE_KEY_ERASE = 0, WIRE_KEY_BLOCK = 1, WIRE_KEY_ALLOW = 2, WIRE_KEY_RESET = 3, WIRE_KEY_SCRUB = 4 };
 struct wire_batch_name {
     uint64_t generation, batch;
     uint32_t lane, zero;

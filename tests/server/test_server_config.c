@@ -59,6 +59,7 @@ START_TEST(set_wins_over_the_file)
     ck_assert_msg(server_config_parse("shards: 2\n", 10, "f", &set, &c, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(c.shards, 4);
     ck_assert_uint_eq(c.journal.max, 64u << 20);
+    ck_assert_uint_eq(c.journal.keep, 0);
     string_list_free(&set);
 }
 END_TEST
@@ -73,7 +74,7 @@ START_TEST(wrong_files_are_refused_with_their_line)
         {"shards: many\n", "shards"},
         {"durability: maybe\n", "durability"},
         {"journal: {maximum: 1GiB}\n", "journal.max"},
-        {"journal: {keep: 1GiB}\n", "journal.keep"},
+        {"journal: {keep: much}\n", "journal.keep"},
         {"keys: /etc/shoal/keys\n", "keys"},
         {"net: {drop: 1.5}\n", "net.drop"},
         {"listen: udp://x:1\n", "udp://x:1"},
