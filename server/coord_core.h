@@ -12,6 +12,7 @@
 #include "server/coord_curve.h"
 #include "server/coord_cut.h"
 #include "server/coord_eval.h"
+#include "server/coord_guard.h"
 #include "server/coord_lease.h"
 #include "server/coord_member.h"
 #include "server/coord_task.h"
@@ -127,6 +128,7 @@ struct coord_job {
     char backend[32];
     uint32_t workers_most;
     struct coord_trace trace;
+    struct coord_guard guard;
     struct json *details[3]; /* by split, owned: curves and tables of `valid` and `test` (measure_json.h); NULL: none */
     uint64_t rate_examples, rate_ns; /* the last sample, for status */
     double rate;

@@ -238,6 +238,7 @@ bool coord_epoch_resume(struct coord *c, enum coord_phase phase)
         if (!coord_flow_enter(c, PHASE_DIGEST))
             return false;
         coord_setup_digest(c);
+        coord_guard_ask(c, true);
         return true;
     }
 }

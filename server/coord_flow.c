@@ -128,6 +128,7 @@ void coord_flow_close(struct coord *c)
     coord_task_close(&j->tasks);
     coord_eval_close(&j->eval);
     coord_curve_close(&j->trace.curve);
+    coord_guard_close(&j->guard);
     for (uint32_t s = 0; s < 3; s++)
         json_free(j->details[s]);
     if (j->parsed)
@@ -334,7 +335,7 @@ static bool step_lanes(struct coord *c)
 
 static bool step_digest(struct coord *c)
 {
-    if (c->job.digested < c->job.at.tables)
+    if (c->job.digested < c->job.at.tables || !c->job.guard.final)
         return false;
     return coord_flow_enter(c, PHASE_FINISH);
 }
@@ -388,6 +389,8 @@ void coord_flow_step(struct coord *c)
         return;
     if (c->job.at.phase >= PHASE_SETUP && coord_flow_running(c))
         coord_setup_step(c);
+    if (c->job.at.phase == PHASE_TRAIN)
+        coord_guard_ask(c, false);
     coord_cut_tick(c);
     coord_checkpoint_step(c);
     while (c->fatal == 0 && step(c))

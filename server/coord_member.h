@@ -44,6 +44,7 @@ struct coord_worker {
     uint64_t asked_id;         /* newest question for a lane: older ones are late copies */
     uint32_t asked_lane;       /* what was granted for it; meaningless without a generation */
     uint64_t asked_generation; /* 0: nothing was */
+    uint64_t refused; /* batches that it told of, of which a push was refused for its values */
     struct wire_WORKER_BEAT figures;
 };
 

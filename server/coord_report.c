@@ -175,17 +175,20 @@ static void cache_set(struct json *to, const struct wire_WORKER_BEAT *sum)
     json_set(to, "cache", c);
 }
 
-/* Batches applied: every lane's batches, each once; the other two are what recovery and resending cost. */
-static struct json *batches_json(const struct coord_job *j, const struct wire_WORKER_BEAT *sum)
+/* Batches applied: every lane's batches, each once; skipped and recomputed are what recovery and resending cost;
+ * quarantined: of these, gradients were refused and the batch, or a part of it, went by without. */
+static struct json *batches_json(const struct coord *c, const struct wire_WORKER_BEAT *sum)
 {
+    const struct coord_job *j = &c->job;
     struct json *b = json_new_object();
-    uint64_t applied = 0;
+    uint64_t applied = 0, all;
 
     for (uint32_t l = 0; l < j->tasks.lanes; l++)
         applied += j->tasks.lane[l].next_batch - 1;
     json_set_int(b, "applied", (int64_t)applied);
     json_set_int(b, "skipped", (int64_t)sum->skipped);
     json_set_int(b, "recomputed", (int64_t)sum->recomputed);
+    json_set_int(b, "quarantined", (int64_t)coord_guard_refused(c, &all));
     return b;
 }
 
@@ -302,7 +305,8 @@ static struct json *report_json(const struct coord *c)
     cache_set(r, &sum);
     json_set_int(r, "skipped_steps", (int64_t)sum.skipped_steps);
     json_set_int(r, "lanes", j->tasks.lanes);
-    json_set(r, "batches", batches_json(j, &sum));
+    json_set(r, "batches", batches_json(c, &sum));
+    json_set(r, "refused", coord_guard_json(c));
     json_set_int(r, "bad_lines", (int64_t)bad_lines_once(j));
     json_set_null(r, "teacher_auc");
     json_set(r, "tables", tables_json(j, &rows));

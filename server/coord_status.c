@@ -56,6 +56,7 @@ static struct json *workers_json(const struct coord *c)
         json_set_string(item, "backend", w->backend);
         json_set_int(item, "lanes", coord_lane_held(&c->job.tasks, w->number));
         json_set_int(item, "examples", (int64_t)w->figures.examples);
+        json_set_int(item, "refused", (int64_t)w->refused);
         json_set_int(item, "silent_ms", (int64_t)((env_now_ns(c->env) - w->beat_ns) / 1000000));
         json_append(list, item);
     }
@@ -118,6 +119,8 @@ char *coord_status_text(struct coord *c)
         json_set_string(s, "waiting", missing);
     if (j->at.status != 0)
         json_set_string(s, "error", j->at.text);
+    if (j->parsed)
+        json_set(s, "refused", coord_guard_json(c));
     json_set(s, "lanes", lanes_json(&j->tasks));
     json_set(s, "workers", workers_json(c));
     json_set(s, "servers", servers_json(c));

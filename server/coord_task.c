@@ -202,6 +202,7 @@ void coord_losses_add(struct coord_losses *to, const struct coord_losses *from)
     to->examples += from->examples;
     to->bad_lines += from->bad_lines;
     to->drawn += from->drawn;
+    to->refused += from->refused;
     to->loss_sum += from->loss_sum;
     to->weight_sum += from->weight_sum;
     for (uint32_t t = 0; t < LIMIT_TASKS; t++)

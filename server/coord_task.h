@@ -52,6 +52,7 @@ struct coord_lane {
 struct coord_losses {
     uint64_t examples, bad_lines;
     uint64_t drawn; /* lines among which bad_lines were counted: data.negatives leaves out others unread */
+    uint64_t refused; /* batches of which a push was refused for its values */
     double loss_sum, weight_sum;   /* over examples (of several labels the mean, weighted); of the examples' weights */
     double loss_task[LIMIT_TASKS]; /* of each label */
 };
@@ -85,7 +86,7 @@ struct coord_task_record {
     struct coord_losses sum;
     uint32_t epoch, lane, batch_count, reported;
 };
-_Static_assert(sizeof(struct coord_task_record) == 136, "coord_task_record is stored");
+_Static_assert(sizeof(struct coord_task_record) == 144, "coord_task_record is stored");
 struct coord_lane_record { /* an array of them under "lanes" */
     uint64_t generation, next_batch;
 };

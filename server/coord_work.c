@@ -342,6 +342,7 @@ static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q, c
     *out = (struct coord_losses){.examples = q->examples,
                                  .bad_lines = q->bad_lines,
                                  .drawn = q->drawn,
+                                 .refused = q->refused,
                                  .loss_sum = q->loss_sum / job_task_weights(&c->job.spec),
                                  .weight_sum = q->weight_sum};
     for (uint32_t t = 0; t < labels && good; t++) {
@@ -369,7 +370,7 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
         return;
     }
     if (!losses_take(c, q, m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
-        q->drawn > t->task[index].rows || q->bad_lines > q->drawn) {
+        q->drawn > t->task[index].rows || q->bad_lines > q->drawn || q->refused > t->task[index].batch_count) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_MALFORMED,
                                 "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
@@ -386,6 +387,10 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
             return;
         if (q->bad_lines > 0)
             bad_lines_look(c);
+        if (q->refused > 0) {
+            coord_member_worker(&c->members, q->worker)->refused += q->refused;
+            coord_guard_look(c, q->refused_where);
+        }
     }
     reply_plain(c, from, request);
 }

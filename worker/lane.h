@@ -61,7 +61,8 @@ struct lane_result {
     uint64_t measured;             /* batches whose gradients were measured; the model does so now and then */
     double dense_norm, row_norm;   /* sums over those */
     float lr_scale;                /* of the last batch */
-    char bad_where[256];
+    uint64_t refused;              /* batches of which a push was refused for its values, and went out as a tick */
+    char bad_where[256], refused_where[ERR_TEXT_MAX];
     uint64_t staleness[STALENESS_CELLS];
 };
 

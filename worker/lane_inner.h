@@ -17,6 +17,7 @@ struct lane_batch {
     struct rows *rows;        /* owned */
     struct transfer transfer; /* its pull, then its push */
     uint64_t sent_ns;         /* when that was sent */
+    bool refused;             /* a part of its push was, for its values */
     struct env_work read;
     int status; /* of batch_read */
     struct err error;

@@ -1,4 +1,5 @@
 /* lane_stage.c: what read, pull, compute and push do with a batch. */
+#include "proto/base/log.h"
 #include "worker/lane_inner.h"
 #include "worker/schedule.h"
 
@@ -318,6 +319,7 @@ void lane_push(struct lane *l, struct lane_batch *b)
         return;
     }
     l->next_push++;
+    b->refused = false;
     batch_move(b, PUSHING);
 }
 
@@ -341,6 +343,21 @@ static void transfer_done(struct transfer *t)
 static void transfer_refused(struct transfer *t, int status, const char *text)
 {
     lane_fail(batch_of_transfer(t)->lane, status, text);
+}
+
+/* The batch counts as refused once, whatever became of its other parts. */
+static void transfer_poisoned(struct transfer *t, const struct part *p, const char *text)
+{
+    struct lane_batch *b = batch_of_transfer(t);
+    struct lane_result *r = &b->lane->result;
+
+    if (b->refused)
+        return;
+    b->refused = true;
+    if (r->refused++ > 0)
+        return;
+    snprintf(r->refused_where, sizeof r->refused_where, "shard %u: %s", p->shard, text);
+    log_warn("a push is refused, and sent again without gradients: %s", r->refused_where);
 }
 
 static void transfer_took(struct transfer *t, const struct part *p, uint64_t clock, uint64_t low)
@@ -383,5 +400,6 @@ void lane_stages_init(struct lane *l, struct lane_batch *b)
     b->transfer.done = transfer_done;
     b->transfer.refused = transfer_refused;
     b->transfer.gap = transfer_gap;
+    b->transfer.poisoned = transfer_poisoned;
     b->transfer.took = transfer_took;
 }

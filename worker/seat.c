@@ -273,6 +273,8 @@ static struct msg *task_message(const struct seat *s, uint64_t id)
     w.u.TASK_DONE.lr_scale = result->lr_scale;
     w.u.TASK_DONE.tasks = tasks;
     snprintf(w.u.TASK_DONE.bad_where, sizeof w.u.TASK_DONE.bad_where, "%s", result->bad_where);
+    w.u.TASK_DONE.refused = result->refused;
+    snprintf(w.u.TASK_DONE.refused_where, sizeof w.u.TASK_DONE.refused_where, "%s", result->refused_where);
     struct msg *m = wire_encode(&w);
     void *histogram = m == NULL ? NULL : msg_add(m, sizeof result->staleness);
     void *losses = histogram == NULL ? NULL : msg_add(m, tasks * sizeof result->loss_task[0]);

@@ -158,6 +158,18 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
     return REQUEST_DONE;
 }
 
+/* Of a tick it can only be a late copy of the answer to what was sent before. */
+static enum request_verdict part_poisoned(struct transfer_part *p, const struct wire *w)
+{
+    struct transfer *t = p->transfer;
+
+    if (p->part.key_count == 0)
+        return REQUEST_LATER;
+    t->poisoned(t, &p->part, w->error[0] != '\0' ? w->error : err_text(w->status));
+    p->part.key_count = 0;
+    return REQUEST_NOW;
+}
+
 static enum request_verdict push_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
     struct transfer_part *p = part_of(r);
@@ -166,6 +178,8 @@ static enum request_verdict push_reply(struct request *r, const struct wire *w, 
     (void)m;
     if (w->status == SHOAL_E_GAP && (t->gap(t, &p->part, r->order) > 0 || ++p->lost < LOST_AFTER))
         return p->gaps++ == 0 ? REQUEST_NOW : REQUEST_LATER;
+    if (w->status == SHOAL_E_NOT_FINITE)
+        return part_poisoned(p, w);
     if (w->status != 0)
         return part_refused(p, w);
     if (w->u.PUSH_reply.skipped > 0) {

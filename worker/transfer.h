@@ -37,6 +37,9 @@ struct transfer {
     void (*done)(struct transfer *t);
     /* A refusal that repeating does not help; the transfer is cancelled already. */
     void (*refused)(struct transfer *t, int status, const char *text);
+    /* A shard refuses a part of a push for its values and keeps it in its quarantine; it is sent once more as a tick, so
+     * that the lane goes on without it. */
+    void (*poisoned)(struct transfer *t, const struct part *p, const char *text);
     /* A shard lacks an earlier batch of the lane for part p, whose push was sent last as number `order`: the owner
      * calls transfer_resend of the lane's earlier pushes, in order, and answers how many parts of theirs are not
      * acknowledged. */

@@ -142,6 +142,7 @@ static const struct config_key job_keys[] = {
     {"train.backend", CONFIG_ENUM, 0, 0, "auto|cpu|cuda"},
     {"train.seed", CONFIG_INT, 0, 0, NULL},
     {"train.task_batches", CONFIG_INT, 1, 65536, NULL},
+    {"train.max_refused", CONFIG_FLOAT, 0, 1, NULL},
     {"train.warmup", CONFIG_INT, 0, 1000000, NULL},
     {"durability", CONFIG_ENUM, 0, 0, "memory|journal|fsync"},
     {"checkpoint.dir", CONFIG_STRING, 0, 0, NULL},
@@ -534,6 +535,7 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.backend = (enum backend_kind)config_enum(c, "train.backend", BACKEND_AUTO);
     j->train.seed = (uint64_t)config_int(c, "train.seed", 2026);
     j->train.task_batches = (uint32_t)config_int(c, "train.task_batches", 0);
+    j->train.max_refused = config_float(c, "train.max_refused", 0.01);
     j->train.warmup = (uint32_t)config_int(c, "train.warmup", 0);
     j->train.schedule.kind = (enum schedule_kind)config_enum(c, "train.schedule.kind", SCHEDULE_CONSTANT);
     j->train.schedule.batches = (uint32_t)config_int(c, "train.schedule.batches", 0);

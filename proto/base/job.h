@@ -157,6 +157,7 @@ struct job {
         enum backend_kind backend;
         uint64_t seed;
         uint32_t task_batches; /* batches of a task; 0: chosen by the coordinator */
+        double max_refused;    /* share of batches that may be refused for their gradients, 10 in any case; 0: none */
         uint32_t warmup;       /* learning rates rise evenly over the first `warmup` batches of a lane; 0: at once */
         struct {
             enum schedule_kind kind; /* after the warm-up; default constant */

@@ -191,12 +191,13 @@
 /* One finished task of training: what the report needs. Losses and weights are sums over the task's examples; batches: those with
  * examples; skipped: of these, whose gradients overflowed (precision fp16); norms of the gradients, before clipping, are sums over the
  * `measured` batches of which they are known. lr_scale: what the learning rates were multiplied by at the last batch. drawn: lines that data.negatives' draw took
- * whatever is in them, malformed ones (bad_lines) among them; without negatives all. frame 1: u64 histogram, (64): pulls by clocks of staleness, the last
+ * whatever is in them, malformed ones (bad_lines) among them; without negatives all. refused: batches of which a shard refused a push for
+ * its values, which then was pushed as a tick; what it said of the first. frame 1: u64 histogram, (64): pulls by clocks of staleness, the last
  * cell all beyond. frame 2: f64 (tasks): the sum of each label's loss; tasks here is the labels of an example. */
 #define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR)                                                              \
     U64(worker) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) STR(bad_where, 256)   \
     F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) F64(row_norm_sum) F32(lr_scale) U32(tasks) \
-    U64(measured) U64(drawn)
+    U64(measured) U64(drawn) U64(refused) STR(refused_where, ERR_TEXT_MAX)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then labels f32 (examples, tasks). frame 2: u64

@@ -218,6 +218,8 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         if (s->dropped != 0 && cut_find(s, s->dropped) != NULL)
             cut_find(s, s->dropped)->cut = 0;
         return 0;
+    case WIRE_TYPE_SHARD_STATUS:
+        return 0;
     default:
         return SHOAL_E_USAGE;
     }
@@ -246,7 +248,11 @@ static void shard_message(void *core, peer_t from, struct msg *m)
                 w.status = shard_answer(s, &q, m, &w);
             if (q.type == WIRE_TYPE_DIGEST)
                 w.u.DIGEST_reply.rows = count;
-            reply_send(s->env, from, &w, value, 8ull * count, q.type == WIRE_TYPE_DIGEST);
+            const char *status = s->status == NULL ? "{}" : s->status;
+            if (q.type == WIRE_TYPE_SHARD_STATUS)
+                reply_send(s->env, from, &w, status, strlen(status), true);
+            else
+                reply_send(s->env, from, &w, value, 8ull * count, q.type == WIRE_TYPE_DIGEST);
         }
     }
     msg_free(m);
@@ -386,6 +392,8 @@ static void seat_report(struct fake_seat *seat)
                                                 .row_norm_sum = 3.0 * seat->task.batch_count,
                                                 .lr_scale = seat->task.lr_scale,
                                                 .tasks = 1};
+        q.u.TASK_DONE.refused = w->refused_batches < seat->task.batch_count ? w->refused_batches : seat->task.batch_count;
+        (void)snprintf(q.u.TASK_DONE.refused_where, ERR_TEXT_MAX, "shard 0: table emb, key 0x0005 of field 5; worker 1; kept in /x/quarantine.jsonl");
         (void)snprintf(q.u.TASK_DONE.bad_where, 256, "%s", w->bad_lines > 0 ? "train.txt:7: no label" : "");
         worker_send(w, &q, histogram, sizeof histogram, &loss, sizeof loss);
     }

@@ -55,6 +55,7 @@ struct fake_shard {
     uint32_t exports, loads;
     enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;
     uint32_t restores, fences, applied, ticks;
+    const char *status;                     /* answer to SHARD_STATUS; NULL: {} */
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS]; /* how often a row was applied */
     bool refuse_go;                       /* once: answers GO with an error */
 };
@@ -82,6 +83,7 @@ struct fake_worker {
     uint32_t shards, seats, batch, tables_declared;
     uint64_t rows[3]; /* by split */
     uint64_t step_ns, resend_ns, next_id, bad_lines, undrawn, digest;
+    uint64_t refused_batches; /* told with each task */
     uint64_t eval_bad_lines; /* of each split that is evaluated, of its first task's lines */
     double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly */
     struct fake_seat seat[FAKE_SEATS];

@@ -235,6 +235,11 @@ static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
 
     f->push = in.u.PUSH;
     int status = push_check(n, &lowest);
+    if (status == 0 && in.u.PUSH.to >= f->poison_from && in.u.PUSH.to < f->poison_to) {
+        f->poisoned += in.u.PUSH.key_count > 0;
+        f->ticks += in.u.PUSH.key_count == 0;
+        status = in.u.PUSH.key_count > 0 && lowest < in.u.PUSH.to ? SHOAL_E_NOT_FINITE : 0;
+    }
     if (status == 0)
         push_apply(f, m, &applied, &skipped);
     f->applied += applied;
@@ -454,6 +459,9 @@ static void coordinator_done(struct fake_node *n, peer_t from, const struct msg 
         f->weight_sum += in.u.TASK_DONE.weight_sum;
         f->loss_task += *(const double *)m->frame[2].data;
         f->batches += in.u.TASK_DONE.batches;
+        f->refused += in.u.TASK_DONE.refused;
+        if (in.u.TASK_DONE.refused > 0)
+            memcpy(f->refused_where, in.u.TASK_DONE.refused_where, sizeof f->refused_where);
         for (uint32_t i = 0; i < 64; i++)
             f->staleness[i] += ((const uint64_t *)m->frame[1].data)[i];
     }

@@ -55,6 +55,7 @@ struct fake {
     uint32_t refuse_count[64];  /* ... and how many are left */
     uint32_t lose_count[64];    /* requests not heard, by wire type */
     uint32_t seen[64];          /* requests by wire type */
+    uint64_t poison_from, poison_to; /* batches whose pushes with keys are refused for their values */
     uint64_t push_late_ns;      /* pushes are acknowledged so much later */
     uint64_t hold_ns;           /* pulls are held for the bound so long; the answer says so */
     struct fake_late *late;     /* owned: answers to be sent */
@@ -77,6 +78,9 @@ struct fake {
     uint64_t examples, bad_lines;
     double loss_sum, weight_sum, loss_task; /* of the tasks done; loss_task: of the first label */
     uint64_t batches;                       /* with examples */
+    uint64_t poisoned, ticks;               /* pushes refused so; pushes without keys for such batches */
+    uint64_t refused;                       /* as told by the workers, of the tasks done */
+    char refused_where[ERR_TEXT_MAX];
     uint64_t staleness[64];
     bool eval_given[64], eval_done[64];
     uint32_t eval_examples;

@@ -775,6 +775,73 @@ START_TEST(coord_bad_lines_are_a_share_of_the_drawn_ones)
 }
 END_TEST
 
+/* A few refused batches are told, of which fields and workers, and that is all; too many end the job. */
+START_TEST(coord_refused_batches_are_told)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.5", 2, 1, NULL);
+    r.worker[0].refused_batches = 1;
+    r.shard[0]->status = "{\"gradients\": {\"run\": 99999999999999, \"lost\": 2, \"by_field\": [{\"table\": \"emb\", \"field\": 5, \"refused\": 3, "
+                         "\"clipped\": 1}, {\"refused\": 7}], \"by_worker\": [{\"worker\": 1, \"refused\": 2, \"clipped\": 4}]}}";
+    r.shard[1]->status = _i == 0 ? r.shard[0]->status
+                         : _i == 1 ? "{\"gradients\": {\"run\": 0, \"by_field\": [{\"table\": \"emb\", \"field\": 5, \"refused\": 100}]}}" /* of another job */
+                                   : "no JSON";
+    run_job(60);
+    job_done(2);
+    ck_assert_double_eq(report_number("batches.quarantined"), 2 * 26); /* one of each task */
+    ck_assert_double_eq(report_number("refused.batches"), 2 * 26);
+    struct json *j = report();
+    ck_assert_uint_eq(json_count(json_get(j, "refused.by_field")), 2);
+    json_free(j);
+    double times = _i == 0 ? 2 : 1;
+    ck_assert_double_eq(report_number("refused.by_field.0.field"), 5);
+    ck_assert_double_eq(report_number("refused.by_field.0.refused"), 3 * times);
+    ck_assert_double_eq(report_number("refused.by_field.0.clipped"), 1 * times);
+    ck_assert_double_eq(report_number("refused.by_field.1.refused"), 7 * times);
+    ck_assert_double_eq(report_number("refused.by_worker.0.refused"), 2 * times);
+    ck_assert_double_eq(report_number("refused.lost"), 2 * times);
+    rig_stop();
+}
+END_TEST
+
+/* The count is stored with the tasks. */
+START_TEST(coord_restart_keeps_refused_batches)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2, max_refused: 1", 2, 2, NULL);
+    r.worker[0].refused_batches = r.worker[1].refused_batches = 1;
+    for (uint32_t kills = 1; kills <= 3; kills++) {
+        while (r.worker[0].batches + r.worker[1].batches < 50 * kills)
+            ck_assert(sim_step(r.sim));
+        coord_restart();
+    }
+    while (r.coord->job.at.phase != PHASE_DIGEST)
+        ck_assert(sim_step(r.sim));
+    coord_restart();
+    run_job(120);
+    job_done(2);
+    ck_assert_double_le(report_number("batches.quarantined"), 2 * 26);
+    ck_assert_double_ge(report_number("batches.quarantined"), 2 * 26 - 12); /* reports on their way may be lost */
+    rig_stop();
+}
+END_TEST
+
+START_TEST(coord_too_many_refused_batches_end_the_job)
+{
+    static const char *const share[] = {"0.01", "0.2", "0"};
+
+    rig_start(_i == 0 ? "epochs: 2, consistency: ssp, lanes: 2" : _i == 1 ? "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.2"
+                                                                          : "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0", 1, 1, NULL);
+    r.worker[0].refused_batches = 1; /* of four */
+    run_job(60);
+    ck_assert_int_eq(r.client.state, WIRE_JOB_FAILED);
+    ck_assert_int_eq(r.client.status, SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(err_exit_status(r.client.status), 65);
+    ck_assert_ptr_nonnull(strstr(r.client.text, _i == 2 ? "1 of 4 batches were refused" : "11 of 44 batches were refused"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, share[_i]));
+    ck_assert_ptr_nonnull(strstr(r.client.text, "key 0x0005 of field 5; worker 1; kept in /x/quarantine.jsonl"));
+    rig_stop();
+}
+END_TEST
+
 START_TEST(coord_missing_input_ends_the_job)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -850,6 +917,9 @@ int main(void)
     tcase_add_test(t, coord_silent_server_is_named_in_the_status);
     tcase_add_test(t, coord_too_many_bad_lines_end_the_job);
     tcase_add_loop_test(t, coord_bad_lines_are_a_share_of_the_drawn_ones, 0, 2);
+    tcase_add_loop_test(t, coord_refused_batches_are_told, 0, 3);
+    tcase_add_test(t, coord_restart_keeps_refused_batches);
+    tcase_add_loop_test(t, coord_too_many_refused_batches_end_the_job, 0, 3);
     tcase_add_test(t, coord_missing_input_ends_the_job);
     tcase_add_test(t, coord_wrong_job_file_is_refused);
     tcase_add_test(t, coord_next_job_may_follow);
