@@ -1,7 +1,7 @@
 /* load.c: tables filled from a checkpoint. What becomes of the rows on the way is in load_build.c.
  *
  *     engine_load -> BUILDING (an I/O thread: verify, read, translate) -> READY (waits for quiet) -> WRITING (an I/O thread,
- *     64 MiB at a time) -> SEALING (an I/O thread) -> taken in, done
+ *     a batch at a time) -> SEALING (an I/O thread) -> taken in, done
  *                          without a store: READY -> taken in, done
  *
  *  1. Until the tables are taken in nothing of them can be seen: they are built beside the engine's own, in an arena of
@@ -31,8 +31,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define WRITE_BYTES (64u << 20)
 
 bool load_opens(const struct engine *g, uint64_t run)
 {
@@ -189,7 +187,7 @@ static void make_marker(const struct engine *g, bool under_way, struct store_ite
     item->value_bytes = sizeof *marker;
 }
 
-/* Images from where the cursor stands, WRITE_BYTES of them. */
+/* Images from where the cursor stands, about as many bytes as a journal segment has (64 MiB as a rule). */
 static int write_images(struct engine *g, struct err *e)
 {
     struct load *l = g->load;
@@ -201,7 +199,7 @@ static int write_images(struct engine *g, struct err *e)
         for (; l->tablet < tablets && rc == 0; l->tablet++) {
             if (!l->led[l->table][l->tablet])
                 continue;
-            if (bytes >= WRITE_BYTES)
+            if (bytes >= g->segment_bytes)
                 return 0;
             struct store_item item;
             size_t count = stored_tablet_bytes(t, &l->runs, l->tablet);
