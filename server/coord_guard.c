@@ -111,6 +111,7 @@ void coord_guard_ask(struct coord *c, bool ending)
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS};
     uint64_t now = env_now_ns(c->env);
 
+    w.u.SHARD_STATUS.part = 1;
     if (!ending && (now - g->asked_ns < ASK_NS || coord_call_open_type(&c->calls, WIRE_TYPE_SHARD_STATUS)))
         return;
     coord_call_cancel(&c->calls, WIRE_TYPE_SHARD_STATUS, UINT64_MAX);

@@ -58,6 +58,13 @@ void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
 {
     uint64_t id = s->in.id;
     msg_free(m);
+    if (s->in.u.SHARD_STATUS.part == 1) {
+        struct json *part = json_new_object();
+        json_set(part, "gradients", engine_refused_json(s->engine));
+        shard_reply(s, WIRE_TYPE_SHARD_STATUS, id)->u.SHARD_STATUS_reply.rows = 0;
+        shard_send_json(s, from, part);
+        return;
+    }
     const struct shard_counts *c = &s->counts;
     struct engine_stats g;
     engine_stats_get(s->engine, &g);

@@ -191,8 +191,11 @@ static void compute_run(struct env_work *w) /* on a thread of the pool */
     }
     l->compute_status =
         model_train(l->base->model, l->run, &in, l->base->job->train.seed, l->task.lane, b->number, &l->output);
-    if (l->compute_status == 0 && !l->output.skipped)
+    if (l->compute_status == 0 && !l->output.skipped) {
         rows_gather(b->rows);
+        if (l->base->job->train.mode == WIRE_BSP)
+            rows_check(b->rows);
+    }
 }
 
 /* What a step came to that has no number for a result, and what to do. */

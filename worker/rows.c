@@ -6,6 +6,7 @@
  * used for another batch. */
 #include "worker/rows.h"
 #include "proto/base/assert.h"
+#include "proto/base/gradient.h"
 #include "proto/base/hash.h"
 
 #include <stdatomic.h>
@@ -177,7 +178,7 @@ int rows_reserve(struct rows *r, struct err *e)
     if (seen_reserve(r) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory to count the shows of %u keys: use a smaller train.batch",
                        sparse->key_count);
-    r->planned = false;
+    r->planned = r->poisoned = false;
     return 0;
 }
 
@@ -236,6 +237,24 @@ int rows_plan(struct rows *r, struct row_cache *cache, uint64_t batch, struct er
     sparse->pull_count = r->plan.fresh_count;
     r->planned = true;
     return 0;
+}
+
+bool rows_part_refused(const struct rows *r, const struct part *p)
+{
+    const struct rows_table *t = &r->table[p->table];
+    struct gradient_fault f;
+
+    return gradient_fault_find(t->schema, t->gradients + p->key_first * (size_t)schema_push_floats(t->schema), p->key_count,
+                               &f);
+}
+
+void rows_check(struct rows *r)
+{
+    r->poisoned = false;
+    for (uint32_t t = 0; t < r->table_count && !r->poisoned; t++) {
+        struct part whole = {.table = t, .key_count = r->table[t].key_count};
+        r->poisoned = rows_part_refused(r, &whole);
+    }
 }
 
 void rows_void(struct rows *r)

@@ -65,6 +65,7 @@ struct rows {
     uint32_t *seen; /* owned (seen_capacity): the last example, from 1, that had a key; used with statistics */
     uint32_t seen_capacity;
     bool planned;
+    bool poisoned; /* rows_check found something */
     struct part *part;    /* owned (part_count) */
     uint32_t part_count, part_capacity;
     struct rows_reference *reference; /* how many borrow; the owner counts one */
@@ -85,6 +86,10 @@ void rows_floats_swap(struct rows *r, struct rows *other);
 int rows_reserve(struct rows *r, struct err *e);
 /* After rows_reserve: of the sparse keys only those are to be pulled that the cache lacks for this batch. NOMEM. */
 int rows_plan(struct rows *r, struct row_cache *cache, uint64_t batch, struct err *e);
+/* Looks whether a shard will refuse any of the gradients. After rows_gather, on whatever thread has the batch. */
+void rows_check(struct rows *r);
+/* Whether a shard will refuse this part, of a push. */
+bool rows_part_refused(const struct rows *r, const struct part *p);
 /* Nothing of this batch is to be pushed: its push is a tick. */
 void rows_void(struct rows *r);
 /* Divides all tablets of all tables into parts by the map: of the keys to push, or of those to pull. INTERNAL when the

@@ -248,6 +248,8 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
                                                                       .reply = push ? push_reply : pull_reply},
                                                           .transfer = t,
                                                           .part = *p};
+        if (push && t->rows->poisoned && !rows_part_refused(t->rows, p))
+            t->part[t->part_count - 1].part.key_count = 0; /* the whole batch goes by, however it is divided */
     }
     t->pending = t->part_count;
     for (uint32_t i = 0; i < t->part_count; i++)

@@ -7,6 +7,10 @@
  * a shard) is told to the owner, who sends the earlier ones again, then this one follows. Where nothing earlier is left
  * to send and the shard keeps saying so, it has lost what it acknowledged (durability memory): refused with GAP.
  *
+ * A part of a push that is refused for its values is sent again as a tick. What the shards took of the other parts depends on
+ * how tablets are dealt; where that must not matter (bsp) the rows have been looked at before (rows_check), and of a batch
+ * with a bad gradient only the bad parts go out whole, to be refused and kept.
+ *
  * The struct is its owner's and lives in it; transfer_init once, transfer_close at the end. Thread: the worker's loop.
  */
 #ifndef WORKER_TRANSFER_H

@@ -92,10 +92,10 @@
 #define WIRE_DIGEST(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR) U32(tablet_first) U32(tablet_count) U64(rows)
 
-/* One row by key, as JSON text in reply frame 1; and the shard's own figures likewise. */
+/* One row by key, as JSON text in reply frame 1; and the shard's own figures likewise: all of them (part 0), or `gradients` alone (1). */
 #define WIRE_INSPECT(U32, U64, I32, F32, F64, B, STR) U32(table) U64(key)
 #define WIRE_INSPECT_REPLY(U32, U64, I32, F32, F64, B, STR) B(found)
-#define WIRE_SHARD_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
+#define WIRE_SHARD_STATUS(U32, U64, I32, F32, F64, B, STR) U32(part)
 #define WIRE_SHARD_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* Checkpoints. CUT_EXPORT: the shard puts its complete cut into the new folder path/part-PART (hard links where the file system allows,

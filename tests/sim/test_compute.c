@@ -40,6 +40,7 @@ static struct {
     bool counts;         /* gradients are counts of batches, rows are checked */
     uint32_t staleness;  /* that they are checked against */
     uint32_t skip_every; /* so many batches, one is skipped; 0: none */
+    uint32_t poison_every; /* likewise, one has a gradient that is no number */
     uint64_t fail_at;    /* the device that is given this step fails, and fails ever after; 0: none */
     int fail_status;
     bool fail_new; /* the next run cannot be made: fail_status */
@@ -139,8 +140,12 @@ int __wrap_model_train(const struct model *m, struct model_run *r, const struct 
         play.failed = r;
     if (play.failed == r)
         return play.fail_status;
-    if (!play.counts)
-        return __real_model_train(m, r, in, seed, lane, batch, out);
+    if (!play.counts) {
+        int status = __real_model_train(m, r, in, seed, lane, batch, out);
+        if (play.poison_every != 0 && batch % play.poison_every == 0)
+            out->row_gradients[(batch % in->row_count) * model_row_width(m) + 1] = batch % 2 == 0 ? NAN : -1e30f;
+        return status;
+    }
     count_step(m, r, in, lane, batch, out);
     return 0;
 }
@@ -284,6 +289,65 @@ START_TEST(skipped_steps_are_ticks)
 }
 END_TEST
 
+static bool rows_finite(void)
+{
+    for (uint32_t i = 0; i < cluster.options.servers; i++)
+        for (uint32_t table = 0; table < LIMIT_TABLES; table++) {
+            const struct table *t = engine_table(cluster.server[i].shard->engine, table);
+            uint64_t keys[70];
+            float rows[70 * 16];
+            if (t == NULL || table_schema_of(t)->dense != 0)
+                continue;
+            for (uint32_t k = 0; k < 70; k++) { /* columns hot, a and b are fields 0, 1 and 2 */
+                char text[8];
+                int n = k == 69 ? snprintf(text, sizeof text, "x") : snprintf(text, sizeof text, "%u", k < 60 ? k : k - 60);
+                keys[k] = key_of_value(k == 69 ? 0 : k < 60 ? 1 : 2, text, (size_t)n);
+            }
+            ck_assert_uint_le(table_schema_of(t)->width, 16);
+            table_pull(t, keys, 70, rows);
+            for (uint32_t x = 0; x < 70 * table_schema_of(t)->width; x++)
+                if (!isfinite(rows[x]))
+                    return false;
+        }
+    return true;
+}
+
+/* Batches with a gradient that must not be pushed go by, are counted by field and worker, and no row has it. Under bsp the
+ * result is the same however the tablets are dealt. */
+START_TEST(poisoned_batches_go_by)
+{
+    static const char *const modes[] = {"consistency: bsp, prefetch: 0, max_refused: 0.5", "consistency: ssp, staleness: 2, prefetch: 1, max_refused: 0.5",
+                                        "consistency: async, prefetch: 1, max_refused: 0.5"};
+    struct cluster_result first, got;
+
+    play.poison_every = 9;
+    job_make("{kind: deepfm, hidden: [4], norm: batch}", modes[_i]);
+    for (uint32_t servers = 1; servers <= 3; servers++) {
+        start(servers, servers, 2);
+        finish(&got);
+        ck_assert(rows_finite());
+        int64_t batches = reported("refused", "batches"), fields = 0, workers = 0;
+        ck_assert_int_ge(batches, 2 * ROWS / 8 / 9 - 3);
+        ck_assert_int_le(batches, 2 * ROWS / 8 / 9 + 3);
+        ck_assert_int_eq(reported("batches", "quarantined"), batches);
+        for (int i = 0; i < 8; i++) {
+            char path[48];
+            (void)snprintf(path, sizeof path, "refused.by_field.%d", i);
+            fields += reported(path, "refused") > 0 ? reported(path, "refused") : 0;
+            (void)snprintf(path, sizeof path, "refused.by_worker.%d", i);
+            workers += reported(path, "refused") > 0 ? reported(path, "refused") : 0;
+        }
+        ck_assert_int_eq(fields, batches); /* one bad row in each, in one push */
+        ck_assert_int_eq(workers, batches);
+        if (servers == 1)
+            first = got;
+        for (uint32_t i = 0; i < got.tables && _i == 0; i++)
+            ck_assert_str_eq(got.digest[i], first.digest[i]);
+        cluster_free(&cluster);
+    }
+}
+END_TEST
+
 /* What a device says that fails, and the worker's exit status. */
 static const int statuses[] = {SHOAL_E_UNAVAILABLE, SHOAL_E_INTERNAL, SHOAL_E_NOMEM};
 static const int exits[] = {69, 70, 70};
@@ -407,6 +471,7 @@ int main(void)
     tcase_add_test(c, pulled_rows_are_within_the_bound);
     tcase_add_loop_test(c, skipped_steps_are_ticks, 0, 3);
     tcase_add_loop_test(c, a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do, 0, 2);
+    tcase_add_loop_test(c, poisoned_batches_go_by, 0, 3);
     tcase_add_loop_test(c, a_failed_device_costs_a_worker_not_the_job, 0, 3);
     tcase_add_loop_test(c, a_device_that_is_taken_costs_a_worker, 0, 3);
     tcase_add_test(c, a_job_waits_for_a_worker_whose_device_works);
