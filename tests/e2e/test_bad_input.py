@@ -154,8 +154,32 @@ def garbage_to_every_port_harms_nobody(space):
     assert report["restarts"] == 0, "somebody died of garbage"
 
 
+def bad_gradients_are_kept_and_the_job_goes_on(space):
+    """1e20 is a number, but the gradient that it gives is none that a table takes."""
+    def log(name, every):
+        lines = ["label,x,user"] + [f"{i % 2},{'1e20' if i % every == every - 1 else 1},u{i % 50}" for i in range(20000)]
+        (space / name).write_text("\n".join(lines) + "\n")
+        return space / name
+    over = {"data.format": "csv", "data.label": "label", "data.columns[0].name": "label", "data.columns[0].type": "label",
+            "data.columns[1].name": "x", "data.columns[1].type": "number", "data.columns[2].name": "user", "features.number": "none",
+            "model.kind": "lr", "train.task_batches": 2}
+    report = run_job(job_file(space / "few.yaml", log("few.csv", 5000), **over), space / "few", 2)
+    assert report["batches"]["quarantined"] == report["refused"]["batches"] == 4, report["refused"]
+    lines = [json.loads(x) for f in (space / "few").glob("server-*/**/quarantine.jsonl") for x in f.read_text().splitlines()]
+    assert 4 <= len(lines) <= 16, lines
+    for line in lines:
+        assert line["why"] == "beyond 1e15" and abs(line["value"]) > 1e15 and line["worker"] > 0 and line["time"] > 1.6e9, line
+        assert {"run", "lane", "generation", "batch", "task", "table", "key", "field", "place"} <= set(line), line
+    assert sum(f["refused"] for f in report["refused"]["by_field"]) >= 4, report["refused"]
+    assert sum(w["refused"] for w in report["refused"]["by_worker"]) == len(lines), (report["refused"], len(lines))
+    run = Run(job_file(space / "many.yaml", log("many.csv", 300), **over), space / "many")
+    assert run.wait() == 65, run.output()[-2000:]
+    for word in ("batches were refused", "train.max_refused", "table", "field", "worker", "batch", "quarantine.jsonl"):
+        assert word in run.output(), (word, run.output()[-2000:])
+
+
 if __name__ == "__main__":
-    main([malformed_lines_are_counted, too_many_malformed_lines_end_with_65, missing_file_ends_with_66, missing_job_file_ends_with_66,
+    main([bad_gradients_are_kept_and_the_job_goes_on, malformed_lines_are_counted, too_many_malformed_lines_end_with_65, missing_file_ends_with_66, missing_job_file_ends_with_66,
           bad_configuration_ends_with_78_and_names_the_line, wrong_usage_ends_with_64, help_and_version_of_every_program,
           port_in_use_is_said, open_address_needs_a_word, unreachable_coordinator_is_said, full_disk_is_refused_by_name,
           garbage_to_every_port_harms_nobody])
