@@ -83,6 +83,7 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
     if (folder_of(c)->remove(k->tmp, &e) != 0)
         log_warn("%s; what is left of it is removed at the next start", e.text);
     k->list->failed++;
+    (void)coord_checkpoint_list_note(c);
     k->retry_ns = env_now_ns(c->env) + RETRY_NS;
     answer_bad(c, k->asker, k->asker_id, status, why);
     k->asker = 0;

@@ -1,4 +1,4 @@
-/* checkpoint.c: `shoal checkpoint`: making them, listing them, going on from one. */
+/* checkpoint.c: `shoal checkpoint`: making them, listing them, going on from one. Looking into them: checkpoint_look.c, checkpoint_diff.c. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cluster.h"
 
@@ -18,7 +18,10 @@ static const struct {
 } verbs[] = {
     {"create", checkpoint_create_main, "ask a running coordinator for one; training goes on"},
     {"list", checkpoint_list_main, "the checkpoints in a folder"},
+    {"verify", checkpoint_verify_main, "read every file of one and compare checksums"},
+    {"diff", checkpoint_diff_main, "what changed from one to another, by field"},
     {"restore", checkpoint_restore_main, "go on with a job from one, at the very batch"},
+    {"export", checkpoint_export_main, "write the rows of a table as text or as numbers"},
 };
 
 static void usage(FILE *f)

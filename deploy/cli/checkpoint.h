@@ -9,6 +9,13 @@
 int checkpoint_create_main(int argc, char **argv);
 int checkpoint_list_main(int argc, char **argv);
 int checkpoint_restore_main(int argc, char **argv);
+int checkpoint_verify_main(int argc, char **argv);
+int checkpoint_diff_main(int argc, char **argv);
+int checkpoint_export_main(int argc, char **argv);
+
+struct checkpoint; /* embedding/checkpoint.h */
+/* The servers' parts, once the coordinator's manifest is well. The caller calls checkpoint_close. */
+int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err *e);
 
 /* FOLDER's manifest, checked. NOINPUT, CHECKSUM, CORRUPT, VERSION. */
 int checkpoint_manifest(const char *folder, struct json **out, struct err *e);

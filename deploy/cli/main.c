@@ -14,7 +14,7 @@ static const struct {
     {"local", local_main, "run a job on this machine: coordinator, servers and workers over loopback"},
     {"submit", submit_main, "hand a job to a running cluster and show it until it ends"},
     {"stop", stop_main, "end the job of a running cluster early"},
-    {"checkpoint", checkpoint_main, "make and list checkpoints of running jobs, and go on from one"},
+    {"checkpoint", checkpoint_main, "make, list, check, compare, restore and export checkpoints"},
     {"status", status_main, "what a cluster is doing, or how a run ended"},
     {"digest", digest_main, "rows and digest of each table"},
     {"tables", tables_main, "what is in the tables, what a rule would keep, what a log will need"},

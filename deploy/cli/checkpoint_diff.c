@@ -1,0 +1,269 @@
+/* checkpoint_diff.c: `shoal checkpoint diff`: which rows came, went and changed between two checkpoints, and how far weights moved, by
+ * field. The earlier one's table is held in memory, one table at a time; the later one's rows pass by. */
+#include "deploy/cli/checkpoint.h"
+#include "embedding/checkpoint.h"
+#include "proto/base/hash.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char diff_help[] =
+    "usage: shoal checkpoint diff FROM TO [--json]\n\n"
+    "Of each table, and in it of each field: rows that came, went and changed (their weights; state is not looked at), the mean distance\n"
+    "(2-norm) that the weights of changed rows moved, and the row that moved furthest. Fields that moved most come first. Tables are matched by\n"
+    "name; where the width differs, rows are only counted.\n";
+
+enum { FIELDS = 65536, FIELDS_SHOWN = 12 }; /* all that a key can name */
+
+struct moved {
+    uint64_t before, after, came, gone, changed;
+    double distance_sum, distance_max;
+    uint64_t key_max;
+};
+
+struct compare {
+    const struct table *was; /* NULL: the table is new */
+    uint32_t width;          /* 0: not comparable */
+    struct moved *field;     /* (FIELDS), owned */
+    struct moved all;
+};
+
+static uint64_t row_key(const void *row)
+{
+    uint64_t key;
+
+    memcpy(&key, row, sizeof key);
+    return key;
+}
+
+static struct moved *field_of(struct compare *c, uint64_t key)
+{
+    return &c->field[key_field(key)];
+}
+
+static void before_count(void *context, const void *row)
+{
+    field_of(context, row_key(row))->before++;
+}
+
+static double distance(const void *a, const void *b, uint32_t width)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < width; i++) {
+        float x, y;
+        memcpy(&x, (const char *)a + 8 + 4 * (size_t)i, sizeof x);
+        memcpy(&y, (const char *)b + 8 + 4 * (size_t)i, sizeof y);
+        sum += ((double)x - (double)y) * ((double)x - (double)y);
+    }
+    return sqrt(sum);
+}
+
+static void row_compare(void *context, const void *row)
+{
+    struct compare *c = context;
+    uint64_t key = row_key(row);
+    struct moved *f = field_of(c, key);
+    const void *was = c->was == NULL ? NULL : table_row(c->was, key);
+
+    f->after++;
+    if (was == NULL) {
+        f->came++;
+        return;
+    }
+    f->gone++; /* so many were there before; turned round at the end */
+    if (c->width == 0 || memcmp((const char *)was + 8, (const char *)row + 8, 4 * (size_t)c->width) == 0)
+        return;
+    double d = distance(was, row, c->width);
+    f->changed++;
+    f->distance_sum += d;
+    if (d > f->distance_max || f->changed == 1) {
+        f->distance_max = d;
+        f->key_max = key;
+    }
+}
+
+static void sum_up(struct compare *c)
+{
+    for (uint32_t i = 0; i < FIELDS; i++) {
+        struct moved *f = &c->field[i];
+        f->gone = f->before - f->gone;
+        c->all.before += f->before;
+        c->all.after += f->after;
+        c->all.came += f->came;
+        c->all.gone += f->gone;
+        c->all.changed += f->changed;
+        c->all.distance_sum += f->distance_sum;
+        if (f->changed > 0 && f->distance_max >= c->all.distance_max) {
+            c->all.distance_max = f->distance_max;
+            c->all.key_max = f->key_max;
+        }
+    }
+}
+
+/* ---- telling ----------------------------------------------------------------------------------------------- */
+
+static double mean_of(const struct moved *m)
+{
+    return m->changed > 0 ? m->distance_sum / (double)m->changed : 0;
+}
+
+static void moved_set(struct json *j, const struct moved *m)
+{
+    (void)json_set_int(j, "rows_before", (int64_t)m->before);
+    (void)json_set_int(j, "rows_after", (int64_t)m->after);
+    (void)json_set_int(j, "came", (int64_t)m->came);
+    (void)json_set_int(j, "gone", (int64_t)m->gone);
+    (void)json_set_int(j, "changed", (int64_t)m->changed);
+    (void)json_set_number(j, "distance_mean", mean_of(m));
+    (void)json_set_number(j, "distance_max", m->distance_max);
+    if (m->changed > 0)
+        (void)json_set_hex(j, "key_max", m->key_max);
+}
+
+static const struct moved *sort_by; /* (FIELDS): qsort has no context */
+
+static int most_moved_first(const void *a, const void *b)
+{
+    const struct moved *x = &sort_by[*(const uint32_t *)a], *y = &sort_by[*(const uint32_t *)b];
+
+    if (x->distance_sum != y->distance_sum)
+        return x->distance_sum < y->distance_sum ? 1 : -1;
+    return (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
+}
+
+/* Numbers of the fields that have rows, those that moved most first; the caller frees it. */
+static uint32_t *fields_sorted(const struct compare *c, uint32_t *count)
+{
+    uint32_t *field = malloc(FIELDS * sizeof *field);
+
+    *count = 0;
+    for (uint32_t i = 0; field != NULL && i < FIELDS; i++)
+        if (c->field[i].before + c->field[i].after > 0)
+            field[(*count)++] = i;
+    sort_by = c->field;
+    if (*count > 1)
+        qsort(field, *count, sizeof *field, most_moved_first);
+    return field;
+}
+
+static void moved_print(const char *what, const struct moved *m)
+{
+    printf("  %-14s %11llu -> %-11llu came %-9llu gone %-9llu changed %-9llu", what, (unsigned long long)m->before, (unsigned long long)m->after,
+           (unsigned long long)m->came, (unsigned long long)m->gone, (unsigned long long)m->changed);
+    if (m->changed > 0)
+        printf(" by %.4g, at most %.4g (0x%016llx)", mean_of(m), m->distance_max, (unsigned long long)m->key_max);
+    putchar('\n');
+}
+
+static void table_tell(const struct compare *c, const char *name, struct json *list)
+{
+    uint32_t count, *field = fields_sorted(c, &count);
+    struct json *item = json_new_object(), *fields = json_new_array();
+    char what[32];
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct json *f = json_new_object();
+        (void)json_set_int(f, "field", field[i]);
+        moved_set(f, &c->field[field[i]]);
+        (void)json_append(fields, f);
+    }
+    (void)json_set_string(item, "name", name);
+    moved_set(item, &c->all);
+    (void)json_set(item, "fields", fields);
+    (void)json_append(list, item);
+    if (list == NULL) {
+        printf("table %s\n", name);
+        moved_print("all rows", &c->all);
+        for (uint32_t i = 0; i < count && i < FIELDS_SHOWN; i++) {
+            (void)snprintf(what, sizeof what, "field %u", field[i]);
+            moved_print(what, &c->field[field[i]]);
+        }
+        if (count > FIELDS_SHOWN)
+            printf("  and %u more fields (--json tells all)\n", count - FIELDS_SHOWN);
+    }
+    free(field);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------- */
+
+/* Table i of `from`, or table k of `to`; UINT32_MAX where one has none. */
+static int table_diff(struct checkpoint *from, uint32_t i, struct checkpoint *to, uint32_t k, struct json *list, struct err *e)
+{
+    struct compare c = {.field = calloc(FIELDS, sizeof *c.field)};
+    struct arena *arena = NULL;
+    struct table *was = NULL;
+    const struct table_schema *a = i == UINT32_MAX ? NULL : checkpoint_table(from, i), *b = k == UINT32_MAX ? NULL : checkpoint_table(to, k);
+    int status = c.field == NULL || arena_new(&arena) != 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
+
+    if (status == 0 && a != NULL)
+        status = checkpoint_table_read(from, i, UINT32_MAX, arena, &was, e);
+    if (status == 0 && was != NULL)
+        for (uint32_t t = 0; t < 1u << a->tablet_bits; t++)
+            table_visit(was, t, before_count, &c);
+    c.was = was;
+    c.width = a != NULL && b != NULL && a->width == b->width ? a->width : 0;
+    if (status == 0 && b != NULL)
+        status = checkpoint_visit(to, k, row_compare, &c, e);
+    if (status == 0) {
+        sum_up(&c);
+        table_tell(&c, a != NULL ? a->name : b->name, list);
+    }
+    if (was != NULL)
+        table_free(was);
+    if (arena != NULL)
+        arena_free(arena);
+    free(c.field);
+    return status;
+}
+
+static int diff(const char *from_path, const char *to_path, struct json *list, struct err *e)
+{
+    struct checkpoint *from = NULL, *to = NULL;
+    int status = checkpoint_rows_open(from_path, &from, e);
+
+    if (status == 0)
+        status = checkpoint_rows_open(to_path, &to, e);
+    for (uint32_t i = 0; status == 0 && i < checkpoint_facts(from)->tables; i++)
+        status = table_diff(from, i, to, checkpoint_find(to, checkpoint_table(from, i)->name), list, e);
+    for (uint32_t k = 0; status == 0 && k < checkpoint_facts(to)->tables; k++)
+        if (checkpoint_find(from, checkpoint_table(to, k)->name) == UINT32_MAX)
+            status = table_diff(from, UINT32_MAX, to, k, list, e);
+    checkpoint_close(from);
+    checkpoint_close(to);
+    return status;
+}
+
+int checkpoint_diff_main(int argc, char **argv)
+{
+    struct cli_option o[] = {{"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
+    const char *words[2];
+    struct json *list = NULL;
+    struct err e = {0};
+    int count, status = cli_parse(argc, argv, o, words, 2, &count, &e);
+
+    if (status == 0 && o[1].value != NULL) {
+        fputs(diff_help, stdout);
+        return 0;
+    }
+    if (status == 0 && count != 2)
+        status = err_set(&e, SHOAL_E_USAGE, "name two checkpoints' folders, the earlier one first; see `shoal checkpoint diff --help`");
+    if (status == 0 && o[0].value != NULL)
+        list = json_new_array();
+    if (status == 0)
+        status = diff(words[0], words[1], list, &e);
+    if (status == 0 && list != NULL) {
+        struct json *whole = json_new_object();
+        (void)json_set_string(whole, "from", words[0]);
+        (void)json_set_string(whole, "to", words[1]);
+        (void)json_set(whole, "tables", json_hold(list));
+        char *text = json_text(whole, 2);
+        puts(text == NULL ? "{}" : text);
+        free(text);
+        json_free(whole);
+    }
+    json_free(list);
+    return status == 0 ? 0 : cli_fail("checkpoint diff", &e);
+}

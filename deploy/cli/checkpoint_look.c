@@ -1,0 +1,275 @@
+/* checkpoint_look.c: `shoal checkpoint verify` and `export`: reading one. Comparing two: checkpoint_diff.c. */
+#include "deploy/cli/checkpoint.h"
+#include "embedding/checkpoint.h"
+#include "proto/base/hash.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- verify ------------------------------------------------------------------------------------------------ */
+
+static const char verify_help[] =
+    "usage: shoal checkpoint verify FOLDER\n\n"
+    "Reads every file and compares its checksum. Names each damaged, missing or foreign file, and the first tablet that cannot be read\n"
+    "because of it; the exit status is then 74. A checkpoint that passes can be restored.\n";
+
+static void damage_say(void *context, const struct checkpoint_damage *d)
+{
+    uint32_t *count = context;
+
+    ++*count;
+    printf("%s: %s", d->file, d->text);
+    if (d->table != NULL)
+        printf(" (table %s, from tablet %u on)", d->table, d->tablet);
+    putchar('\n');
+}
+
+/* A thing that the coordinator's manifest has the checksum of. */
+static void own_file_look(const char *folder, const struct json *m, const char *name, uint32_t *damaged)
+{
+    struct err e = {0};
+    char *text = NULL;
+    size_t bytes;
+    int status = checkpoint_file(folder, name, (size_t)1 << 30, &text, &bytes, &e);
+
+    if (status == 0 && manifest_file_check(m, name, text, bytes, &e) != 0)
+        err_wrap(&e, SHOAL_E_CHECKSUM, "%s", folder);
+    if (e.code != 0) {
+        ++*damaged;
+        puts(e.text);
+    }
+    if (status == 0)
+        free(text);
+}
+
+static void part_look(const char *folder, const struct json *part, uint32_t *damaged)
+{
+    char name[64];
+    struct err e = {0};
+    uint64_t sum = 0;
+    char *text = NULL;
+    size_t bytes;
+
+    (void)manifest_hex(json_get(part, "manifest"), &sum);
+    (void)snprintf(name, sizeof name, "%.40s/manifest", json_as_string(json_get(part, "folder"), "?"));
+    int status = checkpoint_file(folder, name, (size_t)1 << 30, &text, &bytes, &e);
+    if (status == 0 && hash_bytes(text, bytes, 0) != sum) {
+        (void)err_set(&e, SHOAL_E_CHECKSUM, "%s/%s: its checksum is not that of the coordinator's manifest: changed, or of another checkpoint",
+                      folder, name);
+    }
+    if (e.code != 0) {
+        ++*damaged;
+        puts(e.text);
+    }
+    if (status == 0)
+        free(text);
+}
+
+static int verify(const char *folder, struct err *e)
+{
+    struct json *m = NULL;
+    struct checkpoint *c = NULL;
+    struct err inner = {0};
+    uint32_t damaged = 0;
+    char size[32];
+    int status = checkpoint_manifest(folder, &m, e);
+
+    if (status != 0)
+        return status;
+    own_file_look(folder, m, MANIFEST_STATE_FILE, &damaged);
+    own_file_look(folder, m, MANIFEST_JOB_FILE, &damaged);
+    for (size_t i = 0; i < json_count(json_get(m, "parts")); i++)
+        part_look(folder, json_array_at(json_get(m, "parts"), i), &damaged);
+    status = checkpoint_open(folder, &c, &inner);
+    if (status == 0) {
+        (void)checkpoint_verify(c, damage_say, &damaged, &inner);
+        if (checkpoint_facts(c)->parts != json_count(json_get(m, "parts"))) {
+            printf("%s has %u parts, the manifest names %zu\n", folder, checkpoint_facts(c)->parts, json_count(json_get(m, "parts")));
+            damaged++;
+        }
+    } else {
+        puts(inner.text);
+        damaged++;
+    }
+    checkpoint_close(c);
+    if (damaged > 0)
+        status = err_set(e, SHOAL_E_CORRUPT, "%s is damaged in %u place%s: take another one", folder, damaged, damaged == 1 ? "" : "s");
+    else
+        printf("%s is whole: %.0f rows, %s\n", folder, json_as_number(json_get(m, "rows"), 0),
+               checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size));
+    json_free(m);
+    return status;
+}
+
+int checkpoint_verify_main(int argc, char **argv)
+{
+    struct cli_option o[] = {{"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
+    const char *words[1];
+    struct err e = {0};
+    int count, status = cli_parse(argc, argv, o, words, 1, &count, &e);
+
+    if (status == 0 && o[0].value != NULL) {
+        fputs(verify_help, stdout);
+        return 0;
+    }
+    if (status == 0 && count != 1)
+        status = err_set(&e, SHOAL_E_USAGE, "name the checkpoint's folder; see `shoal checkpoint verify --help`");
+    if (status == 0)
+        status = verify(words[0], &e);
+    return status == 0 ? 0 : cli_fail("checkpoint verify", &e);
+}
+
+/* ---- opening for the rows ---------------------------------------------------------------------------------- */
+
+int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err *e)
+{
+    struct json *m = NULL;
+    int status = checkpoint_manifest(folder, &m, e);
+
+    json_free(m);
+    return status != 0 ? status : checkpoint_open(folder, out, e);
+}
+
+/* ---- export ------------------------------------------------------------------------------------------------ */
+
+static const char export_help[] =
+    "usage: shoal checkpoint export FOLDER TABLE --out FILE [options]\n\n"
+    "Writes the rows of a table, in no order. tsv and csv: a line of names, then key (hexadecimal), field, weights w0, w1, ... (w0 is the\n"
+    "first-order weight of a sparse row). binary: for each row the key as u64, then the weights as float32, little-endian, nothing else.\n\n"
+    "  --out FILE       where to; must not exist\n"
+    "  --format F       tsv (default), csv or binary\n"
+    "  --state          the optimizer's state too: s0, s1, ... behind the weights\n";
+
+enum export_format { EXPORT_TSV, EXPORT_CSV, EXPORT_BINARY };
+
+struct export {
+    FILE *out;
+    enum export_format format;
+    uint32_t floats; /* of a row: weights, and state where wanted */
+    uint64_t rows;
+    bool failed;
+};
+
+static void row_export(void *context, const void *row)
+{
+    struct export *x = context;
+    char separator = x->format == EXPORT_CSV ? ',' : '\t';
+    uint64_t key;
+    float value;
+
+    memcpy(&key, row, sizeof key);
+    x->rows++;
+    if (x->format == EXPORT_BINARY) {
+        x->failed |= fwrite(row, 8 + 4 * (size_t)x->floats, 1, x->out) != 1;
+        return;
+    }
+    fprintf(x->out, "0x%016llx%c%u", (unsigned long long)key, separator, key_field(key));
+    for (uint32_t i = 0; i < x->floats; i++) {
+        memcpy(&value, (const char *)row + 8 + 4 * (size_t)i, sizeof value);
+        fprintf(x->out, "%c%.9g", separator, (double)value);
+    }
+    x->failed |= fputc('\n', x->out) == EOF;
+}
+
+static void head_export(struct export *x, const struct table_schema *s)
+{
+    char separator = x->format == EXPORT_CSV ? ',' : '\t';
+
+    if (x->format == EXPORT_BINARY)
+        return;
+    fprintf(x->out, "key%cfield", separator);
+    for (uint32_t i = 0; i < x->floats; i++)
+        fprintf(x->out, "%c%c%u", separator, i < s->width ? 'w' : 's', i < s->width ? i : i - s->width);
+    fputc('\n', x->out);
+}
+
+static int table_find(const struct checkpoint *c, const char *name, uint32_t *out, struct err *e)
+{
+    char names[512] = "";
+
+    *out = checkpoint_find(c, name);
+    if (*out != UINT32_MAX)
+        return 0;
+    for (uint32_t i = 0; i < checkpoint_facts(c)->tables && strlen(names) + LIMIT_NAME + 2 < sizeof names; i++)
+        (void)snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i == 0 ? "" : ", ", checkpoint_table(c, i)->name);
+    return err_set(e, SHOAL_E_NOT_FOUND, "there is no table %s; there are: %s", name, names);
+}
+
+/* The file gets its name when it is whole. */
+static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, bool state, const char *path, struct err *e)
+{
+    const struct table_schema *s = checkpoint_table(c, table);
+    char half[2 * LIMIT_PATH];
+
+    if (access(path, F_OK) == 0)
+        return err_set(e, SHOAL_E_EXISTS, "%s exists already: remove it, or name another file", path);
+    (void)snprintf(half, sizeof half, "%.2000s.tmp", path);
+    x->out = fopen(half, "we");
+    if (x->out == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", half, strerror(errno));
+    x->floats = s->width + (state ? (uint32_t)((checkpoint_row_bytes(s) - 8) / 4) - s->width : 0);
+    head_export(x, s);
+    int status = checkpoint_visit(c, table, row_export, x, e);
+    bool good = !x->failed && fflush(x->out) == 0;
+    int why = errno;
+    if (fclose(x->out) != 0 && good) {
+        good = false;
+        why = errno;
+    }
+    if (status == 0 && good && rename(half, path) != 0) {
+        good = false;
+        why = errno;
+    }
+    if (status == 0 && !good)
+        status = err_set(e, why == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "cannot write %s: %s", path, strerror(why));
+    if (status != 0)
+        (void)unlink(half);
+    return status;
+}
+
+static int format_find(const char *name, enum export_format *out, struct err *e)
+{
+    static const char *const names[] = {"tsv", "csv", "binary"};
+
+    for (uint32_t i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (enum export_format)i;
+            return 0;
+        }
+    return err_set(e, SHOAL_E_USAGE, "--format %s: tsv, csv or binary", name);
+}
+
+int checkpoint_export_main(int argc, char **argv)
+{
+    enum { OUT, FORMAT, STATE, HELP, END };
+    struct cli_option o[END + 1] = {
+        {"--out", false, NULL, NULL}, {"--format", false, "tsv", NULL}, {"--state", true, NULL, NULL}, {"--help", true, NULL, NULL}};
+    const char *words[2];
+    struct checkpoint *c = NULL;
+    struct export x = {.format = EXPORT_TSV};
+    struct err e = {0};
+    uint32_t table = 0;
+    int count, status = cli_parse(argc, argv, o, words, 2, &count, &e);
+
+    if (status == 0 && o[HELP].value != NULL) {
+        fputs(export_help, stdout);
+        return 0;
+    }
+    if (status == 0 && (count != 2 || o[OUT].value == NULL))
+        status = err_set(&e, SHOAL_E_USAGE, "name the checkpoint's folder, the table and --out FILE; see `shoal checkpoint export --help`");
+    if (status == 0)
+        status = format_find(o[FORMAT].value, &x.format, &e);
+    if (status == 0)
+        status = checkpoint_rows_open(words[0], &c, &e);
+    if (status == 0)
+        status = table_find(c, words[1], &table, &e);
+    if (status == 0)
+        status = export_rows(c, table, &x, o[STATE].value != NULL, o[OUT].value, &e);
+    if (status == 0)
+        printf("%s: %llu rows of %s, %u numbers each\n", o[OUT].value, (unsigned long long)x.rows, words[1], x.floats);
+    checkpoint_close(c);
+    return status == 0 ? 0 : cli_fail("checkpoint export", &e);
+}

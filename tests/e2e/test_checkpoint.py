@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""test_checkpoint: checkpoints of a running job: a job that goes on from one ends with every row as if nothing had happened, on any number of
+servers; kill -9 while one is made leaves nothing half visible; a changed bit is found."""
+import filecmp
+
+from lib import *
+
+# Counts: every example that is lost or taken twice changes a row. Small batches, so that something is always in flight.
+PROBE = {"model.kind": "probe", "tables[0].dim": 1, "train.consistency": "async", "train.prefetch": 4, "train.batch": 64, "train.epochs": 3,
+         "train.task_batches": 8, "tables[0].optimizer.kind": "sgd", "net.resend": "1s"}
+BSP = {"train.consistency": "bsp", "train.lanes": 3, "train.epochs": 30, "train.batch": 64, "model.norm": "batch", "model.dropout": 0.1}
+
+
+def shoal(*words, status=0):
+    done = subprocess.run([SHOAL, "checkpoint", *map(str, words)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == status, f"{words}: exit status {done.returncode}, {status} expected:\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def started(run, seconds=60):
+    """Waits until the job trains."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and run.running():
+        done = subprocess.run([SHOAL, "status", "--run-dir", run.dir, "--json"], capture_output=True, text=True)
+        if done.returncode == 0 and json.loads(done.stdout).get("state") == "train" and json.loads(done.stdout).get("examples", 0) > 0:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"the job never trained:\n{run.output()[-2000:]}")
+
+
+def stop(run):
+    """Ends a run without mercy, the way a machine does."""
+    for name in ["coordinator"] + [f"server-{i}" for i in range(4)] + [f"worker-{i}" for i in range(4)]:
+        run.signal(name, signal.SIGSTOP)
+    children = [p for name in ["coordinator"] + [f"{k}-{i}" for i in range(4) for k in ("server", "worker")] for p in run.children(name)]
+    run.process.kill()
+    run.process.wait()
+    for pid in children:
+        os.kill(pid, signal.SIGKILL)
+
+
+def entries(folder):
+    return sorted(p.name for p in pathlib.Path(folder).iterdir()) if pathlib.Path(folder).is_dir() else []
+
+
+def goes_on(space, over, rows, servers_then, servers_after):
+    """Makes checkpoints in the middle, stops the run, goes on from the newest on each number of servers."""
+    train = synth(space / "train.tsv", rows, 21)
+    job = job_file(space / "job.yaml", train, **over)
+    expected = digests(run_job(job, space / "calm", 2, 2))
+    run = Run(job, space / "first", servers_then, 2)
+    started(run)
+    made = []
+    for i in range(3):
+        time.sleep(0.15)
+        made.append(json.loads(shoal("create", f"at-{i}", "--run-dir", run.dir, "--json")))
+    assert run.running(), "the job was over before the checkpoints were made: it is too short for this test"
+    stop(run)
+    folder = pathlib.Path(made[-1]["path"])
+    assert entries(folder.parent) == ["at-0", "at-1", "at-2"]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert len(manifest["parts"]) == servers_then and manifest["rows"] == made[-1]["rows"] > 0
+    for servers in servers_after:
+        report = run_job(job, space / f"on-{servers}", servers, 2, ["--from", str(folder)])
+        assert digests(report) == expected, f"{servers} servers: {digests(report)}, undisturbed {expected}"
+        assert report["from"] == str(folder)
+        assert report["examples"] == over["train.epochs"] * rows - report["bad_lines"], report["examples"]
+    print(f"      epoch {manifest['epoch']}, {manifest['examples']} examples, {manifest['rows']} rows, pushes held "
+          f"{manifest['held_seconds'] * 1000:.1f} ms, {manifest['seconds']:.3f} s in all", flush=True)
+
+
+def probe_counts_are_exact_on_one_two_and_three_servers(space):
+    goes_on(space, PROBE, 100000, 2, [1, 2, 3])
+
+
+def bsp_goes_on_bit_for_bit_on_the_same_servers(space):
+    goes_on(space, BSP, 6000, 2, [2])
+
+
+def bsp_goes_on_bit_for_bit_on_other_servers(space):
+    goes_on(space, BSP, 6000, 2, [1, 3])
+
+
+def killed_while_one_is_made_nothing_half_is_left(space):
+    train = synth(space / "train.tsv", 200000, 22)
+    over = {**PROBE, "checkpoint.every_batches": 20, "checkpoint.keep": 4}  # one after the other
+    job = job_file(space / "job.yaml", train, **over)
+    expected = digests(run_job(job, space / "calm", 2, 2))
+    run = Run(job, space / "run", 2, 2)
+    started(run)
+    rng, kills = random.Random(5), 0
+    while run.running() and kills < 8:
+        time.sleep(rng.uniform(0.05, 0.3))
+        for _ in range(500):  # most while one is being made
+            if any(n.endswith(".tmp") for n in entries(run.dir / "checkpoints")):
+                break
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.03))
+        kills += run.signal(rng.choice(["server-0", "server-1", "coordinator"]))
+        for name in entries(run.dir / "checkpoints"):
+            try:
+                assert name.endswith(".tmp") or json.loads((run.dir / "checkpoints" / name / "manifest.json").read_text())  # whole, whenever one looks
+            except FileNotFoundError:
+                assert name not in entries(run.dir / "checkpoints"), f"{name} has no manifest"  # pruned meanwhile
+    assert run.wait(300) == 0, run.output()[-3000:]
+    assert digests(run.report()) == expected
+    left = entries(run.dir / "checkpoints")
+    assert 1 <= len(left) <= 4 and not [n for n in left if n.endswith(".tmp")], left
+    print(f"      {kills} kills, {run.report()['checkpoints_made']} made, {run.report()['checkpoints_failed']} given up", flush=True)
+    for name in left:
+        shoal("verify", run.dir / "checkpoints" / name)
+    report = run_job(job, space / "on", 3, 2, ["--from", str(run.dir / "checkpoints" / left[-1])])
+    assert digests(report) == expected
+
+
+def one_checkpoint(space):
+    train = synth(space / "train.tsv", 150000, 23)
+    job = job_file(space / "job.yaml", train, **{**PROBE, "train.epochs": 2})
+    run = Run(job, space / "run", 2, 1)
+    started(run)
+    path = json.loads(shoal("create", "here", "--run-dir", run.dir, "--json"))["path"]
+    stop(run)
+    return job, pathlib.Path(path)
+
+
+def changed_bit_is_found_and_not_restored(space):
+    job, path = one_checkpoint(space)
+    shoal("verify", path)
+    files = sorted(p for p in path.rglob("*") if p.is_file() and p.stat().st_size > 0)
+    assert len(files) > 6
+    rng = random.Random(9)
+    for file in files:
+        whole = file.read_bytes()
+        for how in ("flip", "cut"):
+            at = rng.randrange(len(whole))
+            bad = whole[:at] if how == "cut" else whole[:at] + bytes([whole[at] ^ 1 << rng.randrange(8)]) + whole[at + 1:]
+            file.unlink()  # row files may be shared with a server's own
+            file.write_bytes(bad)
+            said = shoal("verify", path, status=74)
+            assert file.name in said, f"{how} at {at} of {file}: {said}"
+        if file.name in ("manifest", "manifest.json", "coordinator.state", "job.yaml") or file == files[-1] or file.suffix == ".sst":
+            run = Run(job, space / f"bad-{files.index(file)}", 2, 1, ["--from", str(path)])
+            assert run.wait(120) == 74, run.output()[-1500:]
+        file.unlink()
+        file.write_bytes(whole)
+    shoal("verify", path)
+    (path / "part-0001").rename(path / "part-0002")
+    shoal("verify", path, status=74)
+
+
+def other_job_and_other_data_are_refused(space):
+    job, path = one_checkpoint(space)
+    for key, text in (("train.batch=32", "train.batch"), ("train.lanes=3", "train.lanes"), ("train.seed=1", "train.seed")):
+        run = Run(job, space / key, 2, 1, ["--from", str(path), "--set", key])
+        assert run.wait(120) == 78 and text in run.output(), run.output()[-1500:]
+    other = synth(space / "other.tsv", 150000, 24)
+    run = Run(job, space / "other", 2, 1, ["--from", str(path), "--set", f"data.train={other}"])
+    assert run.wait(120) == 65 and "data.train" in run.output(), run.output()[-1500:]
+    run = Run(job, space / "none", 2, 1, ["--from", str(space / "nothing")])
+    assert run.wait(120) == 66, run.output()[-1500:]
+
+
+def commands_answer_for_people_and_programs(space):
+    train = synth(space / "train.tsv", 300000, 25)
+    hook = space / "hook.sh"
+    hook.write_text(f"#!/bin/sh\nls \"$2\" >> {space.path}/hooked\ntest $1 = well\n")
+    hook.chmod(0o755)
+    job = job_file(space / "job.yaml", train, **{**PROBE, "checkpoint.every_batches": 500, "checkpoint.keep": 2,
+                                                 "checkpoint.publish": [str(hook), "well"]})
+    run = Run(job, space / "run", 2, 1)
+    started(run)
+    one = json.loads(shoal("create", "one", "--run-dir", run.dir, "--json"))["path"]
+    assert "exists" in shoal("create", "one", "--run-dir", run.dir, status=73)
+    shoal("create", "../one", "--run-dir", run.dir, status=64)
+    time.sleep(0.5)
+    two = json.loads(shoal("create", "two", "--run-dir", run.dir, "--json"))["path"]
+    assert run.wait(300) == 0, run.output()[-2000:]
+    report = run.report()
+    assert {c["publish"] for c in report["checkpoints"]} <= {"done", "passed over"}, report["checkpoints"]
+    assert "manifest.json" in (space / "hooked").read_text()
+    listed = json.loads(shoal("list", run.dir / "checkpoints", "--json"))
+    assert sorted(c["name"] for c in listed if not c["name"].isdigit()) == ["one", "two"] and len(listed) == 4
+    assert "epoch 1" in shoal("list", run.dir / "checkpoints")
+    shoal("list", space / "nothing", status=66)
+    diff = json.loads(shoal("diff", one, two, "--json"))
+    table = [t for t in diff["tables"] if t["name"] == "emb"][0]
+    assert table["changed"] > 0 and table["gone"] == 0, table
+    assert table["rows_before"] + table["came"] == table["rows_after"]
+    assert sum(f["changed"] for f in table["fields"]) == table["changed"]
+    same = json.loads(shoal("diff", one, one, "--json"))
+    assert all(t["changed"] == t["came"] == t["gone"] == 0 for t in same["tables"])
+    shoal("export", two, "emb", "--out", space / "emb.tsv")
+    lines = (space / "emb.tsv").read_text().splitlines()
+    assert lines[0].split("\t")[:2] == ["key", "field"] and len(lines) - 1 == table["rows_after"]
+    shoal("export", two, "emb", "--format", "binary", "--out", space / "emb.bin")
+    width = lines[0].count("\tw")
+    assert (space / "emb.bin").stat().st_size == table["rows_after"] * (8 + 4 * width), (space / "emb.bin").stat().st_size
+    shoal("export", two, "nothing", "--out", space / "x", status=66)
+    shoal("export", two, "emb", "--out", space / "emb.tsv", status=73)
+
+
+if __name__ == "__main__":
+    main([probe_counts_are_exact_on_one_two_and_three_servers, bsp_goes_on_bit_for_bit_on_the_same_servers,
+          bsp_goes_on_bit_for_bit_on_other_servers, killed_while_one_is_made_nothing_half_is_left, changed_bit_is_found_and_not_restored,
+          other_job_and_other_data_are_refused, commands_answer_for_people_and_programs])
