@@ -54,6 +54,17 @@ static struct json *tables(struct shard *s)
     return list;
 }
 
+/* Numbers of the cuts kept here. */
+static struct json *cuts(const struct shard *s)
+{
+    struct json *list = json_new_array();
+    uint64_t cut[64];
+    uint32_t count = engine_cuts(s->engine, cut, 64);
+    for (uint32_t i = 0; i < count; i++)
+        json_append(list, json_new_int((int64_t)cut[i]));
+    return list;
+}
+
 void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
 {
     uint64_t id = s->in.id;
@@ -115,6 +126,7 @@ void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
     dispatch_visit(&s->dispatched, set_count, types);
     json_set(j, "messages", types);
     json_set(j, "tables", tables(s));
+    json_set(j, "cuts", cuts(s));
     json_set(j, "gradients", engine_refused_json(s->engine));
     shard_reply(s, WIRE_TYPE_SHARD_STATUS, id)->u.SHARD_STATUS_reply.rows = g.rows;
     shard_send_json(s, from, j);

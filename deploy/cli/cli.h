@@ -19,6 +19,8 @@ int status_main(int argc, char **argv);
 int digest_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
 int tables_main(int argc, char **argv);
+int blame_main(int argc, char **argv);
+int erase_main(int argc, char **argv);
 int synth_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int report_main(int argc, char **argv);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- live ------------------------------------------------------------------------------------------------- */
 
@@ -98,6 +99,10 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
     for (size_t i = 0; i < found.gl_pathc && i < LIMIT_SHARDS && status == 0; i++) {
         (void)snprintf(c->folder[i], sizeof c->folder[i], "%s", found.gl_pathv[i]);
         struct engine_options options = {.dir = c->folder[i], .durability = DURABLE_JOURNAL};
+        char archive[LIMIT_PATH + 16];
+        (void)snprintf(archive, sizeof archive, "%s/archive", c->folder[i]);
+        if (access(archive, F_OK) == 0)
+            options.journal_keep = UINT64_MAX; /* as it is: nothing of it goes */
         status = engine_open(&options, net_env(c->net), &c->engine[i], e);
         if (status == 0)
             c->engines++;

@@ -19,6 +19,8 @@ static const struct {
     {"digest", digest_main, "rows and digest of each table"},
     {"tables", tables_main, "what is in the tables, what a rule would keep, what a log will need"},
     {"inspect", inspect_main, "one row: weights, optimizer state, statistics, tablet, shard"},
+    {"blame", blame_main, "which pushes changed a row, computed by whom, from which rows of the input"},
+    {"erase", erase_main, "rows gone for good, with a receipt"},
     {"report", report_main, "a report.json as a page of HTML"},
     {"synth", synth_main, "write a made-up click log whose best possible AUC is known"},
     {"bench", bench_main, "measure pull, push and training on this machine"},

@@ -1,0 +1,236 @@
+/* cluster_audit.c: looking back, and erasing: questions to shards and to the coordinator. */
+#include "deploy/cli/cluster_inner.h"
+#include "proto/base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SCRUB_MS = 3600000, BUSY_TRIES = 60 };
+
+/* ---- blame ------------------------------------------------------------------------------------------------ */
+
+static int live_blame(struct cluster *c, const struct table_schema *s, uint64_t key, uint32_t limit, struct json **list,
+                      bool *complete, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_BLAME}, reply;
+    uint32_t tablet = s->tablet_first + mixed_tablet(key_mix(key), s->tablet_bits);
+    struct ask *shard;
+    struct msg *m;
+
+    if (tablet >= c->tablet_count)
+        return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
+    w.u.BLAME = (struct wire_BLAME){s->table, key, limit};
+    int status = cluster_shard(c, c->shard_of[tablet], &shard, e);
+    if (status == 0)
+        status = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
+    if (status != 0)
+        return status;
+    *complete = reply.u.BLAME_reply.complete;
+    status = json_parse(m->frame[1].data, m->frame[1].bytes, list, e);
+    msg_free(m);
+    return status;
+}
+
+struct offline_blame {
+    struct env *env;
+    struct json *list;
+    bool complete;
+    int status;
+    struct err *err;
+};
+
+static void offline_done(void *context, int status, const char *text, const struct blame_entry *entry, uint32_t count,
+                         bool complete)
+{
+    struct offline_blame *b = context;
+
+    b->status = status == 0 ? 0 : err_set(b->err, status, "%s", text);
+    b->complete = complete;
+    for (uint32_t i = 0; i < count; i++) {
+        struct json *j = json_new_object();
+        (void)json_set_int(j, "sequence", (int64_t)entry[i].sequence);
+        (void)json_set_int(j, "run", (int64_t)entry[i].run);
+        (void)json_set_int(j, "lane", entry[i].lane);
+        (void)json_set_int(j, "generation", (int64_t)entry[i].generation);
+        (void)json_set_int(j, "batch", (int64_t)entry[i].batch);
+        (void)json_set_int(j, "event_time", entry[i].event_time);
+        (void)json_set_number(j, "norm", entry[i].norm);
+        (void)json_append(b->list, j);
+    }
+    env_stop(b->env);
+}
+
+/* A key's tablet was led by one shard alone, so at most one folder has pushes of it. */
+static int offline_blame(struct cluster *c, const struct table_schema *s, uint64_t key, uint32_t limit,
+                         struct json **list, bool *complete, struct err *e)
+{
+    *list = json_new_array();
+    *complete = true;
+    for (uint32_t i = 0; i < c->engines; i++) {
+        struct offline_blame b = {.env = net_env(c->net), .list = *list, .err = e};
+        int status = engine_blame(c->engine[i], s->table, key, limit, offline_done, &b, e);
+        if (status == SHOAL_E_NO_TABLE)
+            continue;
+        if (status == 0) {
+            net_run(c->net);
+            status = b.status;
+        }
+        if (status != 0)
+            return status;
+        *complete &= b.complete;
+    }
+    return 0;
+}
+
+/* Asks the coordinator for those of one run, and hangs what it says into the pushes. */
+static int who_of_run(struct cluster *c, struct json *list, int64_t run, struct err *e)
+{
+    struct wire_batch_name *name = calloc(WIRE_WHO_MAX, sizeof *name);
+    struct json **at = calloc(WIRE_WHO_MAX, sizeof *at);
+    struct wire w = {.type = WIRE_TYPE_WHO}, reply;
+    struct json *answer = NULL;
+    struct msg *m;
+    uint32_t count = 0;
+
+    for (size_t i = 0; name != NULL && at != NULL && i < json_count(list) && count < WIRE_WHO_MAX; i++) {
+        struct json *p = json_array_at(list, i);
+        if (json_as_int(json_get(p, "run"), -1) != run || json_get(p, "who") != NULL)
+            continue;
+        at[count] = p;
+        name[count++] = (struct wire_batch_name){(uint64_t)json_as_int(json_get(p, "generation"), 0),
+                                                 (uint64_t)json_as_int(json_get(p, "batch"), 0),
+                                                 (uint32_t)json_as_int(json_get(p, "lane"), 0), 0};
+    }
+    const struct frame frame = {.data = name, .bytes = count * sizeof *name};
+    w.u.WHO = (struct wire_WHO){(uint64_t)run, count};
+    int status = count == 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory")
+                            : ask(c->coordinator, &w, &frame, QUESTION_MS, &reply, &m, e);
+    if (status == 0) {
+        status = json_parse(m->frame[1].data, m->frame[1].bytes, &answer, e);
+        msg_free(m);
+    }
+    for (uint32_t i = 0; i < count && status == 0; i++)
+        (void)json_set(at[i], "who", json_absent(json_array_at(answer, i)) ? json_new_null()
+                                                                             : json_hold(json_array_at(answer, i)));
+    json_free(answer);
+    free(name);
+    free(at);
+    return status;
+}
+
+int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limit, struct json **out, struct err *e)
+{
+    const struct table_schema *s = c->schema[index];
+    struct json *list = NULL;
+    bool complete = false;
+    int status = cluster_live(c) ? live_blame(c, s, key, limit, &list, &complete, e)
+                                 : offline_blame(c, s, key, limit, &list, &complete, e);
+
+    for (size_t i = 0; status == 0 && cluster_live(c) && i < json_count(list); i++) {
+        struct json *p = json_array_at(list, i);
+        if (json_get(p, "who") == NULL)
+            status = who_of_run(c, list, json_as_int(json_get(p, "run"), 0), e);
+    }
+    if (status != 0) {
+        json_free(list);
+        return status;
+    }
+    *out = json_new_object();
+    (void)json_set_string(*out, "table", s->name);
+    (void)json_set_hex(*out, "key", key);
+    (void)json_set_bool(*out, "complete", complete);
+    (void)json_set(*out, "pushes", list);
+    return 0;
+}
+
+/* ---- erase ------------------------------------------------------------------------------------------------ */
+
+static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action action, const uint64_t *keys, uint32_t count,
+                    uint64_t *changed, struct err *e)
+{
+    struct wire reply;
+    const struct frame frame = {.data = (void *)(uintptr_t)keys, .bytes = count * sizeof *keys};
+    int status = SHOAL_E_BUSY;
+
+    for (int i = 0; (status == SHOAL_E_BUSY || status == SHOAL_E_AGAIN) && i < BUSY_TRIES; i++) {
+        struct wire w = {.type = WIRE_TYPE_KEYS};
+        if (i > 0)
+            nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
+        w.u.KEYS = (struct wire_KEYS){table, action, count};
+        status = ask(shard, &w, &frame, action == WIRE_KEY_SCRUB ? SCRUB_MS : QUESTION_MS, &reply, NULL, e);
+    }
+    *changed = status == 0 ? reply.u.KEYS_reply.changed : 0;
+    return status;
+}
+
+/* Cuts that the shard keeps: their files have what they had. */
+static int shard_cuts(struct ask *shard, struct json **cuts, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_SHARD_STATUS}, reply;
+    struct json *status_json = NULL;
+    struct msg *m;
+    int status = ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
+
+    if (status != 0)
+        return status;
+    status = json_parse(m->frame[1].data, m->frame[1].bytes, &status_json, e);
+    msg_free(m);
+    *cuts = json_hold(json_get(status_json, "cuts"));
+    json_free(status_json);
+    return status;
+}
+
+/* mine: room for count keys. */
+static int shard_erase(struct cluster *c, uint32_t number, const struct table_schema *s, const uint64_t *keys,
+                       uint32_t count, uint64_t *mine, struct json *list, struct err *e)
+{
+    uint64_t changed, sequence;
+    uint32_t n = 0;
+    struct ask *shard;
+    struct json *cuts = NULL;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (c->shard_of[s->tablet_first + mixed_tablet(key_mix(keys[i]), s->tablet_bits)] == number)
+            mine[n++] = keys[i];
+    if (n == 0)
+        return 0;
+    int status = cluster_shard(c, number, &shard, e);
+    if (status == 0)
+        status = keys_ask(shard, s->table, WIRE_KEY_ERASE, mine, n, &changed, e);
+    if (status == 0)
+        status = keys_ask(shard, s->table, WIRE_KEY_SCRUB, mine, n, &sequence, e);
+    if (status == 0)
+        status = shard_cuts(shard, &cuts, e);
+    if (status != 0)
+        return err_wrap(e, status, "shard %u", number);
+    struct json *j = json_new_object();
+    (void)json_set_int(j, "shard", number);
+    (void)json_set_string(j, "endpoint", c->endpoint[number]);
+    (void)json_set_int(j, "keys", n);
+    (void)json_set_int(j, "newly_erased", (int64_t)changed);
+    (void)json_set_int(j, "sequence", (int64_t)sequence);
+    (void)json_set(j, "cuts", cuts != NULL ? cuts : json_new_array());
+    (void)json_append(list, j);
+    return 0;
+}
+
+int cluster_erase(struct cluster *c, uint32_t index, const uint64_t *keys, uint32_t count, struct json **shards,
+                  struct err *e)
+{
+    const struct table_schema *s = c->schema[index];
+    uint64_t *mine = malloc((count + 1) * sizeof *mine);
+    int status = 0;
+
+    if (!cluster_live(c))
+        status = err_set(e, SHOAL_E_UNAVAILABLE, "erasing needs the cluster to run: start it, or delete the run folder");
+    else if (s->tablet_first + (1u << s->tablet_bits) > c->tablet_count)
+        status = err_set(e, SHOAL_E_NOT_LEADER, "the map does not have all tablets of table %s yet", s->name);
+    else if (mine == NULL)
+        status = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    *shards = json_new_array();
+    for (uint32_t i = 0; i < c->shards && status == 0; i++)
+        status = shard_erase(c, i, s, keys, count, mine, *shards, e);
+    free(mine);
+    return status;
+}

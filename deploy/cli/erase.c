@@ -1,0 +1,247 @@
+/* erase.c: `shoal erase`: a set of keys gone, and a receipt. */
+#include "deploy/cli/cluster.h"
+#include "deploy/cli/key.h"
+#include "embedding/checkpoint.h"
+#include "proto/base/hash.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char erase_help[] =
+    "usage: shoal erase TABLE --keys FILE [options]\n"
+    "       shoal erase TABLE --field NAME --value TEXT [--value TEXT]... [options]\n"
+    "\n"
+    "Erases rows for good: they go from memory, journal, archive and store of every shard, and their keys are blocked from\n"
+    "coming back. It ends when that is done: each shard writes all its rows once. The receipt says what was done,\n"
+    "and what else still holds the keys: cuts, and checkpoints under --checkpoints.\n"
+    "\n"
+    "  --keys FILE        a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536\n"
+    "  --field NAME, --value TEXT   values of a field instead\n"
+    "  --receipt FILE     where the receipt goes (JSON; standard output)\n"
+    "  --checkpoints DIR  folder of checkpoints: those that still hold any of the keys are listed in the receipt\n"
+    "  --job JOB.yaml     where names of fields come from (job.yaml of the run folder)\n"
+    "  --coordinator EP   endpoint of the running cluster's coordinator, such as tcp://127.0.0.1:7000\n"
+    "  --run-dir DIR      run folder of a running `shoal local`\n";
+
+enum { KEYS, FIELD, VALUE, RECEIPT, CHECKPOINTS, JOB, COORDINATOR, RUN_DIR, HELP, COUNT };
+
+struct keys {
+    uint64_t key[LIMIT_KEYS];
+    uint32_t count;
+};
+
+/* ---- which keys ------------------------------------------------------------------------------------------- */
+
+static int key_add(struct keys *k, uint64_t key, struct err *e)
+{
+    if (k->count == LIMIT_KEYS)
+        return err_set(e, SHOAL_E_TOO_BIG, "more than %u keys; erase them in several goes", LIMIT_KEYS);
+    k->key[k->count++] = key;
+    return 0;
+}
+
+static int file_take(const char *path, const struct key_place *place, struct keys *k, struct err *e)
+{
+    char line[4096];
+    FILE *f = fopen(path, "r");
+    int status = 0;
+
+    if (f == NULL)
+        return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", path, strerror(errno));
+    for (uint32_t number = 1; status == 0 && fgets(line, sizeof line, f) != NULL; number++) {
+        uint64_t key;
+        line[strcspn(line, "\r\n")] = 0;
+        if (line[0] == 0)
+            continue;
+        status = key_take(place, line, NULL, NULL, &key, e);
+        if (status == 0)
+            status = key_add(k, key, e);
+        if (status != 0)
+            (void)err_wrap(e, status, "%s:%u", path, number);
+    }
+    fclose(f);
+    return status;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Sorted, each once. */
+static int keys_take(const struct cli_option *o, const struct string_list *values, struct keys *k, struct err *e)
+{
+    struct key_place place = {o[JOB].value, o[RUN_DIR].value};
+    uint32_t unique = 0;
+    int status = 0;
+
+    if ((o[KEYS].value != NULL) == (o[FIELD].value != NULL) || (o[FIELD].value != NULL && values->count == 0))
+        return err_set(e, SHOAL_E_USAGE, "say which keys: --keys FILE, or --field NAME and --value TEXT");
+    if (o[KEYS].value != NULL)
+        status = file_take(o[KEYS].value, &place, k, e);
+    for (size_t i = 0; i < values->count && status == 0; i++) {
+        uint64_t key;
+        status = key_take(&place, NULL, o[FIELD].value, values->item[i], &key, e);
+        if (status == 0)
+            status = key_add(k, key, e);
+    }
+    if (status == 0 && k->count == 0)
+        status = err_set(e, SHOAL_E_DATA, "%s names no key", o[KEYS].value);
+    qsort(k->key, k->count, sizeof k->key[0], by_value);
+    for (uint32_t i = 0; i < k->count; i++)
+        if (unique == 0 || k->key[unique - 1] != k->key[i])
+            k->key[unique++] = k->key[i];
+    k->count = unique;
+    return status;
+}
+
+/* ---- checkpoints that still hold them --------------------------------------------------------------------- */
+
+struct held {
+    const struct keys *keys;
+    uint64_t count;
+};
+
+static void held_visit(void *context, const void *row)
+{
+    struct held *h = context;
+
+    h->count += bsearch(row, h->keys->key, h->keys->count, sizeof h->keys->key[0], by_value) != NULL;
+}
+
+/* A folder that is no checkpoint is passed over; one that cannot be read is listed with the reason. */
+static void checkpoint_look(const char *path, const char *table, const struct keys *k, struct json *list)
+{
+    struct held h = {.keys = k};
+    struct checkpoint *c = NULL;
+    struct err e = {0};
+    int status = checkpoint_open(path, &c, &e);
+
+    if (status == SHOAL_E_NOT_FOUND)
+        return;
+    uint32_t i = status == 0 ? checkpoint_find(c, table) : UINT32_MAX;
+    if (status == 0 && i != UINT32_MAX)
+        status = checkpoint_visit(c, i, held_visit, &h, &e);
+    if (c != NULL)
+        checkpoint_close(c);
+    if (status == 0 && h.count == 0)
+        return;
+    struct json *j = json_new_object();
+    (void)json_set_string(j, "path", path);
+    if (status == 0)
+        (void)json_set_int(j, "keys", (int64_t)h.count);
+    else
+        (void)json_set_string(j, "unreadable", e.text);
+    (void)json_append(list, j);
+}
+
+static int checkpoints_look(const char *dir, const char *table, const struct keys *k, struct json *list, struct err *e)
+{
+    char path[LIMIT_PATH];
+    DIR *d = opendir(dir);
+
+    if (d == NULL)
+        return err_set(e, SHOAL_E_NOINPUT, "cannot read the folder %s: %s", dir, strerror(errno));
+    checkpoint_look(dir, table, k, list);
+    for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d))
+        if (entry->d_name[0] != '.' && snprintf(path, sizeof path, "%s/%s", dir, entry->d_name) < (int)sizeof path)
+            checkpoint_look(path, table, k, list);
+    closedir(d);
+    return 0;
+}
+
+/* ---- the receipt ------------------------------------------------------------------------------------------ */
+
+static struct json *receipt_new(const char *table, const struct keys *k)
+{
+    struct json *j = json_new_object();
+    time_t now = time(NULL);
+    char when[32];
+
+    (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+    (void)json_set_string(j, "table", table);
+    (void)json_set_string(j, "when", when);
+    (void)json_set_int(j, "keys", k->count);
+    (void)json_set_hex(j, "digest", hash_bytes(k->key, k->count * sizeof k->key[0], 0));
+    return j;
+}
+
+static int receipt_write(const struct json *j, const char *path, struct err *e)
+{
+    char *text = json_text(j, 2);
+    FILE *f = path == NULL ? stdout : fopen(path, "w");
+    int failed = text == NULL || f == NULL || fprintf(f, "%s\n", text) < 0;
+
+    if (f != NULL && f != stdout)
+        failed |= fclose(f) != 0;
+    free(text);
+    return failed ? err_set(e, SHOAL_E_CANTCREATE, "the keys are erased, but the receipt cannot be written to %s: %s",
+                            path == NULL ? "standard output" : path, strerror(errno))
+                  : 0;
+}
+
+static int erase(const char *name, const struct cli_option *o, const struct string_list *values, struct keys *k,
+                 struct err *e)
+{
+    struct json *shards = NULL, *checkpoints = json_new_array();
+    struct cluster *c = NULL;
+    uint32_t table = 0;
+    int status = keys_take(o, values, k, e);
+
+    if (status == 0)
+        status = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
+    if (status == 0)
+        status = cluster_table(c, name, &table, e);
+    struct json *receipt = status == 0 ? receipt_new(name, k) : NULL;
+    if (status == 0)
+        status = cluster_erase(c, table, k->key, k->count, &shards, e);
+    if (status == 0 && o[CHECKPOINTS].value != NULL)
+        status = checkpoints_look(o[CHECKPOINTS].value, name, k, checkpoints, e);
+    if (status == 0) {
+        (void)json_set(receipt, "shards", json_hold(shards));
+        (void)json_set(receipt, "checkpoints", json_hold(checkpoints));
+        status = receipt_write(receipt, o[RECEIPT].value, e);
+    }
+    json_free(receipt);
+    json_free(shards);
+    json_free(checkpoints);
+    if (c != NULL)
+        cluster_close(c);
+    return status;
+}
+
+int erase_main(int argc, char **argv)
+{
+    struct string_list values = {0};
+    struct cli_option options[COUNT + 1] = {[KEYS] = {"--keys", false, NULL, NULL},
+                                            [FIELD] = {"--field", false, NULL, NULL},
+                                            [VALUE] = {"--value", false, NULL, &values},
+                                            [RECEIPT] = {"--receipt", false, NULL, NULL},
+                                            [CHECKPOINTS] = {"--checkpoints", false, NULL, NULL},
+                                            [JOB] = {"--job", false, NULL, NULL},
+                                            [COORDINATOR] = {"--coordinator", false, NULL, NULL},
+                                            [RUN_DIR] = {"--run-dir", false, NULL, NULL},
+                                            [HELP] = {"--help", true, NULL, NULL}};
+    const char *words[1] = {NULL};
+    struct keys *k = calloc(1, sizeof *k);
+    struct err e = {0};
+    int count = 0, status = cli_parse(argc, argv, options, words, 1, &count, &e);
+
+    if (status == 0 && options[HELP].value != NULL)
+        fputs(erase_help, stdout);
+    else if (status == 0 && count == 0)
+        status = err_set(&e, SHOAL_E_USAGE, "name a table; see `shoal erase --help`");
+    else if (status == 0 && k == NULL)
+        status = err_set(&e, SHOAL_E_NOMEM, "out of memory");
+    else if (status == 0)
+        status = erase(words[0], options, &values, k, &e);
+    free(k);
+    string_list_free(&values);
+    return status == 0 ? 0 : cli_fail("erase", &e);
+}

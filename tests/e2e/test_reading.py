@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""test_reading: inspect, tables, blame and erase on a small fleet, against what the log says must be there."""
+from collections import Counter
+
+from lib import *
+from test_fleet import Fleet, shoal
+
+ROWS, BATCH = 4000, 256
+KEYS = {"train.lanes": 1, "train.batch": BATCH, "data.shuffle": False, "tables[0].optimizer.kind": "sgd"}
+
+
+class Two(Fleet):
+    """One coordinator, two servers."""
+
+    def __init__(self, space, keep="64MiB"):
+        self.endpoint, self.space, self.daemons = f"tcp://127.0.0.1:{free_port()}", space, []
+        self.start("shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={space / 'coordinator'}",
+                   "--set", "shards=2", "--set", f"report={space / 'report.json'}")
+        self.args = [("shoal-server", "--set", f"listen=tcp://127.0.0.1:{free_port()}", "--set", f"data_dir={space / f'server-{i}'}",
+                      "--set", f"coordinator={self.endpoint}", "--set", f"journal.keep={keep}", "--set", "journal.segment=64KiB")
+                     for i in range(2)]
+        self.servers = [self.start(*words) for words in self.args]
+
+    def train(self, job):
+        worker = self.worker(job)
+        got = shoal("submit", job, "--coordinator", self.endpoint)
+        assert got.returncode == 0, got
+        assert worker.wait(60) == 0
+
+    def restart(self, i):
+        self.servers[i].kill()
+        self.servers[i].wait()
+        self.servers[i] = self.start(*self.args[i])
+
+    def ask(self, *words):
+        return shoal(*words, "--coordinator", self.endpoint)
+
+    def json(self, *words):
+        got = self.ask(*words, "--json")
+        assert got.returncode == 0, got
+        return json.loads(got.stdout)
+
+
+def log_of(path):
+    return [line.split("\t") for line in path.read_text().splitlines()]
+
+
+def rare_and_common(rows, column):
+    counts = Counter(r[column] for r in rows)
+    return counts.most_common()[-1][0], counts.most_common(1)[0][0]
+
+
+def figures_are_those_of_the_log(space):
+    train = synth(space / "train.tsv", ROWS, 3)
+    rows = log_of(train)
+    job = job_file(space / "job.yaml", train, **KEYS)
+    with Two(space) as fleet:
+        fleet.train(job)
+        table = fleet.json("tables", "emb")[0]
+        for field in table["fields"]:
+            expected = len({r[14 + field["field"]] for r in rows})
+            assert field["rows"] == expected, (field, expected)
+        assert len(table["fields"]) == 26 and sum(f["rows"] for f in table["fields"]) == table["rows"]
+        assert table["tier"] == {"memory": table["rows"]} and table["memory_bytes"] >= table["bytes"]
+        assert table["norms"]["zero"] + sum(n for _, n in table["norms"]["cells"]) == table["rows"]
+        half = fleet.json("tables", "emb", "--what-if", f"memory={table['memory_bytes'] // 3}")[0]["what_if"]
+        assert 0 < half["rows"] < table["rows"], half
+        text = fleet.ask("tables", "--job", job)
+        assert text.returncode == 0 and "C26" in text.stdout and "dense:" in text.stdout, text
+        assert fleet.ask("tables", "emb", "--what-if", "shows=2").returncode == 64
+        assert fleet.ask("tables", "emb", "--what-if", "show=2").returncode == 78
+        assert fleet.ask("tables", "none").returncode == 66
+        _, value = rare_and_common(rows, 16)
+        by_name = fleet.json("inspect", "emb", "--field", "C3", "--value", value, "--job", job)
+        assert by_name == fleet.json("inspect", "emb", f"2:{value}") == fleet.json("inspect", "emb", by_name["key"])
+        assert by_name["field"] == 2 and by_name["tier"] == "memory" and len(by_name["weights"]) == 5
+        none = fleet.ask("inspect", "emb", "C3:never", "--job", job)
+        assert none.returncode == 66 and "field 2" in none.stderr, none
+
+
+def sample_tells_what_the_log_makes(space):
+    train = synth(space / "train.tsv", ROWS, 3)
+    job = job_file(space / "job.yaml", train, **{"data.cache": str(space / "cache")})
+    got = shoal("tables", "--sample", job, "--json")
+    assert got.returncode == 0, got
+    counted = json.loads(got.stdout)
+    for field in counted["fields"]:
+        times = Counter(r[14 + field["field"]] for r in log_of(train)).values()
+        for k in (1, 2, 3, 5, 10):
+            assert field["kept"][str(k)] == sum(t >= k for t in times), (field, k)
+        assert field["whole"] == field["kept"]
+    part = json.loads(shoal("tables", "--sample", job, "--share", "0.25", "--json").stdout)
+    assert part["sampled"] == ROWS // 4
+    reckoned, true = sum(f["whole"]["1"] for f in part["fields"]), sum(f["keys"] for f in counted["fields"])
+    assert 0.7 < reckoned / true < 1.3, (reckoned, true)
+    assert shoal("tables", "--sample", space / "nowhere.yaml").returncode == 66
+
+
+def blame_leads_back_to_worker_and_rows(space):
+    train = synth(space / "train.tsv", ROWS, 3)
+    rows = log_of(train)
+    job = job_file(space / "job.yaml", train, **KEYS)
+    with Two(space) as fleet:
+        fleet.train(job)
+        _, value = rare_and_common(rows, 14)
+        batches = [b for b in range(0, (ROWS + BATCH - 1) // BATCH)
+                   if any(r[14] == value for r in rows[b * BATCH:(b + 1) * BATCH])]
+        found = fleet.json("blame", "emb", f"0:{value}", "--limit", "1000")
+        assert found["complete"] and [p["batch"] - 1 for p in found["pushes"]] == batches[::-1], (found, batches)
+        for p in found["pushes"]:
+            who = p["who"]
+            assert who["epoch"] == 1 and who["position"] == (p["batch"] - 1) * BATCH and who["worker"] >= 1, p
+            assert who["rows"] == min(BATCH, ROWS - who["position"]) and p["norm"] > 0, p
+        few = fleet.json("blame", "emb", f"0:{value}", "--limit", "2")
+        assert few["pushes"] == found["pushes"][:2] and not few["complete"]
+        text = fleet.ask("blame", "emb", f"0:{value}")
+        assert text.returncode == 0 and "epoch 1" in text.stdout, text
+        assert fleet.json("blame", "emb", "0:never")["pushes"] == []
+
+
+def erased_keys_stay_gone(space):
+    train = synth(space / "train.tsv", ROWS, 3)
+    rows = log_of(train)
+    job = job_file(space / "job.yaml", train, **KEYS)
+    values = [value for value, _ in Counter(r[14] for r in rows).most_common(5)]
+    with Two(space) as fleet:
+        fleet.train(job)
+        before = fleet.json("tables", "emb")[0]["rows"]
+        keys = [fleet.json("inspect", "emb", f"0:{v}")["key"] for v in values]
+        (space / "keys").write_text("\n".join(keys) + "\n")
+        got = fleet.ask("erase", "emb", "--keys", space / "keys", "--receipt", space / "receipt.json")
+        assert got.returncode == 0, got
+        receipt = json.loads((space / "receipt.json").read_text())
+        assert receipt["keys"] == 5 and receipt["table"] == "emb" and receipt["checkpoints"] == [], receipt
+        assert sum(s["newly_erased"] for s in receipt["shards"]) == 5 and all(s["sequence"] > 0 for s in receipt["shards"])
+        assert fleet.json("tables", "emb")[0]["rows"] == before - 5
+
+        def gone():
+            for value, key in zip(values, keys):
+                assert fleet.ask("inspect", "emb", f"0:{value}").returncode == 66
+                assert fleet.json("blame", "emb", f"0:{value}")["pushes"] == []
+                raw = int(key, 16).to_bytes(8, "little")
+                for i in range(2):  # the key is blocked by name, but no record of a push and no row of it is left
+                    for part in ("archive", "journal"):
+                        for file in (space / f"server-{i}").glob(f"shard-*/{part}/seg-*"):
+                            assert file.read_bytes().count(raw) <= 1, file
+
+        gone()
+        for i in range(2):
+            fleet.restart(i)
+        deadline = time.monotonic() + 30
+        while fleet.ask("tables", "emb").returncode != 0 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        gone()
+        fleet.train(job)  # the same log again: they do not come back
+        for value in values:
+            assert fleet.ask("inspect", "emb", f"0:{value}").returncode == 66
+        assert fleet.json("tables", "emb")[0]["rows"] == before - 5
+        again = fleet.ask("erase", "emb", "--field", "0", "--value", values[0], "--value", "never")
+        assert again.returncode == 0 and json.loads(again.stdout)["keys"] == 2, again
+        assert fleet.ask("erase", "emb").returncode == 64
+        assert fleet.ask("erase", "emb", "--keys", space / "nothing").returncode == 66
+
+
+if __name__ == "__main__":
+    main([figures_are_those_of_the_log, sample_tells_what_the_log_makes, blame_leads_back_to_worker_and_rows, erased_keys_stay_gone])
