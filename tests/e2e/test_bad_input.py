@@ -59,7 +59,7 @@ def wrong_usage_ends_with_64(space):
 
 
 def help_and_version_of_every_program(space):
-    for words in ([SHOAL], [SHOAL, "local"], [SHOAL, "submit"], [SHOAL, "stop"], [SHOAL, "status"], [SHOAL, "digest"], [SHOAL, "inspect"], [SHOAL, "tables"], [SHOAL, "synth"], [SHOAL, "bench"],
+    for words in ([SHOAL], [SHOAL, "local"], [SHOAL, "submit"], [SHOAL, "stop"], [SHOAL, "status"], [SHOAL, "digest"], [SHOAL, "inspect"], [SHOAL, "tables"], [SHOAL, "blame"], [SHOAL, "erase"], [SHOAL, "synth"], [SHOAL, "bench"],
                   [BIN / "shoal-server"], [BIN / "shoal-coordinator"], [BIN / "shoal-worker"]):
         got = subprocess.run([*words, "--help"], capture_output=True, text=True, check=False)
         assert got.returncode == 0 and "usage" in got.stdout.lower(), (words, got)
