@@ -70,7 +70,12 @@ static bool list(struct archive *a, DIR *d)
         uint64_t generation;
         char path[LIMIT_PATH];
         struct stat st;
-        if (strlen(entry->d_name) != 20 || sscanf(entry->d_name, "seg-%16" SCNx64, &generation) != 1)
+        size_t length = strlen(entry->d_name);
+        if (length == 25 && strcmp(entry->d_name + 20, ".copy") == 0) { /* a crash left it (audit.c) */
+            snprintf(path, sizeof path, "%s/%.25s", a->dir, entry->d_name);
+            unlink(path);
+        }
+        if (length != 20 || sscanf(entry->d_name, "seg-%16" SCNx64, &generation) != 1)
             continue;
         path_of(a, generation, path);
         if (stat(path, &st) == 0 && !add(a, generation, (uint64_t)st.st_size))

@@ -285,6 +285,34 @@ static int blank_visit(void *context, const struct audit_file *f, const struct f
     return 0;
 }
 
+/* A cut, or a checkpoint, may share the file and has its checksum: then the archive gets a copy of its own. An open
+ * descriptor for reading and writing, or -1 with errno. */
+static int open_unshared(const char *path)
+{
+    char copy[LIMIT_PATH + 8], chunk[65536];
+    struct stat st;
+    int from = open(path, O_RDWR | O_CLOEXEC);
+    if (from < 0 || (fstat(from, &st) == 0 && st.st_nlink == 1))
+        return from;
+    snprintf(copy, sizeof copy, "%s.copy", path);
+    int to = open(copy, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool good = to >= 0;
+    ssize_t n = good ? read(from, chunk, sizeof chunk) : 0;
+    for (; good && n > 0; n = read(from, chunk, sizeof chunk))
+        good = write(to, chunk, (size_t)n) == n;
+    good = good && n == 0 && rename(copy, path) == 0;
+    int why = errno;
+    close(from);
+    if (good)
+        return to;
+    if (to >= 0) {
+        close(to);
+        unlink(copy);
+    }
+    errno = why;
+    return -1;
+}
+
 int audit_blank(struct audit_files *f, const struct audit_wish *wish, uint64_t *records, struct err *e)
 {
     struct blank b = {.wish = wish};
@@ -292,7 +320,7 @@ int audit_blank(struct audit_files *f, const struct audit_wish *wish, uint64_t *
     int rc = walk_init(&w) != 0 ? err_set(e, SHOAL_E_NOMEM, "no memory to read the archive") : 0;
     for (uint32_t i = 0; i < f->count && rc == 0; i++) {
         struct audit_file *file = &f->file[i];
-        file->fd = open(file->path, O_RDWR | O_CLOEXEC);
+        file->fd = open_unshared(file->path);
         if (file->fd < 0 && errno == ENOENT)
             continue;
         rc = file->fd < 0 ? err_set(e, SHOAL_E_IO, "cannot open %s: %s", file->path, strerror(errno))
