@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MS 1000000ull
+
 /* Trainers whose threads had work when they died are never freed, as in life; the leak checker finds them here. */
 static struct trainer *dead[CLUSTER_DEAD];
 static uint32_t dead_count;
@@ -58,7 +60,7 @@ void cluster_server_kill(struct cluster *c, uint32_t i)
 
 void cluster_coord_start(struct cluster *c)
 {
-    struct coord_options o = {.shards = c->options.servers, .lease_ms = 1000, .resend_ms = 100, .version = "test"};
+    struct coord_options o = {.shards = c->options.servers, .lease_ms = 1000, .resend_ms = 100, .version = "test", .folder = &coord_folder_disk};
     struct err e = {0};
 
     ck_assert_ptr_null(c->coord_node);
@@ -151,6 +153,7 @@ void cluster_start(struct cluster *c, const struct cluster_options *options, str
         cluster_server_start(c, i);
     for (uint32_t i = 0; i < options->workers; i++)
         cluster_worker_start(c);
+    c->client->from = options->from;
     fake_client_start(c->client, c->sim, options->yaml, options->workers);
 }
 
@@ -164,6 +167,55 @@ void cluster_free(struct cluster *c)
     coord_store_close(c->store);
     free(c->client);
     sim_free(c->sim);
+}
+
+/* ---- what goes wrong --------------------------------------------------------------------------------------- */
+
+void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
+{
+    uint64_t now = sim_now_ns(c->sim), pause = 20 * MS + rng_below(r, 2500) * MS;
+
+    *back = now + 5 * MS + rng_below(r, rng_below(r, 4) == 0 ? 3000 : 200) * MS;
+    switch (rng_below(r, 8)) {
+    case 0:
+    case 1:
+    case 2:
+        cluster_server_kill(c, (uint32_t)rng_below(r, c->options.servers));
+        break;
+    case 3:
+    case 4:
+        cluster_coord_kill(c);
+        break;
+    case 5:
+    case 6: {
+        uint32_t i = c->workers > 4 ? c->workers - 1 - (uint32_t)rng_below(r, 4) : (uint32_t)rng_below(r, c->workers);
+        cluster_worker_kill(c, i);
+        break;
+    }
+    default: {
+        uint32_t i = (uint32_t)rng_below(r, c->options.servers + c->workers + 1);
+        struct sim_node *n = i < c->options.servers    ? c->server[i].node
+                             : i == c->options.servers ? c->coord_node
+                                                       : c->worker[i - c->options.servers - 1].node;
+        if (n != NULL)
+            sim_pause(n, now + pause);
+    }
+    }
+}
+
+void cluster_mend(struct cluster *c)
+{
+    uint32_t alive = 0;
+
+    for (uint32_t i = 0; i < c->options.servers; i++)
+        if (c->server[i].node == NULL)
+            cluster_server_start(c, i);
+    if (c->coord_node == NULL)
+        cluster_coord_start(c);
+    for (uint32_t i = 0; i < c->workers; i++)
+        alive += c->worker[i].node != NULL;
+    for (; alive < c->options.workers; alive++)
+        cluster_worker_start(c);
 }
 
 static bool job_over(void *context)

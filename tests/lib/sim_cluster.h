@@ -8,6 +8,7 @@
 #define TESTS_LIB_SIM_CLUSTER_H
 
 #include "proto/base/err.h"
+#include "proto/base/rng.h"
 #include "proto/net/sim.h"
 
 #include <stdbool.h>
@@ -21,6 +22,7 @@
 struct cluster_options {
     struct sim_options sim;
     const char *yaml;
+    const char *from; /* a checkpoint that the job goes on from; NULL: none */
     const char *dir; /* of the servers' folders; NULL: engines keep all in memory */
     uint32_t servers, workers;
     uint32_t durability; /* enum durability */
@@ -71,6 +73,10 @@ void cluster_coord_kill(struct cluster *c);
 void cluster_coord_start(struct cluster *c);
 void cluster_worker_kill(struct cluster *c, uint32_t i);
 uint32_t cluster_worker_start(struct cluster *c); /* its number */
+/* One misfortune: something is killed, or frozen; what is killed comes back with cluster_mend, at `back` say. */
+void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back);
+/* Starts again what is dead. */
+void cluster_mend(struct cluster *c);
 /* Until virtual time `until_ns` or the job's end; whether it ended. Workers that left are freed. */
 bool cluster_run(struct cluster *c, uint64_t until_ns);
 /* Until the coordinator is in this phase (enum coord_phase), time is up or the job is over; whether it is over. */

@@ -88,54 +88,6 @@ static void job_make(const struct kind *k)
 
 /* ---- what goes wrong --------------------------------------------------------------------------------------- */
 
-/* One misfortune; what it kills comes back by itself, at `back`. */
-static void strike(struct cluster *c, struct rng *r, uint64_t *back)
-{
-    uint64_t now = sim_now_ns(c->sim), pause = 20 * MS + rng_below(r, 2500) * MS;
-
-    *back = now + 5 * MS + rng_below(r, rng_below(r, 4) == 0 ? 3000 : 200) * MS;
-    switch (rng_below(r, 8)) {
-    case 0:
-    case 1:
-    case 2:
-        cluster_server_kill(c, (uint32_t)rng_below(r, c->options.servers));
-        break;
-    case 3:
-    case 4:
-        cluster_coord_kill(c);
-        break;
-    case 5:
-    case 6: {
-        uint32_t i = c->workers > 4 ? c->workers - 1 - (uint32_t)rng_below(r, 4) : (uint32_t)rng_below(r, c->workers);
-        cluster_worker_kill(c, i);
-        break;
-    }
-    default: {
-        uint32_t i = (uint32_t)rng_below(r, c->options.servers + c->workers + 1);
-        struct sim_node *n = i < c->options.servers    ? c->server[i].node
-                             : i == c->options.servers ? c->coord_node
-                                                       : c->worker[i - c->options.servers - 1].node;
-        if (n != NULL)
-            sim_pause(n, now + pause);
-    }
-    }
-}
-
-static void mend(struct cluster *c)
-{
-    uint32_t alive = 0;
-
-    for (uint32_t i = 0; i < c->options.servers; i++)
-        if (c->server[i].node == NULL)
-            cluster_server_start(c, i);
-    if (c->coord_node == NULL)
-        cluster_coord_start(c);
-    for (uint32_t i = 0; i < c->workers; i++)
-        alive += c->worker[i].node != NULL;
-    for (; alive < c->options.workers; alive++)
-        cluster_worker_start(c);
-}
-
 /* A run from one seed; 0 is the undisturbed one. Returns the trace. */
 static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result *out)
 {
@@ -174,14 +126,14 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
         }
         if (over)
             break;
-        strike(&cluster, &r, &back);
+        cluster_strike(&cluster, &r, &back);
         if (rng_below(&r, 4) == 0) { /* another one before the first is mended */
             uint64_t other;
             over = cluster_run(&cluster, sim_now_ns(cluster.sim) + rng_below(&r, 40) * MS);
-            strike(&cluster, &r, &other);
+            cluster_strike(&cluster, &r, &other);
         }
         over = over || cluster_run(&cluster, back);
-        mend(&cluster);
+        cluster_mend(&cluster);
     }
     if (!over)
         over = cluster_run(&cluster, BOUND);

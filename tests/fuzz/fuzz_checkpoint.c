@@ -1,0 +1,69 @@
+/* fuzz_checkpoint.c: any bytes as what the coordinator reads of a checkpoint. First byte: 0: manifest.json as it is; 1: the same with its
+ * checksum made right; 2: coordinator.state. What is taken has the members that its readers go by. */
+#include "tests/fuzz/fuzz_file.h"
+
+#include "proto/base/hash.h"
+#include "proto/base/manifest.h"
+#include "server/coord_saved.h"
+
+static void manifest_try(const char *text, size_t bytes)
+{
+    struct json *m = NULL;
+    struct err e = {0};
+    uint64_t sum;
+
+    if (manifest_parse(text, bytes, &m, &e) != 0) {
+        if (e.text[0] == '\0')
+            abort();
+        return;
+    }
+    const struct json *parts = json_get(m, "parts");
+    for (size_t i = 0; i < json_count(parts); i++)
+        if (!manifest_hex(json_get(json_array_at(parts, i), "manifest"), &sum))
+            abort();
+    if (manifest_file(m, MANIFEST_STATE_FILE) == NULL || json_count(parts) > LIMIT_SHARDS ||
+        !manifest_name_ok(json_as_string(json_get(m, "name"), "")))
+        abort();
+    (void)manifest_file_check(m, MANIFEST_JOB_FILE, text, bytes, &e);
+    json_free(m);
+}
+
+/* The input, and behind it the last member as manifest_text writes it. */
+static void manifest_mended(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 64);
+
+    SHOAL_ASSERT(text != NULL);
+    if (size > 0)
+        memcpy(text, data, size);
+    int n = snprintf(text + size, 64, ",\n  \"xxh3\": \"0x%016llx\"\n}\n", (unsigned long long)hash_bytes(data, size, 0));
+    manifest_try(text, size + (size_t)n);
+    free(text);
+}
+
+static void state_try(const uint8_t *data, size_t size)
+{
+    struct coord_saved s;
+    struct err e = {0};
+
+    int status = coord_saved_open(data, size, &s, &e);
+    if (status != 0 && e.text[0] == '\0')
+        abort();
+    if (status == 0 && (s.lanes == 0 || s.lanes > LIMIT_LANES || s.at.epoch == 0 || s.at.epoch > COORD_EPOCHS_MAX))
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint8_t mode = fuzz_mode(&data, &size);
+    uint8_t *copy = fuzz_copy(data, size);
+
+    if (mode == 0)
+        manifest_try((const char *)copy, size);
+    else if (mode == 1)
+        manifest_mended(copy, size);
+    else
+        state_try(copy, size);
+    free(copy);
+    return 0;
+}

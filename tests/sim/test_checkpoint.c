@@ -1,0 +1,310 @@
+/* test_checkpoint.c: checkpoints on virtual time: a job that makes one after the other while servers, workers and the
+ * coordinator are killed, frozen, and messages are lost; then the whole cluster is thrown away, and another one, of another
+ * number of servers and workers, goes on from one of them under the same misfortunes.
+ *
+ * Whatever has the name of a checkpoint is whole, whenever one looks. The job ends with the rows of the undisturbed one: each
+ * example exactly once by the probe's counts, under bsp all tables bit for bit.
+ *
+ * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c. */
+#include "tests/lib/sim_cluster.h"
+#include "tests/lib/worker_files.h"
+
+#include "dense/model.h"
+#include "embedding/checkpoint.h"
+#include "proto/base/job.h"
+#include "proto/base/log.h"
+#include "proto/base/manifest.h"
+#include "proto/wire/wire.h"
+#include "server/coord_core.h"
+#include "tests/lib/server_fake.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MS 1000000ull
+#define SECOND (1000 * MS)
+#define BOUND (900 * SECOND)
+#define ROWS 600u
+#define NAMES_MAX 64u
+
+static struct backend *backend;
+static struct cluster cluster;
+static char yaml[4096], checkpoints[512];
+static const char *folder;
+
+struct kind {
+    const char *name, *model, *mode;
+};
+
+static const struct kind kinds[] = {
+    {"probe_async", "{kind: probe}", "async"},
+    {"probe_ssp", "{kind: probe}", "ssp"},
+    {"probe_bsp", "{kind: probe}", "bsp"},
+    {"deepfm_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp"},
+};
+#define KINDS (sizeof kinds / sizeof kinds[0])
+
+static void file_make(const char *name, uint32_t rows, uint32_t seed)
+{
+    static char data[1 << 16];
+    struct rng r = rng_of(seed, 0, 0);
+    size_t at = (size_t)snprintf(data, sizeof data, "label,a,b\n");
+
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n", (a * 3 + b + (uint32_t)rng_below(&r, 9)) % 2, a, b);
+    }
+    worker_write(name, data, at);
+}
+
+static void job_make(const struct kind *k, uint32_t every)
+{
+    bool probe = strstr(k->model, "probe") != NULL;
+    char more[700] = "";
+
+    if (every > 0)
+        snprintf(more, sizeof more, "checkpoint: {dir: %s, every_batches: %u, keep: 4}\n", checkpoints, every);
+    snprintf(yaml, sizeof yaml,
+             "job: sim\n"
+             "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
+             "tables:\n"
+             "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
+             "model: %s\n"
+             "train: {batch: 16, epochs: 2, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, backend: cpu, task_batches: 4}\n"
+             "durability: journal\n"
+             "coordinator: {lease: 1s}\n"
+             "net: {resend: 100ms}\n%s",
+             worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), probe ? "zero" : "uniform",
+             probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model, k->mode, more);
+}
+
+/* ---- what lies in the folder ------------------------------------------------------------------------------- */
+
+struct names {
+    char name[NAMES_MAX][LIMIT_NAME];
+    uint32_t count;
+};
+
+/* Every finished one is whole: its manifest, all parts, and (deep) every file. */
+static void look(struct names *out, bool deep, const char *who, uint64_t seed)
+{
+    DIR *d = opendir(checkpoints);
+    const struct dirent *entry;
+
+    out->count = 0;
+    while (d != NULL && (entry = readdir(d)) != NULL) {
+        char path[LIMIT_PATH];
+        void *text;
+        size_t bytes;
+        struct json *m;
+        struct checkpoint *c;
+        struct err e = {0};
+        if (!manifest_name_ok(entry->d_name))
+            continue;
+        snprintf(path, sizeof path, "%.500s/%.200s", checkpoints, entry->d_name);
+        int status = coord_folder_disk.get(path, MANIFEST_FILE, 1 << 20, &text, &bytes, &e);
+        if (status == 0) {
+            status = manifest_parse(text, bytes, &m, &e);
+            free(text);
+        }
+        if (status == 0) {
+            json_free(m);
+            status = checkpoint_open(path, &c, &e);
+        }
+        if (status == 0) {
+            status = deep ? checkpoint_verify(c, NULL, NULL, &e) : 0;
+            checkpoint_close(c);
+        }
+        ck_assert_msg(status == 0, "%s, seed %llu: %s is half there: %s", who, (unsigned long long)seed, path, e.text);
+        if (out->count < NAMES_MAX)
+            snprintf(out->name[out->count++], LIMIT_NAME, "%.63s", entry->d_name);
+    }
+    if (d != NULL)
+        closedir(d);
+}
+
+/* ---- one cluster's life ------------------------------------------------------------------------------------- */
+
+static void cluster_make(const struct kind *k, struct rng *r, const char *dir, const char *from, bool calm)
+{
+    struct sim_options sim = {
+        .seed = rng_below(r, 1u << 30), .delay_min_ns = MS / 20, .delay_max_ns = MS, .work_min_ns = MS / 10, .work_max_ns = 4 * MS};
+    struct cluster_options o = {.yaml = yaml, .dir = dir, .from = from, .servers = 1, .workers = 1, .durability = DURABLE_JOURNAL};
+
+    (void)k;
+    if (!calm) {
+        sim.drop = (double)rng_below(r, 3) * 0.05;
+        sim.duplicate = (double)rng_below(r, 3) * 0.1;
+        sim.reorder = rng_below(r, 2) == 1;
+        sim.delay_max_ns = MS + rng_below(r, 10) * MS;
+        o.servers = 1 + (uint32_t)rng_below(r, 3);
+        o.workers = 1 + (uint32_t)rng_below(r, 3);
+    }
+    o.sim = sim;
+    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    cluster_start(&cluster, &o, backend);
+}
+
+static bool making(void *context)
+{
+    (void)context;
+    return cluster.coord == NULL || cluster.coord->checkpoint.state != CHECKPOINT_IDLE;
+}
+
+/* Misfortunes, half of them while a checkpoint is being made; whether the job ended meanwhile. */
+static bool strikes(struct rng *r, uint32_t count, const char *who, uint64_t seed)
+{
+    struct names names;
+    bool over = false;
+
+    for (uint32_t i = 0; i < count && !over; i++) {
+        uint64_t back;
+        over = cluster_run(&cluster, sim_now_ns(cluster.sim) + (1 + rng_below(r, 300)) * MS);
+        if (!over && rng_below(r, 2) == 0) {
+            (void)sim_run(cluster.sim, sim_now_ns(cluster.sim) + 2 * SECOND, making, NULL);
+            over = cluster_run(&cluster, sim_now_ns(cluster.sim) + rng_below(r, 30) * MS);
+        }
+        if (over)
+            break;
+        cluster_strike(&cluster, r, &back);
+        look(&names, false, who, seed);
+        over = cluster_run(&cluster, back);
+        cluster_mend(&cluster);
+    }
+    return over;
+}
+
+static void run_to_end(bool over, const struct kind *k, uint64_t seed, struct cluster_result *out)
+{
+    if (!over)
+        over = cluster_run(&cluster, sim_now_ns(cluster.sim) + BOUND);
+    ck_assert_msg(over, "%s, seed %llu: the job did not end", k->name, (unsigned long long)seed);
+    cluster_result(&cluster, out);
+    ck_assert_msg(out->state == WIRE_JOB_DONE, "%s, seed %llu: state %u: %s", k->name, (unsigned long long)seed, out->state, out->text);
+}
+
+static void folders_remove(void)
+{
+    char command[2048];
+
+    snprintf(command, sizeof command, "rm -rf %s/first %s/second %s", folder, folder, checkpoints);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static void expect_same(const struct kind *k, uint64_t seed, const struct cluster_result *got, const struct cluster_result *calm)
+{
+    unsigned long long s = seed;
+
+    ck_assert_msg(got->examples == calm->examples, "%s, seed %llu: %llu examples, %llu expected", k->name, s,
+                  (unsigned long long)got->examples, (unsigned long long)calm->examples);
+    ck_assert_msg(got->rows == calm->rows, "%s, seed %llu: %llu rows, %llu expected", k->name, s, (unsigned long long)got->rows,
+                  (unsigned long long)calm->rows);
+    for (uint32_t i = 0; i < calm->tables; i++)
+        ck_assert_msg(strcmp(got->digest[i], calm->digest[i]) == 0, "%s, seed %llu: table %u is %s, %s expected", k->name, s, i,
+                      got->digest[i], calm->digest[i]);
+}
+
+/* Returns whether the job went on from a checkpoint (else it ended before one was there). */
+static bool play(const struct kind *k, uint64_t seed, const struct cluster_result *calm)
+{
+    struct rng r = rng_of(seed, 11, 11);
+    struct cluster_result got;
+    struct names names;
+    char first[512], second[512], from[LIMIT_PATH];
+
+    snprintf(first, sizeof first, "%s/first", folder);
+    snprintf(second, sizeof second, "%s/second", folder);
+    job_make(k, 3 + (uint32_t)rng_below(&r, 12));
+    cluster_make(k, &r, first, NULL, false);
+    bool over = strikes(&r, (uint32_t)rng_below(&r, 6), k->name, seed);
+    look(&names, false, k->name, seed);
+    for (uint32_t i = 0; i < 200 && !over && names.count <= rng_below(&r, 3); i++) {
+        over = cluster_run(&cluster, sim_now_ns(cluster.sim) + 20 * MS);
+        look(&names, false, k->name, seed);
+    }
+    if (over) {
+        run_to_end(over, k, seed, &got);
+        expect_same(k, seed, &got, calm);
+    }
+    cluster_free(&cluster);
+    look(&names, true, k->name, seed);
+    if (names.count > 0) {
+        snprintf(from, sizeof from, "%.500s/%s", checkpoints, names.name[rng_below(&r, names.count)]);
+        cluster_make(k, &r, second, from, false);
+        run_to_end(strikes(&r, (uint32_t)rng_below(&r, 5), k->name, seed), k, seed, &got);
+        cluster_free(&cluster);
+        expect_same(k, seed, &got, calm);
+        look(&names, true, k->name, seed);
+    }
+    folders_remove();
+    return names.count > 0;
+}
+
+static uint64_t number(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : fallback;
+}
+
+START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
+{
+    const struct kind *k = &kinds[_i];
+    struct cluster_result calm;
+    struct rng r = rng_of(1, 1, 1);
+    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6), went_on = 0;
+    char dir[512];
+
+    snprintf(dir, sizeof dir, "%s/first", folder);
+    job_make(k, 0);
+    cluster_make(k, &r, dir, NULL, true);
+    run_to_end(false, k, 0, &calm);
+    cluster_free(&cluster);
+    folders_remove();
+    for (uint64_t seed = first; seed < first + seeds; seed++)
+        went_on += play(k, seed, &calm);
+    ck_assert_msg(2 * went_on >= seeds, "only %llu of %llu jobs went on from a checkpoint", (unsigned long long)went_on,
+                  (unsigned long long)seeds);
+}
+END_TEST
+
+static void setup(void)
+{
+    struct err e = {0};
+
+    log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
+    folder = worker_folder_make();
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", folder);
+    file_make("train.csv", ROWS, 1);
+    file_make("valid.csv", 100, 2);
+    if (backend == NULL)
+        ck_assert_msg(backend_load(BACKEND_CPU, &backend, &e) == 0, "%s", e.text);
+}
+
+static void teardown(void)
+{
+    worker_folder_remove();
+}
+
+int main(void)
+{
+    Suite *s = suite_create("checkpoint");
+    TCase *c = tcase_create("checkpoint");
+    const char *only = getenv("SHOAL_SIM_KIND");
+
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 7200);
+    if (only != NULL && strtoul(only, NULL, 10) < KINDS)
+        tcase_add_loop_test(c, checkpoint_goes_on_with_the_same_rows_under_faults, atoi(only), atoi(only) + 1);
+    else
+        tcase_add_loop_test(c, checkpoint_goes_on_with_the_same_rows_under_faults, 0, (int)KINDS);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? 1 : 0;
+}
