@@ -1,0 +1,178 @@
+/* test_coord_folder.c: folders of checkpoints on disk, and the publish command. */
+#include "server/coord_folder.h"
+#include "server/coord_hook.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static char root[64];
+static const struct coord_folder_ops *ops = &coord_folder_disk;
+
+static const char *at(const char *name)
+{
+    static char path[4][LIMIT_PATH];
+    static unsigned next;
+    char *out = path[next++ % 4];
+
+    (void)snprintf(out, LIMIT_PATH, "%s/%s", root, name);
+    return out;
+}
+
+static bool there(const char *name)
+{
+    return access(at(name), F_OK) == 0;
+}
+
+static void make(const char *tmp, const char *name)
+{
+    int hold = COORD_FOLDER_NONE;
+
+    ck_assert_int_eq(ops->begin(at(tmp), &hold, NULL), 0);
+    ck_assert_int_eq(ops->put(at(tmp), "manifest.json", "{}", 2, NULL), 0);
+    ck_assert_int_eq(ops->publish(at(tmp), at(name), NULL), 0);
+    ops->let_go(&hold);
+}
+
+static void name_count(void *context, const char *name)
+{
+    ck_assert_ptr_null(strstr(name, ".tmp"));
+    ++*(uint32_t *)context;
+}
+
+START_TEST(folder_has_its_name_when_it_is_whole)
+{
+    void *bytes;
+    size_t count;
+    uint32_t names = 0;
+
+    make("a.1.tmp", "a");
+    ck_assert(there("a") && !there("a.1.tmp"));
+    ck_assert_int_eq(ops->get(at("a"), "manifest.json", 10, &bytes, &count, NULL), 0);
+    ck_assert(count == 2 && strcmp(bytes, "{}") == 0);
+    free(bytes);
+    ck_assert_int_eq(ops->get(at("a"), "manifest.json", 1, &bytes, &count, NULL), SHOAL_E_TOO_BIG);
+    ck_assert_int_eq(ops->get(at("a"), "other", 10, &bytes, &count, NULL), SHOAL_E_NOINPUT);
+    ck_assert_int_eq(mkdir(at("no-manifest"), 0700), 0);
+    ck_assert_int_eq(ops->list(root, name_count, &names, NULL), 0);
+    ck_assert_uint_eq(names, 1);
+}
+END_TEST
+
+START_TEST(folder_is_never_taken_for_another)
+{
+    int hold = COORD_FOLDER_NONE;
+    struct err e = {0};
+
+    make("a.1.tmp", "a");
+    ck_assert_int_eq(ops->begin(at("a.2.tmp"), &hold, NULL), 0);
+    ck_assert_int_eq(ops->publish(at("a.2.tmp"), at("a"), &e), SHOAL_E_EXISTS);
+    ck_assert_ptr_nonnull(strstr(e.text, "exists already"));
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->begin(at("a.2.tmp"), &hold, NULL), SHOAL_E_EXISTS);
+    ck_assert_int_eq(ops->put(at("a"), "manifest.json", "x", 1, NULL), SHOAL_E_EXISTS);
+}
+END_TEST
+
+START_TEST(folder_that_is_held_is_not_removed)
+{
+    int hold = COORD_FOLDER_NONE;
+
+    make("a.1.tmp", "a");
+    ck_assert_int_eq(ops->hold(at("a"), &hold, NULL), 0);
+    ck_assert_int_eq(ops->remove(at("a"), NULL), SHOAL_E_BUSY);
+    ck_assert(there("a"));
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->remove(at("a"), NULL), 0);
+    ck_assert(!there("a"));
+    ck_assert_int_eq(ops->hold(at("a"), &hold, NULL), SHOAL_E_NOINPUT);
+    ops->let_go(&hold); /* of nothing */
+}
+END_TEST
+
+/* What is being made stays, what a dead one left goes. */
+START_TEST(folder_opened_loses_its_leftovers)
+{
+    char absolute[LIMIT_PATH];
+    int hold = COORD_FOLDER_NONE;
+
+    make("a.1.tmp", "a");
+    ck_assert_int_eq(mkdir(at("dead.2.tmp"), 0700), 0);
+    ck_assert_int_eq(ops->put(at("dead.2.tmp"), "file", "x", 1, NULL), 0);
+    ck_assert_int_eq(ops->begin(at("alive.3.tmp"), &hold, NULL), 0);
+    ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
+    ck_assert(there("a") && !there("dead.2.tmp") && there("alive.3.tmp"));
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
+    ck_assert(there("a") && !there("alive.3.tmp"));
+    ck_assert_int_eq(ops->open(at("new/deep"), absolute, NULL), 0);
+    ck_assert(there("new/deep") && absolute[0] == '/');
+    ck_assert_int_eq(ops->open(at("a/manifest.json/below"), absolute, NULL), SHOAL_E_CANTCREATE);
+}
+END_TEST
+
+static int hook_ended(struct coord_hook *h)
+{
+    const struct timespec pause = {0, 5000000};
+    int status = -2;
+
+    for (int i = 0; i < 2000 && !coord_hook_poll(h, &status); i++)
+        (void)nanosleep(&pause, NULL);
+    return status;
+}
+
+START_TEST(hook_gets_the_folder_and_tells_its_end)
+{
+    char *words[] = {"sh", "-c", "test -d \"$0\" && touch \"$0/seen\""}, *bad[] = {"sh", "-c", "kill -9 $$"}, *none[] = {"/no/such/program"};
+    struct coord_hook h = {0};
+    struct err e = {0};
+
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){words, 3}, root, &e), 0);
+    ck_assert_int_eq(hook_ended(&h), 0);
+    ck_assert(there("seen"));
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){words, 3}, at("nothing"), &e), 0);
+    ck_assert_int_eq(hook_ended(&h), 1);
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){bad, 3}, root, &e), 0);
+    ck_assert_int_eq(hook_ended(&h), 128 + 9);
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){none, 1}, root, &e), SHOAL_E_UNAVAILABLE);
+    ck_assert_ptr_nonnull(strstr(e.text, "/no/such/program"));
+}
+END_TEST
+
+static void setup(void)
+{
+    (void)snprintf(root, sizeof root, "/tmp/shoal-folder-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(root));
+}
+
+static void teardown(void)
+{
+    char command[128];
+
+    (void)snprintf(command, sizeof command, "rm -rf %s", root);
+    ck_assert_int_eq(system(command), 0);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("coord_folder");
+    TCase *t = tcase_create("coord_folder");
+
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 60);
+    tcase_add_test(t, folder_has_its_name_when_it_is_whole);
+    tcase_add_test(t, folder_is_never_taken_for_another);
+    tcase_add_test(t, folder_that_is_held_is_not_removed);
+    tcase_add_test(t, folder_opened_loses_its_leftovers);
+    tcase_add_test(t, hook_gets_the_folder_and_tells_its_end);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
