@@ -3,8 +3,11 @@
 #include "embedding/engine_state.h"
 #include "embedding/load.h"
 #include "proto/base/assert.h"
+#include "proto/base/hash.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Journals a control record; queued pushes before it are written with it. */
 static int record_control(struct engine *g, enum record_kind kind, const void *bytes, size_t count, struct err *e)
@@ -145,6 +148,75 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
     }
     *mark = l->lowest;
     return 0;
+}
+
+/* The led keys of a table behind the head of their record, in one block. */
+static struct record_keys *keys_record(const struct engine_table *t, enum key_action action, const uint64_t *keys,
+                                       uint32_t count)
+{
+    struct record_keys *r = malloc(sizeof *r + count * sizeof *keys);
+    const struct table_schema *s = table_schema_of(t->table);
+    if (r == NULL)
+        return NULL;
+    *r = (struct record_keys){.table = s->table, .action = (uint32_t)action};
+    uint64_t *led = (uint64_t *)(void *)(r + 1);
+    for (uint32_t i = 0; i < count; i++)
+        if (t->scope.led[mixed_tablet(key_mix(keys[i]), s->tablet_bits)])
+            led[r->count++] = keys[i];
+    return r;
+}
+
+int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys, const uint64_t *base,
+                      bool dirty, uint64_t sequence, uint64_t *changed)
+{
+    uint32_t bits = table_schema_of(t->table)->tablet_bits;
+    uint8_t *take = calloc(t->scope.tablets, 1);
+    if (take == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < r->count; i++) {
+        uint32_t tablet = mixed_tablet(key_mix(keys[i]), bits);
+        take[tablet] = base == NULL || sequence > base[tablet];
+    }
+    if (dirty)
+        engine_touch(t, 0, t->scope.tablets, take, sequence);
+    int rc = table_keys(t->table, (enum key_action)r->action, keys, r->count, take, changed);
+    free(take);
+    return rc;
+}
+
+int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys, uint32_t count,
+                uint64_t *changed, struct err *e)
+{
+    struct engine_table *t = engine_slot(g, table);
+    *changed = 0;
+    if (t == NULL)
+        return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
+    if ((unsigned)action > KEY_RESET || count > LIMIT_KEYS)
+        return err_set(e, SHOAL_E_MALFORMED, "action %d with %u keys, at most %u", (int)action, count, LIMIT_KEYS);
+    if (g->pending > 0)
+        return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
+    if (action != KEY_RESET && !table_keys_fit(t->table, count))
+        return err_set(e, SHOAL_E_TOO_BIG, "table %s: a tablet has too many keys by name; reset some",
+                       table_schema_of(t->table)->name);
+    struct record_keys *r = keys_record(t, action, keys, count);
+    if (r == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for %u keys", count);
+    size_t bytes = sizeof *r + r->count * sizeof *keys;
+    int rc = 0;
+    if (g->journal != NULL && bytes > journal_payload_max(g->journal))
+        rc = err_set(e, SHOAL_E_TOO_BIG, "%u keys do not fit a journal segment; send fewer", count);
+    if (rc == 0 && r->count > 0) {
+        rc = record_control(g, RECORD_KEYS, r, bytes, e);
+        if (rc == 0 && engine_keys_apply(t, r, (const uint64_t *)(const void *)(r + 1), NULL, g->journal != NULL,
+                                         g->sequence, changed) != 0) {
+            struct err failure;
+            rc = err_set(&failure, SHOAL_E_NOMEM, "no memory for keys by name; the shard restarts and recovers");
+            err_set(e, rc, "%s", failure.text);
+            engine_fail(g, &failure);
+        }
+    }
+    free(r);
+    return rc;
 }
 
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)

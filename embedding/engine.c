@@ -205,6 +205,9 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
             uint64_t rows = table_rows(g->table[i].table);
             out->rows += rows;
             out->row_bytes += rows * table_row_bytes(g->table[i].table);
+            struct table_counts counts;
+            table_counts_get(g->table[i].table, &counts);
+            out->memory_bytes += counts.beside_bytes;
             out->tables++;
         }
     if (g->journal != NULL) {

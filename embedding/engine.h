@@ -124,6 +124,12 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
  * lane over led tablets. */
 int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark,
                  struct err *e);
+/* Keys by name (table_keys, table.h), journalled as a change of their tablets: kill and replay, or a cut, repeat it. Keys of
+ * tablets that are not led are passed over. *changed: keys that had another name before. AGAIN while an admitted push has not
+ * been applied; TOO_BIG when a tablet would have more than a million names. Erased rows leave the store with the next image of
+ * their tablets and the journal when it is trimmed. */
+int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys, uint32_t count,
+                uint64_t *changed, struct err *e);
 /* Which global tablets this shard leads: (count) of shard numbers. Not journalled: the coordinator tells it at every
  * registration, and a push for a tablet not led is NOT_LEADER. Clocks and lowest marks count led tablets only. */
 int engine_lead(struct engine *g, const uint16_t *shard_of, uint32_t count, uint16_t self);

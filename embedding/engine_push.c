@@ -95,6 +95,16 @@ static int check_push(struct engine *g, const struct push_record *r, struct run 
     return 0;
 }
 
+/* Every gradient as it may be, clicks within shows. */
+static int check_values(const struct engine *g, const struct table_schema *s, const struct push_record *r, struct err *e)
+{
+    int rc = guard_check(g->guard, s, r, e);
+    if (rc == 0 && !table_stats_ok(s, r->gradients, r->key_count))
+        rc = err_set(e, SHOAL_E_MALFORMED, "lane %u batch %" PRIu64 " for table %s: a key's clicks are not within 0 and its shows",
+                     r->lane, r->to, s->name);
+    return rc;
+}
+
 /* What would change rows: every key in a covered tablet, every gradient as it may be. */
 static int check_content(const struct engine *g, const struct push_record *r, const struct engine_table *t,
                          struct err *e)
@@ -106,7 +116,7 @@ static int check_content(const struct engine *g, const struct push_record *r, co
             return err_set(e, SHOAL_E_TOO_BIG, "a push of %" PRIu64 " bytes does not fit a journal segment of %u",
                            bytes, g->segment_bytes);
     }
-    int rc = guard_check(g->guard, s, r, e);
+    int rc = check_values(g, s, r, e);
     if (rc != 0)
         return rc;
     if (r->tablet_count < t->scope.tablets) {
@@ -177,7 +187,7 @@ int engine_check_values(struct engine *g, const struct push_record *r, struct er
 {
     const struct engine_table *t = engine_slot(g, r->table);
     return t == NULL ? err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", r->table)
-                     : guard_check(g->guard, table_schema_of(t->table), r, e);
+                     : check_values(g, table_schema_of(t->table), r, e);
 }
 
 static const char *table_name(void *context, uint32_t table)

@@ -124,6 +124,10 @@ uint64_t engine_space(const struct engine *g);
 /* Batches that a push stands for in each tablet it covers, (tablets), before its marks move; NULL: no memory. */
 uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_t tablets);
 
+/* Applies a KEYS record of `sequence` to the tablets that are older (base NULL: all); dirty: their images are to be written. */
+int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys, const uint64_t *base,
+                      bool dirty, uint64_t sequence, uint64_t *changed);
+
 /* recover.c */
 int engine_recover(struct engine *g, struct err *e);
 /* Applies a RESTORE record: tablets older than `sequence` are put back to the cut, its run is opened with the cut's

@@ -3,7 +3,8 @@
  *  1. An image is believed only whole: magic, version, length, checksum, schema and tablet are checked before any row
  * is.
  *  2. Lengths are checked by division, so that no count from a damaged header can overflow.
- *  3. Every key belongs to the tablet and stands once; every undo key has a row.
+ *  3. Every key belongs to the tablet and stands once; every undo key has a row, but where rows may go (age.h).
+ *  5. A key that waits or is erased has no row (image_life.c).
  *  4. Reading builds a tablet beside the old one and puts it in its place at the end: a refused image changes nothing.
  */
 #include "embedding/image.h"
@@ -48,8 +49,11 @@ size_t table_image_bytes(const struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
     const struct tablet *own = &t->tablets[tablet];
+    struct image_header life = {0};
+    image_life_counts(own->life, &life);
     return sizeof(struct image_header) + own->row_count * (sizeof(uint64_t) + t->shape.row_bytes) +
-           undo_count(own) * (sizeof(uint64_t) + t->schema.width * sizeof(float)) + sizeof(uint64_t);
+           undo_count(own) * (sizeof(uint64_t) + t->schema.width * sizeof(float)) + image_life_bytes(&life) +
+           sizeof(uint64_t);
 }
 
 /* In the index's order: its lines are walked once, and the rows of the buckets ahead are asked for. */
@@ -97,19 +101,27 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out)
         .undo_count = undo_count(own),
         .batches = own->batches,
     };
+    image_life_counts(own->life, &h);
     char *at = part_write(out, &h, sizeof h);
     at = rows_write(t, own, at);
     if (h.undo_count > 0) {
         at = part_write(at, undo->keys, h.undo_count * sizeof(uint64_t));
         at = part_write(at, undo->weights, h.undo_count * h.width * sizeof(float));
     }
+    at = image_life_write(own->life, &h, at);
     uint64_t checksum = hash_bytes(out, bytes - sizeof checksum, 0);
     at = part_write(at, &checksum, sizeof checksum);
     SHOAL_ASSERT(at == (char *)out + bytes);
 }
 
+/* Whether undo may know of rows that are gone. */
+static bool rows_go(const struct table *t)
+{
+    return t->schema.rules.age_every > 0 || t->schema.rules.age_capacity > 0;
+}
+
 /* Whether the counts add up to the length (invariant 2). */
-static bool lengths_ok(const struct image_header *h, size_t bytes)
+static bool lengths_ok(const struct table *t, const struct image_header *h, size_t bytes)
 {
     size_t left = bytes - sizeof *h - sizeof(uint64_t);
     size_t row_bytes = sizeof(uint64_t) + (size_t)h->row_floats * sizeof(float);
@@ -117,8 +129,11 @@ static bool lengths_ok(const struct image_header *h, size_t bytes)
     if (h->bytes != bytes || h->row_count > left / row_bytes || h->row_count > UINT32_MAX)
         return false;
     left -= h->row_count * row_bytes;
-    return h->undo_count <= h->row_count && left % undo_bytes == 0 && h->undo_count == left / undo_bytes &&
-           (h->undo_clock == 0) == (h->undo_count == 0);
+    if (image_life_bytes(h) > left)
+        return false;
+    left -= image_life_bytes(h);
+    return (rows_go(t) || h->undo_count <= h->row_count) && left % undo_bytes == 0 &&
+           h->undo_count == left / undo_bytes && (h->undo_clock == 0) == (h->undo_count == 0);
 }
 
 static int header_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes, struct image_header *h,
@@ -133,7 +148,7 @@ static int header_check(const struct table *t, uint32_t tablet, const void *imag
     if (h->magic != IMAGE_MAGIC || h->version != IMAGE_VERSION)
         return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: not an image of version %u", name, tablet,
                        IMAGE_VERSION);
-    if (!lengths_ok(h, bytes))
+    if (!lengths_ok(t, h, bytes))
         return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: counts do not add up to its %zu bytes", name,
                        tablet, bytes);
     if (checksum != hash_bytes(image, bytes - sizeof checksum, 0))
@@ -141,6 +156,9 @@ static int header_check(const struct table *t, uint32_t tablet, const void *imag
     if (h->schema_digest != schema_digest(&t->schema) || h->row_floats != t->shape.floats ||
         h->width != t->schema.width)
         return err_set(e, SHOAL_E_SCHEMA, "image of table %s tablet %u: written under another schema", name, tablet);
+    if (!image_life_ok(t, h))
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: its counts are not those of such a table", name,
+                       tablet);
     if (h->tablet != tablet)
         return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: it is of tablet %u", name, tablet, h->tablet);
     return 0;
@@ -185,7 +203,9 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);
         memcpy(copy, weights, width_bytes);
-        if (tablet_find(into, &t->shape, key) == NULL || undo_find(into->undo, key) != NULL)
+        bool known = rows_go(t) ? mixed_tablet(key_mix(key), t->shape.tablet_bits) == tablet
+                                : tablet_find(into, &t->shape, key) != NULL;
+        if (!known || undo_find(into->undo, key) != NULL)
             return err_set(e, SHOAL_E_CORRUPT,
                            "image of table %s tablet %u: undo of key %016llx has no row or stands twice", name, tablet,
                            (unsigned long long)key);
@@ -205,10 +225,13 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
         return status;
     const char *rows = (const char *)image + sizeof h;
     const char *undo = rows + h.row_count * (sizeof(uint64_t) + t->shape.row_bytes);
+    const char *life = undo + h.undo_count * (sizeof(uint64_t) + t->schema.width * sizeof(float));
     tablet_init(&fresh);
     status = rows_read(t, tablet, &h, rows, &fresh, e);
     if (status == 0)
         status = undo_read(t, tablet, &h, undo, &fresh, e);
+    if (status == 0)
+        status = image_life_read(t, tablet, &h, life, &fresh, e);
     if (status != 0) {
         tablet_clear(&fresh, &t->shape);
         return status;

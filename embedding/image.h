@@ -1,14 +1,20 @@
 /* image.h: a tablet as one value, little-endian; the functions are in table.h. The layout, all parts without gaps:
  *
  *     struct image_header | keys u64 (row_count) | rows f32 (row_count, row_floats) |
- *     undo keys u64 (undo_count) | undo weights f32 (undo_count, width) | XXH3 of all before, u64 */
+ *     undo keys u64 (undo_count) | undo weights f32 (undo_count, width) | keys that wait, struct waiting_key: young
+ *     (young_count), old (old_count) | sketch u16 (2, sketch_cells) | struct named_key (name_count) | XXH3 of all before, u64
+ */
 #ifndef EMBEDDING_IMAGE_H
 #define EMBEDDING_IMAGE_H
 
+#include "proto/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define IMAGE_MAGIC 0x4154204c414f4853ULL /* "SHOAL TA" in memory */
-#define IMAGE_VERSION 2u
+#define IMAGE_VERSION 3u
 
 struct image_header {
     uint64_t magic;
@@ -22,7 +28,27 @@ struct image_header {
     uint64_t undo_clock; /* 0 when there is no undo */
     uint64_t undo_count;
     uint64_t batches; /* tablet.batches */
+    uint32_t clock;   /* tablet_life.clock, as the rest: zeros without one */
+    uint32_t young_count, old_count;
+    uint32_t sketch_cells; /* of one generation; 0: none yet */
+    uint32_t sketch_keys[2];
+    uint32_t name_count;
+    uint32_t zero;
 };
-_Static_assert(sizeof(struct image_header) == 72, "image_header is a disk format");
+_Static_assert(sizeof(struct image_header) == 104, "image_header is a disk format");
+
+/* The part of an image that is of a tablet's life (image_life.c), for image.c. */
+struct table;
+struct tablet;
+struct tablet_life;
+void image_life_counts(const struct tablet_life *l, struct image_header *h); /* NULL: none */
+size_t image_life_bytes(const struct image_header *h);
+/* To and from `at`; the place behind. */
+char *image_life_write(const struct tablet_life *l, const struct image_header *h, char *at);
+/* Whether the table can have such counts at all. */
+bool image_life_ok(const struct table *t, const struct image_header *h);
+/* Into a tablet whose rows are there: CORRUPT or NOMEM with the reason. */
+int image_life_read(const struct table *t, uint32_t tablet, const struct image_header *h, const char *at,
+                    struct tablet *into, struct err *e);
 
 #endif

@@ -1,8 +1,6 @@
 /* pull.c: table_pull, the walk over keys that copies weights out and changes nothing. */
 #include "embedding/table_inner.h"
 
-#include "embedding/init.h"
-
 #include <string.h>
 
 #define WALK_TARGET

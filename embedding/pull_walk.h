@@ -26,7 +26,7 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
             if (__builtin_expect(from != NULL, 1))
                 memcpy(rows + at * width, from, width * sizeof *rows);
             else
-                init_weights(&t->schema, keys[at], rows + at * width);
+                table_absent(t, table_tablet(t, key_mix(keys[at])), keys[at], rows + at * width);
         }
         if (i >= WALK_INDEX && i < count + WALK_INDEX) {
             size_t at = i - WALK_INDEX;

@@ -1,53 +1,25 @@
 /* push.c: table_push, the walk over keys that changes rows, and the check of gradients that goes before it. */
+#include "embedding/admit.h"
+#include "embedding/age.h"
+#include "embedding/l2.h"
+#include "embedding/rules.h"
 #include "embedding/table_inner.h"
-
 #include "proto/base/limits.h"
 
 #include <string.h>
 
-/* Keeps the row's weights if this is its first change of the clock. */
-static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t clock)
+int table_undo_keep(struct table *t, uint32_t number, uint64_t key, const float *weights, uint64_t clock)
 {
-    struct tablet *tablet = table_tablet(t, key_mix(key));
+    struct tablet *tablet = &t->tablets[number];
     if (tablet->undo == NULL && (tablet->undo = undo_new(t->schema.width)) == NULL)
         return SHOAL_E_NOMEM;
     undo_begin(tablet->undo, clock);
-    return undo_save(tablet->undo, key, row);
+    return undo_save(tablet->undo, key, weights);
 }
 
-#define L2_BATCHES_MAX 1024.0f /* of a row that comes back after long */
-
-/* Counts the batches of this push in every tablet that takes it. */
-static void count_batches(struct table *t, const struct push_args *args)
+static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t clock)
 {
-    for (uint32_t i = args->tablet_first; i < args->tablet_first + args->tablet_count; i++)
-        if (args->take == NULL || args->take[i] != 0)
-            t->tablets[i].batches += args->steps != NULL ? args->steps[i] : args->step;
-}
-
-static float within_limit(float x)
-{
-    return x > LIMIT_GRADIENT ? LIMIT_GRADIENT : x < -LIMIT_GRADIENT ? -LIMIT_GRADIENT : x;
-}
-
-/* The row's gradient with its l2, for all batches of its tablet, of whichever lane, since the one that touched it last:
- * what a loss with the L2 of the whole table in each step would have added up to, had the weights stayed. Under SGD the
- * step takes no more than the weights themselves. */
-static const float *gradient_pull_back(const struct table *t, uint64_t key, float *row, const float *gradient,
-                                       const struct opt_step *step)
-{
-    float *last = row + t->last_at, now = (float)table_tablet(t, key_mix(key))->batches, batches = now - *last;
-    if (*last == LAST_NEVER || batches <= 0) { /* new, or beyond what a float tells apart */
-        *last = now;
-        return gradient;
-    }
-    *last = now;
-    float factor = t->schema.optimizer.l2 * (batches < L2_BATCHES_MAX ? batches : L2_BATCHES_MAX);
-    if (t->schema.optimizer.kind == OPT_SGD && factor * step->lr > 1.0f)
-        factor = 1.0f / step->lr;
-    for (uint32_t i = 0; i < t->schema.width; i++)
-        t->pulled_back[i] = within_limit(gradient[i] + factor * row[i]);
-    return t->pulled_back;
+    return table_undo_keep(t, mixed_tablet(key_mix(key), t->shape.tablet_bits), key, row, clock);
 }
 
 #define WALK_TARGET
@@ -75,8 +47,24 @@ int table_push(struct table *t, const uint64_t *keys, const float *gradients, si
     static int (*const push[ISA_COUNT])(struct table *, const uint64_t *, const float *, size_t,
                                         const struct push_args *) = {push_base, push_avx2, push_avx512};
     if (t->pulled_back != NULL)
-        count_batches(t, args);
-    return push[t->isa](t, keys, gradients, count, args);
+        l2_count(t, args);
+    if (!t->ruled && !t->ages)
+        return push[t->isa](t, keys, gradients, count, args);
+    int rc = age_before(t, args);
+    if (rc == 0)
+        rc = push[t->isa](t, keys, gradients, count, args);
+    return rc == 0 ? age_after(t, args) : rc;
+}
+
+bool table_stats_ok(const struct table_schema *schema, const float *gradients, size_t count)
+{
+    const uint32_t floats = schema_push_floats(schema);
+    bool ok = true;
+    for (size_t i = 0; schema->rules.stats != 0 && i < count; i++) {
+        float show = gradients[i * floats + schema->width], click = gradients[i * floats + schema->width + 1];
+        ok &= click >= 0 && show >= click && show <= LIMIT_GRADIENT; /* not for a NaN */
+    }
+    return ok;
 }
 
 /* Compared as integers: without its sign a float grows with its bits, and infinities and NaNs lie above every finite

@@ -3,12 +3,12 @@
 
 WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
                                            const struct push_args *args, const uint32_t row_bytes,
-                                           const uint32_t place_bits, const bool aligned)
+                                           const uint32_t place_bits, const bool aligned, const bool ruled)
 {
     const struct tablet_shape shape = {t->shape.arena,     t->shape.tablet_bits, t->shape.floats, row_bytes,
                                        t->shape.page_rows, t->shape.page_units,  place_bits};
     const opt_update_fn update = t->optimizer.update;
-    const uint32_t width = t->schema.width;
+    const uint32_t floats = ruled ? t->push_floats : t->schema.width; /* of a key in gradients */
     const uint8_t *const take = args->take;
     struct tablet *const tablets = t->tablets;
     struct opt_step step;
@@ -22,10 +22,14 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
             if (__builtin_expect(row != NULL, 1)) {
                 if (__builtin_expect(args->undo_clock != 0, 0) && undo_keep(t, keys[at], row, args->undo_clock) != 0)
                     return SHOAL_E_NOMEM;
-                const float *gradient = gradients + at * width;
-                if (__builtin_expect(t->pulled_back != NULL, 0))
-                    gradient = gradient_pull_back(t, keys[at], row, gradient, &step);
-                update(row, gradient, &step);
+                const float *gradient = gradients + at * floats;
+                if (ruled) {
+                    rules_push(t, keys[at], row, gradient, &step);
+                } else {
+                    if (__builtin_expect(t->pulled_back != NULL, 0))
+                        gradient = l2_gradient(t, keys[at], row, gradient, &step);
+                    update(row, gradient, &step);
+                }
             }
         }
         if (i >= WALK_INDEX && i < count + WALK_INDEX) {
@@ -40,7 +44,7 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
                 TABLET_SEARCH(row, tablet, &shape, home, keys[at], WALK_MATCH);
                 if (__builtin_expect(row != NULL, 1))
                     walk_prefetch(row, row_bytes, aligned);
-                else if ((row = table_insert(t, number, keys[at])) == NULL)
+                else if (admit_row(t, number, keys[at], gradients + at * floats, args, &row) != 0)
                     return SHOAL_E_NOMEM;
             }
             row_of[at % WALK_ROW] = row;
@@ -58,7 +62,10 @@ WALK_TARGET static int WALK_NAME(push)(struct table *t, const uint64_t *keys, co
                                        const struct push_args *args)
 {
     const uint32_t row_bytes = t->shape.row_bytes, place_bits = t->shape.place_bits;
+    const bool aligned = row_bytes % 64 == 0;
+    if (t->ruled)
+        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, true);
     if (row_bytes == 128 && place_bits == 7)
-        return WALK_NAME(walk)(t, keys, gradients, count, args, 128, 7, true);
-    return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, row_bytes % 64 == 0);
+        return WALK_NAME(walk)(t, keys, gradients, count, args, 128, 7, true, false);
+    return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, false);
 }

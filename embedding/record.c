@@ -55,7 +55,7 @@ int record_read(const void *at, size_t available, uint64_t segment, struct recor
     memcpy(h, at, sizeof *h);
     if (h->magic != RECORD_MAGIC || h->segment != segment || h->sequence == 0)
         return SHOAL_E_END;
-    if (h->kind < RECORD_PUSH || h->kind > RECORD_RESTORE)
+    if (h->kind < RECORD_PUSH || h->kind > RECORD_KEYS)
         return SHOAL_E_END;
     if (record_bytes(h->payload_bytes) > available)
         return SHOAL_E_END;

@@ -45,7 +45,7 @@ _Static_assert(sizeof(struct record_run_open) == 24, "record_run_open is a disk 
 struct record_run_drop {
     uint64_t run;
 };
-struct record_keys { /* then count keys, u64 */
+struct record_keys { /* action: enum key_action; then count keys, u64 */
     uint32_t table, action, count, zero;
 };
 _Static_assert(sizeof(struct record_keys) == 16, "record_keys is a disk format");

@@ -272,11 +272,30 @@ static int replay_control(struct replay *r, const struct record_header *h, const
     }
 }
 
+/* A change of tablets, like a push: those that are stored with it, or are none of our business, are left alone. */
+static int replay_keys(struct replay *r, const struct record_header *h, const void *payload, struct err *e)
+{
+    struct record_keys keys;
+    if (h->payload_bytes < sizeof keys)
+        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " names keys in %u bytes", h->sequence, h->payload_bytes);
+    memcpy(&keys, payload, sizeof keys);
+    struct engine_table *t = engine_slot(r->g, keys.table);
+    if (t == NULL || r->base[keys.table] == NULL || keys.action > KEY_RESET || keys.count > LIMIT_KEYS ||
+        h->payload_bytes != sizeof keys + keys.count * sizeof(uint64_t))
+        return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " names keys of no table", h->sequence);
+    uint64_t changed;
+    int rc = engine_keys_apply(t, &keys, (const uint64_t *)(const void *)((const char *)payload + sizeof keys),
+                               r->base[keys.table], !r->of_cut, h->sequence, &changed);
+    return rc == 0 ? 0 : err_set(e, rc, "no memory to replay record %" PRIu64, h->sequence);
+}
+
 static int replay_record(void *context, const struct record_header *h, const void *payload, struct err *e)
 {
     struct replay *r = context;
     if (!r->of_cut)
         r->g->replayed++;
+    if (h->kind == RECORD_KEYS)
+        return replay_keys(r, h, payload, e);
     return h->kind == RECORD_PUSH ? replay_push(r, h, payload, e) : replay_control(r, h, payload, e);
 }
 

@@ -3,6 +3,7 @@
 #include "embedding/table_inner.h"
 
 #include "embedding/init.h"
+#include "embedding/rules.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 
@@ -12,6 +13,16 @@
 static uint64_t round_up_8(uint64_t bytes)
 {
     return (bytes + 7) / 8 * 8;
+}
+
+/* Whether pushes change rows by more than the optimizer, or not every key gets one. */
+static bool has_rules(const struct table_schema *s)
+{
+    const struct row_rules *r = &s->rules;
+    bool asks = r->admit_kind != ADMIT_ALL;
+    for (uint32_t i = 0; i < s->field_rule_count; i++)
+        asks |= (s->field_rule[i].has & FIELD_HAS_ADMIT) != 0 && s->field_rule[i].admit_kind != ADMIT_ALL;
+    return asks || r->stats != 0 || r->weight_max > 0 || (r->norm_max > 0 && r->norm_refuse == 0);
 }
 
 int table_new(const struct table_schema *schema, struct arena *arena, struct table **out, struct err *e)
@@ -25,11 +36,15 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     uint64_t whole_row_bytes = round_up_8(sizeof(uint64_t) + floats * sizeof(float));
     uint64_t *whole_row = calloc(1, whole_row_bytes);
     float *pulled_back = schema_has_last(schema) ? calloc(schema->width, sizeof *pulled_back) : NULL;
-    if (t == NULL || tablets == NULL || whole_row == NULL || (schema_has_last(schema) && pulled_back == NULL)) {
+    float *changed = calloc(schema->width, sizeof *changed), *fresh = calloc(floats, sizeof *fresh);
+    if (t == NULL || tablets == NULL || whole_row == NULL || (schema_has_last(schema) && pulled_back == NULL) ||
+        changed == NULL || fresh == NULL) {
         free(t);
         free(tablets);
         free(whole_row);
         free(pulled_back);
+        free(changed);
+        free(fresh);
         return err_set(e, SHOAL_E_NOMEM, "table %s: no memory for %u tablets", schema->name, tablet_count);
     }
     t->schema = *schema;
@@ -41,6 +56,12 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     t->whole_row_bytes = whole_row_bytes;
     t->whole_row = whole_row;
     t->pulled_back = pulled_back;
+    t->changed = changed;
+    t->fresh = fresh;
+    t->ruled = has_rules(schema);
+    t->ages = schema->rules.stats != 0 || schema->rules.age_every > 0;
+    t->push_floats = schema_push_floats(schema);
+    t->stats_at = schema->rules.stats != 0 ? schema_stats_at(schema) : 0;
     t->last_at = schema->rules.stats != 0 ? schema_stats_at(schema) - 1 : floats - 1;
     for (uint32_t i = 0; i < tablet_count; i++)
         tablet_init(&tablets[i]);
@@ -57,6 +78,8 @@ void table_free(struct table *t)
     free(t->tablets);
     free(t->whole_row);
     free(t->pulled_back);
+    free(t->changed);
+    free(t->fresh);
     free(t);
 }
 
@@ -103,11 +126,38 @@ float *table_insert(struct table *t, uint32_t tablet, uint64_t key)
     if (row == NULL)
         return NULL;
     t->rows++;
-    init_weights(&t->schema, key, row);
-    t->optimizer.start(row, &t->schema);
-    if (t->pulled_back != NULL)
-        row[t->last_at] = LAST_NEVER;
+    rules_row_begin(t, key, row);
     return row;
+}
+
+void table_absent(const struct table *t, const struct tablet *tablet, uint64_t key, float *weights)
+{
+    if (schema_absent_zero(&t->schema, key_field(key)) ||
+        (tablet->life != NULL && named_blocked(&tablet->life->named, key)))
+        memset(weights, 0, t->schema.width * sizeof *weights);
+    else
+        init_weights(&t->schema, key, weights);
+}
+
+struct tablet_life *table_life(struct table *t, uint32_t tablet)
+{
+    struct tablet *own = &t->tablets[tablet];
+    if (own->life == NULL)
+        own->life = life_new();
+    return own->life;
+}
+
+void table_counts_get(const struct table *t, struct table_counts *out)
+{
+    *out = t->counts;
+    for (uint32_t i = 0; i < t->tablet_count; i++) {
+        const struct tablet_life *l = t->tablets[i].life;
+        if (l == NULL)
+            continue;
+        out->waiting += waiting_count(&l->waiting) + l->sketch.keys[0] + l->sketch.keys[1];
+        out->beside_bytes += sizeof *l + waiting_bytes(&l->waiting) + sketch_bytes(&l->sketch) +
+                             l->named.count * sizeof *l->named.list;
+    }
 }
 
 void table_clear(struct table *t, uint32_t tablet)

@@ -3,6 +3,8 @@
  * A row as table_row and table_visit show it (little-endian, 8-byte aligned, table_row_bytes long): key u64 | weights f32 (width) | state
  * f32 (schema_state_floats). In memory the key lies in the index (tablet.h), which saves a cache line a pull. Pulls never
  * write. A push creates absent rows from their initial value, a function of (seed, key).
+ * Where the schema's rules say so (struct row_rules, proto/base/schema.h) a key is let in later or never, rows have statistics
+ * behind their state (struct row_stats), and go by themselves: files rules.h, admit.h, age.h, in the order of their use.
  * Thread: the shard's; nothing here locks. Memory: pages come from the shard's arena (2 MiB aligned chunks, MADV_HUGEPAGE).
  *
  * Undo (bsp): a worker that died between its pushes to two shards has its batch computed again from the rows before that clock. So
@@ -31,7 +33,22 @@ const struct table_schema *table_schema_of(const struct table *t);
 uint64_t table_rows(const struct table *t);
 uint64_t table_row_bytes(const struct table *t); /* of a row as laid out above */
 
-/* keys (count), sorted by key_mix (any order is right, sorted is fast); rows out (count, width), absent keys their initial value. */
+/* What became of keys and rows since the table was made here, what recovery repeated among it; no part of the state. */
+struct table_counts {
+    uint64_t not_admitted; /* appearances of keys that got no row */
+    uint64_t admitted;     /* keys that got one after rules other than ADMIT_ALL, or by name */
+    uint64_t aged;         /* rows that went with too low a score */
+    uint64_t expired;      /* rows that went without a push for too long */
+    uint64_t evicted;      /* rows that went for lack of room */
+    uint64_t blocked;      /* gradients of keys blocked by name */
+    uint64_t clipped;      /* gradients scaled down to norm_max */
+    uint64_t waiting;      /* keys that wait for a row now */
+    uint64_t beside_bytes; /* memory beside the arena: waiting keys, sketches, names */
+};
+void table_counts_get(const struct table *t, struct table_counts *out);
+
+/* keys (count), sorted by key_mix (any order is right, sorted is fast); rows out (count, width). Absent keys: their
+ * initial value; zeros where someone else than the first push decides about the row (schema_absent_zero), or the key is blocked. */
 void table_pull(const struct table *t, const uint64_t *keys, size_t count, float *rows);
 /* The name under which a bsp push of `run` keeps undo, and a pull reads through it: clocks of two runs must not be taken
  * for each other, and a tablet may lie untouched from one run to the next. Never 0. */
@@ -50,19 +67,32 @@ struct push_args {
     uint32_t tablet_first, tablet_count; /* tablets that the push covers, with keys or without */
     const uint8_t *take;     /* NULL: every tablet takes it; else take[tablet] (2^tablet_bits) says which */
 };
-/* Applies gradients (count, width) to rows of keys (count), in order. Deterministic: a function of rows, schema and arguments, bit
+/* Applies gradients (count, schema_push_floats) to rows of keys (count), in order. First the tablets that take the push age, if
+ * it takes their clocks so far; last those that are too full drop rows. Deterministic: a function of rows, schema and arguments, bit
  * for bit, at every vector width. The caller has checked them (table_gradients_ok). 0, or SHOAL_E_NOMEM with the table as far as it got
  * (the shard then dies: recovery repeats it). */
 int table_push(struct table *t, const uint64_t *keys, const float *gradients, size_t count, const struct push_args *args);
 /* Whether all `count` floats are finite and within LIMIT_GRADIENT. */
 bool table_gradients_ok(const float *gradients, size_t count);
+/* Whether the statistics among what `count` keys push are: 0 <= clicks <= shows. True for a table without. */
+bool table_stats_ok(const struct table_schema *schema, const float *gradients, size_t count);
+
+/* Keys by name. ERASE: the row goes and the key is blocked; BLOCK: no row is made for it; ALLOW: a row whatever the admission
+ * says; RESET: neither any more. */
+enum key_action { KEY_ERASE = 0, KEY_BLOCK = 1, KEY_ALLOW = 2, KEY_RESET = 3 };
+/* keys (count) in any order; take (2^tablet_bits): only those of tablets with take[tablet], NULL: all. *changed: keys that had
+ * another name before. 0, or SHOAL_E_NOMEM with the table as far as it got. */
+int table_keys(struct table *t, enum key_action action, const uint64_t *keys, size_t count, const uint8_t *take,
+               uint64_t *changed);
+/* Whether there is room for so many more names in every tablet. */
+bool table_keys_fit(const struct table *t, size_t count);
 
 /* One row, or NULL: key, weights and state as laid out above; put together in a buffer of the table's, valid until its next call. */
 const void *table_row(const struct table *t, uint64_t key);
 /* XXH3 over one tablet's rows sorted by key (undo not counted); 0 for an empty one. SHOAL_E_NOMEM is possible. */
 int table_digest(const struct table *t, uint32_t tablet, uint64_t *out);
 
-/* Image: a tablet as one value: header (magic, version, schema digest, row count, undo count), rows, undo, XXH3 of all that. */
+/* Image: a tablet as one value: header (magic, version, schema digest, counts, clock), rows, undo, who waits, names, XXH3 of all that. */
 size_t table_image_bytes(const struct table *t, uint32_t tablet);
 void table_image_write(const struct table *t, uint32_t tablet, void *out); /* table_image_bytes long; a plain copy, under 1 ms for 4 MiB */
 /* Replaces the tablet's content. Checks every length and the checksum before it believes: CORRUPT, CHECKSUM or SCHEMA with the reason. */

@@ -1,8 +1,9 @@
-/* table_inner.h: struct table, for the files that make up table.h: table.c, pull.c, push.c, image.c, translate.c. Nobody
- * else includes it. */
+/* table_inner.h: struct table, for the files that make up table.h: table.c, pull.c, push.c, image.c, translate.c, l2.c,
+ * rules.c, admit.c, age.c, keep.c, keys.c. Nobody else includes it. */
 #ifndef EMBEDDING_TABLE_INNER_H
 #define EMBEDDING_TABLE_INNER_H
 
+#include "embedding/life.h"
 #include "embedding/optimizer.h"
 #include "embedding/table.h"
 #include "embedding/tablet.h"
@@ -25,6 +26,13 @@ struct table {
     uint64_t *whole_row;      /* owned; where table_row and table_visit put one together */
     float *pulled_back;       /* owned; (width): a gradient with its l2, see push.c; NULL without */
     uint32_t last_at;         /* with it: where a row keeps the count of batches */
+    bool ruled;               /* rows live by more than their optimizer: rules.h, admit.h */
+    bool ages;                /* tablets have a clock: age.h */
+    uint32_t push_floats;     /* of a key in a push */
+    uint32_t stats_at;        /* with rules.stats: where a row keeps its statistics */
+    float *changed;           /* owned; (width): a gradient under rules; NULL without them */
+    float *fresh;             /* owned; (floats): a row as it begins */
+    struct table_counts counts;
 };
 
 ISA_INLINE struct tablet *table_tablet(const struct table *t, uint64_t mixed)
@@ -32,7 +40,19 @@ ISA_INLINE struct tablet *table_tablet(const struct table *t, uint64_t mixed)
     return &t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)];
 }
 
-/* Puts an absent key's row in, weights and state at their initial values; NULL when memory is out. */
+/* Puts an absent key's row in, weights, state and statistics at their initial values; NULL when memory is out. */
 float *table_insert(struct table *t, uint32_t tablet, uint64_t key);
+/* What a pull of an absent key gives. */
+void table_absent(const struct table *t, const struct tablet *tablet, uint64_t key, float *weights);
+/* The tablet's life, made if it has none; NULL when memory is out. */
+struct tablet_life *table_life(struct table *t, uint32_t tablet);
+/* Keeps the row's weights for undo if this is its first change of the clock. 0 or SHOAL_E_NOMEM. */
+int table_undo_keep(struct table *t, uint32_t tablet, uint64_t key, const float *weights, uint64_t clock);
+
+/* Whether a row stays; asked once a row, it may change state and statistics. */
+typedef bool (*table_stays)(void *context, uint64_t key, float *row);
+/* Rows that do not stay go: their number in *gone. The tablet is built anew from those that stay, so no trace is left.
+ * Under bsp (undo_clock) their weights are kept for the clock. 0 or SHOAL_E_NOMEM. */
+int table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context, uint64_t undo_clock, uint64_t *gone);
 
 #endif

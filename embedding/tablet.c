@@ -2,6 +2,7 @@
  * it. */
 #include "embedding/tablet.h"
 
+#include "embedding/life.h"
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
 
@@ -185,5 +186,6 @@ void tablet_clear(struct tablet *t, const struct tablet_shape *s)
         arena_give(s->arena, t->pages[i], s->page_units);
     free(t->pages);
     undo_free(t->undo);
+    life_free(t->life);
     tablet_init(t);
 }

@@ -4,7 +4,8 @@
  * an index line settles hit or miss without a look at the row, and a row of 16 floats with 16 of state lies in exactly
  * two lines. The home bucket is the mixed key's bits below the tablet's, scaled to the bucket count: any count will do,
  * order of mixed keys is order in memory, and a batch sorted by mixed key walks the index forward. A full bucket runs
- * over into the next; rows are never removed one by one, so the first bucket with room ends a search.
+ * over into the next; rows are never removed one by one (a tablet is built anew without them: table_keep), so the first
+ * bucket with room ends a search.
  *
  * A row reference is its page's unit number and its place in the page; pages never move, growing rebuilds the index
  * alone. Each tablet grows at a load of its own (0.66 to 0.86), so that they do not all grow at once. Thread: the
@@ -21,6 +22,8 @@
 #include <stdint.h>
 
 #define BUCKET_KEYS 5u
+
+struct tablet_life; /* life.h */
 
 struct bucket {
     uint64_t key[BUCKET_KEYS];
@@ -52,6 +55,7 @@ struct tablet {
     uint32_t page_room;
     uint64_t batches;  /* of all lanes, that its pushes stood for: what l2 counts by (push.c); part of the image */
     struct undo *undo; /* owned; NULL before the first save */
+    struct tablet_life *life; /* owned; NULL while there is nothing beside rows */
 };
 
 void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits, uint32_t floats);

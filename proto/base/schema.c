@@ -38,6 +38,9 @@ static int admit_check(uint32_t kind, float threshold, const struct row_rules *r
         return err_set(e, SHOAL_E_SCHEMA, "table %s: unknown admission %u", table, kind);
     if (kind == ADMIT_COUNT && !number_ok(threshold, 1, 16777216.0f))
         return err_set(e, SHOAL_E_SCHEMA, "table %s: an admission count must be in 1..2^24, it is %g", table, (double)threshold);
+    if (kind == ADMIT_COUNT && r->admit_sketch > 0 && threshold > 65535)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: a sketch counts to 65535, an admission count of %g needs admit_sketch 0", table,
+                       (double)threshold);
     if (kind == ADMIT_PROBABILITY && !number_ok(threshold, 0, 1))
         return err_set(e, SHOAL_E_SCHEMA, "table %s: an admission probability must be in [0, 1], it is %g", table,
                        (double)threshold);
@@ -57,6 +60,11 @@ static int rules_check(const struct row_rules *r, const struct table_schema *s, 
         return err_set(e, SHOAL_E_SCHEMA, "table %s: age_decay must be in [0, 1]; 0 counts as 1", s->name);
     if (r->admit_sketch > 1u << 24 || r->admit_waiting > 1u << 24)
         return err_set(e, SHOAL_E_SCHEMA, "table %s: admission keeps at most 2^24 counts a tablet", s->name);
+    if (r->admit_sketch > 0 && (r->admit_sketch < 4 || (r->admit_sketch & (r->admit_sketch - 1)) != 0))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: the cells of a sketch must be a power of two, at least 4, they are %u", s->name,
+                       r->admit_sketch);
+    if (r->age_every == 0 && (r->age_score > 0 || r->age_ttl > 0 || (r->age_decay > 0 && r->age_decay < 1)))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: rows age every age_every seconds, which is 0; 86400 is a day", s->name);
     bool needs = r->age_score > 0 || r->age_ttl > 0 || r->age_capacity > 0 || r->vector_score > 0 || r->by_shows > 0 ||
                  (r->age_decay > 0 && r->age_decay < 1);
     if (needs && r->stats == 0)
@@ -76,8 +84,8 @@ static int field_rules_check(const struct table_schema *s, struct err *e)
             return err_set(e, SHOAL_E_SCHEMA, "table %s: rule %u by field is not valid", s->name, i);
         if (i > 0 && s->field_rule[i - 1].field >= f->field)
             return err_set(e, SHOAL_E_SCHEMA, "table %s: rules are not sorted by field", s->name);
-        if ((f->has & FIELD_HAS_TTL) != 0 && f->ttl > 0 && s->rules.stats == 0)
-            return err_set(e, SHOAL_E_SCHEMA, "table %s: a field's ttl needs stats", s->name);
+        if ((f->has & FIELD_HAS_TTL) != 0 && f->ttl > 0 && (s->rules.stats == 0 || s->rules.age_every == 0))
+            return err_set(e, SHOAL_E_SCHEMA, "table %s: a field's ttl needs stats and age_every", s->name);
         int status = f->has & FIELD_HAS_ADMIT ? admit_check(f->admit_kind, f->admit_threshold, &s->rules, s->name, e) : 0;
         if (status != 0)
             return status;

@@ -56,8 +56,9 @@ enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
 /* What rows live by, beside their optimizer. One list, so that struct, wire, disk and comparison never part; all
  * members have 4 bytes, 0 means "not".
  *   score_show, score_click  score of a row = score_show * (show - click) + score_click * click
- *   admit_sketch    ADMIT_COUNT: cells of a tablet's sketch; 0: appearances are counted exactly, key by key
- *   admit_waiting   keys that one tablet counts at most while they wait; beyond it the oldest half is forgotten; 0: 65,536
+ *   admit_sketch    ADMIT_COUNT: cells of a tablet's sketch, a power of two; 0: appearances are counted exactly, key by key
+ *   admit_waiting   keys that one tablet counts at most while they wait; beyond it the oldest half is forgotten; 0: 65,536, with
+ *                   a sketch a quarter of its cells
  *   age_every       seconds of event time between two ageings of a tablet
  *   age_decay       at each ageing show and click of a row are multiplied by this; 0 counts as 1
  *   age_score       then rows with a lower score go

@@ -142,6 +142,42 @@ START_TEST(schema_out_of_range_is_refused)
 }
 END_TEST
 
+/* Each rule beyond its range, or without what it needs; and the same rules within. */
+START_TEST(schema_rules_out_of_range_are_refused)
+{
+    const struct table_schema plain = {.name = "t", .width = 4, .tablet_bits = 2, .optimizer = {.kind = OPT_SGD, .lr = 0.1f}};
+    struct table_schema good = plain, s;
+    good.rules = (struct row_rules){.stats = 1, .score_show = 0.1f, .score_click = 1, .admit_kind = ADMIT_COUNT, .admit_threshold = 65535,
+                                    .admit_sketch = 64, .age_every = 86400, .age_decay = 0.98f, .age_score = 0.8f, .age_ttl = 86400,
+                                    .age_capacity = 10, .vector_score = 10, .weight_max = 10, .by_shows = 1, .norm_max = 5};
+    ck_assert_int_eq(schema_check(&good, NULL), 0);
+#define REFUSED(change)                                              \
+    do {                                                             \
+        s = good;                                                    \
+        change;                                                      \
+        ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);    \
+    } while (0)
+    REFUSED(s.rules.admit_threshold = 65536);
+    REFUSED(s.rules.admit_sketch = 100);
+    REFUSED(s.rules.admit_sketch = 2);
+    REFUSED(s.rules.admit_kind = ADMIT_NONE + 1);
+    REFUSED(s.rules.stats = 0);
+    REFUSED(s.rules.age_every = 0);
+    REFUSED(s.rules.age_decay = 1.5f);
+    REFUSED(s.rules.age_score = NAN);
+    REFUSED(s.rules.age_by = 2);
+    REFUSED(s.dense = 1);
+    s = good, s.rules.admit_sketch = 0, s.rules.admit_threshold = 65536;
+    ck_assert_int_eq(schema_check(&s, NULL), 0);
+    s = plain, s.field_rule_count = 1;
+    s.field_rule[0] = (struct field_rule){.field = 1, .has = FIELD_HAS_TTL, .ttl = 5};
+    s.rules.stats = 1;
+    ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);
+    s.rules.age_every = 60;
+    ck_assert_int_eq(schema_check(&s, NULL), 0);
+}
+END_TEST
+
 /* Each member by itself: what equality sees is told by name, with both values. */
 START_TEST(schema_difference_names_what_differs)
 {
@@ -193,6 +229,7 @@ int main(void)
     tcase_add_test(t, crc32c_of_the_known_words);
     tcase_add_test(t, sort_u32_puts_numbers_in_order);
     tcase_add_test(t, schema_out_of_range_is_refused);
+    tcase_add_test(t, schema_rules_out_of_range_are_refused);
     tcase_add_test(t, schema_difference_names_what_differs);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

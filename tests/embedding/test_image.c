@@ -1,6 +1,7 @@
 /* test_image.c: images: what is written is read, and nothing else is believed. */
 #include "embedding/image.h"
-#include "tests/lib/embedding_rows.h"
+#include "embedding/life.h"
+#include "tests/lib/embedding_stats.h"
 
 #include <stddef.h>
 
@@ -229,6 +230,209 @@ START_TEST(image_with_wrong_content_under_a_right_checksum_is_refused)
 }
 END_TEST
 
+/* ---- a tablet's life ---- */
+
+/* Everything that a tablet can have beside its rows. */
+static struct table_schema living(void)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 1);
+    s.rules.admit_kind = ADMIT_COUNT;
+    s.rules.admit_threshold = 3;
+    s.rules.admit_sketch = 256;
+    s.rules.admit_waiting = 100;
+    s.rules.age_every = DAY;
+    s.rules.age_decay = 0.9f;
+    s.rules.age_score = 0.2f;
+    s.rules.age_capacity = 40;
+    s.field_rule_count = 1;
+    s.field_rule[0] =
+        (struct field_rule){.field = 2, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_SCORE, .admit_threshold = 1};
+    return s;
+}
+
+static void live(struct rows *r, uint32_t from, uint32_t to)
+{
+    for (uint32_t i = from; i < to; i++) {
+        struct rng random = rng_of(i, 1, 1);
+        uint64_t key = key_make((uint32_t)(1 + rng_below(&random, 2)), rng_below(&random, 80));
+        uint64_t other = key_make(1, rng_below(&random, 80)), changed;
+        stats_push(r, key, 0.5f, (float)(1 + rng_below(&random, 3)), 0,
+                   (struct stats_batch){.time = FIRST_DAY + i * 600, .batch = i, .undo_clock = i / 10 + 1});
+        if (i % 20 == 0)
+            ck_assert_int_eq(table_keys(r->table, (enum key_action)rng_below(&random, 4), &other, 1, NULL, &changed), 0);
+    }
+}
+
+START_TEST(image_brings_a_tablets_life_along)
+{
+    struct table_schema s = living();
+    struct table_counts x, y;
+    struct rows a = rows_open(&s);
+    for (uint32_t round = 0; round < 12; round++) {
+        live(&a, round * 300, round * 300 + 100 + round * 7);
+        table_counts_get(a.table, &x);
+        ck_assert_uint_gt(x.waiting, 10);
+        ck_assert_uint_gt(table_rows(a.table), 10);
+        struct rows b = stats_through_images(&a);
+        ck_assert_uint_eq(rows_digest(a.table), rows_digest(b.table));
+        live(&a, round * 300 + 100 + round * 7, round * 300 + 300);
+        live(&b, round * 300 + 100 + round * 7, round * 300 + 300);
+        ck_assert_uint_eq(rows_digest(a.table), rows_digest(b.table));
+        table_counts_get(a.table, &x);
+        table_counts_get(b.table, &y);
+        ck_assert_uint_eq(x.waiting, y.waiting);
+        for (uint32_t t = 0; t < 2; t++)
+            ck_assert_uint_eq(table_image_bytes(a.table, t), table_image_bytes(b.table, t));
+        rows_close(&b);
+    }
+    rows_close(&a);
+}
+END_TEST
+
+/* Where the parts of an image lie. */
+struct parts {
+    struct image_header *h;
+    uint64_t *keys;
+    struct waiting_key *young, *old;
+    uint16_t *cells;
+    struct named_key *names;
+};
+
+static struct parts parts_of(struct image *m)
+{
+    struct parts p = {.h = (struct image_header *)(void *)m->data};
+    char *at = m->data + sizeof *p.h;
+    p.keys = (uint64_t *)(void *)at;
+    at += p.h->row_count * (8 + 4ul * p.h->row_floats) + p.h->undo_count * (8 + 4ul * p.h->width);
+    p.young = (struct waiting_key *)(void *)at;
+    p.old = p.young + p.h->young_count;
+    p.cells = (uint16_t *)(void *)(p.old + p.h->old_count);
+    p.names = (struct named_key *)(void *)(p.cells + 2 * p.h->sketch_cells);
+    return p;
+}
+
+#define LIVES 20
+
+/* One lie each; false: there is no such one. */
+static bool tell_lie(int which, struct parts p)
+{
+    uint64_t foreign = key_unmix(key_mix(p.young[0].key) ^ (1ULL << 63));
+    switch (which) {
+    case 0:
+        p.young[1] = p.young[0]; /* twice */
+        return true;
+    case 1:
+        p.old[0].key = p.young[0].key; /* in both */
+        return true;
+    case 2:
+        p.young[0].key = p.keys[0]; /* of a row */
+        return true;
+    case 3:
+        p.old[0].key = foreign;
+        return true;
+    case 4:
+        p.young[0].show = -1;
+        return true;
+    case 5:
+        p.young[0].click = -1;
+        return true;
+    case 6:
+        p.young[0].show = p.young[0].click = 0;
+        return true;
+    case 7:
+        memset(&p.old[0].show, 0xff, 4); /* not a number */
+        return true;
+    case 8:
+        p.names[0].kind = 0;
+        return true;
+    case 9:
+        p.names[0].kind = NAME_ALLOWED + 1;
+        return true;
+    case 10:
+        p.names[0].zero = 1;
+        return true;
+    case 11:
+        p.names[1].key = p.names[0].key;
+        return true;
+    case 12:
+        p.names[0].key = foreign;
+        return true;
+    case 13: /* erased, with a row */
+        p.names[0] = (struct named_key){p.keys[0], NAME_ERASED, 0};
+        p.h->name_count = 1;
+        return false;
+    case 14:
+        p.h->young_count++;
+        return true;
+    case 15:
+        p.h->young_count--;
+        p.h->old_count += 2;
+        return true;
+    case 16:
+        p.h->name_count = UINT32_MAX;
+        return true;
+    case 17:
+        p.h->sketch_cells = 128; /* not the table's; 8 names more make up for the length */
+        p.h->name_count += 2 * 2 * 128 / 16;
+        return true;
+    case 18:
+        p.h->zero = 1;
+        return true;
+    default:
+        p.h->sketch_cells = UINT32_MAX;
+        return true;
+    }
+}
+
+START_TEST(image_with_a_life_that_cannot_be_is_refused)
+{
+    struct table_schema s = living();
+    struct rows r = rows_open(&s);
+    live(&r, 0, 1500);
+    struct image good = image_of(r.table, 0);
+    struct parts p = parts_of(&good);
+    ck_assert(p.h->row_count > 5 && p.h->young_count > 1 && p.h->old_count > 1 && p.h->name_count > 1 &&
+              p.h->sketch_cells == 256 && p.h->clock > FIRST_DAY);
+    uint64_t digest = rows_digest(r.table);
+    for (int lie = 0; lie < LIVES; lie++) {
+        struct image m = {malloc(good.bytes), good.bytes};
+        memcpy(m.data, good.data, good.bytes);
+        bool same_length = tell_lie(lie, parts_of(&m));
+        if (!same_length) { /* the list cut to one name */
+            m.bytes -= (p.h->name_count - 1) * sizeof(struct named_key);
+            parts_of(&m).h->bytes = m.bytes;
+        }
+        image_seal(&m);
+        struct err e = {0};
+        ck_assert_msg(table_image_read(r.table, 0, m.data, m.bytes, &e) == SHOAL_E_CORRUPT, "lie %d: %s", lie, e.text);
+        ck_assert_uint_eq(rows_digest(r.table), digest);
+        free(m.data);
+    }
+    image_seal(&good);
+    ck_assert_int_eq(table_image_read(r.table, 0, good.data, good.bytes, NULL), 0);
+    free(good.data);
+    rows_close(&r);
+}
+END_TEST
+
+/* A table that has none of it takes none of it. */
+START_TEST(image_with_a_life_is_refused_by_a_plain_table)
+{
+    struct table_schema s = rows_schema(OPT_ADAGRAD, 3, 0);
+    struct rows r = rows_open(&s);
+    struct image m = image_of(r.table, 0);
+    parts_of(&m).h->clock = 5;
+    image_seal(&m);
+    assert_refused(&r, 0, m.data, m.bytes, SHOAL_E_CORRUPT);
+    parts_of(&m).h->clock = 0;
+    parts_of(&m).h->sketch_keys[1] = 5;
+    image_seal(&m);
+    assert_refused(&r, 0, m.data, m.bytes, SHOAL_E_CORRUPT);
+    free(m.data);
+    rows_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("image");
@@ -240,6 +444,9 @@ int main(void)
     tcase_add_test(c, image_cut_short_or_lengthened_is_refused);
     tcase_add_test(c, image_of_another_tablet_or_schema_is_refused);
     tcase_add_test(c, image_with_wrong_content_under_a_right_checksum_is_refused);
+    tcase_add_test(c, image_brings_a_tablets_life_along);
+    tcase_add_test(c, image_with_a_life_that_cannot_be_is_refused);
+    tcase_add_test(c, image_with_a_life_is_refused_by_a_plain_table);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }

@@ -1,34 +1,72 @@
 /* fuzz_image.c: any bytes as a tablet's image, as they are and with length, schema and checksum made right.
- * First byte: bit 0: mend. A refused image changes nothing, a taken one is written as it was read. */
+ * First byte: bit 0: mend; bit 1: of a table whose tablets have a life (clock, keys that wait, sketch, names). A refused
+ * image changes nothing, a taken one is written as it was read, and what it brought can be lived with. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/image.h"
 #include "embedding/table.h"
 #include "proto/base/hash.h"
 
-static struct table *table;
-static uint64_t schema_digest; /* as the table writes it */
+static struct table *table_of[2];
+static uint64_t digest_of[2]; /* of its schema, as the table writes it */
 
-static void table_prepare(void)
+static struct table_schema schema_of(bool living)
 {
-    static const struct table_schema s = {.name = "emb",
-                                          .width = 2,
-                                          .tablet_bits = 1,
-                                          .seed = 1,
-                                          .init = {INIT_UNIFORM, 0.01f},
-                                          .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.05f, .eps = 1e-8f}};
+    struct table_schema s = {.name = "emb",
+                             .width = 2,
+                             .tablet_bits = 1,
+                             .seed = 1,
+                             .init = {INIT_UNIFORM, 0.01f},
+                             .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.05f, .eps = 1e-8f}};
+    if (living)
+        s.rules = (struct row_rules){.stats = 1,
+                                     .score_show = 0.1f,
+                                     .score_click = 1,
+                                     .admit_kind = ADMIT_COUNT,
+                                     .admit_threshold = 3,
+                                     .admit_sketch = 16,
+                                     .admit_waiting = 8,
+                                     .age_every = 3600,
+                                     .age_decay = 0.9f,
+                                     .age_score = 0.05f,
+                                     .age_capacity = 4};
+    if (living) {
+        s.field_rule_count = 1;
+        s.field_rule[0] =
+            (struct field_rule){.field = 2, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_SCORE, .admit_threshold = 1};
+    }
+    return s;
+}
+
+static void table_prepare(bool living)
+{
+    struct table_schema s = schema_of(living);
     struct arena *arena;
     struct image_header h;
     struct err e;
     uint8_t image[256];
-    SHOAL_ASSERT(arena_new(&arena) == 0 && table_new(&s, arena, &table, &e) == 0);
-    SHOAL_ASSERT(table_image_bytes(table, 0) <= sizeof image);
-    table_image_write(table, 0, image);
+    SHOAL_ASSERT(arena_new(&arena) == 0 && table_new(&s, arena, &table_of[living], &e) == 0);
+    SHOAL_ASSERT(table_image_bytes(table_of[living], 0) <= sizeof image);
+    table_image_write(table_of[living], 0, image);
     memcpy(&h, image, sizeof h);
-    schema_digest = h.schema_digest;
+    digest_of[living] = h.schema_digest;
 }
 
-static void image_mend(uint8_t *at, size_t size)
+/* What was taken is pushed to, ages, and is named. */
+static void live_on(struct table *table)
+{
+    static const uint64_t keys[] = {0x0001000000000001, 0x0001000000000002, 0x0002000000000003, 0x0002000000000004};
+    static const float values[16] = {0.1f, 0.2f, 2, 1, 0.1f, 0.2f, 1, 0, 0.1f, 0.2f, 3, 0, 0.1f, 0.2f, 1, 0};
+    struct push_args args = {.lr_scale = 1, .batch = 1, .step = 1, .undo_clock = 7, .tablet_count = 2};
+    uint64_t changed;
+    for (uint32_t i = 0; i < 4; i++) {
+        args.event_time = 1700000000 + i * 5000;
+        SHOAL_ASSERT(table_push(table, keys, values, 4, &args) == 0);
+        SHOAL_ASSERT(table_keys(table, (enum key_action)i, keys + i, 1, NULL, &changed) == 0);
+    }
+}
+
+static void image_mend(uint8_t *at, size_t size, bool living)
 {
     struct image_header h;
     uint64_t sum;
@@ -37,7 +75,7 @@ static void image_mend(uint8_t *at, size_t size)
     memcpy(&h, at, sizeof h);
     h.magic = IMAGE_MAGIC;
     h.version = IMAGE_VERSION;
-    h.schema_digest = schema_digest;
+    h.schema_digest = digest_of[living];
     h.bytes = size;
     memcpy(at, &h, sizeof h);
     sum = hash_bytes(at, size - sizeof sum, 0);
@@ -48,12 +86,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct err e = {0};
     uint64_t before, after;
-    if (table == NULL)
-        table_prepare();
-    bool mend = (fuzz_mode(&data, &size) & 1) != 0;
+    uint8_t mode = fuzz_mode(&data, &size);
+    bool mend = (mode & 1) != 0, living = (mode & 2) != 0;
+    if (table_of[living] == NULL)
+        table_prepare(living);
+    struct table *table = table_of[living];
     uint8_t *copy = fuzz_copy(data, size);
     if (mend)
-        image_mend(copy, size);
+        image_mend(copy, size, living);
     SHOAL_ASSERT(table_digest(table, 0, &before) == 0);
     if (table_image_read(table, 0, copy, size, &e) == 0) {
         size_t bytes = table_image_bytes(table, 0);
@@ -65,6 +105,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (table_image_read(table, 0, again, bytes, &e) != 0)
             abort();
         free(again);
+        if (living) {
+            live_on(table);
+            table_clear(table, 1);
+        }
+        SHOAL_ASSERT(table_digest(table, 0, &before) == 0);
     }
     SHOAL_ASSERT(table_digest(table, 0, &after) == 0);
     if (before != after)

@@ -1,0 +1,28 @@
+/* age.h: time in a tablet, and rows that go by themselves.
+ *
+ * A tablet's clock is the latest event time that its pushes told, moved on by at most a day a push once it is set: a
+ * stamp in the future costs a day at most and is caught up with, one in the past moves nothing. So the clock is a
+ * function of the tablet's own records, and with it all ageing: no record says that a tablet aged, the push that moved
+ * its clock over a boundary does.
+ *
+ * Boundaries lie every age_every seconds, each tablet's moved by its number's share of that, so that tablets age one
+ * after the other. When a boundary is passed: shows and clicks decay; rows with too low a score go, and those without
+ * a push for longer than their ttl as of the boundary; keys that wait in the old generation are forgotten. Several
+ * boundaries passed at once come to the same in one walk. A row whose time is not known never expires.
+ *
+ * Decay and score: Paddle's CtrCommonAccessor::Shrink (table/ctr_accessor.cc); ttl in event time: Monolith. */
+#ifndef EMBEDDING_AGE_H
+#define EMBEDDING_AGE_H
+
+#include "embedding/table.h"
+
+#define AGE_STEP_MAX 86400u   /* seconds that one push moves a clock */
+#define AGE_SINGLE_MAX 64u    /* ageings at once whose decay is multiplied one by one; more of them: by one power */
+
+/* Before the push: moves the clocks of the tablets that take it and ages them. 0 or SHOAL_E_NOMEM. */
+int age_before(struct table *t, const struct push_args *args);
+/* After the push: tablets with more than age_capacity rows drop the least of them, by time or by score, ties by mixed
+ * key, down to 15/16. 0 or SHOAL_E_NOMEM. */
+int age_after(struct table *t, const struct push_args *args);
+
+#endif
