@@ -3,6 +3,7 @@
 
 #include "server/admin.h"
 #include "server/inspect.h"
+#include "server/keys.h"
 #include "server/pull.h"
 #include "server/push.h"
 #include "server/shard.h"
@@ -29,6 +30,7 @@
     X(DIGEST, SETTLE, digest_on_message)                                                                               \
     X(INSPECT, SETTLE, inspect_on_message)                                                                             \
     X(BLAME, SETTLE, audit_on_blame)                                                                                   \
+    X(KEYS, SETTLE, keys_on_message)                                                                                   \
     X(TABLE_STATS, SETTLE, table_stats_on_message)                                                                     \
     X(SHARD_STATUS, SETTLE, inspect_on_status)                                                                         \
     X(STOP, SETTLE, admin_stop)

@@ -37,6 +37,22 @@ static struct json *staleness(const struct shard_counts *c)
     return list;
 }
 
+/* What its rules did to keys and rows; what is 0 is left out. */
+static void set_table_counts(struct json *j, const struct table *t)
+{
+    struct table_counts c;
+    table_counts_get(t, &c);
+    set_count(j, "not_admitted", c.not_admitted);
+    set_count(j, "admitted", c.admitted);
+    set_count(j, "aged", c.aged);
+    set_count(j, "expired", c.expired);
+    set_count(j, "evicted", c.evicted);
+    set_count(j, "blocked", c.blocked);
+    set_count(j, "clipped", c.clipped);
+    set_count(j, "waiting", c.waiting);
+    set_count(j, "beside_bytes", c.beside_bytes);
+}
+
 static struct json *tables(struct shard *s)
 {
     struct json *list = json_new_array();
@@ -49,6 +65,7 @@ static struct json *tables(struct shard *s)
         json_set_int(j, "rows", (int64_t)table_rows(t));
         json_set_int(j, "row_bytes", (int64_t)table_row_bytes(t));
         json_set_int(j, "tablets", s->lead.range[i].count);
+        set_table_counts(j, t);
         json_append(list, j);
     }
     return list;

@@ -1,0 +1,92 @@
+/* test_keys.c: KEYS: rows go at once and for good, a resend changes nothing, a shard that comes back knows. */
+#include "tests/server/shard_rig.h"
+
+static uint64_t name_keys(struct rig *r, uint32_t table, uint32_t action, const uint64_t *keys, uint32_t count)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_KEYS);
+    w.u.KEYS = (struct wire_KEYS){.table = table, .action = action, .key_count = count};
+    return rig_send(r, &w, 1, keys, count * sizeof *keys, NULL, 0);
+}
+
+START_TEST(erased_key_is_gone_for_the_pull_behind_it)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    const uint64_t keys[2] = {rig_key(3, 0), rig_key(9, 0)};
+    rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = keys[0], .gradient = 2});
+    uint64_t erase = name_keys(&r, 0, WIRE_KEY_ERASE, keys, 2); /* behind a push that is not applied yet */
+    uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]);
+    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = keys[0], .gradient = 2});
+    uint64_t again = name_keys(&r, 0, WIRE_KEY_ERASE, keys, 2), later = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]);
+    rig_run(&r, 20);
+    ck_assert_int_eq(rig_status(&r, erase), 0);
+    ck_assert_uint_eq(rig_reply(&r, erase)->u.KEYS_reply.changed, 2);
+    ck_assert(rig_value(&r, pull) == 0);
+    ck_assert_int_eq(rig_status(&r, push), 0); /* taken; the key's gradient is dropped */
+    ck_assert_uint_eq(rig_reply(&r, again)->u.KEYS_reply.changed, 0);
+    ck_assert(rig_value(&r, later) == 0);
+    ck_assert_uint_eq(table_rows(engine_table(r.shard->engine, 0)), 0);
+    uint64_t reset = name_keys(&r, 0, WIRE_KEY_RESET, keys, 1);
+    rig_push(&r, (struct rig_push_args){.from = 2, .to = 3, .key = keys[0], .gradient = 2});
+    later = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]);
+    rig_run(&r, 20);
+    ck_assert_uint_eq(rig_reply(&r, reset)->u.KEYS_reply.changed, 1);
+    ck_assert(rig_value(&r, later) == -2);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(only_led_keys_are_named)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    rig_map(&r, 2, 10);
+    rig_run(&r, 5);
+    uint64_t keys[16];
+    for (uint32_t i = 0; i < 16; i++)
+        keys[i] = rig_key(i, 0);
+    uint64_t id = name_keys(&r, 0, WIRE_KEY_BLOCK, keys, 16);
+    rig_run(&r, 5);
+    ck_assert_uint_eq(rig_reply(&r, id)->u.KEYS_reply.changed, 10);
+    rig_free(&r);
+}
+END_TEST
+
+START_TEST(keys_that_cannot_be_named_are_refused)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    const uint64_t key = rig_key(3, 0);
+    uint64_t none = name_keys(&r, 9, WIRE_KEY_ERASE, &key, 1), what = name_keys(&r, 0, WIRE_KEY_SCRUB + 1, &key, 1);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, none), SHOAL_E_NO_TABLE);
+    ck_assert_int_eq(rig_status(&r, what), SHOAL_E_MALFORMED);
+    rig_free(&r);
+}
+END_TEST
+
+/* Erased and then scrubbed: answered when the journal has nothing of the key any more; here there is no journal. */
+START_TEST(scrub_is_answered)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    const uint64_t key = rig_key(3, 0);
+    name_keys(&r, 0, WIRE_KEY_ERASE, &key, 1);
+    uint64_t scrub = name_keys(&r, 0, WIRE_KEY_SCRUB, &key, 1);
+    rig_run(&r, 50);
+    ck_assert_int_ne(rig_status(&r, scrub), RIG_WAITING);
+    ck_assert_int_ne(rig_status(&r, scrub), SHOAL_E_MALFORMED);
+    rig_free(&r);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        erased_key_is_gone_for_the_pull_behind_it,
+        only_led_keys_are_named,
+        keys_that_cannot_be_named_are_refused,
+        scrub_is_answered,
+    };
+    return rig_main("keys", tests, sizeof tests / sizeof tests[0]);
+}
