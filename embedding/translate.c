@@ -164,5 +164,5 @@ int translate_rows(const struct table *from, uint32_t tablet, struct table *to, 
                 return SHOAL_E_NOMEM;
             fill_row(from, own, row_at(&from->shape, own->buckets[b].row[i]), to, row, &to->tablets[target]);
         }
-    return 0;
+    return translate_life(from, tablet, to, wanted);
 }
