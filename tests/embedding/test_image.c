@@ -232,10 +232,10 @@ END_TEST
 
 /* ---- a tablet's life ---- */
 
-/* Everything that a tablet can have beside its rows. */
+/* Everything that a tablet can have beside its rows. Rows and undo of a size that keeps all parts of an image aligned. */
 static struct table_schema living(void)
 {
-    struct table_schema s = stats_schema(OPT_ADAGRAD, 3, 1);
+    struct table_schema s = stats_schema(OPT_ROW_ADAGRAD, 2, 1);
     s.rules.admit_kind = ADMIT_COUNT;
     s.rules.admit_threshold = 3;
     s.rules.admit_sketch = 256;
