@@ -13,6 +13,7 @@
 #include "embedding/cut.h"
 #include "embedding/engine_state.h"
 #include "embedding/stored.h"
+#include "embedding/names.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
@@ -28,6 +29,7 @@ struct replay {
     uint64_t until;          /* a stored tablet beyond this does not belong to the cut */
     uint64_t control;        /* sequence of the control state */
     bool of_cut;
+    struct names names;      /* of the tablets that a restore puts back */
     bool own[LIMIT_TABLES]; /* base[] is ours to free */
     struct stored_load load; /* that was under way; all 0: none */
     uint32_t loaded_end[LIMIT_TABLES]; /* one above the last tablet that it had stored */
@@ -375,6 +377,8 @@ static int clear_older(struct replay *r, const struct record_restore *record, ui
             return SHOAL_E_NOMEM;
         for (uint32_t k = 0; k < t->scope.tablets; k++) {
             bool older = (record->existing >> i & 1) && (r->g->journal == NULL || t->durable[k] < sequence);
+            if (older && names_take(&r->names, t->table, k) != 0)
+                return SHOAL_E_NOMEM;
             if (older)
                 table_clear(t->table, k);
             else
@@ -441,6 +445,9 @@ int engine_restore_apply(struct engine *g, const struct record_restore *record, 
         err_set(e, rc, "no memory to restore cut %" PRIu64, record->cut);
     if (rc == 0 && older > 0)
         rc = load_cut(&r, record, e);
+    if (rc == 0 && names_give(&r.names) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the names of keys");
+    names_free(&r.names);
     if (rc == 0) {
         rc = open_restored(&g->runs, record, sequence, past, &run);
         if (rc == 0 && older > 0)

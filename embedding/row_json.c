@@ -1,6 +1,8 @@
 /* row_json.c: a row's parts by name. */
 #include "embedding/row_json.h"
 
+#include "embedding/names.h"
+#include "embedding/table_inner.h"
 #include "proto/base/hash.h"
 
 #include <string.h>
@@ -55,6 +57,12 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
         table_pull(t, &key, 1, weights);
         json_set(j, "weights", floats(weights, s->width));
         json_set(j, "state", json_new_array());
+        const struct tablet_life *life = t->tablets[mixed_tablet(key_mix(key), s->tablet_bits)].life;
+        struct waiting_key waits = life != NULL ? waiting_find(&life->waiting, key) : (struct waiting_key){0};
+        if (waits.show > 0)
+            json_set_number(j, "waiting", (double)waits.show);
+        if (names_of(t, key) != NULL)
+            json_set_string(j, "named", names_of(t, key));
     }
     return j;
 }

@@ -2,7 +2,8 @@
  *
  * Members: key, field, table, tablet, shard, found; weights (width) and state (the optimizer's); with statistics `stats`:
  * show, click, score, delta_score, time (event time, seconds since 1970; null: none was told), has_vector; tier: where the
- * row lies. Without a row: weights as a pull would give them, no state. Thread: the shard's. */
+ * row lies. Without a row: weights as a pull would give them, no state, and where there is any
+ * `waiting`, its appearances so far, and `named`: erased, blocked, allowed. Thread: the shard's. */
 #ifndef EMBEDDING_ROW_JSON_H
 #define EMBEDDING_ROW_JSON_H
 

@@ -224,6 +224,14 @@ static void scrub(uint64_t key)
     ck_assert_int_eq(scrub_status, 0);
 }
 
+static void on_go(void *context, int status, uint64_t rows, uint64_t bytes)
+{
+    (void)context;
+    (void)rows;
+    (void)bytes;
+    ck_assert_int_eq(status, 0);
+}
+
 START_TEST(scrub_leaves_nothing_of_a_key_in_any_file)
 {
     begin_new(64u << 20);
@@ -290,6 +298,45 @@ START_TEST(scrub_called_off_leaves_all_as_it_was)
 }
 END_TEST
 
+/* To the end: the row goes, stays gone over a kill, a restore of an older cut, and more pushes. */
+START_TEST(erased_keys_stay_gone)
+{
+    struct err e = {0};
+    uint64_t key = 7000, changed, sequence;
+    begin_new(64u << 20);
+    for (uint64_t to = 1; to < 30; to++)
+        push(to, to % 10 == 0);
+    ck_assert_int_eq(engine_hold(s.g, 1, &sequence), 0);
+    ck_assert_int_eq(engine_go(s.g, 1, on_go, NULL), 0);
+    embedding_env_run(&s.env);
+    ck_assert_ptr_nonnull(table_row(engine_table(s.g, 0), key));
+    ck_assert_msg(engine_keys(s.g, 0, KEY_ERASE, &key, 1, &changed, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(changed, 1);
+    scrub(key);
+    ck_assert(!marked("journal") && !marked("archive") && !marked("rows"));
+    ck_assert(marked("cuts")); /* said in the receipt */
+    uint64_t cuts[4];
+    ck_assert_uint_eq(engine_cuts(s.g, cuts, 4), 1);
+    ck_assert_uint_eq(cuts[0], 1);
+    rig_close(&s, false);
+    begin(64u << 20);
+    ck_assert_ptr_null(table_row(engine_table(s.g, 0), key));
+    push(30, true);
+    ck_assert_ptr_null(table_row(engine_table(s.g, 0), key));
+    ck_assert_msg(engine_restore(s.g, 1, 9, &e) == 0, "%s", e.text);
+    ck_assert_ptr_null(table_row(engine_table(s.g, 0), key)); /* the cut has it */
+    uint64_t digest = rig_digest(&s);
+    rig_close(&s, false);
+    begin(64u << 20);
+    ck_assert_ptr_null(table_row(engine_table(s.g, 0), key));
+    ck_assert_uint_eq(rig_digest(&s), digest); /* replay repeats it */
+    ck_assert_int_eq(engine_keys(s.g, 0, KEY_RESET, &key, 1, &changed, &e), 0);
+    ck_assert_msg(engine_restore(s.g, 1, 10, &e) == 0, "%s", e.text);
+    ck_assert_ptr_nonnull(table_row(engine_table(s.g, 0), key)); /* no longer erased: the cut counts */
+    end();
+}
+END_TEST
+
 START_TEST(compact_leaves_no_value_that_was_overwritten)
 {
     char rows[LIMIT_PATH + 16];
@@ -334,6 +381,7 @@ int main(void)
     tcase_add_test(c, scrub_leaves_nothing_of_a_key_in_any_file);
     tcase_add_test(c, scrub_of_an_idle_journal_and_of_none_ends);
     tcase_add_test(c, scrub_called_off_leaves_all_as_it_was);
+    tcase_add_test(c, erased_keys_stay_gone);
     tcase_add_test(c, compact_leaves_no_value_that_was_overwritten);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);
