@@ -149,7 +149,7 @@ def erased_keys_stay_gone(space):
         for i in range(2):
             fleet.restart(i)
         deadline = time.monotonic() + 30
-        while fleet.ask("tables", "emb").returncode != 0 and time.monotonic() < deadline:
+        while any(fleet.ask("inspect", "emb", key).returncode != 66 for key in keys) and time.monotonic() < deadline:
             time.sleep(0.2)
         gone()
         fleet.train(job)  # the same log again: they do not come back
