@@ -1,7 +1,7 @@
 /* census.c: counting rows. */
 #include "embedding/census.h"
 
-#include "embedding/tablet.h"
+#include "embedding/table_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 
@@ -179,7 +179,7 @@ int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet)
         c->rank_room = rows;
     }
     c->memory_bytes += table_tablet_memory(t, tablet);
-    c->newest = 0;
+    c->newest = t->tablets[tablet].life != NULL ? t->tablets[tablet].life->clock : 0;
     c->ranked = 0;
     if (c->schema->rules.stats)
         table_visit(t, tablet, newest_visit, c);

@@ -2,8 +2,8 @@
  * keep. Counted tablet by tablet, so that a shard may do it in steps, and added up over shards.
  *
  * Histograms have a cell for each power of two: cell c holds what lies in [2^(c - 32), 2^(c - 31)), the first one 0 and all
- * below 2^-31, the last one all above. Age is event time: of the tablet's newest row less the row's own, as ageing by
- * event time sees it; rows whose pushes told no time are counted apart. Thread: the caller's. */
+ * below 2^-31, the last one all above. Age is event time: the tablet's clock (or its newest row's time) less the row's own, as
+ * ageing sees it; rows whose pushes told no time are counted apart. Thread: the caller's. */
 #ifndef EMBEDDING_CENSUS_H
 #define EMBEDDING_CENSUS_H
 

@@ -163,4 +163,4 @@ def erased_keys_stay_gone(space):
 
 
 if __name__ == "__main__":
-    main([figures_are_those_of_the_log, sample_tells_what_the_log_makes, blame_leads_back_to_worker_and_rows])
+    main([figures_are_those_of_the_log, sample_tells_what_the_log_makes, blame_leads_back_to_worker_and_rows, erased_keys_stay_gone])
