@@ -195,6 +195,9 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
         return err_set(e, SHOAL_E_MALFORMED, "action %d with %u keys, at most %u", (int)action, count, LIMIT_KEYS);
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
+    if (g->loading >> table & 1)
+        return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
+                       table_schema_of(t->table)->name);
     if (action != KEY_RESET && !table_keys_fit(t->table, count))
         return err_set(e, SHOAL_E_TOO_BIG, "table %s: a tablet has too many keys by name; reset some",
                        table_schema_of(t->table)->name);

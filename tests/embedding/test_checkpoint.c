@@ -277,6 +277,8 @@ START_TEST(while_a_load_writes_others_go_on_and_its_tables_are_closed)
     ck_assert_int_eq(engine_restore(g, 1, 30, &e), SHOAL_E_BUSY);
     ck_assert_int_eq(engine_run_open(g, 7, 2, 1, &e), SHOAL_E_BUSY);
     ck_assert_int_eq(engine_run_drop(g, 7, &e), SHOAL_E_AGAIN);
+    uint64_t changed;
+    ck_assert_int_eq(engine_keys(g, 0, KEY_BLOCK, &(uint64_t){5}, 1, &changed, &e), SHOAL_E_BUSY);
     rig_push_make(&p, 3, 0, 0, 0, 0, 1);
     ck_assert_int_eq(rig_push(&to.s[0], &p, &plan), SHOAL_E_BUSY);
     rig_push_make(&p, 3, 2, 0, 0, 0, 1);
