@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""test_rows: who gets a row, what it counts and when it goes, from a log with event times to the tables."""
+from lib import *
+
+DAY = 86400
+BEGIN = 1700000000
+
+
+def log_file(path, lines):
+    """(click, time, user, item) each."""
+    path.write_text("click,at,user,item\n" + "".join(f"{c},{t},{u},{i}\n" for c, t, u, i in lines), encoding="utf-8")
+    return path
+
+
+def job(space, train, **over):
+    keys = {"data.format": "csv", "data.label": "click", "data.time": "at", "data.shuffle": False, "tables[0].dim": 4,
+            "train.batch": 64, "train.consistency": "bsp", "train.task_batches": 4}
+    keys.update(over)
+    return job_file(space / "job.yaml", train, **keys)
+
+
+def inspect(run_dir, key):
+    """What the table emb has under `field:value` (user is 0, item 1), or None."""
+    done = subprocess.run([SHOAL, "inspect", "--json", "--run-dir", str(run_dir), "emb", key], stdout=subprocess.PIPE, check=False)
+    assert done.returncode in (0, 66), f"shoal inspect ended with {done.returncode}"
+    return json.loads(done.stdout) if done.returncode == 0 else None
+
+
+def random_log(rows, days, seed=1):
+    dice = random.Random(seed)
+    for i in range(rows):
+        yield int(dice.random() < 0.3), BEGIN + int(i * days * DAY / rows), f"u{int(dice.paretovariate(0.6)) % 500}", f"i{dice.randrange(40)}"
+
+
+def a_row_counts_its_examples(space):
+    """Shows and clicks of a row are those of the log, through two servers and two workers."""
+    lines = list(random_log(4000, 3))
+    run_job(job(space, log_file(space / "train.csv", lines), **{"tables[0].stats": True, "train.epochs": 2}), space / "run", 2, 2)
+    for user in ("u1", "u2", lines[-1][2]):
+        row = inspect(space / "run", f"0:{user}")
+        mine = [c for c, _, u, _ in lines if u == user]
+        assert row["stats"]["show"] == 2 * len(mine), (user, row["stats"], len(mine))
+        assert row["stats"]["click"] == 2 * sum(mine), (user, row["stats"], sum(mine))
+        assert BEGIN <= row["stats"]["time"] <= lines[-1][1], row["stats"]
+
+
+def a_key_gets_its_row_at_the_count(space):
+    lines = list(random_log(2000, 1))
+    train = log_file(space / "train.csv", lines)
+    report = run_job(job(space, train, **{"tables[0].stats": True, "tables[0].rules": [{"field": "user", "admit": {"min_count": 5}}]}),
+                     space / "run", 2, 2)
+    shows = {}
+    for _, _, user, _ in lines:
+        shows[user] = shows.get(user, 0) + 1
+    users, items = sum(n >= 5 for n in shows.values()), len({i for _, _, _, i in lines})
+    assert 0 < users < len(shows)
+    assert report["tables"][0]["rows"] == users + items, (report["tables"][0], users, items)
+
+
+def rows_without_a_push_go_after_their_time(space):
+    """u-old is seen on the first day alone; the log goes on for ten days."""
+    lines = [(0, BEGIN + i, "u-old", "i0") for i in range(64)] + list(random_log(4000, 10))
+    over = {"tables[0].evict": {"ttl_days": 3, "every_hours": 12}}
+    run_job(job(space, log_file(space / "train.csv", lines), **over), space / "run", 2, 2)
+    assert inspect(space / "run", "0:u-old") is None
+    assert inspect(space / "run", "1:i1") is not None
+    run_job(job(space, space / "train.csv"), space / "kept", 2, 2)
+    assert inspect(space / "kept", "0:u-old") is not None, "without a rule it would have stayed"
+
+
+def paddle_rows_need_nine_shows(space):
+    """Without a click nine shows survive a day's decay, eight do not: 0.1 x 9 x 0.98 = 0.882, 0.1 x 8 x 0.98 = 0.784 < 0.8."""
+    lines = [(0, BEGIN + i, f"nine{i % 9}", "nine") for i in range(9)] + [(0, BEGIN + i, f"eight{i}", "eight") for i in range(8)]
+    lines += [(0, BEGIN + 4 + DAY, "later", "last")] * 200  # a day after the first batch's median: one ageing, wherever a tablet's boundary lies
+    run_job(job(space, log_file(space / "train.csv", lines), **{"tables[0].preset": "paddle_ctr", "train.batch": 17}), space / "run", 2, 1)
+    assert inspect(space / "run", "1:eight") is None
+    row = inspect(space / "run", "1:nine")
+    assert row is not None and abs(row["stats"]["show"] - 9 * 0.98) < 1e-5, row
+
+
+if __name__ == "__main__":
+    main([a_row_counts_its_examples, a_key_gets_its_row_at_the_count, rows_without_a_push_go_after_their_time,
+          paddle_rows_need_nine_shows])
