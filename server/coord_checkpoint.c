@@ -275,7 +275,7 @@ void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *r
                          "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not first a '.', not last .tmp",
                          name);
     else if (k->state != CHECKPOINT_IDLE)
-        status = err_set(&e, SHOAL_E_UNAVAILABLE, "checkpoint %s is being made: ask again when it is there", k->name);
+        status = err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there", k->name);
     if (status == 0)
         status = begin(c, name, &e);
     if (status != 0) {

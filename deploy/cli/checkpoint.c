@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
-enum { MAKE_MS = 3600000, LIST_MAX = 100000 };
+enum { MAKE_MS = 3600000, BUSY_TRIES = 600, LIST_MAX = 100000 };
 
 static const struct {
     const char *name;
@@ -177,6 +178,10 @@ int checkpoint_create_main(int argc, char **argv)
     if (status == 0) {
         (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", count == 1 ? words[0] : "");
         status = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
+        for (int i = 0; status == SHOAL_E_BUSY && i < BUSY_TRIES; i++) { /* another one is being made */
+            nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+            status = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
+        }
         if (status != 0)
             err_wrap(&e, status, "coordinator %s", endpoint);
     }
