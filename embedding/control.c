@@ -193,6 +193,9 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
     if ((unsigned)action > KEY_RESET || count > LIMIT_KEYS)
         return err_set(e, SHOAL_E_MALFORMED, "action %d with %u keys, at most %u", (int)action, count, LIMIT_KEYS);
+    if (table_schema_of(t->table)->dense)
+        return err_set(e, SHOAL_E_MALFORMED, "table %s is dense: its rows are blocks of the network, not keys to name",
+                       table_schema_of(t->table)->name);
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
     if (g->loading >> table & 1)

@@ -88,7 +88,7 @@ int table_keys(struct table *t, enum key_action action, const uint64_t *keys, si
 bool table_keys_fit(const struct table *t, size_t count)
 {
     for (uint32_t i = 0; i < t->tablet_count; i++)
-        if (t->tablets[i].life != NULL && count > NAMED_MAX - t->tablets[i].life->named.count)
+        if (t->tablets[i].life != NULL && t->tablets[i].life->named.count + count > NAMED_MAX)
             return false;
     return true;
 }

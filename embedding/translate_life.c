@@ -23,7 +23,12 @@ static int take_names(const struct named *names, struct table *to, const uint8_t
         bool end = i == names->count || (count > 0 && target_of(to, names->list[i].key) != target_of(to, keys[0]));
         if (end && count > 0) {
             struct tablet_life *life = table_life(to, target_of(to, keys[0]));
-            rc = life == NULL ? SHOAL_E_NOMEM : named_set(&life->named, keys, count, kind, &changed);
+            if (life == NULL)
+                rc = SHOAL_E_NOMEM;
+            else if (life->named.count + count > NAMED_MAX)
+                rc = SHOAL_E_TOO_BIG;
+            else
+                rc = named_set(&life->named, keys, count, kind, &changed);
             count = 0;
         }
         if (i < names->count && names->list[i].kind == (uint32_t)kind && wanted[target_of(to, names->list[i].key)])
@@ -47,7 +52,7 @@ static int take_waiting(const struct waiting_half *from, bool young, struct tabl
             continue;
         if (life == NULL)
             rc = SHOAL_E_NOMEM;
-        else if ((young ? life->waiting.young.count : life->waiting.old.count) < most)
+        else if (young ? life->waiting.young.count + 1 < most : life->waiting.old.count < most) /* a full young one would have turned */
             rc = waiting_put(young ? &life->waiting.young : &life->waiting.old, &list[i]);
     }
     free(list);

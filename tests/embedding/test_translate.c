@@ -109,6 +109,31 @@ START_TEST(only_wanted_tablets_take_it)
 }
 END_TEST
 
+/* Into a table that lets fewer keys wait: what does not fit begins again, and the next key that waits leaves an image that
+ * can be read back. */
+START_TEST(fewer_may_wait)
+{
+    struct table_schema s = counting(1, 0), t = counting(0, 0);
+    struct table_counts counts;
+    s.rules.admit_threshold = t.rules.admit_threshold = 100;
+    s.rules.admit_waiting = 1000;
+    t.rules.admit_waiting = 100;
+    struct rows from = rows_open(&s), to = rows_open(&t);
+    for (uint64_t i = 0; i < 400; i++)
+        stats_push(&from, rows_key(i), 0.5f, 1, 0, (struct stats_batch){.time = NOON});
+    translate(&from, &to, 1);
+    table_counts_get(to.table, &counts);
+    ck_assert_uint_eq(counts.waiting, 49); /* one less than turns */
+    for (uint64_t i = 400; i < 500; i++) {
+        stats_push(&to, rows_key(i), 0.5f, 1, 0, (struct stats_batch){.time = NOON});
+        struct rows copy = stats_through_images(&to);
+        rows_close(&copy);
+    }
+    rows_close(&from);
+    rows_close(&to);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("translate");
@@ -116,6 +141,7 @@ int main(void)
     tcase_add_loop_test(c, counts_names_and_clock_go_along, 0, 6);
     tcase_add_test(c, a_plain_table_takes_names_alone);
     tcase_add_test(c, only_wanted_tablets_take_it);
+    tcase_add_test(c, fewer_may_wait);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }
