@@ -213,7 +213,10 @@ static int make_part(struct export_work *x, struct err *e)
     facts.bytes = 0;
     x->part.facts = facts;
     leave_out_younger(&x->part);
-    if ((rc = make_folder(x->path, "", e)) != 0 || (rc = make_folder(x->tmp, "", e)) != 0 ||
+    struct stat there;
+    if (stat(x->path, &there) != 0) /* whoever began the checkpoint has made it */
+        return err_set(e, SHOAL_E_NOINPUT, "%s is not there: the folder of checkpoints must be one that coordinator and all servers share", x->path);
+    if ((rc = make_folder(x->tmp, "", e)) != 0 ||
         (rc = make_folder(x->tmp, "/journal", e)) != 0)
         return rc;
     snprintf(rows, sizeof rows, "%.*s/rows", (int)LIMIT_PATH - 6, x->tmp);

@@ -38,7 +38,7 @@ static int match(struct build *b, struct err *e)
         bool empty = l->untouched >> i & 1;
         if (!empty && (b->from[i] != UINT32_MAX || l->asked != 0))
             return err_set(e, SHOAL_E_EXISTS,
-                           "table %s has been trained here already; a checkpoint goes into empty tables: choose another space",
+                           "table %s has been trained here already; a checkpoint goes into empty tables: start all servers and the coordinator with fresh data_dirs",
                            l->schema[i].name);
         if (b->from[i] != UINT32_MAX)
             l->filled |= 1ull << i;

@@ -37,6 +37,8 @@ static void answer_good(struct coord *c, uint64_t rows, uint64_t bytes)
     (void)snprintf(w.u.CHECKPOINT_reply.path, LIMIT_PATH, "%s", k->path);
     k->answered.peer = k->asker;
     k->answered.id = k->asker_id;
+    k->answered.status = 0;
+    k->answered.text[0] = 0;
     k->answered.reply = w.u.CHECKPOINT_reply;
     k->asker = 0;
     coord_send(c, k->answered.peer, wire_encode(&w));
@@ -46,8 +48,13 @@ static void answer_bad(struct coord *c, peer_t to, uint64_t id, int status, cons
 {
     struct wire request = {.type = WIRE_TYPE_CHECKPOINT, .id = id};
 
-    if (to != 0)
-        coord_send(c, to, wire_refusal(&request, status, "%s", text));
+    if (to == 0)
+        return;
+    c->checkpoint.answered.peer = to;
+    c->checkpoint.answered.id = id;
+    c->checkpoint.answered.status = status;
+    (void)snprintf(c->checkpoint.answered.text, sizeof c->checkpoint.answered.text, "%s", text);
+    coord_send(c, to, wire_refusal(&request, status, "%s", text));
 }
 
 /* ---- the end of one ---------------------------------------------------------------------------------------- */
@@ -105,6 +112,8 @@ static void finish(struct coord *c)
              (unsigned long long)record.rows, (unsigned long long)record.bytes, record.seconds, record.held_seconds);
     coord_cut_drop(c, k->cut);
     forget(c);
+    k->last_ns = k->begun_ns;
+    k->last_batches = k->begun_batches;
     uint32_t at = k->list->made++ % COORD_CHECKPOINTS_MAX;
     k->list->record[at] = record;
     coord_checkpoint_publish(c, at);
@@ -250,6 +259,7 @@ static int begin(struct coord *c, const char *name, struct err *e)
     }
     k->state = CHECKPOINT_CUTTING;
     k->begun_ns = env_now_ns(c->env);
+    k->begun_batches = coord_checkpoint_batches(c);
     coord_cut_make_held(c, HOLD_MAX_NS, held, cut_done);
     return 0;
 }
@@ -265,7 +275,8 @@ void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *r
         return;
     if (k->answered.peer == from && k->answered.id == request->id) {
         struct wire w;
-        wire_reply_to(request, 0, &w);
+        wire_reply_to(request, k->answered.status, &w);
+        (void)snprintf(w.error, sizeof w.error, "%s", k->answered.text);
         w.u.CHECKPOINT_reply = k->answered.reply;
         coord_send(c, from, wire_encode(&w));
         return;
@@ -274,6 +285,8 @@ void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *r
         status = err_set(&e, SHOAL_E_USAGE,
                          "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not first a '.', not last .tmp",
                          name);
+    else if (name[0] != 0 && strspn(name, "0123456789") == strlen(name))
+        status = err_set(&e, SHOAL_E_USAGE, "'%s' is a number, as checkpoints without a name have: put a letter into it", name);
     else if (k->state != CHECKPOINT_IDLE)
         status = err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there", k->name);
     if (status == 0)
@@ -314,15 +327,12 @@ static void automatic_step(struct coord *c)
     }
     if (k->state != CHECKPOINT_IDLE || !due(c))
         return;
-    uint64_t batches = coord_checkpoint_batches(c);
     if (begin(c, "", &e) != 0) {
         log_warn("no checkpoint could be begun: %s", e.text);
         k->retry_ns = env_now_ns(c->env) + RETRY_NS;
         k->list->failed++;
         return;
     }
-    k->last_ns = env_now_ns(c->env);
-    k->last_batches = batches;
 }
 
 /* A shard that does not beat cannot be heard of its part either; one that comes back has forgotten what it did. */
@@ -417,5 +427,7 @@ void coord_checkpoint_job(struct coord *c)
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE);
     k->dir[0] = 0;
     k->last_ns = k->last_batches = k->retry_ns = 0;
+    k->hook.next[0] = 0;
+    k->hook.foreign = k->hook.running;
     *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
 }

@@ -70,11 +70,14 @@ struct coord_checkpoint {
     struct { /* the last answer, for a request that comes again */
         peer_t peer;
         uint64_t id;
+        int status;
+        char text[ERR_TEXT_MAX];
         struct wire_CHECKPOINT_reply reply;
     } answered;
-    uint64_t last_ns, last_batches, retry_ns; /* of the automatic ones */
+    uint64_t last_ns, last_batches, retry_ns; /* of the automatic ones: the last that was made; not before this */
+    uint64_t begun_batches;
     struct {                                  /* the publish command */
-        bool running;
+        bool running, foreign; /* foreign: it was begun for a job that is over, and is told of nowhere */
         char path[LIMIT_PATH]; /* of the folder that it works on */
         uint32_t record;
         uint64_t since_ns;

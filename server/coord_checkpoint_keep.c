@@ -28,12 +28,21 @@ static bool is_number(const char *name)
     return strspn(name, "0123456789") == strlen(name) && strlen(name) < 16;
 }
 
+static void number_name(uint64_t number, char name[LIMIT_NAME])
+{
+    (void)snprintf(name, LIMIT_NAME, "%06" PRIu64, number);
+}
+
 static void name_seen(void *context, const char *name)
 {
     struct coord_checkpoint_names *n = context;
 
     n->found = n->found || (n->want != NULL && strcmp(n->want, name) == 0);
     if (!n->collect || !is_number(name))
+        return;
+    char same[LIMIT_NAME];
+    number_name(strtoull(name, NULL, 10), same);
+    if (strcmp(same, name) != 0) /* not one of ours */
         return;
     if (n->count == n->capacity) {
         size_t capacity = n->capacity == 0 ? 64 : 2 * n->capacity;
@@ -56,11 +65,6 @@ static int number_compare(const void *a, const void *b)
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
     return (x > y) - (x < y);
-}
-
-static void number_name(uint64_t number, char name[LIMIT_NAME])
-{
-    (void)snprintf(name, LIMIT_NAME, "%06" PRIu64, number);
 }
 
 int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct err *e)
@@ -129,6 +133,8 @@ static void hook_begin(struct coord *c, const char *path, uint32_t record)
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
 
+    if (c->job.spec.checkpoint.publish.count == 0)
+        return;
     if (c->options.hook_start(c->options.context, &c->job.spec.checkpoint.publish, path, &e) != 0) {
         log_warn("checkpoint %s is not published: %s", path, e.text);
         k->list->record[record].published = PUBLISH_FAILED;
@@ -136,6 +142,7 @@ static void hook_begin(struct coord *c, const char *path, uint32_t record)
         return;
     }
     k->hook.running = true;
+    k->hook.foreign = false;
     k->hook.record = record;
     k->hook.since_ns = env_now_ns(c->env);
     (void)snprintf(k->hook.path, sizeof k->hook.path, "%s", path);
@@ -165,9 +172,11 @@ void coord_checkpoint_publish_step(struct coord *c)
 
     if (!k->hook.running || !c->options.hook_poll(c->options.context, &exit_status))
         return;
-    struct coord_checkpoint_record *r = &k->list->record[k->hook.record];
-    r->published = exit_status == 0 ? PUBLISH_DONE : PUBLISH_FAILED;
-    r->publish_status = exit_status;
+    if (!k->hook.foreign) {
+        struct coord_checkpoint_record *r = &k->list->record[k->hook.record];
+        r->published = exit_status == 0 ? PUBLISH_DONE : PUBLISH_FAILED;
+        r->publish_status = exit_status;
+    }
     if (exit_status == 0)
         log_info("checkpoint %s is published", k->hook.path);
     else

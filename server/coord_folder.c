@@ -132,6 +132,18 @@ static int folder_make(const char *path, struct err *e)
     }
 }
 
+/* NAME.XXXXXX.tmp, as a checkpoint is called while it is made, or NAME.gone.tmp: other people's folders stay. */
+static bool leftover(const char *name)
+{
+    size_t bytes = strlen(name);
+
+    if (!unfinished(name))
+        return false;
+    if (bytes > 9 && strcmp(name + bytes - 9, ".gone.tmp") == 0)
+        return true;
+    return bytes > 11 && name[bytes - 11] == '.' && strspn(name + bytes - 10, "0123456789abcdef") == 6;
+}
+
 static void leftovers_remove(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -139,7 +151,7 @@ static void leftovers_remove(const char *dir)
     char path[LIMIT_PATH];
 
     while (d != NULL && (entry = readdir(d)) != NULL)
-        if (unfinished(entry->d_name) && path_join(path, dir, entry->d_name))
+        if (leftover(entry->d_name) && path_join(path, dir, entry->d_name))
             (void)disk_remove(path, NULL); /* held: somebody is at it */
     if (d != NULL)
         closedir(d);

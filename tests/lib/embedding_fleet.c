@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static uint16_t shard_of_tablet(const struct fleet *f, const struct table_schema *s, uint32_t tablet)
 {
@@ -209,6 +210,7 @@ static void exported(void *context, int status, const char *text, uint64_t rows,
 int fleet_export(struct fleet *f, uint64_t cut, const char *path, char *text)
 {
     struct answers a = {.text = text};
+    (void)mkdir(path, 0700); /* as the coordinator does */
     for (uint32_t i = 0; i < f->shards; i++) {
         struct err e = {0};
         int rc = engine_cut_export(f->s[i].g, cut, path, i, f->shards, exported, &a, &e);

@@ -34,6 +34,7 @@ static uint64_t send_export(struct rig *r, uint64_t cut, uint32_t part, uint32_t
 {
     struct wire w = rig_wire(r, WIRE_TYPE_CUT_EXPORT);
     w.u.CUT_EXPORT = (struct wire_CUT_EXPORT){.cut = cut, .part = part, .parts = parts};
+    (void)mkdir(path, 0700); /* as the coordinator does */
     snprintf(w.u.CUT_EXPORT.path, sizeof w.u.CUT_EXPORT.path, "%s", path);
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }

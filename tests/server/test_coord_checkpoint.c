@@ -391,7 +391,7 @@ START_TEST(checkpoint_of_a_dead_coordinator_is_removed)
     fake_client_checkpoint(&r.client, "");
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, job_over, NULL));
     char left[128];
-    (void)snprintf(left, sizeof left, "%s/000001.beef.tmp/part-0000", folder);
+    (void)snprintf(left, sizeof left, "%s/000001.00beef.tmp/part-0000", folder);
     coord_kill(); /* its lock is gone; a folder as kill -9 would leave it: */
     *strrchr(left, '/') = 0;
     ck_assert_int_eq(mkdir(left, 0700), 0);

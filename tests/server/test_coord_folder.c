@@ -101,14 +101,16 @@ START_TEST(folder_opened_loses_its_leftovers)
     int hold = COORD_FOLDER_NONE;
 
     make("a.1.tmp", "a");
-    ck_assert_int_eq(mkdir(at("dead.2.tmp"), 0700), 0);
-    ck_assert_int_eq(ops->put(at("dead.2.tmp"), "file", "x", 1, NULL), 0);
-    ck_assert_int_eq(ops->begin(at("alive.3.tmp"), &hold, NULL), 0);
+    ck_assert_int_eq(mkdir(at("mine.tmp"), 0700), 0);
+    ck_assert_int_eq(mkdir(at("dead.00ff2a.tmp"), 0700), 0);
+    ck_assert_int_eq(ops->put(at("dead.00ff2a.tmp"), "file", "x", 1, NULL), 0);
+    ck_assert_int_eq(ops->begin(at("alive.00aa33.tmp"), &hold, NULL), 0);
     ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
-    ck_assert(there("a") && !there("dead.2.tmp") && there("alive.3.tmp"));
+    ck_assert(there("mine.tmp")); /* somebody's own */
+    ck_assert(there("a") && !there("dead.00ff2a.tmp") && there("alive.00aa33.tmp"));
     ops->let_go(&hold);
     ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
-    ck_assert(there("a") && !there("alive.3.tmp"));
+    ck_assert(there("a") && !there("alive.00aa33.tmp"));
     ck_assert_int_eq(ops->open(at("new/deep"), absolute, NULL), 0);
     ck_assert(there("new/deep") && absolute[0] == '/');
     ck_assert_int_eq(ops->open(at("a/manifest.json/below"), absolute, NULL), SHOAL_E_CANTCREATE);
