@@ -27,7 +27,7 @@ struct rig {
     struct fake_client client;
     char dir[64], yaml[2048];
     uint64_t digest;
-    bool hooks;
+    bool hooks, hook_holds;
     char hooked[8][LIMIT_PATH]; /* folders that the command was run with */
     uint32_t hook_count, hook_polls;
     int hook_status;
@@ -51,7 +51,7 @@ static bool hook_poll(void *context, int *exit_status)
 {
     (void)context;
     *exit_status = r.hook_status;
-    return ++r.hook_polls > 3;
+    return !r.hook_holds && ++r.hook_polls > 3;
 }
 
 static void coord_start(void)
@@ -569,6 +569,44 @@ START_TEST(checkpoint_publish_runs_a_command)
 }
 END_TEST
 
+/* The command outlives its job, and another folder waits for it; the next job publishes nothing. */
+START_TEST(checkpoint_publish_that_outlives_its_job_is_told_of_nowhere)
+{
+    r.hooks = r.hook_holds = true;
+    rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now]", NULL);
+    run_batches(20);
+    (void)checkpoint_make("one");
+    (void)checkpoint_make("two");
+    ck_assert_uint_eq(r.hook_count, 1);
+    struct string_list *publish = &r.coord->job.spec.checkpoint.publish;
+    size_t words = publish->count;
+    publish->count = 0; /* as the next job's */
+    coord_checkpoint_job(r.coord);
+    r.hook_holds = false;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, job_over, NULL);
+    ck_assert(!r.coord->checkpoint.hook.running);
+    ck_assert_uint_eq(r.hook_count, 1);
+    ck_assert_uint_eq(r.coord->checkpoint.list->record[0].published, 0);
+    publish->count = words;
+    job_done();
+    rig_stop();
+}
+END_TEST
+
+/* A number is what checkpoints without a name have. */
+START_TEST(checkpoint_name_of_digits_is_refused)
+{
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(20);
+    fake_client_checkpoint(&r.client, "20261121");
+    checkpoint_wait();
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_USAGE);
+    ck_assert_uint_eq(entries(""), 0);
+    job_done();
+    rig_stop();
+}
+END_TEST
+
 START_TEST(checkpoint_publish_needs_leave)
 {
     rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now]", NULL);
@@ -616,6 +654,8 @@ int main(void)
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
     tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);
+    tcase_add_test(t, checkpoint_publish_that_outlives_its_job_is_told_of_nowhere);
+    tcase_add_test(t, checkpoint_name_of_digits_is_refused);
     tcase_add_test(t, checkpoint_publish_needs_leave);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
