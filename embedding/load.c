@@ -105,7 +105,9 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
             continue;
         const struct engine_table *t = &g->table[i];
         if (!untouched(g, i))
-            return err_set(e, SHOAL_E_EXISTS, "table %s was changed while its rows were read; drop it, or choose another name",
+            return err_set(e, SHOAL_E_EXISTS,
+                           "table %s was changed while its rows were read: nobody may train into tables that a "
+                           "checkpoint is loaded into; start with fresh data_dirs",
                            table_schema_of(t->table)->name);
         if (memcmp(l->led[i], t->scope.led, t->scope.tablets) != 0)
             return err_set(e, SHOAL_E_AGAIN, "the map changed while the checkpoint was read; load it again");

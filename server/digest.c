@@ -100,13 +100,8 @@ void digest_on_message(struct shard *s, peer_t from, struct msg *m)
     for (uint32_t i = 0; i < d->count; i++)
         if (d->ask[i].peer == ask.peer && d->ask[i].id == ask.id)
             return;
-    if (!lead_ready(&s->lead) || !engine_table(s->engine, ask.table)) {
-        bool early = !lead_ready(&s->lead);
-        shard_refuse(s, from, WIRE_TYPE_DIGEST, ask.id, early ? SHOAL_E_AGAIN : SHOAL_E_NO_TABLE,
-                     early ? "shard %s has no map yet for table %u; ask again" : "shard %s has no table %u", s->name,
-                     ask.table);
+    if (shard_lacks_table(s, from, WIRE_TYPE_DIGEST, ask.id, ask.table))
         return;
-    }
     if (d->count == DIGEST_ASKERS) {
         shard_refuse(s, from, WIRE_TYPE_DIGEST, ask.id, SHOAL_E_BUSY,
                      "shard %s: %u digests are at hand; ask again later", s->name, d->count);

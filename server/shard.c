@@ -263,6 +263,17 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
     shard_send_reply(s, to);
 }
 
+bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id, uint32_t table)
+{
+    if (!lead_ready(&s->lead))
+        shard_refuse(s, to, type, id, SHOAL_E_AGAIN, "shard %s has no map yet for table %u; ask again", s->name, table);
+    else if (!engine_table(s->engine, table))
+        shard_refuse(s, to, type, id, SHOAL_E_NO_TABLE, "shard %s has no table %u", s->name, table);
+    else
+        return false;
+    return true;
+}
+
 void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text)
 {
     shard_refuse(s, q->peer, q->type, q->id, status, "shard %s: %s", s->name, text);

@@ -105,6 +105,8 @@ struct json;
 void shard_send_json(struct shard *s, peer_t to, struct json *j);
 void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+/* Refuses, and says true, where the shard has no map yet (AGAIN) or no such table. */
+bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id, uint32_t table);
 /* Refuses a request and gives it back. */
 void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text);
 /* Runs or leadership changed: whatever waits for a run that is gone is refused with OLD_RUN. */

@@ -94,13 +94,8 @@ void table_stats_on_message(struct shard *s, peer_t from, struct msg *m)
     for (uint32_t i = 0; i < d->count; i++)
         if (d->ask[i].peer == ask.peer && d->ask[i].id == ask.id)
             return;
-    if (!lead_ready(&s->lead) || !engine_table(s->engine, ask.table)) {
-        bool early = !lead_ready(&s->lead);
-        shard_refuse(s, from, WIRE_TYPE_TABLE_STATS, ask.id, early ? SHOAL_E_AGAIN : SHOAL_E_NO_TABLE,
-                     early ? "shard %s has no map yet for table %u; ask again" : "shard %s has no table %u", s->name,
-                     ask.table);
+    if (shard_lacks_table(s, from, WIRE_TYPE_TABLE_STATS, ask.id, ask.table))
         return;
-    }
     if (!(ask.ask.shows >= 0) || !(ask.ask.score >= 0)) { /* NaN too */
         shard_refuse(s, from, WIRE_TYPE_TABLE_STATS, ask.id, SHOAL_E_USAGE,
                      "shard %s: shows and score are numbers from 0", s->name);
