@@ -243,6 +243,7 @@ static void figures_add(struct wire_WORKER_BEAT *sum, const struct wire_WORKER_B
     sum->read_least_s += f->read_least_s;
     sum->pull_least_s += f->pull_least_s;
     sum->push_least_s += f->push_least_s;
+    sum->clamped_times += f->clamped_times;
 }
 
 void coord_member_worker_gone(struct coord_members *m, uint64_t number)

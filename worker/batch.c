@@ -132,7 +132,7 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     error = values_grow(b, (uint64_t)rows * f->shape.fields, e);
     if (error != 0)
         return error;
-    b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = b->event_time = 0;
+    b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = b->event_time = b->clamped = 0;
     b->bad_where[0] = '\0';
     b->offset = NULL;
     s->single = true;
@@ -241,6 +241,17 @@ static uint32_t time_select(uint32_t *time, int64_t count, int64_t k)
     return time[k];
 }
 
+/* A stamp of the future would move the clocks of tablets forward, and they never go back (embedding/age.h). */
+static void times_clamp(struct batch *b)
+{
+    uint32_t *time = b->space->time;
+    for (uint32_t i = 0; b->time_limit > 0 && i < b->examples; i++)
+        if (time[i] > b->time_limit) {
+            time[i] = b->time_limit;
+            b->clamped++;
+        }
+}
+
 int batch_end(struct batch *b, struct err *e)
 {
     struct batch_space *s = b->space;
@@ -250,7 +261,9 @@ int batch_end(struct batch *b, struct err *e)
     b->keys = s->unique.keys;
     b->key_count = s->unique.key_count;
     b->offset = s->single ? NULL : s->offset;
-    if (s->timed && b->examples > 0) /* of an even number the earlier one of the two in the middle */
+    if (s->timed && b->examples > 0) { /* of an even number the earlier one of the two in the middle */
+        times_clamp(b);
         b->event_time = time_select(s->time, b->examples, (b->examples - 1) / 2);
+    }
     return 0;
 }

@@ -36,6 +36,8 @@ struct batch {
     uint32_t tasks;      /* labels of an example */
     uint32_t fields;     /* sparse fields of an example */
     uint32_t event_time; /* median of the examples' times, seconds since 1970; 0: the job names no data.time, or no example */
+    uint32_t time_limit; /* the reader's, set before batch_read: later event times count as this one; 0: none is too late */
+    uint32_t clamped;    /* examples whose event time was later */
     float *label;        /* (examples, tasks): 0 or 1 */
     float *weight;       /* (examples), or NULL: the job names no data.weight */
     float *numeric;      /* (examples, numerics) */

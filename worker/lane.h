@@ -72,6 +72,7 @@ struct lane;
  * at most LANE_READERS_MAX. */
 uint32_t lane_readers(uint32_t cores, uint32_t lanes);
 #define LANE_READERS_MAX 16u
+#define LANE_TIME_GRACE_S 86400u /* event times later than the calendar by more than this are clamped */
 
 /* on_end(owner) is called once for each lane_start, when nothing of the task is under way any more; it must not free
  * the lane. */

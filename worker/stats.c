@@ -60,5 +60,6 @@ void stats_to_wire(const struct stats *s, uint64_t worker, struct wire_WORKER_BE
         .read_least_s = least(s, STAGE_PARSE, s->busy_ns[STAGE_FILE] + s->busy_ns[STAGE_PARSE]),
         .pull_least_s = least(s, STAGE_PULL, s->busy_ns[STAGE_PULL]),
         .push_least_s = least(s, STAGE_PUSH, s->busy_ns[STAGE_PUSH]),
+        .clamped_times = s->clamped,
     };
 }

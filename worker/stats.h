@@ -58,6 +58,7 @@ struct stats {
     uint64_t skipped_steps; /* batches whose gradient overflowed (precision fp16): pushed as ticks */
     uint64_t cache_hits;    /* keys of batches of training whose rows were in the cache */
     uint64_t cache_misses;  /* ... whose rows were pulled; both 0 without a cache */
+    uint64_t clamped;       /* examples of training whose event time lay in the future */
 };
 
 /* What one lane place is doing, since when it does that, and up to when that is charged. */

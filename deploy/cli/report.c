@@ -162,6 +162,9 @@ void report_print(const struct json *r, const char *run_dir, const char *job_pat
     printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n", number(r, "staleness.p50"), number(r, "staleness.p99"),
            number(r, "staleness.max"));
     printf("  bad lines      %s\n", grouped(number(r, "bad_lines"), n));
+    if (number(r, "clamped_times") > 0)
+        printf("  event times    %s examples were stamped in the future; they count as of when they were read\n",
+               grouped(number(r, "clamped_times"), n));
     if (number(r, "refused.batches") > 0)
         printf("  refused        %s batches for their gradients; quarantine.jsonl of the servers has them\n",
                grouped(number(r, "refused.batches"), n));

@@ -41,6 +41,7 @@ struct env_handler {
 struct env_ops {
     uint64_t (*now_ns)(struct env *env);
     uint64_t (*random)(struct env *env);
+    uint64_t (*wall_s)(struct env *env); /* NULL: the env knows no calendar */
     void (*timer_start)(struct env *env, struct env_timer *t, uint64_t delay_ns); /* restarts a running one */
     void (*timer_stop)(struct env *env, struct env_timer *t);
     int (*connect)(struct env *env, const char *endpoint, peer_t *out); /* keeps reconnecting by itself */
@@ -57,6 +58,12 @@ struct env {
 static inline uint64_t env_now_ns(struct env *e)
 {
     return e->ops->now_ns(e);
+}
+/* Seconds since 1970 by the machine's calendar; 0: not known. It may be set, forward and back: for comparing with times
+ * that come from logs, never for measuring. */
+static inline uint64_t env_wall_s(struct env *e)
+{
+    return e->ops->wall_s == NULL ? 0 : e->ops->wall_s(e);
 }
 static inline uint64_t env_random(struct env *e)
 {

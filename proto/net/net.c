@@ -314,6 +314,13 @@ static uint64_t op_now_ns(struct env *env)
     return uv_hrtime();
 }
 
+static uint64_t op_wall_s(struct env *env)
+{
+    uv_timeval64_t now;
+    (void)env;
+    return uv_gettimeofday(&now) == 0 && now.tv_sec > 0 ? (uint64_t)now.tv_sec : 0;
+}
+
 static uint64_t op_random(struct env *env)
 {
     return rng_next(&net_of(env)->rng);
@@ -404,6 +411,7 @@ static void op_stop(struct env *env)
 static const struct env_ops net_ops = {
     .now_ns = op_now_ns,
     .random = op_random,
+    .wall_s = op_wall_s,
     .timer_start = op_timer_start,
     .timer_stop = op_timer_stop,
     .connect = op_connect,

@@ -273,6 +273,12 @@ static uint64_t op_now_ns(struct env *env)
     return node_of(env)->sim->now_ns;
 }
 
+static uint64_t op_wall_s(struct env *env)
+{
+    const struct sim *s = node_of(env)->sim;
+    return s->options.wall_s == 0 ? 0 : s->options.wall_s + s->now_ns / 1000000000;
+}
+
 static uint64_t op_random(struct env *env)
 {
     return rng_next(&node_of(env)->rng);
@@ -344,6 +350,7 @@ static void op_stop(struct env *env)
 static const struct env_ops sim_ops = {
     .now_ns = op_now_ns,
     .random = op_random,
+    .wall_s = op_wall_s,
     .timer_start = op_timer_start,
     .timer_stop = op_timer_stop,
     .connect = op_connect,

@@ -23,6 +23,7 @@ struct sim_options {
     uint64_t delay_min_ns, delay_max_ns; /* of a message: uniform; reordering follows from it when reorder is set */
     bool reorder;                        /* else messages of a connection stay in order */
     uint64_t work_min_ns, work_max_ns;   /* virtual time that env_work takes; run is called when it ends */
+    uint64_t wall_s;                     /* the calendar at virtual time 0, seconds since 1970; 0: there is none */
 };
 
 struct sim *sim_new(const struct sim_options *options);

@@ -78,6 +78,14 @@ def paddle_rows_need_nine_shows(space):
     assert row is not None and abs(row["stats"]["show"] - 9 * 0.98) < 1e-5, row
 
 
+def stamps_of_the_future_are_clamped(space):
+    """The log's first batch is of the year 2100: it counts as of tomorrow, and the report says how many examples did."""
+    lines = [(0, 4102444800, "u-late", "i0") for _ in range(64)] + list(random_log(1000, 3))
+    report = run_job(job(space, log_file(space / "train.csv", lines), **{"tables[0].stats": True}), space / "run", 2, 2)
+    assert report["clamped_times"] == 64, report["clamped_times"]
+    assert BEGIN < inspect(space / "run", "0:u-late")["stats"]["time"] <= time.time() + DAY
+
+
 if __name__ == "__main__":
     main([a_row_counts_its_examples, a_key_gets_its_row_at_the_count, rows_without_a_push_go_after_their_time,
-          paddle_rows_need_nine_shows])
+          paddle_rows_need_nine_shows, stamps_of_the_future_are_clamped])

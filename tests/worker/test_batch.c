@@ -362,6 +362,29 @@ START_TEST(batch_event_time_is_the_median)
 }
 END_TEST
 
+/* Every stamp past the limit counts as the limit; those before it are as they are, however old. */
+START_TEST(batch_times_of_the_future_are_clamped)
+{
+    snprintf(job.data.time, sizeof job.data.time, "at");
+    make("label,at,user");
+    for (uint32_t limit = 0; limit <= 2000; limit += 1000) {
+        b.time_limit = limit;
+        ck_assert_int_eq(batch_begin(&b, &f, 3, false, &e), 0);
+        add("1,4000000000,u");
+        add("1,1000,u"); /* at the limit is not past it */
+        add("1,3000,u");
+        ck_assert_int_eq(batch_end(&b, &e), 0);
+        ck_assert_uint_eq(b.event_time, limit == 0 ? 3000 : limit);
+        ck_assert_uint_eq(b.clamped, limit == 0 ? 0 : 2);
+    }
+    ck_assert_int_eq(batch_begin(&b, &f, 1, false, &e), 0);
+    add("1,7,u");
+    ck_assert_int_eq(batch_end(&b, &e), 0);
+    ck_assert_uint_eq(b.event_time, 7);
+    ck_assert_uint_eq(b.clamped, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("batch");
@@ -382,6 +405,7 @@ int main(void)
     tcase_add_test(t, batch_dropped_lines_are_counted_apart);
     tcase_add_test(t, batch_key_may_come_twice_in_one_example);
     tcase_add_test(t, batch_event_time_is_the_median);
+    tcase_add_test(t, batch_times_of_the_future_are_clamped);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);

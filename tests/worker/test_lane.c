@@ -28,6 +28,7 @@ static uint32_t ends;
 static uint32_t lane_ahead, lane_readers_wanted;
 static const char *more_data = ""; /* of the job */
 static uint32_t with_statistics;
+static uint32_t times_are = 1; /* the first entry of a line is this and up to 59 more */
 
 static const struct sim_options calm = {
     .seed = 1, .delay_min_ns = 50000, .delay_max_ns = 200000, .work_min_ns = 100000, .work_max_ns = 3000000};
@@ -72,7 +73,7 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
     struct err e = {0};
 
     for (uint32_t i = 0; i < rows; i++)
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 2, 1 + i % 60, 100 + i % 7);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 2, times_are + i % 60, 100 + i % 7);
     snprintf(text, sizeof text,
              "job: lane\ndata: {format: libsvm, train: [%s], cache: %s%s}\n"
              "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
@@ -428,6 +429,31 @@ START_TEST(lane_pushes_say_whose_they_are_and_of_what_time)
 }
 END_TEST
 
+/* Old logs are as they are; of a log that is a day ahead of the calendar (1970 here) every example is clamped. */
+START_TEST(lane_clamps_times_to_the_calendar)
+{
+    struct sim_options dated = calm;
+    dated.wall_s = _i == 0 ? 1700000000 : 1;
+    more_data = ", time: 1";
+    times_are = _i == 0 ? 1 : 100000;
+    open_with(&dated, "async", 200);
+    struct wire_LANE_NEXT_reply task = task_of(0, 200, 1, 13);
+    run_task(&task);
+    ck_assert_int_eq(lane_result(lane)->status, 0);
+    if (_i == 0) {
+        ck_assert_uint_le(fake.push.event_time, 60);
+        ck_assert_uint_eq(stats.clamped, 0);
+    } else {
+        ck_assert_uint_ge(fake.push.event_time, 1 + LANE_TIME_GRACE_S);
+        ck_assert_uint_le(fake.push.event_time, 60 + LANE_TIME_GRACE_S);
+        ck_assert_uint_eq(stats.clamped, 200);
+    }
+    struct wire_WORKER_BEAT beat;
+    stats_to_wire(&stats, 9, &beat);
+    ck_assert_uint_eq(beat.clamped_times, stats.clamped);
+}
+END_TEST
+
 /* Every example shows its two keys once, however the keys are cut into parts; half of the examples are clicks. */
 START_TEST(lane_pushes_shows_and_clicks)
 {
@@ -613,6 +639,7 @@ int main(void)
     tcase_add_loop_test(c, lane_reads_ahead_within_its_bounds, 0, 4);
     tcase_add_test(c, lane_reads_in_parallel);
     tcase_add_loop_test(c, lane_pushes_say_whose_they_are_and_of_what_time, 0, 2);
+    tcase_add_loop_test(c, lane_clamps_times_to_the_calendar, 0, 2);
     tcase_add_loop_test(c, lane_pushes_shows_and_clicks, 0, 2);
     tcase_add_loop_test(c, lane_charges_slow_pushes_to_push, 0, 2);
     tcase_add_loop_test(c, lane_charges_held_pulls_to_waiting, 0, 2);
