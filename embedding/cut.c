@@ -129,7 +129,7 @@ static int copy_pair(void *context, const void *key, size_t key_bytes, const voi
 int cut_copy_rows(struct store *from, const char *path, struct err *e)
 {
     struct copying to = {0};
-    int rc = store_rocks_open(path, &to.to, e);
+    int rc = store_rocks_open(path, 0, &to.to, e);
     if (rc == 0)
         rc = store_scan(from, copy_pair, &to, e);
     if (rc == 0)

@@ -6,6 +6,7 @@
 #include "embedding/flush.h"
 #include "embedding/load.h"
 #include "embedding/scrub.h"
+#include "embedding/tier.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
@@ -250,7 +251,7 @@ static int open_durable(struct engine *g, struct err *e)
 {
     char path[LIMIT_PATH];
     snprintf(path, sizeof path, "%s/rows", g->dir);
-    int rc = store_rocks_open(path, &g->store, e);
+    int rc = store_rocks_open(path, tier_store_memory(g), &g->store, e);
     if (rc != 0)
         return rc;
     snprintf(path, sizeof path, "%s/journal", g->dir);

@@ -40,8 +40,12 @@ struct engine_options {
     uint64_t journal_keep;   /* bytes of trimmed segments that are kept for blame, in DIR/archive; 0: none */
     uint64_t disk_watermark; /* free bytes below which pushes are refused (NO_SPACE); 0: max(5 %, 2 GiB) of the file
                                 system */
+    uint64_t memory; /* bytes that this engine may take, its store's caches among them; past it rows move to the store (tier.h). 0: no
+                        bound, and rows stay in memory; without a store (`memory`) rows never move */
     uint64_t (*wall_ns)(void); /* time since 1970, for lines in the quarantine alone; NULL: they have none */
     void (*on_synced)(void *context); /* fsync mode: engine_synced() moved on; on the loop */
+    void (*on_fetched)(void *context); /* rows have come from the store, or room was made: what engine_warm said no to may be asked
+                                          again; on the loop. NULL: nobody waits */
     void (*on_fatal)(void *context,
                      const struct err *e); /* disk broken: stop acknowledging, exit 74, recover at restart */
     void *context;
@@ -150,6 +154,17 @@ uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, 
                            uint32_t count);
 uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane);
 
+/* ---- rows in the store (tier.h) ---- */
+/* Whether every row that there is of keys (count) lies in memory. If not, those in the store are asked for, and on_fetched is
+ * called when some have come: ask again then. A push must be admitted, and a pull be answered, in the same turn of the loop
+ * in which this has said true. Cheap where the table has no row in the store. Keys of tablets that are not led may be among them. */
+bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
+/* A table in which `tablet` has all its rows, aged as of now: the table itself, or, where some are in the store, a copy of the one
+ * tablet that stands until the next call or any change of the engine. Reads the store on this thread, a few ms a tablet. NULL: e says why. */
+const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tablet, struct err *e);
+/* Brings the rows of keys in, on this thread: for control records and tools, never on the way of a push. 0, IO, CORRUPT, NOMEM. */
+int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, struct err *e);
+
 /* ---- the cut ---- */
 /* Notes sequence and marks of this instant and pins the journal; pushes must not be admitted between hold and go (the
  * shard queues them). */
@@ -229,6 +244,10 @@ struct engine_stats {
     uint64_t rows, row_bytes, memory_bytes, journal_bytes, journal_written, image_bytes_written;
     uint64_t sequence, flushed_sequence, replayed, recovered_ns;
     uint32_t tables, tablets_dirty;
+    uint64_t cold_rows;                       /* among `rows`: those in the store, aged ones that nobody has noticed yet too */
+    uint64_t fetched, evicted, evicted_clean; /* rows that came from the store; that went to it, of them without a write */
+    uint64_t store_memory;                    /* among memory_bytes: caches and buffers of the store */
+    uint64_t disk_bytes;                      /* rows, journal, archive and cuts of this engine as far as it knows; 0 without a folder */
 };
 void engine_stats_get(const struct engine *g, struct engine_stats *out);
 

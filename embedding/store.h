@@ -1,7 +1,7 @@
 /* store.h: the shard's row store as the engine sees it: keys and values, written in batches, made durable by flush,
  * scanned once at start. Two fillings: RocksDB (store_rocks.c, the one door to rocksdb/c.h) and memory (store_mem.c).
  *
- * Thread: any, one at a time. Every function may block, so write, flush and checkpoint are called on an I/O thread.
+ * Thread: any, one at a time, but for get. Every function may block, so write, flush and checkpoint are called on an I/O thread.
  * Errors: IO or CORRUPT with a sentence that names the folder. After an error of write or flush the store is not to be
  * written again. */
 #ifndef EMBEDDING_STORE_H
@@ -32,6 +32,12 @@ struct store_ops {
     /* The same for keys from `from` on that are below `below` (of both the keys alone count). */
     int (*range)(struct store *s, const struct store_item *from, const struct store_item *below, store_visit visit,
                  void *context, struct err *e);
+    /* Values of `bytes` bytes each, to values (count, bytes) in the keys' order; sizes[i]: bytes of key i's value, 0 where there is none (a
+     * value of another length is left out: the caller sees it by its size). May run beside a write of another thread. */
+    int (*get)(struct store *s, const struct store_item *keys, size_t count, void *values, size_t bytes, size_t *sizes,
+               struct err *e);
+    /* All pairs from `from` on that are below `below` (of both the keys alone count) go. */
+    int (*drop)(struct store *s, const struct store_item *from, const struct store_item *below, struct err *e);
     /* A copy of the whole in the new folder `dir` (must not exist), by hard links; flushes first. */
     int (*checkpoint)(struct store *s, const char *dir, struct err *e);
     /* Bytes that the values take on disk, overwritten ones that are not yet gone included; 0 when not known. Cheap. */
@@ -45,7 +51,8 @@ struct store {
     const struct store_ops *ops;
 };
 
-int store_rocks_open(const char *dir, struct store **out, struct err *e);      /* creates it when missing */
+/* Creates it when missing. memory: what its caches and buffers may take in all; 0: as it likes (up to 600 MiB). */
+int store_rocks_open(const char *dir, uint64_t memory, struct store **out, struct err *e);
 int store_rocks_open_copy(const char *dir, struct store **out, struct err *e); /* read-only, such as a checkpoint */
 int store_mem_open(struct store **out);
 
@@ -65,6 +72,15 @@ static inline int store_range(struct store *s, const struct store_item *from, co
                               store_visit visit, void *context, struct err *e)
 {
     return s->ops->range(s, from, below, visit, context, e);
+}
+static inline int store_get(struct store *s, const struct store_item *keys, size_t count, void *values, size_t bytes,
+                            size_t *sizes, struct err *e)
+{
+    return s->ops->get(s, keys, count, values, bytes, sizes, e);
+}
+static inline int store_drop(struct store *s, const struct store_item *from, const struct store_item *below, struct err *e)
+{
+    return s->ops->drop(s, from, below, e);
 }
 static inline int store_checkpoint(struct store *s, const char *dir, struct err *e)
 {

@@ -2,6 +2,7 @@
  * tests. */
 #include "embedding/store.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,6 +118,34 @@ static int mem_scan(struct store *base, store_visit visit, void *context, struct
     return mem_range(base, NULL, NULL, visit, context, e);
 }
 
+static int mem_get(struct store *base, const struct store_item *keys, size_t count, void *values, size_t bytes,
+                   size_t *sizes, struct err *e)
+{
+    const struct store_mem *s = (struct store_mem *)base;
+    (void)e;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = lower_bound(s, keys[i].key, keys[i].key_bytes);
+        bool there = at < s->count && compare(&s->pair[at], keys[i].key, keys[i].key_bytes) == 0;
+        sizes[i] = there ? s->pair[at].value_bytes : 0;
+        if (there && sizes[i] == bytes)
+            memcpy((char *)values + i * bytes, s->pair[at].value, bytes);
+    }
+    return 0;
+}
+
+static int mem_drop(struct store *base, const struct store_item *from, const struct store_item *below, struct err *e)
+{
+    struct store_mem *s = (struct store_mem *)base;
+    (void)e;
+    size_t first = lower_bound(s, from->key, from->key_bytes), end = lower_bound(s, below->key, below->key_bytes);
+    for (size_t i = first; i < end; i++)
+        free(s->pair[i].value);
+    if (end > first)
+        memmove(&s->pair[first], &s->pair[end], (s->count - end) * sizeof *s->pair);
+    s->count -= end > first ? end - first : 0;
+    return 0;
+}
+
 static int mem_checkpoint(struct store *base, const char *dir, struct err *e)
 {
     (void)base;
@@ -142,6 +171,8 @@ static const struct store_ops mem_ops = {.write = mem_write,
                                          .flush = mem_flush,
                                          .scan = mem_scan,
                                          .range = mem_range,
+                                         .get = mem_get,
+                                         .drop = mem_drop,
                                          .checkpoint = mem_checkpoint,
                                          .disk_bytes = mem_disk_bytes,
                                          .compact = mem_flush,

@@ -9,8 +9,11 @@
 #include "embedding/store.h"
 
 #include <rocksdb/c.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define CACHE_MOST (1ull << 30)
 
 struct store_rocks {
     struct store base;
@@ -18,7 +21,11 @@ struct store_rocks {
     rocksdb_options_t *options;
     rocksdb_writeoptions_t *write_options;
     rocksdb_flushoptions_t *flush_options;
+    rocksdb_readoptions_t *read_options;
+    rocksdb_column_family_handle_t *family; /* the one there is: some calls want it named */
     rocksdb_writebatch_t *batch;
+    rocksdb_block_based_table_options_t *blocks; /* NULL: as it comes */
+    rocksdb_cache_t *cache;
     char *dir;
 };
 
@@ -93,6 +100,57 @@ static int rocks_scan(struct store *base, store_visit visit, void *context, stru
     return rocks_range(base, NULL, NULL, visit, context, e);
 }
 
+/* Asked for in batches, for each has to be told apart by pointers. */
+#define GET_BATCH 1024u
+
+static int get_batch(struct store_rocks *s, const struct store_item *keys, size_t count, char *values, size_t bytes,
+                     size_t *sizes, struct err *e)
+{
+    const char *key[GET_BATCH];
+    size_t key_bytes[GET_BATCH];
+    rocksdb_pinnableslice_t *value[GET_BATCH];
+    char *text[GET_BATCH];
+    int rc = 0;
+    for (size_t i = 0; i < count; i++) {
+        key[i] = keys[i].key;
+        key_bytes[i] = keys[i].key_bytes;
+    }
+    rocksdb_batched_multi_get_cf(s->db, s->read_options, s->family, count, key, key_bytes, value, text, false);
+    for (size_t i = 0; i < count; i++) {
+        int failure = failed(e, text[i], "read", s->dir);
+        rc = rc != 0 ? rc : failure;
+        sizes[i] = 0;
+        if (value[i] == NULL)
+            continue;
+        const char *from = rocksdb_pinnableslice_value(value[i], &sizes[i]);
+        if (sizes[i] == bytes)
+            memcpy(values + i * bytes, from, bytes);
+        rocksdb_pinnableslice_destroy(value[i]);
+    }
+    return rc;
+}
+
+static int rocks_get(struct store *base, const struct store_item *keys, size_t count, void *values, size_t bytes,
+                     size_t *sizes, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    int rc = 0;
+    for (size_t at = 0; at < count && rc == 0; at += GET_BATCH) {
+        size_t n = count - at < GET_BATCH ? count - at : GET_BATCH;
+        rc = get_batch(s, keys + at, n, (char *)values + at * bytes, bytes, sizes + at, e);
+    }
+    return rc;
+}
+
+static int rocks_drop(struct store *base, const struct store_item *from, const struct store_item *below, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    char *text = NULL;
+    rocksdb_delete_range_cf(s->db, s->write_options, s->family, from->key, from->key_bytes, below->key, below->key_bytes,
+                            &text);
+    return failed(e, text, "delete", s->dir);
+}
+
 static int rocks_checkpoint(struct store *base, const char *dir, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
@@ -108,8 +166,15 @@ static int rocks_checkpoint(struct store *base, const char *dir, struct err *e)
 static void rocks_close(struct store *base)
 {
     struct store_rocks *s = (struct store_rocks *)base;
+    if (s->family != NULL)
+        rocksdb_column_family_handle_destroy(s->family);
     if (s->db != NULL)
         rocksdb_close(s->db);
+    rocksdb_readoptions_destroy(s->read_options);
+    if (s->blocks != NULL)
+        rocksdb_block_based_options_destroy(s->blocks);
+    if (s->cache != NULL)
+        rocksdb_cache_destroy(s->cache);
     rocksdb_writebatch_destroy(s->batch);
     rocksdb_flushoptions_destroy(s->flush_options);
     rocksdb_writeoptions_destroy(s->write_options);
@@ -155,6 +220,8 @@ static const struct store_ops rocks_ops = {.write = rocks_write,
                                            .flush = rocks_flush,
                                            .scan = rocks_scan,
                                            .range = rocks_range,
+                                           .get = rocks_get,
+                                           .drop = rocks_drop,
                                            .checkpoint = rocks_checkpoint,
                                            .disk_bytes = rocks_disk_bytes,
                                            .compact = rocks_compact,
@@ -187,7 +254,33 @@ static rocksdb_options_t *options_new(void)
     return o;
 }
 
-static int rocks_open(const char *dir, int read_only, struct store **out, struct err *e)
+/* Rows are asked for one by one when they come back to memory: their blocks' indexes and filters count in the cache, and every row that
+ * is asked for is there, so the last level, nine tenths of all, has no filters. */
+static void take_memory(struct store_rocks *s, uint64_t memory)
+{
+    uint64_t cache = memory / 2 < CACHE_MOST ? memory / 2 : CACHE_MOST;
+    s->cache = rocksdb_cache_create_lru(cache);
+    s->blocks = rocksdb_block_based_options_create();
+    rocksdb_block_based_options_set_block_cache(s->blocks, s->cache);
+    rocksdb_block_based_options_set_filter_policy(s->blocks, rocksdb_filterpolicy_create_bloom_full(10)); /* it is theirs now */
+    rocksdb_block_based_options_set_cache_index_and_filter_blocks(s->blocks, 1);
+    rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(s->blocks, 1);
+    rocksdb_block_based_options_set_data_block_index_type(
+        s->blocks, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
+    rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
+    rocksdb_options_set_optimize_filters_for_hits(s->options, 1);
+}
+
+static rocksdb_t *open_db(struct store_rocks *s, const char *dir, int read_only, char **text)
+{
+    const char *name = "default";
+    const rocksdb_options_t *options = s->options;
+    if (read_only)
+        return rocksdb_open_for_read_only_column_families(s->options, dir, 1, &name, &options, &s->family, 0, text);
+    return rocksdb_open_column_families(s->options, dir, 1, &name, &options, &s->family, text);
+}
+
+static int rocks_open(const char *dir, int read_only, uint64_t memory, struct store **out, struct err *e)
 {
     struct store_rocks *s = calloc(1, sizeof *s);
     char *copy = strdup(dir);
@@ -199,16 +292,20 @@ static int rocks_open(const char *dir, int read_only, struct store **out, struct
     s->base.ops = &rocks_ops;
     s->dir = copy;
     s->options = options_new();
+    if (memory > 0)
+        take_memory(s, memory);
+    s->read_options = rocksdb_readoptions_create();
     s->write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(s->write_options, 1);
     s->flush_options = rocksdb_flushoptions_create();
     rocksdb_flushoptions_set_wait(s->flush_options, 1);
     s->batch = rocksdb_writebatch_create();
     char *text = NULL;
-    s->db = read_only ? rocksdb_open_for_read_only(s->options, dir, 0, &text) : rocksdb_open(s->options, dir, &text);
+    s->db = open_db(s, dir, read_only, &text);
     int rc = failed(e, text, "open", dir);
     if (rc != 0) {
         s->db = NULL;
+        s->family = NULL;
         rocks_close(&s->base);
         return rc;
     }
@@ -216,12 +313,12 @@ static int rocks_open(const char *dir, int read_only, struct store **out, struct
     return 0;
 }
 
-int store_rocks_open(const char *dir, struct store **out, struct err *e)
+int store_rocks_open(const char *dir, uint64_t memory, struct store **out, struct err *e)
 {
-    return rocks_open(dir, 0, out, e);
+    return rocks_open(dir, 0, memory, out, e);
 }
 
 int store_rocks_open_copy(const char *dir, struct store **out, struct err *e)
 {
-    return rocks_open(dir, 1, out, e);
+    return rocks_open(dir, 1, 0, out, e);
 }

@@ -68,6 +68,54 @@ void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item)
     item->key_bytes = 9;
 }
 
+/* 1 + 1 + 2 + 3 + 8 = 15 bytes: LIMIT_TABLES and LIMIT_TABLETS fit, an epoch is used up by 16 million restores. */
+_Static_assert(LIMIT_TABLES <= 256 && LIMIT_TABLETS <= 65536, "a cold row's key has a byte for its table and two for its tablet");
+#define ROW_KEY_BYTES 15u
+#define EPOCH_MAX 0xffffffu
+
+static void put_be(char *out, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        out[i] = (char)(v >> 8 * (bytes - 1 - i));
+}
+
+static uint64_t get_be(const char *in, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v = v << 8 | (unsigned char)in[i];
+    return v;
+}
+
+void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item)
+{
+    item->key[0] = 'r';
+    put_be(item->key + 1, table, 1);
+    put_be(item->key + 2, tablet, 2);
+    put_be(item->key + 4, epoch & EPOCH_MAX, 3);
+    put_be(item->key + 7, key, 8);
+    item->key_bytes = ROW_KEY_BYTES;
+}
+
+void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from, struct store_item *below)
+{
+    stored_row_key(table, tablet, epoch, 0, from);
+    stored_row_key(table, tablet, epoch, UINT64_MAX, below);
+    below->key[below->key_bytes++] = 0; /* just above the last key */
+}
+
+bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet, uint32_t *epoch, uint64_t *row)
+{
+    const char *at = key;
+    if (key_bytes != ROW_KEY_BYTES || at[0] != 'r')
+        return false;
+    *table = (uint32_t)get_be(at + 1, 1);
+    *tablet = (uint32_t)get_be(at + 2, 2);
+    *epoch = (uint32_t)get_be(at + 4, 3);
+    *row = get_be(at + 7, 8);
+    return true;
+}
+
 void stored_control_key(struct store_item *item)
 {
     item->key[0] = 'c';

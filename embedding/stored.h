@@ -17,6 +17,12 @@
 void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item);
 void stored_control_key(struct store_item *item);
 void stored_load_key(struct store_item *item);
+/* A cold row (cold.h): key "r", table, tablet, epoch (24 bits), key, each big-endian, so that a tablet's rows lie together in the order of
+ * their keys. */
+void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item);
+/* The ends of all of one epoch of one tablet. */
+void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from, struct store_item *below);
+bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet, uint32_t *epoch, uint64_t *row);
 /* Which of the three; false: none. */
 bool stored_is_control(const void *key, size_t key_bytes);
 bool stored_is_tablet(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet);

@@ -345,7 +345,7 @@ START_TEST(compact_leaves_no_value_that_was_overwritten)
     float *big = malloc(40000), *other = malloc(40000);
     rig_dir(dir);
     snprintf(rows, sizeof rows, "%s/rows", dir);
-    ck_assert_int_eq(store_rocks_open(rows, &store, &e), 0);
+    ck_assert_int_eq(store_rocks_open(rows, 0, &store, &e), 0);
     for (int i = 0; i < 10000; i++) {
         big[i] = MARKER;
         other[i] = 1;

@@ -67,7 +67,7 @@ START_TEST(rocks_keeps_what_is_flushed)
     rig_dir(dir);
     snprintf(rows, sizeof rows, "%s/rows", dir);
     snprintf(copy, sizeof copy, "%s/copy", dir);
-    ck_assert_int_eq(store_rocks_open(rows, &s, &e), 0);
+    ck_assert_int_eq(store_rocks_open(rows, 0, &s, &e), 0);
     check_store(s);
     ck_assert_msg(store_checkpoint(s, copy, &e) == 0, "%s", e.text);
     struct store_item more = item_of("d", "y", 1);
@@ -86,7 +86,7 @@ START_TEST(rocks_that_cannot_open_say_where)
 {
     struct store *s;
     struct err e = {0};
-    ck_assert_int_ne(store_rocks_open("/proc/no/such/place", &s, &e), 0);
+    ck_assert_int_ne(store_rocks_open("/proc/no/such/place", 0, &s, &e), 0);
     ck_assert_ptr_nonnull(strstr(e.text, "/proc/no/such/place"));
 }
 END_TEST
