@@ -292,24 +292,35 @@ static int foreign(void *context, const char *path, struct err *e)
     return v->visit == NULL ? err_set(e, SHOAL_E_CORRUPT, "%s", own.text) : 0;
 }
 
+static void verify_part(struct verify *v, const struct part *part)
+{
+    struct err own;
+    v->part = part;
+    v->looked = false;
+    int rc = part_foreign(part, foreign, v, &own);
+    if (rc != 0 && v->status == 0)
+        damage(v, part->dir, false, rc, &own);
+    for (uint32_t k = 0; k < part->files && (v->status == 0 || v->visit != NULL); k++) {
+        char path[LIMIT_PATH + PART_NAME_BYTES];
+        snprintf(path, sizeof path, "%s/%s", part->dir, part->file[k].name);
+        rc = part_check_file(part, k, true, &own);
+        if (rc != 0)
+            damage(v, path, strncmp(part->file[k].name, "rows/", 5) == 0, rc, &own);
+    }
+}
+
 int checkpoint_verify(struct checkpoint *c, checkpoint_damage_visit visit, void *context, struct err *e)
 {
     struct verify v = {.c = c, .visit = visit, .context = context};
-    for (uint32_t i = 0; i < c->facts.parts && (v.status == 0 || visit != NULL); i++) {
-        struct err own;
-        v.part = &c->part[i];
-        v.looked = false;
-        int rc = part_foreign(v.part, foreign, &v, &own);
-        if (rc != 0 && v.status == 0)
-            damage(&v, v.part->dir, false, rc, &own);
-        for (uint32_t k = 0; k < v.part->files && (v.status == 0 || visit != NULL); k++) {
-            char path[LIMIT_PATH + PART_NAME_BYTES];
-            snprintf(path, sizeof path, "%s/%s", v.part->dir, v.part->file[k].name);
-            rc = part_check_file(v.part, k, true, &own);
-            if (rc != 0)
-                damage(&v, path, strncmp(v.part->file[k].name, "rows/", 5) == 0, rc, &own);
-        }
-    }
+    for (uint32_t i = 0; i < c->facts.parts && (v.status == 0 || visit != NULL); i++)
+        verify_part(&v, &c->part[i]);
+    return v.status == 0 ? 0 : err_set(e, v.status, "%s", v.err.text);
+}
+
+int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e)
+{
+    struct verify v = {.c = c};
+    verify_part(&v, &c->part[part]);
     return v.status == 0 ? 0 : err_set(e, v.status, "%s", v.err.text);
 }
 

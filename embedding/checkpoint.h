@@ -54,6 +54,8 @@ typedef void (*checkpoint_damage_visit)(void *context, const struct checkpoint_d
  * sentence in e. visit (may be NULL) is called for each damaged, missing or foreign file; with NULL it ends at the
  * first and names no tablet. */
 int checkpoint_verify(struct checkpoint *c, checkpoint_damage_visit visit, void *context, struct err *e);
+/* The same for the files of one part, up to the first damage. */
+int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e);
 
 /* The tablets of part `part` (UINT32_MAX: of all parts) of the i-th table as a table in memory: images and records above
  * them. The caller frees it (table_free) and owns the arena. CORRUPT, CHECKSUM, NOMEM. */

@@ -52,14 +52,14 @@ void checkpoint_base_free(uint64_t *base[LIMIT_TABLES])
         free(base[i]);
 }
 
-int checkpoint_part_load(const struct checkpoint *c, uint32_t part, struct engine *g, uint64_t *const base[LIMIT_TABLES],
-                         struct runs *runs, struct err *e)
+int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verified, struct engine *g,
+                         uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
 {
     const struct part *p = &c->part[part];
     struct cut_source source = {.facts = p->facts};
     char path[LIMIT_PATH + 16];
     snprintf(path, sizeof path, "%s/rows", p->dir);
-    int rc = store_rocks_open_copy(path, &source.store, e);
+    int rc = verified ? store_rocks_open_verified(path, &source.store, e) : store_rocks_open_copy(path, &source.store, e);
     source.opened = rc == 0;
     snprintf(path, sizeof path, "%s/journal", p->dir);
     if (rc == 0)
@@ -92,7 +92,7 @@ static int read_part(const struct checkpoint *c, uint32_t i, uint32_t part, stru
         if (c->owner[i][k] == part)
             base[s->table][k] = 0;
     if (rc == 0)
-        rc = checkpoint_part_load(c, part, g, base, &runs, e);
+        rc = checkpoint_part_load(c, part, false, g, base, &runs, e);
     runs_free(&runs);
     checkpoint_base_free(base);
     return rc;

@@ -1,7 +1,7 @@
 /* load_build.c: from a checkpoint's folder to tables and marks, on an I/O thread. It sees the checkpoint and what engine_load
  * noted of the engine, never the engine.
  *
- *  1. All files are verified before the first row is read.
+ *  1. All files of the parts that have tablets for this shard are verified before the first row is read.
  *  2. Tables are matched by name. A tablet is read from the one part that has it, under the schema that it was written under,
  *     and moved or translated (translate.h) into the table that will be the engine's.
  *  3. Marks: a tablet takes its own along, split tablets the one they come from, joined ones the highest. Tablets of a table
@@ -143,12 +143,21 @@ static int take_tablets(struct build *b, const struct run *from, uint32_t i)
     return rc;
 }
 
+static int verify(struct build *b, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t part = 0; rc == 0 && part < checkpoint_facts(b->c)->parts; part++)
+        if (want(b, part))
+            rc = checkpoint_verify_part(b->c, part, e);
+    return rc;
+}
+
 static int take_part(struct build *b, uint32_t part, struct err *e)
 {
     struct runs runs = {0};
     if (!want(b, part))
         return 0;
-    int rc = checkpoint_part_load(b->c, part, b->source, b->base, &runs, e);
+    int rc = checkpoint_part_load(b->c, part, true, b->source, b->base, &runs, e);
     const struct run *from = rc == 0 ? runs_find(&runs, checkpoint_facts(b->c)->run) : NULL;
     SHOAL_ASSERT(rc != 0 || from != NULL);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
@@ -183,10 +192,10 @@ static int prepare(struct build *b, struct err *e)
         rc = match(b, e);
     if (rc == 0)
         rc = say(b, e);
-    if (rc == 0)
-        rc = checkpoint_verify(b->c, NULL, NULL, e);
     if (rc == 0 && (arena_new(&l->arena) != 0 || checkpoint_base(b->c, b->base) != 0))
         rc = err_set(e, SHOAL_E_NOMEM, "no memory to load %s", l->path);
+    if (rc == 0)
+        rc = verify(b, e);
     if (rc == 0)
         rc = checkpoint_scratch(b->c, l->arena, &b->source, e);
     return rc == 0 ? make(b, e) : rc;

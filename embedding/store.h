@@ -54,6 +54,9 @@ struct store {
 /* Creates it when missing. memory: what its caches and buffers may take in all; 0: as it likes (up to 600 MiB). */
 int store_rocks_open(const char *dir, uint64_t memory, struct store **out, struct err *e);
 int store_rocks_open_copy(const char *dir, struct store **out, struct err *e); /* read-only, such as a checkpoint */
+/* The same of files that have just been compared with a checksum of the whole: RocksDB's own checksums, which take as long
+ * as all the rest of reading a value, are not looked at. */
+int store_rocks_open_verified(const char *dir, struct store **out, struct err *e);
 int store_mem_open(struct store **out);
 
 static inline int store_write(struct store *s, const struct store_item *items, size_t count, struct err *e)

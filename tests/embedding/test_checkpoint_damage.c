@@ -273,6 +273,34 @@ START_TEST(verify_names_every_file_and_a_tablet)
 }
 END_TEST
 
+/* A shard reads the parts that have tablets for it, and is not kept from its own by another one's damage. */
+START_TEST(a_load_verifies_the_parts_it_needs)
+{
+    struct err e = {0};
+    for (uint32_t i = 0; i < files; i++) {
+        char *bytes;
+        if (strncmp(file[i].name, "part-0001/rows/", 15) != 0)
+            continue;
+        size_t count = content(&file[i], &bytes);
+        bytes[count / 2] ^= 1;
+        put(&file[i], bytes, count);
+        free(bytes);
+    }
+    struct checkpoint *c;
+    ck_assert_int_eq(checkpoint_open(path, &c, &e), 0);
+    ck_assert_int_eq(checkpoint_verify_part(c, 0, &e), 0);
+    ck_assert_int_eq(checkpoint_verify_part(c, 1, &e), SHOAL_E_CHECKSUM);
+    ck_assert_int_eq(checkpoint_verify_part(c, 2, &e), 0);
+    checkpoint_close(c);
+    fleet_open(&from, PARTS, NULL, DURABLE_MEMORY);
+    fleet_tables(&from);
+    ck_assert_int_eq(fleet_load(&from, path, 7, NULL, NULL), SHOAL_E_CHECKSUM);
+    for (uint32_t i = 0; i < PARTS; i++)
+        ck_assert_int_eq(table_rows(engine_table(from.s[i].g, 0)) > 0, i != 1);
+    fleet_close(&from, false);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("checkpoint_damage");
@@ -282,6 +310,7 @@ int main(void)
     tcase_add_test(t, every_damage_is_refused_by_name);
     tcase_add_test(t, parts_that_do_not_belong_together_are_refused);
     tcase_add_test(t, verify_names_every_file_and_a_tablet);
+    tcase_add_test(t, a_load_verifies_the_parts_it_needs);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);
     srunner_run_all(r, CK_NORMAL);
