@@ -246,9 +246,10 @@ static void write_run(struct work *work)
         rc = w->seal ? write_seal(w->g, &w->err) : write_images(w->g, &w->err);
     if (rc == 0) {
         journal_sync_run(&w->sync);
-        rc = w->sync.status == 0 ? store_flush(w->g->store, &w->err)
-                                 : err_set(&w->err, w->sync.status, "cannot sync the journal in %s: its disk is failing",
-                                           w->g->dir);
+        rc = w->sync.status != 0 ? err_set(&w->err, w->sync.status,
+                                           "cannot sync the journal in %s: its disk is failing", w->g->dir)
+             : w->seal           ? store_flush(w->g->store, &w->err)
+                                 : store_flush_begin(w->g->store, &w->err); /* the next batch is made meanwhile */
     }
     w->status = rc;
 }

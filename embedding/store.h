@@ -27,6 +27,9 @@ struct store_ops {
     /* All items or none; visible at once, durable after the next flush. */
     int (*write)(struct store *s, const struct store_item *items, size_t count, struct err *e);
     int (*flush)(struct store *s, struct err *e);
+    /* Begins a flush and returns while it goes on, so that the next batch can be made meanwhile; waits for the one begun
+     * before it. Order is kept: whatever is durable, all written before it is. A failure is told by a later write or flush. */
+    int (*flush_begin)(struct store *s, struct err *e);
     /* Every pair in order of key (bytewise); stops at visit's first non-zero, which is returned. */
     int (*scan)(struct store *s, store_visit visit, void *context, struct err *e);
     /* The same for keys from `from` on that are below `below` (of both the keys alone count). */
@@ -66,6 +69,10 @@ static inline int store_write(struct store *s, const struct store_item *items, s
 static inline int store_flush(struct store *s, struct err *e)
 {
     return s->ops->flush(s, e);
+}
+static inline int store_flush_begin(struct store *s, struct err *e)
+{
+    return s->ops->flush_begin(s, e);
 }
 static inline int store_scan(struct store *s, store_visit visit, void *context, struct err *e)
 {

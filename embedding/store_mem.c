@@ -169,6 +169,7 @@ static uint64_t mem_disk_bytes(struct store *base)
 
 static const struct store_ops mem_ops = {.write = mem_write,
                                          .flush = mem_flush,
+                                         .flush_begin = mem_flush,
                                          .scan = mem_scan,
                                          .range = mem_range,
                                          .get = mem_get,

@@ -20,7 +20,7 @@ struct store_rocks {
     rocksdb_t *db; /* owned, as all below */
     rocksdb_options_t *options;
     rocksdb_writeoptions_t *write_options;
-    rocksdb_flushoptions_t *flush_options;
+    rocksdb_flushoptions_t *flush_options, *begin_options; /* which waits, which does not */
     rocksdb_readoptions_t *read_options;
     rocksdb_column_family_handle_t *family; /* the one there is: some calls want it named */
     rocksdb_writebatch_t *batch;
@@ -61,6 +61,16 @@ static int rocks_flush(struct store *base, struct err *e)
     struct store_rocks *s = (struct store_rocks *)base;
     char *text = NULL;
     rocksdb_flush(s->db, s->flush_options, &text);
+    return failed(e, text, "flush", s->dir);
+}
+
+/* RocksDB has two memtables (options_new): with one being flushed and this one full it waits, so no more than that is
+ * ever in memory. */
+static int rocks_flush_begin(struct store *base, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    char *text = NULL;
+    rocksdb_flush(s->db, s->begin_options, &text);
     return failed(e, text, "flush", s->dir);
 }
 
@@ -178,6 +188,7 @@ static void rocks_close(struct store *base)
         rocksdb_cache_destroy(s->cache);
     rocksdb_writebatch_destroy(s->batch);
     rocksdb_flushoptions_destroy(s->flush_options);
+    rocksdb_flushoptions_destroy(s->begin_options);
     rocksdb_writeoptions_destroy(s->write_options);
     rocksdb_options_destroy(s->options);
     free(s->dir);
@@ -219,6 +230,7 @@ static int rocks_compact(struct store *base, struct err *e)
 
 static const struct store_ops rocks_ops = {.write = rocks_write,
                                            .flush = rocks_flush,
+                                           .flush_begin = rocks_flush_begin,
                                            .scan = rocks_scan,
                                            .range = rocks_range,
                                            .get = rocks_get,
@@ -300,6 +312,8 @@ static int rocks_open(const char *dir, int read_only, uint64_t memory, struct st
     rocksdb_writeoptions_disable_WAL(s->write_options, 1);
     s->flush_options = rocksdb_flushoptions_create();
     rocksdb_flushoptions_set_wait(s->flush_options, 1);
+    s->begin_options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(s->begin_options, 0);
     s->batch = rocksdb_writebatch_create();
     char *text = NULL;
     s->db = open_db(s, dir, read_only, &text);
