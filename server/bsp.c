@@ -1,14 +1,17 @@
 /* bsp.c: holding and releasing pushes of a clock.
  *
- * 1. Everything that engine_admit_push could refuse, but for a full disk or journal, is refused before a push is
- *    held: a clock is released whole, in lane order.
- * 2. When the disk or the journal does stop a release, the rest of the clock's parts are refused with it, so that
- *    what was applied is a prefix in lane order and the others follow it when they are sent again.
- * 3. Parts of one lane are disjoint and of one batch. */
+ * 1. Everything that engine_admit_push could refuse, but for a full disk, is refused before a push is held: a clock is
+ *    released whole, in lane order.
+ * 2. When the disk does stop a release, the rest of the clock's parts are refused with it, so that what was applied is a
+ *    prefix in lane order and the others follow it when they are sent again.
+ * 3. Parts of one lane are disjoint and of one batch.
+ * 4. When a journal that is full or memory that is short stops a release (BUSY), the rest stays held and is tried again: what
+ *    was applied is a prefix in lane order then too. */
 #include "server/bsp.h"
 
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
+#include "server/park.h"
 #include "server/push.h"
 
 #include <stdlib.h>
@@ -63,6 +66,15 @@ static struct request *part_take(struct bsp_hold *h, struct bsp_lane *lane, stru
     lane->tablets -= q->push.r.tablet_count;
     h->held--;
     return q;
+}
+
+/* The first part, back to where it was. */
+static void part_back(struct bsp_hold *h, struct bsp_lane *lane, struct request *q)
+{
+    q->next = lane->part;
+    lane->part = q;
+    lane->tablets += q->push.r.tablet_count;
+    h->held++;
 }
 
 static bool overlap(const struct push_record *a, const struct push_record *b)
@@ -129,22 +141,50 @@ static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
     return clock;
 }
 
-static void release(struct shard *s, struct bsp_hold *h)
+/* Whether all rows of a clock are in memory. The first time all of its parts ask for theirs; then one that misses is enough. */
+static bool clock_warm(struct shard *s, struct bsp_hold *h, uint64_t clock)
 {
-    uint64_t clock;
-    while ((clock = complete_clock(s, h)) != 0) {
-        int rc = 0;
-        for (uint32_t i = 0; i < h->lanes; i++) {
-            struct bsp_lane *lane = &h->lane[i];
-            while (lane->part && lane->to == clock) {
-                struct request *q = part_take(h, lane, &lane->part);
-                if (rc)
-                    shard_refuse_request(s, q, rc, "the shard stopped within this clock; send again"); /* 2. */
-                else
-                    rc = push_admit(s, q);
+    bool warm = true, asked = h->asked == clock;
+    for (uint32_t i = 0; i < h->lanes && (warm || !asked); i++)
+        for (const struct request *q = h->lane[i].part; q && h->lane[i].to == clock && (warm || !asked); q = q->next)
+            warm &= engine_warm(s->engine, h->table, q->push.r.keys, q->push.r.key_count);
+    if (!warm && !asked)
+        s->counts.cold_pushes++;
+    h->asked = clock;
+    return warm;
+}
+
+/* False: the engine has no room for more of it now (4.). */
+static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < h->lanes; i++) {
+        struct bsp_lane *lane = &h->lane[i];
+        while (lane->part && lane->to == clock) {
+            struct request *q = part_take(h, lane, &lane->part);
+            if (rc) {
+                shard_refuse_request(s, q, rc, "the shard stopped within this clock; send again"); /* 2. */
+            } else if ((rc = push_admit(s, q)) == SHOAL_E_BUSY) {
+                part_back(h, lane, q);
+                park_short(s);
+                return false;
             }
         }
     }
+    return true;
+}
+
+static void release(struct shard *s, struct bsp_hold *h)
+{
+    uint64_t clock;
+    while ((clock = complete_clock(s, h)) != 0 && clock_warm(s, h, clock) && admit_clock(s, h, clock))
+        ;
+}
+
+void bsp_retry(struct shard *s)
+{
+    for (struct bsp_hold *h = s->bsp.hold; h; h = h->next)
+        release(s, h);
 }
 
 void bsp_push(struct shard *s, struct request *q, uint32_t lanes)

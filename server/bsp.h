@@ -9,7 +9,7 @@
  *          -> from > mark: GAP, answered
  *          -> checked for all that admission could refuse, then held; replaces older parts that it overlaps or
  *             whose batch differs
- *     all lanes here -> push_admit in lane order
+ *     all lanes here, and all rows of their keys in memory -> push_admit in lane order
  *
  * All lanes of the run count, live or not. Thread: the shard's. */
 #ifndef SERVER_BSP_H
@@ -29,7 +29,8 @@ struct bsp_hold {
     struct bsp_hold *next;
     uint64_t run;
     uint32_t table, lanes;
-    uint32_t held; /* parts */
+    uint32_t held;  /* parts */
+    uint64_t asked; /* the clock whose rows have been asked for */
     struct bsp_lane lane[];
 };
 
@@ -39,6 +40,8 @@ struct bsp {
 
 /* Takes q: answers, or holds it and releases what has become complete. */
 void bsp_push(struct shard *s, struct request *q, uint32_t lanes);
+/* Rows have come, or room: clocks that waited for them are released. */
+void bsp_retry(struct shard *s);
 /* A lane's generation was raised: what older generations had held is refused. */
 void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generation);
 /* The led tablets changed: everything held is refused with AGAIN. */

@@ -6,6 +6,7 @@
 
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "server/park.h"
 #include "server/push.h"
 
 #include <stddef.h>
@@ -17,6 +18,7 @@ static void let_go(struct shard *s)
     env_timer_stop(s->env, &s->hold.timer);
     s->hold.cut = 0;
     s->hold.queue = (struct request_list){0};
+    park_pushes(s); /* they came before these */
     while ((q = request_pop(&queue)))
         push_enter(s, q);
 }

@@ -130,6 +130,8 @@ void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
         {"waited_ns_max", c->waited_ns_max},
         {"waiting", s->clock.waiting},
         {"held", bsp_held(&s->bsp)},
+        {"cold_pulls", c->cold_pulls},
+        {"cold_pushes", c->cold_pushes},
         {"requests", s->pool.used},
         {"request_bytes", s->pool.bytes},
         {"frames_live", msg_frames_live()},

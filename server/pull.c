@@ -1,7 +1,8 @@
-/* pull.c: pulls: checked, held until their clock, answered. */
+/* pull.c: pulls: checked, held until their clock and their rows are there, answered. */
 #include "server/pull.h"
 
 #include "proto/base/assert.h"
+#include "server/park.h"
 
 #define LANE_NONE UINT32_MAX
 
@@ -53,12 +54,18 @@ static void count(struct shard *s, const struct request *q, uint64_t low, uint64
         s->counts.waited_ns_max = waited_ns;
 }
 
-/* before: 0, or the bsp clock whose pushes must not be seen. */
+/* Or parks it, until its rows have come. before: 0, or the bsp clock whose pushes must not be seen. */
 static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t before)
 {
     const struct table *t = engine_table(s->engine, q->pull.table);
     SHOAL_ASSERT(t);
     uint32_t width = table_schema_of(t)->width, n = q->pull.key_count;
+    if (!engine_warm(s->engine, q->pull.table, q->pull.keys, n)) {
+        s->counts.cold_pulls += !q->pull.parked;
+        q->pull.parked = true;
+        park_pull(s, q);
+        return;
+    }
     uint64_t waited_ns = env_now_ns(s->env) - q->arrived_ns;
     struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
     *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns};
@@ -103,7 +110,7 @@ static void try_bsp(struct shard *s, struct request *q)
         answer(s, q, low, q->pull.clock);
 }
 
-static void try_one(struct shard *s, struct request *q)
+void pull_try(struct shard *s, struct request *q)
 {
     if (q->pull.lane == LANE_NONE) {
         answer(s, q, 0, 0);
@@ -131,9 +138,10 @@ void pull_tick(struct shard *s)
 {
     struct request *q;
     struct request_list due = {0};
+    park_pulls(s);
     clock_due(&s->clock, s->engine, &due);
     while ((q = request_pop(&due)))
-        try_one(s, q);
+        pull_try(s, q);
     while ((q = request_pop(&s->arrived)))
-        try_one(s, q);
+        pull_try(s, q);
 }

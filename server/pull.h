@@ -1,5 +1,5 @@
 /* pull.h: rows of keys to a worker. A pull never writes. It is noted on arrival and answered in the tick, after the
- * drain's pushes have been applied, or as soon as its clock is reached. The rows are copied once, from the table into
+ * drain's pushes have been applied, or as soon as its clock is reached and its rows are in memory. The rows are copied once, from the table into
  * the reply's frame.
  *
  * Under bsp a pull of batch b sees all pushes of clock b - 1 and none of clock b, whoever died: it waits until the
@@ -14,7 +14,9 @@
 
 /* Takes m. s->in holds the decoded PULL. */
 void pull_on_message(struct shard *s, peer_t from, struct msg *m);
-/* Answers or puts to wait what arrived, then answers what waited and is due. */
+/* Answers what waited and is due, then answers or puts to wait what arrived. */
 void pull_tick(struct shard *s);
+/* Answers q, refuses it or puts it to wait: for its clock (clock.h), or for its rows (park.h). */
+void pull_try(struct shard *s, struct request *q);
 
 #endif

@@ -5,16 +5,12 @@
  * 2. Pushes are applied in the order of admission, which is journal order.
  * 3. A skipped push and a GAP wait for the newest sequence admitted before them: what they report may not be synced
  * yet.
- * 5. While the journal is full, pushes (bsp's aside) are parked in order of arrival and wait for the trim: the windows of their senders
- * then set the pace, and nobody asks again and again. The pool bounds how many.
  * 4. The message's bytes live until the push is applied, not until it is answered. */
 #include "server/push.h"
 
 #include "proto/base/assert.h"
 
 #include <stdio.h>
-
-enum { PARKED_NS = 2000000 };
 
 static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m, struct err *e)
 {
@@ -66,28 +62,8 @@ void push_enter(struct shard *s, struct request *q)
         shard_refuse_request(s, q, SHOAL_E_OLD_RUN, "this run is not open here: it was dropped or replaced");
     else if (mode == WIRE_BSP)
         bsp_push(s, q, lanes);
-    else if (s->parked.head)
-        request_append(&s->parked, q); /* 5. */
     else
-        push_admit(s, q);
-}
-
-static void park(struct shard *s, struct request *q)
-{
-    q->next = s->parked.head; /* it came before those that wait behind it */
-    s->parked.head = q;
-    if (!s->parked.tail)
-        s->parked.tail = q;
-    env_timer_start(s->env, &s->parked_timer, PARKED_NS);
-}
-
-void push_unpark(struct shard *s)
-{
-    while (s->parked.head && !s->hold.cut) {
-        struct request *q = request_pop(&s->parked);
-        if (push_admit(s, q) == SHOAL_E_BUSY)
-            return;
-    }
+        park_enter(s, q);
 }
 
 void push_answer_later(struct shard *s, struct request *q, int status, uint64_t mark)
@@ -100,12 +76,6 @@ void push_answer_later(struct shard *s, struct request *q, int status, uint64_t 
     request_append(&s->group, q);
 }
 
-static bool parks(struct shard *s, const struct push_record *r)
-{
-    uint32_t mode, lanes;
-    return engine_run_mode(s->engine, r->run, &mode, &lanes) == 0 && mode != WIRE_BSP;
-}
-
 int push_admit(struct shard *s, struct request *q)
 {
     struct err e = {0};
@@ -115,10 +85,8 @@ int push_admit(struct shard *s, struct request *q)
         push_answer_later(s, q, rc, plan->mark);
         return rc;
     }
-    if (rc == SHOAL_E_BUSY && parks(s, &q->push.r)) {
-        park(s, q);
+    if (rc == SHOAL_E_BUSY)
         return rc;
-    }
     if (rc) {
         shard_refuse_request(s, q, rc, e.text);
         return rc;

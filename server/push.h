@@ -1,6 +1,7 @@
 /* push.h: gradients to rows: admission, the group of a drain, replies.
  *
- *     checked -> (held by a cut) -> (held by bsp) -> (parked while the journal is full) -> admitted to the group -> committed -> applied -> synced -> answered
+ *     checked -> (held by a cut) -> (held by bsp, or parked until its rows and room are there) -> admitted to the group
+ *             -> committed -> applied -> synced -> answered
  *
  * Refusals other than GAP are answered at once: they promise nothing. A GAP names a mark, and "skipped" says that a
  * push is kept, so both wait in the group like an applied push: under fsync neither may be told before what it rests on
@@ -14,9 +15,8 @@
 void push_on_message(struct shard *s, peer_t from, struct msg *m);
 /* From the cut's queue back on its way. */
 void push_enter(struct shard *s, struct request *q);
-/* Tries those that wait for room in the journal again; the shard's tick calls it first, the timer makes a tick when nothing else does. */
-void push_unpark(struct shard *s);
-/* Admits to the group. Takes q; a refusal is answered here. Returns the engine's verdict. */
+/* Admits to the group; all rows of its keys are in memory (engine_warm, in this turn). Takes q, and answers a refusal, but for
+ * BUSY: then q is still the caller's. Returns the engine's verdict. */
 int push_admit(struct shard *s, struct request *q);
 /* Into the group with an answer that is known already: skipped (status 0) or GAP. */
 void push_answer_later(struct shard *s, struct request *q, int status, uint64_t mark);

@@ -37,6 +37,7 @@ static void fill_pull(struct request *q, const struct wire_PULL *w)
     q->pull.keys = q->m->frame[1].data;
     q->pull.need = 0;
     q->pull.clock = 0;
+    q->pull.parked = false;
 }
 
 static void fill_push(struct request *q, const struct wire_PUSH *w)

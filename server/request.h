@@ -26,6 +26,7 @@ struct request {
             uint64_t clock;
             uint32_t table, lane, bound, key_count;
             const uint64_t *keys; /* in m, (key_count) */
+            bool parked;          /* its rows were asked for from the store: it is counted */
         } pull;
         struct {
             struct push_record r; /* points into m */

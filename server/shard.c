@@ -27,10 +27,9 @@ static void shard_on_message(void *core, peer_t from, struct msg *m)
 }
 
 /* The order is the durability rule: see shard.h. */
-static void shard_tick(void *core)
+void shard_tick(struct shard *s)
 {
-    struct shard *s = core;
-    push_unpark(s);
+    park_pushes(s);
     if (push_settle(s))
         return;
     pull_tick(s);
@@ -48,9 +47,9 @@ static void shard_tick(void *core)
     }
 }
 
-static void parked_timer_cb(struct env_timer *t)
+static void shard_on_drained(void *core)
 {
-    shard_tick((char *)t - offsetof(struct shard, parked_timer));
+    shard_tick(core);
 }
 
 /* A sync under way when it fires may not cover all: then it fires once more. */
@@ -70,13 +69,14 @@ static void shard_on_peer_gone(void *core, peer_t peer)
     struct request *q;
     audit_peer_gone(s, peer);
     clock_peer_gone(&s->clock, peer, &gone);
+    park_peer_gone(s, peer, &gone);
     while ((q = request_pop(&gone)))
         request_give(&s->pool, q);
 }
 
 const struct env_handler shard_handler = {
     .on_message = shard_on_message,
-    .on_drained = shard_tick,
+    .on_drained = shard_on_drained,
     .on_peer_gone = shard_on_peer_gone,
 };
 
@@ -87,6 +87,11 @@ static void shard_synced_cb(void *context)
     struct shard *s = context;
     if (!s->fatal.code)
         push_synced(s);
+}
+
+static void shard_fetched_cb(void *context)
+{
+    park_fetched(context);
 }
 
 static void shard_fatal_cb(void *context, const struct err *e)
@@ -116,6 +121,7 @@ static int open_parts(struct shard *s, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "shard %s: no memory for its request pool", s->name);
     struct engine_options o = s->options.engine;
     o.on_synced = shard_synced_cb;
+    o.on_fetched = shard_fetched_cb;
     o.on_fatal = shard_fatal_cb;
     o.context = s;
     int rc = engine_open(&o, s->env, &s->engine, e);
@@ -137,8 +143,8 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
     s->env = env;
     s->options = *options;
     snprintf(s->name, sizeof s->name, "%.50s/%u", options->server, options->shard_index);
-    s->parked_timer.fire = parked_timer_cb;
     lead_init(&s->lead);
+    park_init(s);
     hold_init(s);
     digest_init(s);
     table_stats_init(s);
@@ -164,7 +170,7 @@ int shard_start(struct shard *s, const char *endpoint, struct err *e)
 int shard_close(struct shard *s, bool flush_all)
 {
     push_settle(s);
-    env_timer_stop(s->env, &s->parked_timer);
+    park_close(s);
     hold_close(s);
     digest_close(s);
     table_stats_close(s);
@@ -207,7 +213,8 @@ void shard_purge(struct shard *s)
     SHOAL_ASSERT(!s->group.head);
     bsp_purge(s);
     purge_list(s, &s->hold.queue, false);
-    purge_list(s, &s->parked, false);
+    purge_list(s, &s->park.pushes, false);
+    purge_list(s, &s->park.pulls, true);
     purge_list(s, &s->arrived, true);
 }
 

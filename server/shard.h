@@ -26,6 +26,7 @@
 #include "server/dispatch.h"
 #include "server/hold.h"
 #include "server/lead.h"
+#include "server/park.h"
 #include "server/request.h"
 #include "server/table_stats.h"
 
@@ -47,6 +48,7 @@ struct shard_options {
 
 struct shard_counts {
     uint64_t pulls, keys_pulled, pushes, keys_pushed, skipped, refused, malformed, unsent;
+    uint64_t cold_pulls, cold_pushes;  /* that waited for rows from the store */
     uint64_t waited_ns, waited_ns_max; /* by pulls */
     uint64_t staleness[64];            /* pulls by clocks of staleness; the last cell: all beyond */
 };
@@ -60,12 +62,11 @@ struct shard {
     struct lead lead;
     struct request_pool pool;
     struct request_list group;    /* pushes admitted since the last settling, in order */
-    struct request_list parked;   /* pushes that wait for room in the journal, in order of arrival */
-    struct env_timer parked_timer;
     struct request_list unsynced; /* applied pushes whose reply waits for the sync, by sequence */
     uint64_t sequence;            /* of the newest push admitted */
     struct request_list arrived;  /* pulls since the last tick */
-    struct clock clock;           /* pulls that wait */
+    struct clock clock;           /* pulls that wait for a clock */
+    struct park park;             /* pushes and pulls that wait for rows, pushes for room */
     struct bsp bsp;               /* pushes held for the others of their clock */
     struct hold hold;
     struct checkpoints checkpoints;
@@ -92,6 +93,8 @@ int shard_start(struct shard *s, const char *endpoint, struct err *e);
 int shard_close(struct shard *s, bool flush_all);
 
 /* ---- for the shard's own modules ---- */
+/* What on_drained does, for timers of the modules. */
+void shard_tick(struct shard *s);
 /* Commits, applies and answers the pushes admitted so far. Called before anything that must not fall between admission
  * and application: a cut, a restore, a digest. 0, or the fatal error's code. */
 int shard_settle(struct shard *s);

@@ -1,5 +1,5 @@
 /* test_cluster.c: whole jobs on virtual time under faults from one seed: lost, doubled and reordered messages; servers,
- * workers and the coordinator killed and started again, or frozen for longer than a lease.
+ * workers and the coordinator killed and started again, or frozen for longer than a lease; rows that are not in memory.
  *
  * Every run must end within a bound of virtual time, with the rows that the undisturbed run has: the probe's counts by
  * digest (every example exactly once), under bsp the digests of all tables, bit for bit. Two runs of one seed are the
@@ -7,6 +7,7 @@
  *
  * SHOAL_SIM_SEEDS=N runs N seeds of each kind, SHOAL_SIM_FIRST=S begins at seed S. */
 #include "tests/lib/sim_cluster.h"
+#include "tests/lib/sim_cold.h"
 #include "tests/lib/worker_files.h"
 
 #include "dense/model.h"
@@ -112,6 +113,7 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
     o.sim = sim;
     o.dir = dir;
     job_make(k);
+    sim_cold_share(seed % 2 == 0 ? 0 : 5 + (uint32_t)rng_below(&r, 30));
     cluster_start(&cluster, &o, backend);
     bool over = false;
     uint64_t gap = 30 + rng_below(&r, 600);
@@ -190,6 +192,7 @@ START_TEST(cluster_ends_with_the_same_rows_under_faults)
         play(k, seed, &got);
         expect_same(k, seed, &got, &calm);
     }
+    ck_assert(seeds < 2 || sim_cold_answers() > 0);
 }
 END_TEST
 

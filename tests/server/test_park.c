@@ -1,0 +1,323 @@
+/* test_park.c: requests whose rows are in the store, or for which there is no room, wait in order and hold up nobody else.
+ *
+ * The engine's answers are taken over (--wrap): keys in `cold` are not in memory until fetch() takes them out, and while
+ * `room` is 0 a push finds no room. */
+#include "tests/server/shard_rig.h"
+
+#define EVAL UINT32_MAX
+
+int __real_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
+int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
+bool __wrap_engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
+int __real_engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e);
+int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e);
+
+static struct engine_options options_of;
+static uint64_t cold[64];
+static uint32_t cold_count, asked;
+static int room;
+
+int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e)
+{
+    options_of = *options;
+    cold_count = asked = 0;
+    room = INT32_MAX;
+    return __real_engine_open(options, env, out, e);
+}
+
+bool __wrap_engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count)
+{
+    (void)g;
+    (void)table;
+    asked++;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < cold_count; k++)
+            if (cold[k] == keys[i])
+                return false;
+    return true;
+}
+
+int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e)
+{
+    if (room == 0)
+        return err_set(e, SHOAL_E_BUSY, "no room");
+    room--;
+    return __real_engine_admit_push(g, r, plan, e);
+}
+
+static void chill(uint64_t key)
+{
+    cold[cold_count++] = key;
+}
+
+/* The row of a key comes from the store; 0: nothing, but who waits is told. */
+static void fetch(struct rig *r, uint64_t key)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < cold_count; i++)
+        if (cold[i] != key)
+            cold[left++] = cold[i];
+    cold_count = left;
+    options_of.on_fetched(options_of.context);
+    rig_run(r, 5);
+}
+
+static uint64_t push(struct rig *r, uint32_t lane, uint64_t to, uint64_t key)
+{
+    uint64_t id = rig_push(r, (struct rig_push_args){.lane = lane, .from = to - 1, .to = to, .key = key, .gradient = 1});
+    rig_run(r, 5);
+    return id;
+}
+
+static uint64_t pull(struct rig *r, uint64_t key)
+{
+    uint64_t id = rig_pull(r, EVAL, 0, 0, key);
+    rig_run(r, 5);
+    return id;
+}
+
+static void finish(struct rig *r)
+{
+    ck_assert_ptr_null(r->shard->park.pulls.head);
+    ck_assert_ptr_null(r->shard->park.pushes.head);
+    rig_free(r);
+}
+
+START_TEST(pull_of_a_stored_row_waits_for_it_and_others_do_not)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0), other = rig_key(3, 1);
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    push(&r, 0, 1, key);
+    chill(key);
+    uint64_t id = pull(&r, key);
+    ck_assert_int_eq(rig_status(&r, id), RIG_WAITING);
+    ck_assert(rig_value(&r, pull(&r, other)) == 0);
+    fetch(&r, 0);
+    ck_assert_int_eq(rig_status(&r, id), RIG_WAITING);
+    fetch(&r, key);
+    ck_assert(rig_value(&r, id) == -1);
+    ck_assert_uint_eq(r.shard->counts.cold_pulls, 1);
+    finish(&r);
+}
+END_TEST
+
+START_TEST(push_waits_for_its_rows_and_its_lane_waits_behind_it)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0), other = rig_key(3, 1);
+    rig_new(&r, WIRE_ASYNC, 2, OPT_SGD);
+    chill(key);
+    uint64_t first = push(&r, 0, 1, key), second = push(&r, 0, 2, other), third = push(&r, 0, 3, key);
+    ck_assert_int_eq(rig_status(&r, push(&r, 1, 1, other)), 0);
+    ck_assert_int_eq(rig_status(&r, second), RIG_WAITING);
+    fetch(&r, 0);
+    ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, first), 0);
+    ck_assert_int_eq(rig_status(&r, second), 0);
+    ck_assert_int_eq(rig_status(&r, third), 0);
+    ck_assert(rig_value(&r, pull(&r, key)) == -2);
+    ck_assert(rig_value(&r, pull(&r, other)) == -2);
+    finish(&r);
+}
+END_TEST
+
+START_TEST(lanes_behind_a_miss_do_not_hold_up_others_when_rows_come)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0), late = rig_key(3, 1);
+    rig_new(&r, WIRE_ASYNC, 2, OPT_SGD);
+    chill(key);
+    chill(late);
+    uint64_t a = push(&r, 0, 1, late), b = push(&r, 0, 2, key), c = push(&r, 1, 1, key);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, c), 0);
+    ck_assert_int_eq(rig_status(&r, b), RIG_WAITING);
+    fetch(&r, late);
+    ck_assert_int_eq(rig_status(&r, a), 0);
+    ck_assert_int_eq(rig_status(&r, b), 0);
+    finish(&r);
+}
+END_TEST
+
+START_TEST(what_is_sent_again_takes_the_place_of_the_older)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    chill(key);
+    uint64_t id[2], pulled[2];
+    for (int i = 0; i < 2; i++) {
+        id[i] = push(&r, 0, 1, key);
+        pulled[i] = rig_pull(&r, 0, 1, WIRE_BOUND_ASYNC, key);
+        rig_run(&r, 5);
+    }
+    uint64_t behind = push(&r, 0, 2, key);
+    ck_assert_uint_eq(r.shard->pool.used, 3);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, id[0]), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, id[1]), 0);
+    ck_assert_int_eq(rig_status(&r, behind), 0);
+    ck_assert_int_eq(rig_status(&r, pulled[0]), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, pulled[1]), 0);
+    finish(&r);
+}
+END_TEST
+
+START_TEST(walk_ends_after_a_few_that_are_not_there)
+{
+    enum { WAITING = 40 };
+    struct rig r = {0};
+    uint64_t id[WAITING];
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    for (uint32_t i = 0; i < WAITING; i++) {
+        chill(rig_key(3, i));
+        id[i] = pull(&r, rig_key(3, i));
+    }
+    asked = 0;
+    fetch(&r, 0);
+    ck_assert_uint_le(asked, 4);
+    for (uint32_t i = 0; i < WAITING; i++) { /* the head is tried each time */
+        fetch(&r, rig_key(3, i));
+        ck_assert_int_eq(rig_status(&r, id[i]), 0);
+    }
+    finish(&r);
+}
+END_TEST
+
+START_TEST(clock_is_released_when_all_its_rows_are_there)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0), other = rig_key(3, 1);
+    rig_new(&r, WIRE_BSP, 2, OPT_SGD);
+    chill(key);
+    chill(other);
+    uint64_t a = push(&r, 0, 1, key), b = push(&r, 1, 1, other);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, a), RIG_WAITING);
+    ck_assert_uint_eq(engine_mark(r.shard->engine, RIG_RUN, 0, 0), 0);
+    fetch(&r, other);
+    ck_assert_int_eq(rig_status(&r, a), 0);
+    ck_assert_int_eq(rig_status(&r, b), 0);
+    finish(&r);
+}
+END_TEST
+
+START_TEST(clock_that_finds_no_room_half_way_goes_on_later)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    rig_new(&r, WIRE_BSP, 3, OPT_SGD);
+    uint64_t a = push(&r, 0, 1, key), b = push(&r, 1, 1, key);
+    room = 1;
+    uint64_t c = push(&r, 2, 1, key);
+    ck_assert_int_eq(rig_status(&r, a), 0);
+    ck_assert_int_eq(rig_status(&r, b), RIG_WAITING);
+    room = INT32_MAX;
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, b), 0);
+    ck_assert_int_eq(rig_status(&r, c), 0);
+    ck_assert(rig_value(&r, pull(&r, key)) == -3);
+    finish(&r);
+}
+END_TEST
+
+START_TEST(newcomers_wait_behind_who_found_no_room_in_order_of_their_lanes)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0), other = rig_key(3, 1);
+    rig_new(&r, WIRE_ASYNC, 2, OPT_SGD);
+    room = 0;
+    uint64_t a = push(&r, 0, 1, key), b = push(&r, 0, 2, other), c = push(&r, 1, 1, other);
+    chill(key); /* it left memory meanwhile */
+    room = INT32_MAX;
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, a), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, b), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, c), 0);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, a), 0);
+    ck_assert_int_eq(rig_status(&r, b), 0);
+    finish(&r);
+}
+END_TEST
+
+START_TEST(no_push_moves_while_a_cut_is_held)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    chill(key);
+    uint64_t id = push(&r, 0, 1, key), pulled = pull(&r, key);
+    struct wire w = rig_wire(&r, WIRE_TYPE_HOLD);
+    w.u.HOLD.cut = 9;
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    uint64_t queued = push(&r, 0, 2, key);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, id), RIG_WAITING);
+    ck_assert(rig_value(&r, pulled) == 0);
+    w = rig_wire(&r, WIRE_TYPE_GO);
+    w.u.GO.cut = 9;
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 10);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    ck_assert_int_eq(rig_status(&r, queued), 0);
+    finish(&r);
+}
+END_TEST
+
+START_TEST(who_waits_is_refused_when_its_run_is_dropped)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    chill(key);
+    uint64_t id = push(&r, 0, 1, key), of_run = rig_pull(&r, 0, 1, WIRE_BOUND_ASYNC, key), of_none = pull(&r, key);
+    struct wire w = rig_wire(&r, WIRE_TYPE_RUN_DROP);
+    w.u.RUN_DROP.run = RIG_RUN;
+    rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, id), SHOAL_E_OLD_RUN);
+    ck_assert_int_eq(rig_status(&r, of_run), SHOAL_E_OLD_RUN);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, of_none), 0);
+    finish(&r);
+}
+END_TEST
+
+START_TEST(pulls_of_a_peer_that_left_go_and_its_pushes_stay)
+{
+    struct rig r = {0};
+    uint64_t key = rig_key(3, 0);
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    chill(key);
+    uint64_t id = push(&r, 0, 1, key);
+    pull(&r, key);
+    shard_handler.on_peer_gone(r.shard, r.shard->park.pulls.head->peer);
+    ck_assert_ptr_null(r.shard->park.pulls.head);
+    ck_assert_uint_eq(r.shard->pool.used, 1);
+    fetch(&r, key);
+    ck_assert_int_eq(rig_status(&r, id), 0);
+    finish(&r);
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {
+        pull_of_a_stored_row_waits_for_it_and_others_do_not,
+        push_waits_for_its_rows_and_its_lane_waits_behind_it,
+        lanes_behind_a_miss_do_not_hold_up_others_when_rows_come,
+        what_is_sent_again_takes_the_place_of_the_older,
+        walk_ends_after_a_few_that_are_not_there,
+        clock_is_released_when_all_its_rows_are_there,
+        clock_that_finds_no_room_half_way_goes_on_later,
+        newcomers_wait_behind_who_found_no_room_in_order_of_their_lanes,
+        no_push_moves_while_a_cut_is_held,
+        who_waits_is_refused_when_its_run_is_dropped,
+        pulls_of_a_peer_that_left_go_and_its_pushes_stay,
+    };
+    return rig_main("park", tests, sizeof tests / sizeof tests[0]);
+}
