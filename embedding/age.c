@@ -44,36 +44,36 @@ static uint32_t ttl_of(const struct table_schema *s, uint64_t key)
     return f != NULL && (f->has & FIELD_HAS_TTL) != 0 ? f->ttl : s->rules.age_ttl;
 }
 
+static enum age_end sweep_row(const struct sweep *w, uint64_t key, float *row)
+{
+    const struct table_schema *s = &w->table->schema;
+    struct row_stats stats = stats_read(row + w->table->stats_at);
+    float show = stats.show, click = stats.click;
+    for (uint64_t i = 0; i < w->times; i++) {
+        stats.show = show * w->decay;
+        stats.click = click * w->decay;
+        if (stats.show == show && stats.click == click)
+            break; /* zeros, or nearly: it goes no further */
+        show = stats.show;
+        click = stats.click;
+    }
+    uint32_t ttl = ttl_of(s, key);
+    if (s->rules.age_score > 0 && stats_score(&s->rules, stats.show, stats.click) < s->rules.age_score)
+        return AGE_LOW;
+    if (ttl > 0 && stats.time > 0 && w->now > stats.time && w->now - stats.time > ttl)
+        return AGE_EXPIRED;
+    if (w->times > 0)
+        stats_write(row + w->table->stats_at, &stats);
+    return AGE_STAYS;
+}
+
 static bool sweep_stays(void *context, uint64_t key, float *row)
 {
     struct sweep *w = context;
-    const struct table_schema *s = &w->table->schema;
-    struct row_stats stats = stats_read(row + w->table->stats_at);
-    for (uint64_t i = 0; i < w->times; i++) {
-        stats.show *= w->decay;
-        stats.click *= w->decay;
-    }
-    uint32_t ttl = ttl_of(s, key);
-    if (s->rules.age_score > 0 && stats_score(&s->rules, stats.show, stats.click) < s->rules.age_score) {
-        w->aged++;
-        return false;
-    }
-    if (ttl > 0 && stats.time > 0 && w->now > stats.time && w->now - stats.time > ttl) {
-        w->expired++;
-        return false;
-    }
-    if (w->times > 0)
-        stats_write(row + w->table->stats_at, &stats);
-    return true;
-}
-
-static float power_of(float x, uint64_t times)
-{
-    float power = 1;
-    for (; times > 0; times /= 2, x *= x)
-        if (times & 1)
-            power *= x;
-    return power;
+    enum age_end end = sweep_row(w, key, row);
+    w->aged += end == AGE_LOW;
+    w->expired += end == AGE_EXPIRED;
+    return end == AGE_STAYS;
 }
 
 static bool has_ttl(const struct table_schema *s)
@@ -84,23 +84,37 @@ static bool has_ttl(const struct table_schema *s)
     return any;
 }
 
-/* Everything only ever falls from one boundary to the next, so the last one decides for all that were passed. */
-static int sweep(struct table *t, uint32_t tablet, uint64_t times, uint64_t now, uint64_t undo_clock)
+/* Everything only ever falls from one boundary to the next, so the last one decides for all that were passed. False: nothing ages here. */
+static bool sweep_begin(const struct table *t, uint64_t times, uint64_t now, struct sweep *out)
 {
     const struct row_rules *r = &t->schema.rules;
     bool decays = r->age_decay > 0 && r->age_decay < 1;
-    struct sweep w = {.table = t, .decay = r->age_decay, .times = decays ? times : 0, .now = now};
-    if (w.times > AGE_SINGLE_MAX) {
-        w.decay = power_of(w.decay, w.times);
-        w.times = 1;
-    }
-    if (r->stats == 0 || (!decays && r->age_score <= 0 && !has_ttl(&t->schema)))
-        return 0;
+    *out = (struct sweep){.table = t, .decay = r->age_decay, .times = decays ? times : 0, .now = now};
+    return r->stats != 0 && (decays || r->age_score > 0 || has_ttl(&t->schema));
+}
+
+static int sweep(struct table *t, uint32_t tablet, uint64_t times, uint64_t now, uint64_t undo_clock)
+{
+    struct sweep w;
     uint64_t gone;
+    if (!sweep_begin(t, times, now, &w))
+        return 0;
     int rc = table_keep(t, tablet, sweep_stays, &w, undo_clock, &gone);
     t->counts.aged += w.aged;
     t->counts.expired += w.expired;
     return rc;
+}
+
+enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float *row, uint32_t then, uint32_t now)
+{
+    struct sweep w;
+    uint64_t last;
+    if (then == 0 && t->tablets[tablet].cold != NULL)
+        then = t->tablets[tablet].cold->began;
+    if (!t->ages || t->schema.rules.age_every == 0 || then == 0 || now <= then)
+        return AGE_STAYS;
+    uint64_t passed = boundaries(t, tablet, now, &last) - boundaries(t, tablet, then, &(uint64_t){0});
+    return passed > 0 && sweep_begin(t, passed, last, &w) ? sweep_row(&w, key, row) : AGE_STAYS;
 }
 
 static int move_clock(struct table *t, uint32_t tablet, const struct push_args *args)
@@ -110,6 +124,9 @@ static int move_clock(struct table *t, uint32_t tablet, const struct push_args *
         return SHOAL_E_NOMEM;
     uint32_t before = life->clock, after = clock_after(before, args->event_time);
     life->clock = after;
+    struct cold *cold = t->tablets[tablet].cold;
+    if (before == 0 && cold != NULL && cold->began == 0)
+        cold->began = after; /* for rows that left before any time was told, ageing begins here as for the others */
     if (before == after || before == 0 || t->schema.rules.age_every == 0)
         return 0;
     uint64_t last, passed = boundaries(t, tablet, after, &last) - boundaries(t, tablet, before, &(uint64_t){0});

@@ -17,10 +17,13 @@
 #include "embedding/table.h"
 
 #define AGE_STEP_MAX 86400u   /* seconds that one push moves a clock */
-#define AGE_SINGLE_MAX 64u    /* ageings at once whose decay is multiplied one by one; more of them: by one power */
 
 /* Before the push: moves the clocks of the tablets that take it and ages them. 0 or SHOAL_E_NOMEM. */
 int age_before(struct table *t, const struct push_args *args);
+/* What becomes of a row of `tablet` that was in the store while its tablet's clock went from `then` to `now` (0 for `then`: from the first
+ * time that was told, see cold.h). Decay multiplies once a boundary, in whatever portions they come, so that late is the same as in time. */
+enum age_end { AGE_STAYS, AGE_LOW, AGE_EXPIRED };
+enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float *row, uint32_t then, uint32_t now);
 /* After the push: tablets with more than age_capacity rows drop the least of them, by time or by score, ties by mixed
  * key, down to 15/16. 0 or SHOAL_E_NOMEM. */
 int age_after(struct table *t, const struct push_args *args);

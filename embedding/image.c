@@ -45,21 +45,65 @@ static uint64_t undo_count(const struct tablet *t)
     return t->undo == NULL ? 0 : t->undo->count;
 }
 
+/* Rows that leave with this very image are not among its rows. */
+static bool leaves(const struct tablet *own, const struct bucket *b, uint32_t place)
+{
+    return own->cold != NULL && own->cold->leaving && (b->heat & HEAT_CHOSEN(place)) != 0 && (b->stored >> place & 1u) != 0;
+}
+
+static uint32_t leaving_count(const struct tablet *own)
+{
+    uint32_t count = 0;
+    if (own->cold == NULL || !own->cold->leaving)
+        return 0;
+    for (uint32_t b = 0; b < own->bucket_count; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count; i++)
+            count += leaves(own, &own->buckets[b], i);
+    return count;
+}
+
+/* Keys of rows that leave, then of those that are cold. */
+static char *cold_write(const struct table *t, uint32_t tablet, char *at)
+{
+    const struct tablet *own = &t->tablets[tablet];
+    if (own->cold == NULL)
+        return at;
+    for (uint32_t b = 0; own->cold->leaving && b < own->bucket_count; b++)
+        for (uint32_t i = 0; i < own->buckets[b].count; i++)
+            if (leaves(own, &own->buckets[b], i)) {
+                memcpy(at, &own->buckets[b].key[i], sizeof(uint64_t));
+                at += sizeof(uint64_t);
+            }
+    for (uint32_t i = 0; i < own->cold->slots; i++)
+        if (own->cold->slot[i] != 0) {
+            uint64_t key = key_unmix(own->cold->slot[i]);
+            memcpy(at, &key, sizeof key);
+            at += sizeof key;
+        }
+    if (own->cold->zero) {
+        memset(at, 0, sizeof(uint64_t));
+        at += sizeof(uint64_t);
+    }
+    return at;
+}
+
 size_t table_image_bytes(const struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
     const struct tablet *own = &t->tablets[tablet];
     struct image_header life = {0};
     image_life_counts(own->life, &life);
-    return sizeof(struct image_header) + own->row_count * (sizeof(uint64_t) + t->shape.row_bytes) +
+    uint32_t leaving = leaving_count(own);
+    return sizeof(struct image_header) + (own->row_count - leaving) * (sizeof(uint64_t) + t->shape.row_bytes) +
+           (leaving + (own->cold == NULL ? 0ull : own->cold->count)) * sizeof(uint64_t) +
            undo_count(own) * (sizeof(uint64_t) + t->schema.width * sizeof(float)) + image_life_bytes(&life) +
            sizeof(uint64_t);
 }
 
 /* In the index's order: its lines are walked once, and the rows of the buckets ahead are asked for. */
-static char *rows_write(const struct table *t, const struct tablet *own, char *out)
+static char *rows_write(const struct table *t, const struct tablet *own, uint64_t count, char *out)
 {
-    char *key = out, *row = out + own->row_count * sizeof(uint64_t);
+    char *key = out, *row = out + count * sizeof(uint64_t);
     const uint32_t ahead = 3;
     for (uint32_t b = 0; b < own->bucket_count; b++) {
         if (b + ahead < own->bucket_count) {
@@ -68,10 +112,14 @@ static char *rows_write(const struct table *t, const struct tablet *own, char *o
                 walk_prefetch(row_at(&t->shape, next->row[i]), t->shape.row_bytes, false);
         }
         const struct bucket *bucket = &own->buckets[b];
-        memcpy(key, bucket->key, bucket->count * sizeof(uint64_t));
-        key += bucket->count * sizeof(uint64_t);
-        for (uint32_t i = 0; i < bucket->count; i++, row += t->shape.row_bytes)
+        for (uint32_t i = 0; i < bucket->count; i++) {
+            if (leaves(own, bucket, i))
+                continue;
+            memcpy(key, &bucket->key[i], sizeof(uint64_t));
             memcpy(row, row_at(&t->shape, bucket->row[i]), t->shape.row_bytes);
+            key += sizeof(uint64_t);
+            row += t->shape.row_bytes;
+        }
     }
     return row;
 }
@@ -96,19 +144,25 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out)
         .bytes = bytes,
         .row_floats = t->shape.floats,
         .width = t->schema.width,
-        .row_count = own->row_count,
+        .row_count = own->row_count - leaving_count(own),
         .undo_clock = undo_count(own) > 0 ? undo->clock : 0,
         .undo_count = undo_count(own),
         .batches = own->batches,
     };
     image_life_counts(own->life, &h);
+    if (own->cold != NULL) {
+        h.cold_count = own->cold->count + leaving_count(own);
+        h.cold_epoch = own->cold->epoch;
+        h.cold_began = own->cold->began;
+    }
     char *at = part_write(out, &h, sizeof h);
-    at = rows_write(t, own, at);
+    at = rows_write(t, own, h.row_count, at);
     if (h.undo_count > 0) {
         at = part_write(at, undo->keys, h.undo_count * sizeof(uint64_t));
         at = part_write(at, undo->weights, h.undo_count * h.width * sizeof(float));
     }
     at = image_life_write(own->life, &h, at);
+    at = cold_write(t, tablet, at);
     uint64_t checksum = hash_bytes(out, bytes - sizeof checksum, 0);
     at = part_write(at, &checksum, sizeof checksum);
     SHOAL_ASSERT(at == (char *)out + bytes);
@@ -132,7 +186,10 @@ static bool lengths_ok(const struct table *t, const struct image_header *h, size
     if (image_life_bytes(h) > left)
         return false;
     left -= image_life_bytes(h);
-    return (rows_go(t) || h->undo_count <= h->row_count) && left % undo_bytes == 0 &&
+    if (h->cold_count > left / sizeof(uint64_t))
+        return false;
+    left -= h->cold_count * sizeof(uint64_t);
+    return (rows_go(t) || h->cold_count > 0 || h->undo_count <= h->row_count) && left % undo_bytes == 0 &&
            h->undo_count == left / undo_bytes && (h->undo_clock == 0) == (h->undo_count == 0);
 }
 
@@ -203,7 +260,7 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);
         memcpy(copy, weights, width_bytes);
-        bool known = rows_go(t) ? mixed_tablet(key_mix(key), t->shape.tablet_bits) == tablet
+        bool known = rows_go(t) || h->cold_count > 0 ? mixed_tablet(key_mix(key), t->shape.tablet_bits) == tablet
                                 : tablet_find(into, &t->shape, key) != NULL;
         if (!known || undo_find(into->undo, key) != NULL)
             return err_set(e, SHOAL_E_CORRUPT,
@@ -211,6 +268,29 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
                            (unsigned long long)key);
         if (undo_save(into->undo, key, copy) != 0)
             return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name, tablet);
+    }
+    return 0;
+}
+
+static int cold_read(const struct table *t, uint32_t tablet, const struct image_header *h, const char *at,
+                     struct tablet *into, struct err *e)
+{
+    const char *name = t->schema.name;
+    if (h->cold_count == 0 && h->cold_epoch == 0)
+        return 0;
+    if (h->cold_count > 0 && !table_cold_may(t))
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: rows of such a table are never in the store", name, tablet);
+    if (cold_new(into, h->cold_epoch, h->cold_began) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys", name, tablet);
+    for (uint32_t i = 0; i < h->cold_count; i++) {
+        uint64_t key;
+        memcpy(&key, at + i * sizeof key, sizeof key);
+        if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet || tablet_find(into, &t->shape, key) != NULL ||
+            cold_has(into->cold, t->shape.tablet_bits, key))
+            return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: cold key %016llx belongs elsewhere or stands twice",
+                           name, tablet, (unsigned long long)key);
+        if (cold_add(into->cold, t->shape.arena, t->shape.tablet_bits, key) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys", name, tablet);
     }
     return 0;
 }
@@ -226,12 +306,15 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
     const char *rows = (const char *)image + sizeof h;
     const char *undo = rows + h.row_count * (sizeof(uint64_t) + t->shape.row_bytes);
     const char *life = undo + h.undo_count * (sizeof(uint64_t) + t->schema.width * sizeof(float));
+    const char *cold = life + image_life_bytes(&h);
     tablet_init(&fresh);
     status = rows_read(t, tablet, &h, rows, &fresh, e);
     if (status == 0)
         status = undo_read(t, tablet, &h, undo, &fresh, e);
     if (status == 0)
         status = image_life_read(t, tablet, &h, life, &fresh, e);
+    if (status == 0)
+        status = cold_read(t, tablet, &h, cold, &fresh, e);
     if (status != 0) {
         tablet_clear(&fresh, &t->shape);
         return status;
@@ -240,5 +323,6 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
     fresh.batches = h.batches;
     t->tablets[tablet] = fresh;
     t->rows += fresh.row_count;
+    t->cold += table_tablet_cold(t, tablet);
     return 0;
 }

@@ -2,8 +2,10 @@
  *
  *     struct image_header | keys u64 (row_count) | rows f32 (row_count, row_floats) |
  *     undo keys u64 (undo_count) | undo weights f32 (undo_count, width) | keys that wait, struct waiting_key: young
- *     (young_count), old (old_count) | sketch u16 (2, sketch_cells) | struct named_key (name_count) | XXH3 of all before, u64
- */
+ *     (young_count), old (old_count) | sketch u16 (2, sketch_cells) | struct named_key (name_count) | keys of cold rows u64 (cold_count)
+ *     | XXH3 of all before, u64
+ *
+ * Rows are those in memory; a cold row (cold.h) is its pair in the store that the image is in. */
 #ifndef EMBEDDING_IMAGE_H
 #define EMBEDDING_IMAGE_H
 
@@ -14,7 +16,7 @@
 #include <stdint.h>
 
 #define IMAGE_MAGIC 0x4154204c414f4853ULL /* "SHOAL TA" in memory */
-#define IMAGE_VERSION 3u
+#define IMAGE_VERSION 4u
 
 struct image_header {
     uint64_t magic;
@@ -33,9 +35,9 @@ struct image_header {
     uint32_t sketch_cells; /* of one generation; 0: none yet */
     uint32_t sketch_keys[2];
     uint32_t name_count;
-    uint32_t zero;
+    uint32_t cold_count, cold_epoch, cold_began;
 };
-_Static_assert(sizeof(struct image_header) == 104, "image_header is a disk format");
+_Static_assert(sizeof(struct image_header) == 112, "image_header is a disk format");
 
 /* The part of an image that is of a tablet's life (image_life.c), for image.c. */
 struct table;

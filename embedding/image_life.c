@@ -52,7 +52,7 @@ bool image_life_ok(const struct table *t, const struct image_header *h)
 {
     uint32_t half = t->ruled ? waiting_half_limit(admit_waiting_limit(&t->schema)) : 0;
     return (t->ages || h->clock == 0) && h->young_count <= half && h->old_count <= half && h->name_count <= NAMED_MAX &&
-           h->zero == 0 && (h->sketch_cells == 0 || h->sketch_cells == t->schema.rules.admit_sketch) &&
+           (h->sketch_cells == 0 || h->sketch_cells == t->schema.rules.admit_sketch) &&
            (h->sketch_cells > 0 || (h->sketch_keys[0] == 0 && h->sketch_keys[1] == 0));
 }
 

@@ -6,14 +6,9 @@
 
 #define KEEP_AHEAD 3u
 
-struct kept {
-    uint64_t key;
-    uint32_t row;
-};
-
 /* Asks for every row; those that stay are listed. */
 static int ask(struct table *t, uint32_t tablet, table_stays stays, void *context, uint64_t undo_clock,
-               struct kept *list, uint32_t *count)
+               struct kept_row *list, uint32_t *count)
 {
     const struct tablet *own = &t->tablets[tablet];
     for (uint32_t b = 0; b < own->bucket_count; b++) {
@@ -25,22 +20,22 @@ static int ask(struct table *t, uint32_t tablet, table_stays stays, void *contex
             uint64_t key = own->buckets[b].key[i];
             float *row = row_at(&t->shape, own->buckets[b].row[i]);
             if (stays(context, key, row))
-                list[(*count)++] = (struct kept){key, own->buckets[b].row[i]};
-            else if (undo_clock != 0 && table_undo_keep(t, tablet, key, row, undo_clock) != 0)
+                list[(*count)++] = (struct kept_row){key, own->buckets[b].row[i], bucket_notes(&own->buckets[b], i)};
+            else if ((undo_clock != 0 && table_undo_keep(t, tablet, key, row, undo_clock) != 0) ||
+                     (own->cold != NULL && cold_gone_add(own->cold, key) != 0))
                 return SHOAL_E_NOMEM;
         }
     }
     return 0;
 }
 
-/* The rows listed in pages and an index of their own; then all else of the old tablet is the new one's. */
-static int build(struct table *t, uint32_t tablet, const struct kept *list, uint32_t count)
+int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list, uint32_t count)
 {
     struct tablet *own = &t->tablets[tablet], fresh;
     tablet_init(&fresh);
     int rc = count > 0 ? tablet_reserve(&fresh, &t->shape, tablet, count) : 0;
     for (uint32_t i = 0; i < count && rc == 0; i++) {
-        float *row = tablet_insert(&fresh, &t->shape, tablet, list[i].key);
+        float *row = tablet_insert_noted(&fresh, &t->shape, tablet, list[i].key, list[i].notes);
         if (row == NULL)
             rc = SHOAL_E_NOMEM;
         else
@@ -50,8 +45,10 @@ static int build(struct table *t, uint32_t tablet, const struct kept *list, uint
         fresh.batches = own->batches;
         fresh.undo = own->undo;
         fresh.life = own->life;
+        fresh.cold = own->cold;
         own->undo = NULL;
         own->life = NULL;
+        own->cold = NULL;
         struct tablet old = *own;
         *own = fresh;
         fresh = old;
@@ -63,13 +60,13 @@ static int build(struct table *t, uint32_t tablet, const struct kept *list, uint
 int table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context, uint64_t undo_clock, uint64_t *gone)
 {
     uint32_t rows = t->tablets[tablet].row_count, count = 0;
-    struct kept *list = malloc((rows + 1ULL) * sizeof *list);
+    struct kept_row *list = malloc((rows + 1ULL) * sizeof *list);
     if (list == NULL)
         return SHOAL_E_NOMEM;
     int rc = ask(t, tablet, stays, context, undo_clock, list, &count);
     *gone = rc == 0 ? rows - count : 0;
     if (*gone > 0)
-        rc = build(t, tablet, list, count);
+        rc = table_rebuild(t, tablet, list, count);
     if (rc == 0)
         t->rows -= *gone;
     free(list);

@@ -6,7 +6,7 @@
 
 struct WALK_NAME(step) {
     const struct tablet *tablet;
-    const struct bucket *home;
+    struct bucket *home;
 };
 
 WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_t *keys, size_t count, float *rows,
@@ -32,7 +32,7 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
             size_t at = i - WALK_INDEX;
             const struct WALK_NAME(step) *s = &step[at % WALK_INDEX];
             const float *found = NULL;
-            TABLET_SEARCH(found, s->tablet, &shape, s->home, keys[at], WALK_MATCH);
+            TABLET_SEARCH(found, s->tablet, &shape, s->home, keys[at], WALK_MATCH, bucket_seen);
             row[at % WALK_ROW] = found;
             if (__builtin_expect(found != NULL, 1))
                 walk_prefetch(found, width * (uint32_t)sizeof *rows, aligned);

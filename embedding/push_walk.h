@@ -40,8 +40,8 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
             if (take == NULL || take[number] != 0) {
                 /* The home is found again: an insert since it was asked for may have moved the index. */
                 const struct tablet *tablet = &tablets[number];
-                const struct bucket *home = tablet_home(tablet, shape.tablet_bits, mixed);
-                TABLET_SEARCH(row, tablet, &shape, home, keys[at], WALK_MATCH);
+                struct bucket *home = tablet_home(tablet, shape.tablet_bits, mixed);
+                TABLET_SEARCH(row, tablet, &shape, home, keys[at], WALK_MATCH, bucket_changed);
                 if (__builtin_expect(row != NULL, 1))
                     walk_prefetch(row, row_bytes, aligned);
                 else if (admit_row(t, number, keys[at], gradients + at * floats, args, &row) != 0)

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define REGION_CHUNKS 32u
@@ -31,6 +32,11 @@ void arena_free(struct arena *a)
 uint64_t arena_bytes(const struct arena *a)
 {
     return (uint64_t)a->chunk_count * ARENA_CHUNK_BYTES + a->large_bytes;
+}
+
+uint64_t arena_used(const struct arena *a)
+{
+    return arena_bytes(a) - a->free_total * ARENA_UNIT_BYTES;
 }
 
 /* Address space aligned to a chunk; memory is there only where it is touched. NULL when the system refuses. */
@@ -102,6 +108,7 @@ static int chunk_add(struct arena *a)
     a->region_left--;
     a->used[c][0] = a->used[c][1] = 0;
     a->free_units[c] = ARENA_CHUNK_UNITS;
+    a->free_total += ARENA_CHUNK_UNITS;
     return 0;
 }
 
@@ -148,6 +155,7 @@ uint32_t arena_take(struct arena *a, uint32_t units)
         uint32_t unit = c * ARENA_CHUNK_UNITS + at;
         run_flip(a, unit, units, true);
         a->free_units[c] = (uint8_t)(a->free_units[c] - units);
+        a->free_total -= units;
         return unit;
     }
 }
@@ -158,6 +166,7 @@ void arena_give(struct arena *a, uint32_t unit, uint32_t units)
     SHOAL_ASSERT(c < a->chunk_count && unit % ARENA_CHUNK_UNITS + units <= ARENA_CHUNK_UNITS);
     run_flip(a, unit, units, false);
     a->free_units[c] = (uint8_t)(a->free_units[c] + units);
+    a->free_total += units;
     if (c < a->first_free)
         a->first_free = c;
 }
@@ -167,7 +176,7 @@ static size_t whole_chunks(size_t bytes)
     return (bytes + ARENA_CHUNK_BYTES - 1) / ARENA_CHUNK_BYTES * ARENA_CHUNK_BYTES;
 }
 
-void *arena_large_take(struct arena *a, size_t bytes)
+static void *large_take(struct arena *a, size_t bytes)
 {
     void *p = map_aligned(whole_chunks(bytes));
     if (p != NULL)
@@ -175,9 +184,42 @@ void *arena_large_take(struct arena *a, size_t bytes)
     return p;
 }
 
-void arena_large_give(struct arena *a, void *memory, size_t bytes)
+static void large_give(struct arena *a, void *memory, size_t bytes)
 {
     SHOAL_ASSERT(a->large_bytes >= whole_chunks(bytes));
     a->large_bytes -= whole_chunks(bytes);
     munmap(memory, whole_chunks(bytes));
+}
+
+static uint32_t whole_units(size_t bytes)
+{
+    return (uint32_t)((bytes + ARENA_UNIT_BYTES - 1) / ARENA_UNIT_BYTES);
+}
+
+void *arena_block_take(struct arena *a, size_t bytes, uint32_t *unit)
+{
+    void *block = NULL;
+    *unit = ARENA_NONE;
+    if (bytes > ARENA_CHUNK_BYTES)
+        return large_take(a, bytes); /* fresh from the system: zeros */
+    if (bytes < ARENA_UNIT_BYTES) {
+        bytes = (bytes + 63) / 64 * 64;
+        block = aligned_alloc(64, bytes);
+    } else {
+        *unit = arena_take(a, whole_units(bytes));
+        block = *unit == ARENA_NONE ? NULL : arena_address(a, *unit);
+    }
+    if (block != NULL)
+        memset(block, 0, bytes);
+    return block;
+}
+
+void arena_block_give(struct arena *a, void *block, size_t bytes, uint32_t unit)
+{
+    if (bytes > ARENA_CHUNK_BYTES)
+        large_give(a, block, bytes);
+    else if (bytes < ARENA_UNIT_BYTES)
+        free(block);
+    else
+        arena_give(a, unit, whole_units(bytes));
 }

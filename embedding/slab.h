@@ -32,7 +32,8 @@ struct arena {
     uint32_t region_left; /* chunks not yet cut from it */
     void **regions;       /* owned; what arena_free unmaps */
     uint32_t region_count, region_room;
-    uint64_t large_bytes; /* of arena_large_take */
+    uint64_t large_bytes; /* of blocks beyond a chunk */
+    uint64_t free_total;  /* units that nobody has, of all chunks */
 };
 
 /* A run of `units` (1..128) neighbouring units of one chunk; the number of the first, or ARENA_NONE when memory is out.
@@ -45,8 +46,11 @@ static inline void *arena_address(const struct arena *a, uint32_t unit)
     return a->chunk[unit / ARENA_CHUNK_UNITS] + ((size_t)(unit % ARENA_CHUNK_UNITS) << ARENA_UNIT_BITS);
 }
 
-/* For what does not fit a chunk: whole chunks by themselves, zeroed; NULL when memory is out. */
-void *arena_large_take(struct arena *a, size_t bytes);
-void arena_large_give(struct arena *a, void *memory, size_t bytes);
+/* A block of `bytes`, zeroed and aligned to 64: malloc's below a unit, whole units of a chunk, or chunks by itself. *unit: where it
+ * lies, if in units, else ARENA_NONE. NULL when memory is out. */
+void *arena_block_take(struct arena *a, size_t bytes, uint32_t *unit);
+void arena_block_give(struct arena *a, void *block, size_t bytes, uint32_t unit);
+/* Bytes of chunks that somebody has: arena_bytes less what has been given back. */
+uint64_t arena_used(const struct arena *a);
 
 #endif

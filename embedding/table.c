@@ -98,7 +98,7 @@ const struct table_schema *table_schema_of(const struct table *t)
 
 uint64_t table_rows(const struct table *t)
 {
-    return t->rows;
+    return t->rows + t->cold;
 }
 
 uint64_t table_row_bytes(const struct table *t)
@@ -109,7 +109,7 @@ uint64_t table_row_bytes(const struct table *t)
 uint64_t table_tablet_rows(const struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
-    return t->tablets[tablet].row_count;
+    return t->tablets[tablet].row_count + (uint64_t)table_tablet_cold(t, tablet);
 }
 
 uint64_t table_tablet_memory(const struct table *t, uint32_t tablet)
@@ -152,6 +152,7 @@ void table_counts_get(const struct table *t, struct table_counts *out)
     *out = t->counts;
     for (uint32_t i = 0; i < t->tablet_count; i++) {
         const struct tablet_life *l = t->tablets[i].life;
+        out->beside_bytes += cold_beside_bytes(t->tablets[i].cold);
         if (l == NULL)
             continue;
         out->waiting += waiting_count(&l->waiting) + l->sketch.keys[0] + l->sketch.keys[1];
@@ -164,6 +165,7 @@ void table_clear(struct table *t, uint32_t tablet)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
     t->rows -= t->tablets[tablet].row_count;
+    t->cold -= table_tablet_cold(t, tablet);
     tablet_clear(&t->tablets[tablet], &t->shape);
 }
 

@@ -30,7 +30,7 @@ uint64_t arena_bytes(const struct arena *a); /* taken from the system */
 int table_new(const struct table_schema *schema, struct arena *arena, struct table **out, struct err *e);
 void table_free(struct table *t);
 const struct table_schema *table_schema_of(const struct table *t);
-uint64_t table_rows(const struct table *t);
+uint64_t table_rows(const struct table *t); /* in memory and in the store (cold.h), those among the latter that have aged unnoticed too */
 uint64_t table_row_bytes(const struct table *t); /* of a row as laid out above */
 
 /* What became of keys and rows since the table was made here, what recovery repeated among it; no part of the state. */
@@ -87,9 +87,9 @@ int table_keys(struct table *t, enum key_action action, const uint64_t *keys, si
 /* Whether there is room for so many more names in every tablet. */
 bool table_keys_fit(const struct table *t, size_t count);
 
-/* One row, or NULL: key, weights and state as laid out above; put together in a buffer of the table's, valid until its next call. */
+/* One row that is in memory, or NULL: key, weights and state as laid out above; put together in a buffer of the table's, valid until its next call. */
 const void *table_row(const struct table *t, uint64_t key);
-/* XXH3 over one tablet's rows sorted by key (undo not counted); 0 for an empty one. SHOAL_E_NOMEM is possible. */
+/* XXH3 over one tablet's rows in memory sorted by key (undo not counted; of all its rows: engine_whole); 0 for an empty one. SHOAL_E_NOMEM is possible. */
 int table_digest(const struct table *t, uint32_t tablet, uint64_t *out);
 
 /* Image: a tablet as one value: header (magic, version, schema digest, counts, clock), rows, undo, who waits, names, XXH3 of all that. */
@@ -98,9 +98,9 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out); /* ta
 /* Replaces the tablet's content. Checks every length and the checksum before it believes: CORRUPT, CHECKSUM or SCHEMA with the reason. */
 int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes, struct err *e);
 void table_clear(struct table *t, uint32_t tablet);
-uint64_t table_tablet_rows(const struct table *t, uint32_t tablet);
+uint64_t table_tablet_rows(const struct table *t, uint32_t tablet); /* as table_rows */
 uint64_t table_tablet_memory(const struct table *t, uint32_t tablet); /* bytes of its pages and its index */
-/* Calls visit for each row of a tablet, in no order; for inspection tools. */
+/* Calls visit for each row of a tablet that is in memory, in no order; for inspection tools. */
 void table_visit(const struct table *t, uint32_t tablet, void (*visit)(void *context, const void *row), void *context);
 
 #endif

@@ -1,8 +1,9 @@
 /* table_inner.h: struct table, for the files that make up table.h: table.c, pull.c, push.c, image.c, translate.c, l2.c,
- * rules.c, admit.c, age.c, keep.c, keys.c. Nobody else includes it. */
+ * rules.c, admit.c, age.c, keep.c, keys.c, cold.c. Nobody else includes it. */
 #ifndef EMBEDDING_TABLE_INNER_H
 #define EMBEDDING_TABLE_INNER_H
 
+#include "embedding/cold.h"
 #include "embedding/life.h"
 #include "embedding/optimizer.h"
 #include "embedding/table.h"
@@ -21,7 +22,8 @@ struct table {
     enum isa isa;
     struct tablet *tablets; /* owned; (2^tablet_bits) */
     uint32_t tablet_count;
-    uint64_t rows;
+    uint64_t rows; /* in memory */
+    uint64_t cold; /* in the store */
     uint64_t whole_row_bytes; /* key, weights, state, rounded up to 8: a row as table.h shows it */
     uint64_t *whole_row;      /* owned; where table_row and table_visit put one together */
     float *pulled_back;       /* owned; (width): a gradient with its l2, see push.c; NULL without */
@@ -49,6 +51,13 @@ struct tablet_life *table_life(struct table *t, uint32_t tablet);
 /* Keeps the row's weights for undo if this is its first change of the clock. 0 or SHOAL_E_NOMEM. */
 int table_undo_keep(struct table *t, uint32_t tablet, uint64_t key, const float *weights, uint64_t clock);
 
+struct kept_row {
+    uint64_t key;
+    uint32_t row, notes;
+};
+/* Puts the rows listed, which are the tablet's, in pages and an index of their own; then all else of the old tablet is the new one's.
+ * 0 or SHOAL_E_NOMEM, with the old tablet as it was. t->rows is the caller's to mend. */
+int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list, uint32_t count);
 /* Whether a row stays; asked once a row, it may change state and statistics. */
 typedef bool (*table_stays)(void *context, uint64_t key, float *row);
 /* Rows that do not stay go: their number in *gone. The tablet is built anew from those that stay, so no trace is left.

@@ -2,6 +2,7 @@
  * it. */
 #include "embedding/tablet.h"
 
+#include "embedding/cold.h"
 #include "embedding/life.h"
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
@@ -50,38 +51,17 @@ void tablet_init(struct tablet *t)
     t->index_unit = ARENA_NONE;
 }
 
-/* ---- the index's memory: malloc when small, units of a chunk, or whole chunks ---- */
+/* ---- the index ---- */
 
 static struct bucket *index_take(const struct tablet_shape *s, uint32_t buckets, uint32_t *unit)
 {
-    size_t bytes = buckets * sizeof(struct bucket);
-    *unit = ARENA_NONE;
-    if (bytes > ARENA_CHUNK_BYTES)
-        return arena_large_take(s->arena, bytes);
-    struct bucket *b = NULL;
-    if (bytes < ARENA_UNIT_BYTES) {
-        b = aligned_alloc(sizeof *b, bytes);
-    } else {
-        *unit = arena_take(s->arena, buckets / UNIT_BUCKETS);
-        if (*unit != ARENA_NONE)
-            b = arena_address(s->arena, *unit);
-    }
-    if (b != NULL)
-        memset(b, 0, bytes);
-    return b;
+    return arena_block_take(s->arena, buckets * sizeof(struct bucket), unit);
 }
 
 static void index_give(const struct tablet_shape *s, struct bucket *buckets, uint32_t bucket_count, uint32_t unit)
 {
-    size_t bytes = bucket_count * sizeof(struct bucket);
-    if (buckets == &empty_bucket)
-        return;
-    if (bytes > ARENA_CHUNK_BYTES)
-        arena_large_give(s->arena, buckets, bytes);
-    else if (bytes < ARENA_UNIT_BYTES)
-        free(buckets);
-    else
-        arena_give(s->arena, unit, bucket_count / UNIT_BUCKETS);
+    if (buckets != &empty_bucket)
+        arena_block_give(s->arena, buckets, bucket_count * sizeof(struct bucket), unit);
 }
 
 /* The next size up: twice while small, then 1.4 times in whole units, then in whole chunks. */
@@ -103,14 +83,15 @@ static uint32_t rows_of_size(uint64_t buckets, uint32_t number)
     return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
 }
 
-static void index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint32_t row)
+static void index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint32_t row, uint32_t notes)
 {
     struct bucket *b = tablet_home(t, tablet_bits, key_mix(key));
     while (b->count == BUCKET_KEYS)
         if (++b == t->buckets + t->bucket_count)
             b = t->buckets;
     b->key[b->count] = key;
-    b->row[b->count++] = row;
+    b->row[b->count] = row;
+    bucket_note(b, b->count++, notes);
 }
 
 static int index_resize(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t buckets)
@@ -127,7 +108,8 @@ static int index_resize(struct tablet *t, const struct tablet_shape *s, uint32_t
     t->grow_at = rows_of_size(buckets, number);
     for (uint32_t i = 0; i < old.bucket_count; i++)
         for (uint32_t k = 0; k < old.buckets[i].count; k++)
-            index_put(t, s->tablet_bits, old.buckets[i].key[k], old.buckets[i].row[k]);
+            index_put(t, s->tablet_bits, old.buckets[i].key[k], old.buckets[i].row[k],
+                      bucket_notes(&old.buckets[i], k));
     index_give(s, old.buckets, old.bucket_count, old.index_unit);
     return 0;
 }
@@ -168,13 +150,18 @@ static int page_add(struct tablet *t, const struct tablet_shape *s)
 
 float *tablet_insert(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key)
 {
+    return tablet_insert_noted(t, s, number, key, NOTES_NEW);
+}
+
+float *tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key, uint32_t notes)
+{
     if (t->row_count >= t->grow_at && index_resize(t, s, number, next_size(t->bucket_count)) != 0)
         return NULL;
     uint32_t place = t->row_count % s->page_rows;
     if (place == 0 && t->row_count / s->page_rows == t->page_count && page_add(t, s) != 0)
         return NULL;
     uint32_t row = (t->pages[t->row_count / s->page_rows] << s->place_bits) | place;
-    index_put(t, s->tablet_bits, key, row);
+    index_put(t, s->tablet_bits, key, row, notes);
     t->row_count++;
     return row_at(s, row);
 }
@@ -187,5 +174,6 @@ void tablet_clear(struct tablet *t, const struct tablet_shape *s)
     free(t->pages);
     undo_free(t->undo);
     life_free(t->life);
+    cold_free(t->cold, s->arena);
     tablet_init(t);
 }

@@ -8,7 +8,7 @@
  * bucket with room ends a search.
  *
  * A row reference is its page's unit number and its place in the page; pages never move, growing rebuilds the index
- * alone. Each tablet grows at a load of its own (0.66 to 0.86), so that they do not all grow at once. Thread: the
+ * alone. Beside a row's reference the bucket notes how lately it was used: who has to make room (cold.h) reads it there. Each tablet grows at a load of its own (0.66 to 0.86), so that they do not all grow at once. Thread: the
  * shard's. */
 #ifndef EMBEDDING_TABLET_H
 #define EMBEDDING_TABLET_H
@@ -24,11 +24,14 @@
 #define BUCKET_KEYS 5u
 
 struct tablet_life; /* life.h */
+struct cold;        /* cold.h */
 
 struct bucket {
     uint64_t key[BUCKET_KEYS];
     uint32_t row[BUCKET_KEYS]; /* row references */
-    uint32_t count;            /* places in use, from the first */
+    uint8_t count;             /* places in use, from the first */
+    uint8_t stored;            /* a bit a place: the store has the row as it is (cold.h) */
+    uint16_t heat;             /* two bits a place, how lately it was used; above them a bit a place: chosen to go (cold.h) */
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
 
@@ -56,6 +59,7 @@ struct tablet {
     uint64_t batches;  /* of all lanes, that its pushes stood for: what l2 counts by (push.c); part of the image */
     struct undo *undo; /* owned; NULL before the first save */
     struct tablet_life *life; /* owned; NULL while there is nothing beside rows */
+    struct cold *cold;        /* owned; NULL while all rows have been in memory */
 };
 
 void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits, uint32_t floats);
@@ -66,6 +70,8 @@ void tablet_clear(struct tablet *t, const struct tablet_shape *s);
 /* A place for an absent key's row, not yet filled; NULL when memory is out (the tablet is as before). `number`: the
  * tablet's, for its load. */
 float *tablet_insert(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key);
+/* The same with the row's notes (bucket_notes). */
+float *tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key, uint32_t notes);
 /* Makes the index large enough for `rows` rows before they come. 0 or SHOAL_E_NOMEM. */
 int tablet_reserve(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint32_t rows);
 
@@ -90,13 +96,54 @@ ISA_INLINE uint32_t bucket_match(const struct bucket *b, uint64_t key)
     return match & ((1u << b->count) - 1);
 }
 
+/* ---- what a bucket notes of a row, beside its reference ---- */
+#define HEAT_FULL 3u
+#define HEAT_OF(place) (HEAT_FULL << 2 * (place))
+#define HEAT_CHOSEN(place) (1u << (10 + (place)))
+#define NOTES_NEW (HEAT_FULL) /* just made: hot, not in the store */
+#define NOTES_FETCHED (HEAT_FULL | 8u)
+
+/* heat | chosen x 4 | stored x 8 */
+ISA_INLINE uint32_t bucket_notes(const struct bucket *b, uint32_t place)
+{
+    return (b->heat >> 2 * place & HEAT_FULL) | (b->heat >> (10 + place) & 1u) << 2 | (b->stored >> place & 1u) << 3;
+}
+
+ISA_INLINE void bucket_note(struct bucket *b, uint32_t place, uint32_t notes)
+{
+    uint32_t heat = b->heat & ~(HEAT_OF(place) | HEAT_CHOSEN(place)), stored = b->stored & ~(1u << place);
+    b->heat = (uint16_t)(heat | (notes & HEAT_FULL) << 2 * place | (notes >> 2 & 1u) << (10 + place));
+    b->stored = (uint8_t)(stored | (notes >> 3 & 1u) << place);
+}
+
+/* What a search does with the place it found: a reader leaves it, or has seen it; a writer has changed it. Written only when there is
+ * something to write, for the line may be shared. */
+ISA_INLINE void bucket_leave(struct bucket *b, uint32_t place)
+{
+    (void)b, (void)place;
+}
+ISA_INLINE void bucket_seen(struct bucket *b, uint32_t place)
+{
+    uint32_t own = HEAT_OF(place) | HEAT_CHOSEN(place);
+    if (__builtin_expect((b->heat & own) != HEAT_OF(place), 0))
+        b->heat = (uint16_t)((b->heat & ~own) | HEAT_OF(place));
+}
+ISA_INLINE void bucket_changed(struct bucket *b, uint32_t place)
+{
+    bucket_seen(b, place);
+    if (__builtin_expect((b->stored >> place & 1u) != 0, 0))
+        b->stored = (uint8_t)(b->stored & ~(1u << place));
+}
+
 /* Sets out to the key's, searched from its home bucket on, or leaves it. A macro, for match is compiled for another
  * level in each walk. */
-#define TABLET_SEARCH(out, tablet, shape, home, key, match)                                                            \
-    for (const struct bucket *b_ = (home);;) {                                                                         \
+#define TABLET_SEARCH(out, tablet, shape, home, key, match, touch)                                                     \
+    for (struct bucket *b_ = (home);;) {                                                                               \
         uint32_t match_ = match(b_, (key));                                                                            \
         if (__builtin_expect(match_ != 0, 1)) {                                                                        \
-            (out) = row_at((shape), b_->row[__builtin_ctz(match_)]);                                                   \
+            uint32_t place_ = (uint32_t)__builtin_ctz(match_);                                                         \
+            touch(b_, place_);                                                                                         \
+            (out) = row_at((shape), b_->row[place_]);                                                                  \
             break;                                                                                                     \
         }                                                                                                              \
         if (b_->count < BUCKET_KEYS)                                                                                   \
@@ -108,7 +155,7 @@ ISA_INLINE uint32_t bucket_match(const struct bucket *b, uint64_t key)
 static inline float *tablet_find(const struct tablet *t, const struct tablet_shape *s, uint64_t key)
 {
     float *row = NULL;
-    TABLET_SEARCH(row, t, s, tablet_home(t, s->tablet_bits, key_mix(key)), key, bucket_match);
+    TABLET_SEARCH(row, t, s, tablet_home(t, s->tablet_bits, key_mix(key)), key, bucket_match, bucket_leave);
     return row;
 }
 

@@ -53,11 +53,12 @@ START_TEST(arena_chunks_are_aligned_to_huge_pages)
         ck_assert_uint_eq((uintptr_t)arena_address(arena, unit) % ARENA_CHUNK_BYTES, 0);
     }
     ck_assert_uint_eq(arena_bytes(arena), 40 * ARENA_CHUNK_BYTES);
-    void *large = arena_large_take(arena, 3 * ARENA_CHUNK_BYTES - 5);
+    uint32_t unit;
+    void *large = arena_block_take(arena, 3 * ARENA_CHUNK_BYTES - 5, &unit);
     ck_assert_uint_eq((uintptr_t)large % ARENA_CHUNK_BYTES, 0);
     memset(large, 1, 3 * ARENA_CHUNK_BYTES);
     ck_assert_uint_eq(arena_bytes(arena), 43 * ARENA_CHUNK_BYTES);
-    arena_large_give(arena, large, 3 * ARENA_CHUNK_BYTES - 5);
+    arena_block_give(arena, large, 3 * ARENA_CHUNK_BYTES - 5, unit);
     ck_assert_uint_eq(arena_bytes(arena), 40 * ARENA_CHUNK_BYTES);
 }
 END_TEST
