@@ -2,7 +2,7 @@
  *
  * One server process, one client process (this one), a table of 10 M rows of dim 16 with AdaGrad, 8,192 random keys a request, one or four
  * requests in flight. The client prepares its keys before the clock runs; a figure is requests answered in the measured seconds. */
-#include "deploy/cli/child.h"
+#include "deploy/cli/bench.h"
 #include "deploy/cli/cli.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEYS = 8192, WIDTH = 16, SETS = 256, TABLET_BITS = 10, WINDOW_MAX = 16, QUESTION_MS = 60000 };
+enum { KEYS = BENCH_KEYS, WIDTH = BENCH_WIDTH, SETS = 256, TABLET_BITS = BENCH_TABLET_BITS, WINDOW_MAX = 16 };
 
 struct bench {
     /* the table */
@@ -36,10 +36,9 @@ struct bench {
     uint64_t batch, next_fill, answered, refused, sequence;
     struct err why;
     /* the surroundings */
-    struct child server;
-    char dir[4096], endpoint[64]; /* dir: as realpath wants it */
-    struct json *figures;
-    bool as_json;
+    struct bench_server server;
+    char dir[4096]; /* where everything lies; as realpath wants it */
+    struct bench_out out;
     double seconds;
 };
 
@@ -50,7 +49,9 @@ static const char help[] =
     "  --rows N        rows of the table (default 10000000)\n"
     "  --seconds S     length of each in-memory phase (default 3)\n"
     "  --journal-seconds S  length of the journal phase after 10 s of warm-up (default 60)\n"
-    "  --only LIST     of memory,journal,fsync,train (default memory,journal,train)\n"
+    "  --only LIST     of growth,checkpoint,memory,journal,fsync,train (default all but fsync)\n"
+    "  --growth-rows N rows that a table in this process grows to (default 20000000)\n"
+    "  --checkpoint-rows N  rows of the table whose checkpoints are measured (default 1000000)\n"
     "  --train-rows N  examples of the training log (default 1000000)\n"
     "  --dir DIR       where server and log keep their files (default ./shoal-bench; on the disk to be measured)\n"
     "  --json          one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s\n"
@@ -64,9 +65,9 @@ static int mixed_compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static uint64_t key_of_row(uint64_t row)
+void bench_keys_sort(uint64_t *keys, size_t count)
 {
-    return rng_mix(row + 1); /* a bijection */
+    qsort(keys, count, sizeof *keys, mixed_compare);
 }
 
 static int keys_make(struct bench *b, struct err *e)
@@ -81,12 +82,12 @@ static int keys_make(struct bench *b, struct err *e)
     for (size_t i = 0; i < KEYS * WIDTH; i++)
         b->gradients[i] = 1e-3f;
     for (uint64_t i = 0; i < b->rows; i++)
-        b->fill[i] = key_of_row(i);
-    qsort(b->fill, b->rows, sizeof *b->fill, mixed_compare);
+        b->fill[i] = bench_key(i);
+    bench_keys_sort(b->fill, b->rows);
     for (size_t i = 0; i < (size_t)SETS * KEYS; i++)
-        b->keys[i] = key_of_row(rng_below(&r, b->rows));
+        b->keys[i] = bench_key(rng_below(&r, b->rows));
     for (size_t s = 0; s < SETS; s++)
-        qsort(b->keys + s * KEYS, KEYS, sizeof *b->keys, mixed_compare);
+        bench_keys_sort(b->keys + s * KEYS, KEYS);
     return 0;
 }
 
@@ -180,88 +181,12 @@ static int phase_run(struct bench *b, bool pushing, bool filling, uint32_t windo
     return 0;
 }
 
-static int figure(struct bench *b, const char *name, double value, const char *unit)
+int bench_figure(struct bench_out *out, const char *name, double value, int decimals, const char *unit)
 {
-    if (!b->as_json)
-        printf("  %-22s %14.0f %s\n", name, value, unit);
+    if (!out->as_json)
+        printf("  %-26s %14.*f %s\n", name, decimals, value, unit);
     fflush(stdout);
-    return json_set_number(b->figures, name, value);
-}
-
-/* ---- the server ------------------------------------------------------------------------------------------- */
-
-static int server_ask(struct ask *a, struct wire *w, const void *data, size_t bytes, struct err *e)
-{
-    struct wire reply;
-    struct frame f[2] = {{(void *)(uintptr_t)data, bytes, NULL, NULL}, {NULL, 0, NULL, NULL}};
-
-    return ask(a, w, f, QUESTION_MS, &reply, NULL, e);
-}
-
-/* The bench is its own coordinator: it makes the table, leads all tablets on shard 0 and opens run 1 with one lane. */
-static int server_arrange(struct bench *b, struct err *e)
-{
-    static uint16_t shard_of[1 << TABLET_BITS];
-    struct table_schema s = {.name = "bench", .width = WIDTH, .tablet_bits = TABLET_BITS, .seed = 1, .init = {INIT_UNIFORM, 0.01f},
-                             .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
-    struct wire w = {.type = WIRE_TYPE_TABLE_CREATE};
-    struct ask *a;
-    int status = ask_open(b->endpoint, &a, e);
-
-    if (status != 0)
-        return status;
-    wire_schema_to(&s, &w.u.TABLE_CREATE);
-    status = server_ask(a, &w, NULL, 0, e);
-    w = (struct wire){.type = WIRE_TYPE_MAP_SET};
-    w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = 1, .tablet_count = 1u << TABLET_BITS};
-    if (status == 0)
-        status = server_ask(a, &w, shard_of, sizeof shard_of, e);
-    w = (struct wire){.type = WIRE_TYPE_RUN_OPEN};
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = 1, .lanes = 1, .mode = WIRE_ASYNC};
-    if (status == 0)
-        status = server_ask(a, &w, NULL, 0, e);
-    w = (struct wire){.type = WIRE_TYPE_FENCE};
-    w.u.FENCE = (struct wire_FENCE){.run = 1, .lane = 0, .generation = 1, .live = true};
-    if (status == 0)
-        status = server_ask(a, &w, NULL, 0, e);
-    ask_close(a);
-    return status;
-}
-
-static int server_start(struct bench *b, const char *durability, struct err *e)
-{
-    char path[4200], programs[512];
-    ssize_t n = readlink("/proc/self/exe", programs, sizeof programs - 1);
-    int port = 20000 + (int)(getpid() % 20000);
-
-    if (n <= 0)
-        return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
-    programs[n] = 0;
-    *strrchr(programs, '/') = 0;
-    (void)snprintf(b->endpoint, sizeof b->endpoint, "tcp://127.0.0.1:%d", port);
-    (void)snprintf(path, sizeof path, "%s/server.yaml", b->dir);
-    FILE *f = fopen(path, "w");
-    if (f == NULL)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
-    fprintf(f, "name: bench\nlisten: \"%s\"\ndata_dir: \"%s/server-%s\"\nshards: 1\ncoordinator: \"\"\ndurability: %s\n",
-            b->endpoint, b->dir, durability, durability);
-    fclose(f);
-    b->server = (struct child){.name = "server"};
-    (void)snprintf(b->server.log, sizeof b->server.log, "%.900s/server.log", b->dir);
-    (void)snprintf(b->server.arg[0], sizeof b->server.arg[0], "%.200s/shoal-server", programs);
-    (void)snprintf(b->server.arg[1], sizeof b->server.arg[1], "--config");
-    (void)snprintf(b->server.arg[2], sizeof b->server.arg[2], "%.255s", path);
-    b->server.args = 3;
-    b->batch = b->next_fill = 0;
-    int status = child_start(&b->server, e);
-    return status != 0 ? status : server_arrange(b, e);
-}
-
-static void server_stop(struct bench *b)
-{
-    child_signal(&b->server, SIGKILL);
-    while (b->server.pid != 0 && !child_ended(&b->server))
-        usleep(10000);
+    return json_set_number(out->figures, name, value);
 }
 
 static int connection_open(struct bench *b, struct err *e)
@@ -275,7 +200,7 @@ static int connection_open(struct bench *b, struct err *e)
     b->env = net_env(b->net);
     net_set_handler(b->net, &handler, b);
     b->deadline.fire = deadline_fire;
-    return env_connect(b->env, b->endpoint, &b->peer);
+    return env_connect(b->env, b->server.endpoint, &b->peer);
 }
 
 /* ---- the measurements ------------------------------------------------------------------------------------- */
@@ -295,7 +220,7 @@ static int memory_measure(struct bench *b, struct err *e)
         if (status == 0)
             status = phase_run(b, phase[i].pushing, false, phase[i].window, b->seconds, &x, e);
         if (status == 0)
-            status = figure(b, phase[i].name, x, "keys/s");
+            status = bench_figure(&b->out, phase[i].name, x, 0, "keys/s");
     }
     return status;
 }
@@ -310,19 +235,24 @@ static int durable_measure(struct bench *b, const char *durability, double secon
         status = phase_run(b, true, false, window, window == 4 ? seconds : b->seconds, &x, e);
         (void)snprintf(name, sizeof name, "push_%s_w%u", durability, window);
         if (status == 0)
-            status = figure(b, name, x, "keys/s");
+            status = bench_figure(&b->out, name, x, 0, "keys/s");
     }
     if (status == 0)
         status = phase_run(b, false, false, 4, b->seconds, &x, e);
     (void)snprintf(name, sizeof name, "pull_%s_w4", durability);
-    return status != 0 ? status : figure(b, name, x, "keys/s");
+    return status != 0 ? status : bench_figure(&b->out, name, x, 0, "keys/s");
 }
 
 static int durability_run(struct bench *b, const char *durability, double seconds, struct err *e)
 {
     double fill;
-    int status = server_start(b, durability, e);
+    char name[32];
+    (void)snprintf(name, sizeof name, "server-%s", durability);
+    int status = bench_server_start(&b->server, b->dir, name, durability, true, e);
 
+    b->batch = b->next_fill = 0;
+    if (status == 0)
+        status = bench_server_arrange(&b->server, e);
     if (status == 0)
         status = connection_open(b, e);
     if (status == 0)
@@ -332,7 +262,7 @@ static int durability_run(struct bench *b, const char *durability, double second
     if (b->net != NULL)
         net_free(b->net);
     b->net = NULL;
-    server_stop(b);
+    bench_server_end(&b->server, SIGKILL);
     return status;
 }
 
@@ -367,7 +297,7 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
     size_t bytes = f == NULL || text == NULL ? 0 : fread(text, 1, 1u << 20, f);
     int status = json_parse(text, bytes, &report, e);
     if (status == 0)
-        status = figure(b, "train_deepfm", json_as_number(json_get(report, "examples_per_second"), 0), "examples/s");
+        status = bench_figure(&b->out, "train_deepfm", json_as_number(json_get(report, "examples_per_second"), 0), 0, "examples/s");
     if (f != NULL)
         fclose(f);
     free(text);
@@ -377,14 +307,15 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
 
 static int only_check(const char *list, struct err *e)
 {
-    static const char *const part[] = {"memory", "journal", "fsync", "train"};
+    static const char *const part[] = {"memory", "journal", "fsync", "train", "growth", "checkpoint"};
+    enum { PARTS = sizeof part / sizeof *part };
 
     for (const char *p = list;; p++) {
         size_t n = strcspn(p, ","), i = 0;
-        while (i < 4 && (strlen(part[i]) != n || strncmp(p, part[i], n) != 0))
+        while (i < PARTS && (strlen(part[i]) != n || strncmp(p, part[i], n) != 0))
             i++;
-        if (i == 4)
-            return err_set(e, SHOAL_E_USAGE, "--only %s: expected some of memory,journal,fsync,train", list);
+        if (i == PARTS)
+            return err_set(e, SHOAL_E_USAGE, "--only %s: expected some of growth,checkpoint,memory,journal,fsync,train", list);
         p += n;
         if (*p == 0)
             return 0;
@@ -396,11 +327,12 @@ int bench_main(int argc, char **argv)
     static struct bench b;
     struct err e = {0};
     int count;
-    int64_t rows = 0, train_rows = 0, seconds = 0, journal_seconds = 0;
+    int64_t rows = 0, train_rows = 0, growth_rows = 0, checkpoint_rows = 0, seconds = 0, journal_seconds = 0;
     struct cli_option o[] = {{"--rows", false, "10000000", NULL}, {"--seconds", false, "3", NULL},
-                             {"--journal-seconds", false, "60", NULL}, {"--only", false, "memory,journal,train", NULL},
+                             {"--journal-seconds", false, "60", NULL}, {"--only", false, "growth,checkpoint,memory,journal,train", NULL},
                              {"--train-rows", false, "1000000", NULL}, {"--dir", false, "shoal-bench", NULL},
-                             {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
+                             {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL},
+                             {"--growth-rows", false, "20000000", NULL}, {"--checkpoint-rows", false, "1000000", NULL}, {NULL, false, NULL, NULL}};
     int status = cli_parse(argc, argv, o, NULL, 0, &count, &e);
 
     if (status == 0 && o[7].value != NULL) {
@@ -408,7 +340,9 @@ int bench_main(int argc, char **argv)
         return 0;
     }
     if (status == 0 && (cli_number(&o[0], KEYS, 100000000, &rows, &e) != 0 || cli_number(&o[1], 1, 3600, &seconds, &e) != 0 ||
-                        cli_number(&o[2], 1, 3600, &journal_seconds, &e) != 0 || cli_number(&o[4], 1, 1000000000, &train_rows, &e) != 0))
+                        cli_number(&o[2], 1, 3600, &journal_seconds, &e) != 0 || cli_number(&o[4], 1, 1000000000, &train_rows, &e) != 0 ||
+                        cli_number(&o[8], 1000000, 200000000, &growth_rows, &e) != 0 ||
+                        cli_number(&o[9], BENCH_KEYS, 100000000, &checkpoint_rows, &e) != 0))
         status = e.code;
     if (status == 0)
         status = only_check(o[3].value, &e);
@@ -417,10 +351,14 @@ int bench_main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     b.rows = (uint64_t)rows;
     b.seconds = (double)seconds;
-    b.as_json = o[6].value != NULL;
-    b.figures = json_new_object();
+    b.out.as_json = o[6].value != NULL;
+    b.out.figures = json_new_object();
     if ((mkdir(o[5].value, 0755) != 0 && errno != EEXIST) || realpath(o[5].value, b.dir) == NULL)
         status = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", o[5].value, strerror(errno));
+    if (status == 0 && strstr(o[3].value, "growth") != NULL) /* first, while this process is small */
+        status = bench_growth(&b.out, (uint64_t)growth_rows, &e);
+    if (status == 0 && strstr(o[3].value, "checkpoint") != NULL)
+        status = bench_checkpoint(&b.out, b.dir, (uint64_t)checkpoint_rows, b.seconds, &e);
     if (status == 0 && (strstr(o[3].value, "memory") != NULL || strstr(o[3].value, "journal") != NULL || strstr(o[3].value, "fsync") != NULL))
         status = keys_make(&b, &e);
     static const char *const durability[] = {"memory", "journal", "fsync"};
@@ -429,11 +367,11 @@ int bench_main(int argc, char **argv)
             status = durability_run(&b, durability[i], (double)journal_seconds, &e);
     if (status == 0 && strstr(o[3].value, "train") != NULL)
         status = train_run(&b, train_rows, &e);
-    char *text = json_text(b.figures, 2);
-    if (status == 0 && b.as_json && text != NULL)
+    char *text = json_text(b.out.figures, 2);
+    if (status == 0 && b.out.as_json && text != NULL)
         puts(text);
     free(text);
-    json_free(b.figures);
+    json_free(b.out.figures);
     free(b.keys);
     free(b.gradients);
     free(b.fill);

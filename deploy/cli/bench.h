@@ -1,0 +1,61 @@
+/* bench.h: what the parts of `shoal bench` share: figures, keys, the server. Everything here is synchronous. */
+#ifndef DEPLOY_CLI_BENCH_H
+#define DEPLOY_CLI_BENCH_H
+
+#include "deploy/cli/child.h"
+#include "proto/base/err.h"
+#include "proto/base/json.h"
+#include "proto/base/rng.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { BENCH_KEYS = 8192, BENCH_WIDTH = 16, BENCH_TABLET_BITS = 10 };
+
+struct bench_out {
+    struct json *figures; /* owned by bench_main: one flat object */
+    bool as_json;         /* then nothing is printed before the end */
+};
+
+/* Puts a figure among the others; `decimals` are for the table that people see. 0 or NOMEM. */
+int bench_figure(struct bench_out *out, const char *name, double value, int decimals, const char *unit);
+
+/* The key of row `row` of a table: rows have keys all over the key space. */
+static inline uint64_t bench_key(uint64_t row)
+{
+    return rng_mix(row + 1); /* a bijection */
+}
+/* As a batch's keys come off the wire: by mixed key. */
+void bench_keys_sort(uint64_t *keys, size_t count);
+
+/* bench_server.c: one server process with one shard. The bench is its own coordinator. */
+struct bench_server {
+    struct child child;
+    char endpoint[64], data[4200]; /* data: its data_dir */
+    int port;                      /* 0 before the first start */
+};
+/* Starts shoal-server with data_dir DIR/NAME; fresh: without what an earlier run left there. Returns when it takes
+ * connections. A server that is started again gets its port back. UNAVAILABLE with its last words when it ends. */
+int bench_server_start(struct bench_server *s, const char *dir, const char *name, const char *durability, bool fresh,
+                       struct err *e);
+/* Makes the table (number 0; dim 16, AdaGrad). */
+int bench_server_table(struct bench_server *s, struct err *e);
+/* Leads all tablets. */
+int bench_server_lead(struct bench_server *s, struct err *e);
+/* Table, map, run 1 with lane 0 in generation 1, async. */
+int bench_server_arrange(struct bench_server *s, struct err *e);
+/* Ends it by a signal and waits for that: SIGKILL, or SIGTERM (it writes all rows first). Nothing when it does not run.
+ */
+void bench_server_end(struct bench_server *s, int signo);
+/* The shard's status (the caller frees), and the processor seconds that the process has used. */
+int bench_server_status(struct bench_server *s, struct json **out, struct err *e);
+double bench_server_cpu(const struct bench_server *s);
+
+/* bench_growth.c: a table grows to so many rows in this process: bytes a row, pulls while it grows. */
+int bench_growth(struct bench_out *out, uint64_t rows, struct err *e);
+
+/* bench_checkpoint.c: checkpoints of so many rows under load, recovery after kill -9, restoring; files below dir. */
+int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e);
+
+#endif

@@ -1,0 +1,181 @@
+/* bench_growth.c: what a table of dim 16 with AdaGrad takes in memory at every fill, and how long a pull takes while it
+ * grows.
+ *
+ * The table grows in this process, by pushes of 8,192 keys that it does not have yet, so that no socket's buffer is
+ * counted and no other thread is waited for. After each push 8,192 of its rows are pulled and timed. Bytes a row are
+ * told twice: what the arena has taken, and what the system says that this process has grown by; from a million rows on
+ * each is looked at after every push, or every 64 pushes, and the worst is kept. A pull that finds the shard applying a
+ * push waits for it: how long a push takes, growing of tablets and first touch of memory included, is a figure too. */
+#include "deploy/cli/bench.h"
+#include "embedding/table.h"
+#include "proto/base/time.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAYLOAD = 8 + 2 * 4 * BENCH_WIDTH, FIRST_ROWS = 1000000, RESIDENT_EVERY = 64 };
+
+struct growth {
+    struct table *table;
+    struct arena *arena;
+    uint64_t resident_before; /* bytes of the process before the first row */
+    uint64_t next_report;     /* rows at which the next figure is due */
+    uint64_t report_step;     /* whole millions, a twentieth of the rows where there are more than 20 millions */
+    uint64_t pulls;
+    double arena_worst, resident_worst; /* bytes a row */
+    double pull_ns_max, pull_cpu_ns_max, push_ns_max, push_cpu_ns_max;
+    struct rng rng;
+    uint64_t keys[BENCH_KEYS];
+    float floats[BENCH_KEYS * BENCH_WIDTH]; /* gradients pushed, then rows pulled */
+};
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Bytes of this process that lie in memory, or 0 where the system does not tell. */
+static uint64_t resident_bytes(void)
+{
+    unsigned long long all, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "%llu %llu", &all, &resident) != 2)
+        resident = 0;
+    fclose(f);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void most(double *worst, double x)
+{
+    if (x > *worst)
+        *worst = x;
+}
+
+static int push_next(struct growth *g, uint64_t first, size_t count)
+{
+    const struct push_args args = {.lr_scale = 1, .batch = first, .step = 1, .tablet_count = 1u << BENCH_TABLET_BITS};
+
+    for (size_t i = 0; i < count; i++)
+        g->keys[i] = bench_key(first + i);
+    bench_keys_sort(g->keys, count);
+    for (size_t i = 0; i < count * BENCH_WIDTH; i++)
+        g->floats[i] = 1e-3f;
+    uint64_t wall = time_monotonic_ns(), cpu = cpu_ns();
+    int status = table_push(g->table, g->keys, g->floats, count, &args);
+    most(&g->push_cpu_ns_max, (double)(cpu_ns() - cpu));
+    most(&g->push_ns_max, (double)(time_monotonic_ns() - wall));
+    return status;
+}
+
+static void pull_some(struct growth *g)
+{
+    for (size_t i = 0; i < BENCH_KEYS; i++)
+        g->keys[i] = bench_key(rng_below(&g->rng, table_rows(g->table)));
+    bench_keys_sort(g->keys, BENCH_KEYS);
+    uint64_t wall = time_monotonic_ns(), cpu = cpu_ns();
+    table_pull(g->table, g->keys, BENCH_KEYS, g->floats);
+    most(&g->pull_cpu_ns_max, (double)(cpu_ns() - cpu));
+    most(&g->pull_ns_max, (double)(time_monotonic_ns() - wall));
+    g->pulls++;
+}
+
+static int weigh(struct bench_out *out, struct growth *g, uint64_t pushes)
+{
+    uint64_t rows = table_rows(g->table);
+    double arena = (double)arena_bytes(g->arena) / (double)rows, resident = 0;
+    bool report = rows >= g->next_report;
+    char name[64];
+
+    if (rows < FIRST_ROWS)
+        return 0;
+    most(&g->arena_worst, arena);
+    if (pushes % RESIDENT_EVERY == 0 || report) {
+        uint64_t now = resident_bytes();
+        resident = now < g->resident_before ? 0 : (double)(now - g->resident_before) / (double)rows;
+        most(&g->resident_worst, resident);
+    }
+    if (!report)
+        return 0;
+    g->next_report += g->report_step;
+    (void)snprintf(name, sizeof name, "memory_row_bytes_%llum", (unsigned long long)(rows / FIRST_ROWS));
+    return bench_figure(out, name, arena > resident ? arena : resident, 1, "bytes/row");
+}
+
+static int grow(struct bench_out *out, struct growth *g, uint64_t rows, struct err *e)
+{
+    uint64_t pushes = 0;
+
+    for (uint64_t at = 0; at < rows;) {
+        size_t count = rows - at < BENCH_KEYS ? (size_t)(rows - at) : BENCH_KEYS;
+        if (push_next(g, at, count) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "out of memory at %llu rows", (unsigned long long)at);
+        at += count;
+        pull_some(g);
+        if (weigh(out, g, ++pushes) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "out of memory for a figure");
+    }
+    return 0;
+}
+
+static int tell(struct bench_out *out, const struct growth *g)
+{
+    const struct {
+        const char *name;
+        double value;
+        int decimals;
+        const char *unit;
+    } f[] = {{"memory_row_bytes_worst", g->arena_worst, 1, "bytes/row of the arena"},
+             {"memory_rss_row_bytes_worst", g->resident_worst, 1, "bytes/row of the process"},
+             {"memory_row_worst_ratio",
+              (g->arena_worst > g->resident_worst ? g->arena_worst : g->resident_worst) / PAYLOAD, 3, "of 136 bytes"},
+             {"pull_growth_max_ms", g->pull_ns_max / 1e6, 3, "ms, of 8,192 keys"},
+             {"pull_growth_max_cpu_ms", g->pull_cpu_ns_max / 1e6, 3, "ms of processor time"},
+             {"push_growth_max_ms", g->push_ns_max / 1e6, 3, "ms, 8,192 new rows"},
+             {"push_growth_max_cpu_ms", g->push_cpu_ns_max / 1e6, 3, "ms of processor time"},
+             {"pulls_growth", (double)g->pulls, 0, "pulls"}};
+    int status = 0;
+
+    for (size_t i = 0; i < sizeof f / sizeof *f && status == 0; i++)
+        status = bench_figure(out, f[i].name, f[i].value, f[i].decimals, f[i].unit);
+    return status;
+}
+
+int bench_growth(struct bench_out *out, uint64_t rows, struct err *e)
+{
+    const struct table_schema schema = {.name = "growth",
+                                        .width = BENCH_WIDTH,
+                                        .tablet_bits = BENCH_TABLET_BITS,
+                                        .seed = 1,
+                                        .init = {INIT_UNIFORM, 0.01f},
+                                        .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
+    struct growth *g = malloc(sizeof *g);
+    int status;
+
+    if (g == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    memset(g, 0, sizeof *g); /* touched, so that it does not count as the table's */
+    g->rng = (struct rng){7};
+    g->report_step = rows / 20 < FIRST_ROWS ? FIRST_ROWS : FIRST_ROWS * (rows / 20 / FIRST_ROWS);
+    g->next_report = FIRST_ROWS;
+    status = arena_new(&g->arena);
+    if (status == 0) {
+        g->resident_before = resident_bytes();
+        status = table_new(&schema, g->arena, &g->table, e);
+    }
+    if (status == 0)
+        status = grow(out, g, rows, e);
+    if (status == 0 && tell(out, g) != 0)
+        status = err_set(e, SHOAL_E_NOMEM, "out of memory for a figure");
+    if (g->table != NULL)
+        table_free(g->table);
+    arena_free(g->arena);
+    free(g);
+    return status;
+}

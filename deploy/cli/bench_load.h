@@ -1,0 +1,54 @@
+/* bench_load.h: the load on one server: four pushes in flight on one connection, one pull, timed from its sending to
+ * its answer, on another, questions on a third. All from one thread. Parts may be read; they are changed by these
+ * functions alone, but for pushing and pulling, which say what the load is made of. */
+#ifndef DEPLOY_CLI_BENCH_LOAD_H
+#define DEPLOY_CLI_BENCH_LOAD_H
+
+#include "deploy/cli/bench.h"
+#include "proto/base/env.h"
+#include "proto/net/net.h"
+#include "proto/wire/wire.h"
+
+enum { LOAD_SETS = 64, LOAD_WINDOW = 4, LOAD_TIMES = 200000 };
+
+struct times {    /* of pulls, ns */
+    uint64_t *ns; /* owned; (LOAD_TIMES) */
+    size_t count; /* those beyond LOAD_TIMES are left out */
+};
+
+struct load {
+    struct bench_server server;
+    struct net *net;
+    struct env *env;
+    peer_t pusher, puller, asker;
+    struct env_timer deadline;
+    uint64_t *keys;   /* owned; (LOAD_SETS, BENCH_KEYS), each set sorted */
+    float *gradients; /* owned; (BENCH_KEYS, BENCH_WIDTH) */
+    uint64_t rows, filled, batch, sequence;
+    uint64_t fill_keys[LOAD_WINDOW][BENCH_KEYS]; /* lent to the pushes of new rows in flight */
+    bool pushing, filling, pulling;
+    uint32_t pushes;      /* in flight */
+    uint64_t pull_began;  /* 0: none in flight */
+    struct times *pulled; /* borrowed; where pulls are counted; NULL: nowhere */
+    uint64_t asked;       /* id of the question */
+    int answer;           /* its status; 1 while waiting */
+    struct wire reply;
+    struct err why;
+};
+
+/* Keys and gradients for a table of so many rows. NOMEM. */
+int load_prepare(struct load *l, uint64_t rows);
+void load_release(struct load *l);
+/* Connections to l->server, which runs. What was in flight before is forgotten. */
+int load_connect(struct load *l, struct err *e);
+void load_disconnect(struct load *l);
+/* Pushes all rows that the table is to have, pulls beside it. */
+int load_fill(struct load *l, struct times *pulled, struct err *e);
+/* The load runs for so long; the times of pulls go to `pulled`, if it is not NULL. */
+int load_run(struct load *l, double seconds, struct times *pulled, struct err *e);
+/* A question, its answer in l->reply, while the load goes on. */
+int load_ask(struct load *l, struct wire *w, struct err *e);
+/* The load ends when all that is in flight has been answered. */
+int load_rest(struct load *l, struct err *e);
+
+#endif

@@ -1,0 +1,185 @@
+/* bench_server.c: the server process of a measurement: started, arranged, killed. */
+#include "deploy/cli/bench.h"
+#include "deploy/cli/cli.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ftw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { QUESTION_MS = 600000, TABLETS = 1 << BENCH_TABLET_BITS };
+
+/* ---- the process ------------------------------------------------------------------------------------------ */
+
+static int entry_remove(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+    (void)st;
+    (void)type;
+    (void)at;
+    return remove(path);
+}
+
+static int config_write(const struct bench_server *s, const char *path, const char *durability, struct err *e)
+{
+    FILE *f = fopen(path, "w");
+
+    if (f == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    fprintf(f, "name: bench\nlisten: \"%s\"\ndata_dir: \"%s\"\nshards: 1\ncoordinator: \"\"\ndurability: %s\n",
+            s->endpoint, s->data, durability);
+    fclose(f);
+    return 0;
+}
+
+static bool listens(int port)
+{
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool yes = fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof to) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return yes;
+}
+
+int bench_server_start(struct bench_server *s, const char *dir, const char *name, const char *durability, bool fresh,
+                       struct err *e)
+{
+    char path[4300], programs[512], words[256];
+    ssize_t n = readlink("/proc/self/exe", programs, sizeof programs - 1);
+    int status;
+
+    if (n <= 0)
+        return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
+    programs[n] = 0;
+    *strrchr(programs, '/') = 0;
+    if (s->port == 0)
+        s->port = 20000 + (int)(getpid() % 20000);
+    (void)snprintf(s->endpoint, sizeof s->endpoint, "tcp://127.0.0.1:%d", s->port);
+    (void)snprintf(s->data, sizeof s->data, "%s/%s", dir, name);
+    (void)snprintf(path, sizeof path, "%s/server.yaml", dir);
+    if (fresh && access(s->data, F_OK) == 0 && nftw(s->data, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot remove %s of an earlier run: %s", s->data, strerror(errno));
+    if ((status = config_write(s, path, durability, e)) != 0)
+        return status;
+    s->child = (struct child){.name = "server", .args = 3};
+    (void)snprintf(s->child.log, sizeof s->child.log, "%.900s/server.log", dir);
+    (void)snprintf(s->child.arg[0], sizeof s->child.arg[0], "%.200s/shoal-server", programs);
+    (void)snprintf(s->child.arg[1], sizeof s->child.arg[1], "--config");
+    (void)snprintf(s->child.arg[2], sizeof s->child.arg[2], "%.255s", path);
+    if ((status = child_start(&s->child, e)) != 0)
+        return status;
+    while (!listens(s->port)) {
+        if (child_ended(&s->child)) {
+            child_last_words(&s->child, words);
+            return err_set(e, SHOAL_E_UNAVAILABLE, "the server ended: %s (%s)", words, s->child.log);
+        }
+        usleep(5000);
+    }
+    return 0;
+}
+
+void bench_server_end(struct bench_server *s, int signo)
+{
+    child_signal(&s->child, signo);
+    while (s->child.pid != 0 && !child_ended(&s->child))
+        usleep(1000);
+}
+
+double bench_server_cpu(const struct bench_server *s)
+{
+    char path[64];
+    unsigned long long user = 0, system = 0;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)s->child.pid);
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return 0;
+    if (fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
+        user = system = 0;
+    fclose(f);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* ---- questions -------------------------------------------------------------------------------------------- */
+
+static int question(struct ask *a, struct wire *w, const void *data, size_t bytes, struct err *e)
+{
+    struct wire reply;
+    struct frame f[2] = {{(void *)(uintptr_t)data, bytes, NULL, NULL}, {NULL, 0, NULL, NULL}};
+
+    return ask(a, w, f, QUESTION_MS, &reply, NULL, e);
+}
+
+static int one_question(struct bench_server *s, struct wire *w, const void *data, size_t bytes, struct err *e)
+{
+    struct ask *a;
+    int status = ask_open(s->endpoint, &a, e);
+
+    if (status != 0)
+        return status;
+    status = question(a, w, data, bytes, e);
+    ask_close(a);
+    return status;
+}
+
+int bench_server_table(struct bench_server *s, struct err *e)
+{
+    struct table_schema schema = {.name = "bench",
+                                  .width = BENCH_WIDTH,
+                                  .tablet_bits = BENCH_TABLET_BITS,
+                                  .seed = 1,
+                                  .init = {INIT_UNIFORM, 0.01f},
+                                  .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
+    struct wire w = {.type = WIRE_TYPE_TABLE_CREATE};
+
+    wire_schema_to(&schema, &w.u.TABLE_CREATE);
+    return one_question(s, &w, NULL, 0, e);
+}
+
+int bench_server_lead(struct bench_server *s, struct err *e)
+{
+    static const uint16_t shard_of[TABLETS];
+    struct wire w = {.type = WIRE_TYPE_MAP_SET};
+
+    w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = 1, .tablet_count = TABLETS};
+    return one_question(s, &w, shard_of, sizeof shard_of, e);
+}
+
+int bench_server_arrange(struct bench_server *s, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_RUN_OPEN};
+    int status = bench_server_table(s, e);
+
+    if (status == 0)
+        status = bench_server_lead(s, e);
+    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = 1, .lanes = 1, .mode = WIRE_ASYNC};
+    if (status == 0)
+        status = one_question(s, &w, NULL, 0, e);
+    w = (struct wire){.type = WIRE_TYPE_FENCE};
+    w.u.FENCE = (struct wire_FENCE){.run = 1, .lane = 0, .generation = 1, .live = true};
+    return status != 0 ? status : one_question(s, &w, NULL, 0, e);
+}
+
+int bench_server_status(struct bench_server *s, struct json **out, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_SHARD_STATUS}, reply;
+    struct msg *m = NULL;
+    struct ask *a;
+    int status = ask_open(s->endpoint, &a, e);
+
+    if (status != 0)
+        return status;
+    status = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (status == 0)
+        status = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
+    msg_free(m);
+    ask_close(a);
+    return status;
+}

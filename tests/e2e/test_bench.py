@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""test_bench: `shoal bench` measures what it says: small sizes here, so only marks that do not hang on the machine are held against."""
+from lib import *
+
+PAYLOAD = 8 + 2 * 4 * 16  # key, weights, state of a row of dim 16 with AdaGrad
+
+
+def bench(space, *words):
+    done = subprocess.run([SHOAL, "bench", "--dir", space / "bench", "--json", *words], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def a_growing_table_keeps_to_its_memory(space):
+    f = bench(space, "--only", "growth", "--growth-rows", "2000000")
+    assert PAYLOAD < f["memory_row_bytes_1m"] <= f["memory_row_worst_ratio"] * PAYLOAD + 0.01, f
+    assert f["memory_row_worst_ratio"] <= 1.4, f
+    assert 0 < f["pull_growth_max_cpu_ms"] <= 10, f
+
+
+def checkpoint_recovery_and_restore_are_measured(space):
+    f = bench(space, "--only", "checkpoint", "--checkpoint-rows", "200000", "--seconds", "1")
+    assert 0 < f["checkpoint_s"] < 30 and 0 < f["recovery_s"] and 0 < f["restore_still_rows"], f
+    assert f["pull_before_p50_ms"] <= f["pull_before_p99_ms"] <= f["pull_before_max_ms"], f
+    assert f["recovery_row_mb"] >= 27, f
+    assert f["recovery_journal_mb"] > 1, f
+
+
+def an_unknown_part_is_refused(space):
+    done = subprocess.run([SHOAL, "bench", "--only", "speed"], capture_output=True, text=True)
+    assert done.returncode == 64 and "growth" in done.stderr, done
+
+
+if __name__ == "__main__":
+    main([a_growing_table_keeps_to_its_memory, checkpoint_recovery_and_restore_are_measured, an_unknown_part_is_refused])
