@@ -94,6 +94,7 @@ int push_admit(struct shard *s, struct request *q)
     if (plan->applied > 0) {
         SHOAL_ASSERT(plan->sequence > s->sequence); /* 2. */
         s->sequence = plan->sequence;
+        s->group_keys += q->push.r.key_count;
     }
     q->push.wait_sequence = s->sequence;
     request_append(&s->group, q);
@@ -150,6 +151,7 @@ int push_settle(struct shard *s)
             return rc;
         }
     }
+    s->group_keys = 0;
     struct request *q;
     while ((q = request_pop(&s->group))) {
         request_drop_message(&s->pool, q); /* 4. */

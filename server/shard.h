@@ -62,6 +62,7 @@ struct shard {
     struct lead lead;
     struct request_pool pool;
     struct request_list group;    /* pushes admitted since the last settling, in order */
+    uint64_t group_keys;          /* of the group */
     struct request_list unsynced; /* applied pushes whose reply waits for the sync, by sequence */
     uint64_t sequence;            /* of the newest push admitted */
     struct request_list arrived;  /* pulls since the last tick */

@@ -413,6 +413,42 @@ START_TEST(waiting_requests_are_bounded)
 }
 END_TEST
 
+static struct msg *big_message(uint64_t batch, uint32_t count)
+{
+    struct wire w = {.type = batch > 0 ? WIRE_TYPE_PUSH : WIRE_TYPE_PULL, .id = 1000};
+    if (batch > 0)
+        w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN, .generation = 1, .from = batch - 1, .to = batch, .tablet_count = 16, .lr_scale = 1};
+    else
+        w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .lane = EVAL};
+    *(batch > 0 ? &w.u.PUSH.key_count : &w.u.PULL.key_count) = count;
+    struct msg *m = wire_encode(&w);
+    uint64_t *keys = msg_add(m, count * sizeof *keys);
+    for (uint32_t i = 0; i < count; i++)
+        keys[i] = i + 1;
+    if (batch > 0)
+        memset(msg_add(m, count * 2 * sizeof(float)), 0, count * 2 * sizeof(float));
+    return m;
+}
+
+/* A pull does not wait for all pushes that the network has brought by then: many keys are applied at once. */
+START_TEST(a_group_is_settled_when_it_has_many_keys)
+{
+    struct rig r = {0};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    shard_handler.on_message(r.shard, 1, big_message(1, 8000));
+    ck_assert_uint_eq(r.shard->counts.pushes, 0); /* it waits for others to share the journal's write with */
+    shard_handler.on_message(r.shard, 1, big_message(0, 8000));
+    shard_handler.on_message(r.shard, 1, big_message(2, 192));
+    ck_assert_uint_eq(r.shard->counts.pushes, 2);
+    ck_assert_uint_eq(r.shard->counts.pulls, 1);
+    shard_handler.on_message(r.shard, 1, big_message(3, 8000));
+    ck_assert_uint_eq(r.shard->counts.pushes, 2);
+    shard_handler.on_drained(r.shard);
+    ck_assert_uint_eq(r.shard->counts.pushes, 3);
+    rig_free(&r);
+}
+END_TEST
+
 /* Two lanes over a network that loses, doubles and reorders: every push is applied once, and the messages' pool comes
  * back. */
 START_TEST(lossy_network_applies_each_push_once)
@@ -638,6 +674,7 @@ int main(void)
         inspect_and_status_are_json,
         hostile_messages_cost_nobody_else_anything,
         waiting_requests_are_bounded,
+        a_group_is_settled_when_it_has_many_keys,
         lossy_network_applies_each_push_once,
         full_journal_makes_pushes_wait_not_fail,
         fsync_answers_nothing_before_the_sync,
