@@ -1,6 +1,7 @@
 /* census.c: counting rows. */
 #include "embedding/census.h"
 
+#include "embedding/cold.h"
 #include "embedding/table_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -14,7 +15,7 @@
 #define INDEX_LOAD 0.76 /* of a tablet: between 0.66 and 0.86 */
 
 struct field_count {
-    uint64_t rows, kept;
+    uint64_t rows, stored, kept;
     double shows, clicks;
 };
 
@@ -34,9 +35,10 @@ struct census {
     struct census_ask ask;
     struct field_count *field; /* owned; (FIELDS) */
     struct histogram norms, shows, ages;
-    uint64_t rows, kept, untold, memory_bytes;
+    uint64_t rows, stored, kept, untold, memory_bytes;
     double kept_shows;
     /* While a tablet is counted: */
+    const struct table *live; /* NULL: all its rows are in memory */
     uint32_t newest;
     struct rank *rank; /* owned; with ask.rows */
     size_t ranked, rank_room;
@@ -139,6 +141,10 @@ static void row_visit(void *context, const void *row)
         squares += (double)weight[i] * (double)weight[i];
     c->rows++;
     f->rows++;
+    if (c->live != NULL && table_cold_has(c->live, key)) {
+        c->stored++;
+        f->stored++;
+    }
     c->norms.cell[cell_of(sqrt(squares))]++;
     if (c->schema->rules.stats) {
         f->shows += (double)s.show;
@@ -168,7 +174,7 @@ static int greatest_first(const void *a, const void *b)
     return (x->key < y->key) - (x->key > y->key);
 }
 
-int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet)
+int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet, const struct table *live)
 {
     uint64_t rows = table_tablet_rows(t, tablet);
     if (c->ask.what_if && c->ask.rows > 0 && rows > c->rank_room) {
@@ -178,7 +184,8 @@ int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet)
         c->rank = grown;
         c->rank_room = rows;
     }
-    c->memory_bytes += table_tablet_memory(t, tablet);
+    c->live = live == t ? NULL : live;
+    c->memory_bytes += table_tablet_memory(live, tablet);
     c->newest = t->tablets[tablet].life != NULL ? t->tablets[tablet].life->clock : 0;
     c->ranked = 0;
     if (c->schema->rules.stats)
@@ -228,6 +235,8 @@ static struct json *fields_json(const struct census *c)
         json_set_int(j, "field", i);
         json_set_int(j, "rows", (int64_t)f->rows);
         json_set_int(j, "bytes", (int64_t)(f->rows * row_bytes));
+        if (f->stored > 0)
+            json_set_int(j, "stored", (int64_t)f->stored);
         if (c->schema->rules.stats) {
             json_set_number(j, "shows", f->shows);
             json_set_number(j, "clicks", f->clicks);
@@ -264,7 +273,9 @@ struct json *census_json(const struct census *c)
     json_set_int(j, "row_bytes", (int64_t)row_bytes);
     json_set_int(j, "bytes", (int64_t)(c->rows * row_bytes));
     json_set_int(j, "memory_bytes", (int64_t)c->memory_bytes);
-    json_set_int(tier, "memory", (int64_t)c->rows);
+    json_set_int(tier, "memory", (int64_t)(c->rows - c->stored));
+    if (c->stored > 0)
+        json_set_int(tier, "store", (int64_t)c->stored);
     json_set(j, "tier", tier);
     json_set_bool(j, "statistics", c->schema->rules.stats != 0);
     json_set(j, "fields", fields_json(c));
@@ -311,11 +322,13 @@ int census_add_json(struct census *c, const struct json *j, struct err *e)
             return err_set(e, SHOAL_E_DATA, "a shard answered with figures of field %llu", (unsigned long long)number);
         struct field_count *f = &c->field[number];
         f->rows += count_in(in, "rows");
+        f->stored += count_in(in, "stored");
         f->kept += count_in(in, "kept");
         f->shows += json_as_number(json_get(in, "shows"), 0);
         f->clicks += json_as_number(json_get(in, "clicks"), 0);
     }
     c->rows += count_in(j, "rows");
+    c->stored += count_in(j, "tier.store");
     c->memory_bytes += count_in(j, "memory_bytes");
     c->untold += count_in(j, "ages.untold");
     c->kept += count_in(j, "what_if.rows");

@@ -27,12 +27,14 @@ struct census; /* opaque */
 /* USAGE: shows, score or ttl of a table without statistics. */
 int census_new(const struct table_schema *schema, const struct census_ask *ask, struct census **out, struct err *e);
 void census_free(struct census *c);
-/* Counts one tablet of a table of that schema. NOMEM: nothing was counted. */
-int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet);
+/* Counts one tablet of a table of that schema, in which it has all its rows (engine_whole); live: the engine's own table, which
+ * knows where each lies, or t itself. NOMEM: nothing was counted. */
+int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet, const struct table *live);
 uint64_t census_rows(const struct census *c);
 
-/* Members: table, rows, row_bytes, bytes (rows alone), memory_bytes (pages and index), tier, statistics; fields: field,
- * rows, bytes, with statistics shows, clicks, and with what_if kept; norms, shows, ages: zero, cells [power, rows] that are not
+/* Members: table, rows, row_bytes, bytes (rows alone), memory_bytes (pages and index of those in memory), tier (rows by where they
+ * lie: memory, and store where there are any), statistics; fields: field, rows, bytes, stored (rows of them in the store, where there
+ * are any), with statistics shows, clicks, and with what_if kept; norms, shows, ages: zero, cells [power, rows] that are not
  * empty, and of ages untold; what_if: rows, bytes and (statistics) share of the shows that are kept. The caller frees. */
 struct json *census_json(const struct census *c);
 /* Adds what census_json of another shard's census of the same table says. DATA when it is not that. */

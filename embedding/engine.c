@@ -7,6 +7,7 @@
 #include "embedding/load.h"
 #include "embedding/scrub.h"
 #include "embedding/tier.h"
+#include "embedding/whole.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
@@ -192,7 +193,7 @@ uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t l
 
 void engine_stats_get(const struct engine *g, struct engine_stats *out)
 {
-    *out = (struct engine_stats){.memory_bytes = arena_bytes(g->arena) + g->flush.capacity,
+    *out = (struct engine_stats){.memory_bytes = arena_bytes(g->arena) + g->flush.capacity + whole_bytes(g),
                                  .image_bytes_written = g->flush.image_bytes,
                                  .sequence = g->sequence,
                                  .flushed_sequence = flush_floor(g),
@@ -329,6 +330,7 @@ int engine_close(struct engine *g, bool flush)
     }
     cut_free(g);
     flush_free(g);
+    whole_free(g);
     store_close(g->store);
     journal_close(g->journal);
     archive_close(g->archive);

@@ -162,6 +162,9 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
 /* A table in which `tablet` has all its rows, aged as of now: the table itself, or, where some are in the store, a copy of the one
  * tablet that stands until the next call or any change of the engine. Reads the store on this thread, a few ms a tablet. NULL: e says why. */
 const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tablet, struct err *e);
+/* The same for one row: a table in which it is, if there is one. The table itself, or, where the row is in the store (*stored), a copy of
+ * the row alone, aged as of now, that stands as long. One row is read. NULL: e says why. */
+const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored, struct err *e);
 /* Brings the rows of keys in, on this thread: for control records and tools, never on the way of a push. 0, IO, CORRUPT, NOMEM. */
 int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, struct err *e);
 

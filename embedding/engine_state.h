@@ -106,6 +106,9 @@ struct engine {
     struct scrub *scrub;      /* owned; NULL: none under way */
     struct blame_work *blame; /* under way; the list of works owns it */
 
+    struct arena *whole_arena; /* owned; of the copy that engine_whole made last; NULL: none (whole.h) */
+    struct table *whole;       /* owned */
+
     uint64_t replayed, recovered_ns;
 };
 

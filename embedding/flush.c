@@ -19,6 +19,7 @@
 #include "embedding/load.h"
 #include "embedding/scrub.h"
 #include "embedding/stored.h"
+#include "embedding/whole.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
@@ -353,6 +354,7 @@ static void flush_step(struct engine *g)
 
 void engine_flush_step(struct engine *g)
 {
+    whole_free(g);
     flush_step(g);
     load_continue(g);
 }

@@ -32,7 +32,7 @@ static struct json *stats_json(const struct row_rules *rules, const float *at)
     return j;
 }
 
-struct json *row_json(const struct table *t, uint64_t key, const char *shard, bool *found)
+struct json *row_json(const struct table *t, uint64_t key, const char *shard, bool stored, bool *found)
 {
     const struct table_schema *s = table_schema_of(t);
     const char *row = table_row(t, key);
@@ -51,7 +51,7 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
         json_set(j, "state", floats(weights + s->width, stats_at - s->width));
         if (s->rules.stats)
             json_set(j, "stats", stats_json(&s->rules, weights + stats_at));
-        json_set_string(j, "tier", "memory");
+        json_set_string(j, "tier", stored ? "store" : "memory");
     } else {
         float weights[LIMIT_WIDTH];
         table_pull(t, &key, 1, weights);

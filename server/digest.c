@@ -29,11 +29,11 @@ static void refuse(struct shard *s, int status, const char *text)
     finish(s);
 }
 
-static void answer(struct shard *s, const struct table *t)
+static void answer(struct shard *s)
 {
     struct digests *d = &s->digests;
     struct wire *w = shard_reply(s, WIRE_TYPE_DIGEST, d->ask[0].id);
-    w->u.DIGEST_reply = (struct wire_DIGEST_reply){d->first, d->span, table_rows(t)};
+    w->u.DIGEST_reply = (struct wire_DIGEST_reply){d->first, d->span, d->rows};
     struct msg *m = wire_encode(w);
     void *out = m ? msg_add(m, d->span * sizeof d->value[0]) : NULL;
     if (!out) {
@@ -60,15 +60,22 @@ static void digest_step_cb(struct env_timer *t)
         d->value[d->next] = 0;
         if (!lead_covers(&s->lead, table_schema_of(table), tablet, 1))
             continue; /* a hole in the led range */
-        int rc = table_digest(table, tablet, &d->value[d->next]);
+        struct err e;
+        const struct table *whole = engine_whole(s->engine, d->ask[0].table, tablet, &e);
+        if (!whole) {
+            refuse(s, e.code, e.text);
+            return;
+        }
+        int rc = table_digest(whole, tablet, &d->value[d->next]);
         if (rc) {
             refuse(s, rc, err_text(rc));
             return;
         }
-        rows += table_tablet_rows(table, tablet);
+        rows += table_tablet_rows(whole, tablet);
+        d->rows += table_tablet_rows(whole, tablet);
     }
     if (d->next == d->span)
-        answer(s, table);
+        answer(s);
     else
         env_timer_start(s->env, &d->timer, 0);
 }
@@ -80,6 +87,7 @@ static void begin(struct shard *s)
     d->first = r->first;
     d->span = r->span;
     d->next = 0;
+    d->rows = 0;
     d->value = calloc(r->span ? r->span : 1, sizeof *d->value);
     if (d->value)
         env_timer_start(s->env, &d->timer, 0);

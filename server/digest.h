@@ -24,6 +24,7 @@ struct digests {
     struct env_timer timer;
     uint64_t *value; /* owned, (span) of the table at hand */
     uint32_t first, span, next;
+    uint64_t rows; /* of the tablets counted so far */
 };
 
 void digest_init(struct shard *s);

@@ -9,13 +9,14 @@ void inspect_on_message(struct shard *s, peer_t from, struct msg *m)
     uint32_t number = s->in.u.INSPECT.table;
     uint64_t key = s->in.u.INSPECT.key, id = s->in.id;
     msg_free(m);
-    const struct table *t = engine_table(s->engine, number);
+    bool found, stored;
+    struct err e = {0};
+    const struct table *t = engine_row(s->engine, number, key, &stored, &e);
     if (!t) {
-        shard_refuse(s, from, WIRE_TYPE_INSPECT, id, SHOAL_E_NO_TABLE, "no table %u on shard %s", number, s->name);
+        shard_refuse(s, from, WIRE_TYPE_INSPECT, id, e.code, "shard %s: %s", s->name, e.text);
         return;
     }
-    bool found;
-    struct json *j = row_json(t, key, s->name, &found);
+    struct json *j = row_json(t, key, s->name, stored, &found);
     shard_reply(s, WIRE_TYPE_INSPECT, id)->u.INSPECT_reply.found = found;
     shard_send_json(s, from, j);
 }

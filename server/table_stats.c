@@ -49,12 +49,14 @@ static void table_stats_step_cb(struct env_timer *t)
         uint32_t tablet = d->first + d->next;
         if (!lead_covers(&s->lead, table_schema_of(table), tablet, 1))
             continue; /* a hole in the led range */
-        int rc = census_add_tablet(d->census, table, tablet);
+        struct err e;
+        const struct table *whole = engine_whole(s->engine, d->ask[0].table, tablet, &e);
+        int rc = whole ? census_add_tablet(d->census, whole, tablet, table) : e.code;
         if (rc) {
-            refuse(s, rc, err_text(rc));
+            refuse(s, rc, whole ? err_text(rc) : e.text);
             return;
         }
-        rows += table_tablet_rows(table, tablet);
+        rows += table_tablet_rows(whole, tablet);
     }
     if (d->next == d->span)
         answer(s);

@@ -123,16 +123,18 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
 static int offline_digest(struct cluster *c, uint32_t table, uint64_t *tablet_digest, uint32_t tablets, uint64_t *rows, struct err *e)
 {
     for (uint32_t i = 0; i < c->engines; i++) {
-        const struct table *t = engine_table(c->engine[i], table);
-        if (t == NULL)
+        if (engine_table(c->engine[i], table) == NULL)
             continue;
-        *rows += table_rows(t);
         for (uint32_t k = 0; k < tablets; k++) {
             uint64_t digest;
+            const struct table *t = engine_whole(c->engine[i], table, k, e);
+            if (t == NULL)
+                return err_wrap(e, e->code, "%s", c->folder[i]);
             if (table_tablet_rows(t, k) == 0)
                 continue;
             if (table_digest(t, k, &digest) != 0)
                 return err_set(e, SHOAL_E_NOMEM, "out of memory");
+            *rows += table_tablet_rows(t, k);
             tablet_digest[k] = digest;
         }
     }

@@ -37,11 +37,15 @@ int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found
     if (cluster_live(c))
         return live_inspect(c, s, key, found, out, e);
     for (uint32_t i = 0; i < c->engines && !*found; i++) {
-        const struct table *t = engine_table(c->engine[i], s->table);
-        if (t == NULL)
+        bool stored;
+        if (engine_table(c->engine[i], s->table) == NULL)
             continue;
+        const struct table *t = engine_row(c->engine[i], s->table, key, &stored, e);
         json_free(*out);
-        *out = row_json(t, key, c->folder[i], found);
+        *out = NULL;
+        if (t == NULL)
+            return err_wrap(e, e->code, "%s", c->folder[i]);
+        *out = row_json(t, key, c->folder[i], stored, found);
     }
     return 0;
 }
@@ -76,9 +80,13 @@ static int offline_census(struct cluster *c, const struct table_schema *s, struc
 {
     for (uint32_t i = 0; i < c->engines; i++) {
         const struct table *t = engine_table(c->engine[i], s->table);
-        for (uint32_t k = 0; t != NULL && k < 1u << s->tablet_bits; k++)
-            if (table_tablet_rows(t, k) > 0 && census_add_tablet(sum, t, k) != 0)
+        for (uint32_t k = 0; t != NULL && k < 1u << s->tablet_bits; k++) {
+            const struct table *whole = engine_whole(c->engine[i], s->table, k, e);
+            if (whole == NULL)
+                return err_wrap(e, e->code, "%s", c->folder[i]);
+            if (table_tablet_rows(whole, k) > 0 && census_add_tablet(sum, whole, k, t) != 0)
                 return err_set(e, SHOAL_E_NOMEM, "out of memory");
+        }
     }
     return 0;
 }

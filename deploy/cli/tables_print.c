@@ -55,16 +55,19 @@ static void fields_print(const struct json *census, const struct json *fields)
 {
     const struct json *list = json_get(census, "fields");
     bool statistics = json_as_bool(json_get(census, "statistics"), false), what_if = statistics && json_get(census, "what_if") != NULL;
+    bool stored = in(census, "tier.store") > 0;
     char bytes[32];
 
-    printf("  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", statistics ? "          shows         clicks" : "",
-           what_if ? "           kept" : "", "");
+    printf("  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", stored ? "   in the store" : "", statistics ? "          shows         clicks" : "",
+           what_if ? "           kept" : "");
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *f = json_array_at(list, i);
         uint64_t number = (uint64_t)json_as_int(json_get(f, "field"), 0);
         char name[96];
         (void)snprintf(name, sizeof name, "%llu %s", (unsigned long long)number, key_field_name(fields, number));
         printf("  %-24s %14.0f %10s", name, in(f, "rows"), bytes_text(in(f, "bytes"), bytes));
+        if (stored)
+            printf(" %14.0f", in(f, "stored"));
         if (statistics)
             printf(" %14.0f %14.0f", in(f, "shows"), in(f, "clicks"));
         if (what_if)
@@ -82,7 +85,8 @@ void tables_print(const struct json *census, const struct json *fields)
            in(census, "rows"), in(census, "row_bytes"), bytes_text(in(census, "bytes"), bytes),
            bytes_text(in(census, "memory_bytes"), memory));
     for (size_t i = 0; i < json_members(tier); i++)
-        printf("  tier %-19s %14.0f\n", json_member_name(tier, i), json_as_number(json_member_at(tier, i), 0));
+        printf("  tier %-19s %14.0f %10s\n", json_member_name(tier, i), json_as_number(json_member_at(tier, i), 0),
+               bytes_text(json_as_number(json_member_at(tier, i), 0) * in(census, "row_bytes"), bytes));
     if (in(census, "rows") > 0)
         fields_print(census, fields);
     histogram_print("2-norm of the weights, from", json_get(census, "norms"));

@@ -46,7 +46,7 @@ static struct json *count(const struct rows *r, const struct census_ask *ask)
     struct err e = {0};
     ck_assert_msg(census_new(table_schema_of(r->table), ask, &c, &e) == 0, "%s", e.text);
     for (uint32_t i = 0; i < 1u << BITS; i++)
-        ck_assert_int_eq(census_add_tablet(c, r->table, i), 0);
+        ck_assert_int_eq(census_add_tablet(c, r->table, i, r->table), 0);
     struct json *j = census_json(c);
     census_free(c);
     return j;
@@ -185,8 +185,8 @@ START_TEST(censuses_of_shards_add_up)
     ck_assert_int_eq(census_new(&s, &ask, &sum, &e), 0);
     for (uint32_t i = 0; i < 2; i++) { /* two shards with half of the tablets each */
         ck_assert_int_eq(census_new(&s, &ask, &part, &e), 0);
-        ck_assert_int_eq(census_add_tablet(part, r.table, 2 * i), 0);
-        ck_assert_int_eq(census_add_tablet(part, r.table, 2 * i + 1), 0);
+        ck_assert_int_eq(census_add_tablet(part, r.table, 2 * i, r.table), 0);
+        ck_assert_int_eq(census_add_tablet(part, r.table, 2 * i + 1, r.table), 0);
         struct json *j = census_json(part);
         ck_assert_int_eq(census_add_json(sum, j, &e), 0);
         json_free(j);
@@ -214,7 +214,7 @@ START_TEST(row_json_names_each_part_of_a_row)
     struct rows r = six_rows(&s);
     uint64_t key = key_in(3, 1, 1);
     bool found;
-    struct json *j = row_json(r.table, key, "s/0", &found);
+    struct json *j = row_json(r.table, key, "s/0", false, &found);
     ck_assert(found && json_as_bool(json_get(j, "found"), false));
     ck_assert_uint_eq(json_count(json_get(j, "weights")), 4);
     ck_assert_uint_eq(json_count(json_get(j, "state")), 4); /* AdaGrad's; the statistics are not among it */
@@ -226,7 +226,10 @@ START_TEST(row_json_names_each_part_of_a_row)
     ck_assert(json_as_number(json_get(j, "stats.click"), 0) == 1);
     ck_assert_double_eq_tol(json_as_number(json_get(j, "stats.score"), 0), 1.1, 1e-6);
     json_free(j);
-    j = row_json(r.table, key_in(3, 1, 9), "s/0", &found);
+    j = row_json(r.table, key, "s/0", true, &found);
+    ck_assert_str_eq(json_as_string(json_get(j, "tier"), ""), "store");
+    json_free(j);
+    j = row_json(r.table, key_in(3, 1, 9), "s/0", false, &found);
     ck_assert(!found && !json_as_bool(json_get(j, "found"), true));
     ck_assert_uint_eq(json_count(json_get(j, "weights")), 4);
     ck_assert_uint_eq(json_count(json_get(j, "state")), 0);
