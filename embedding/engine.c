@@ -7,6 +7,7 @@
 #include "embedding/load.h"
 #include "embedding/scrub.h"
 #include "embedding/tier.h"
+#include "embedding/unload.h"
 #include "embedding/whole.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -320,6 +321,7 @@ int engine_close(struct engine *g, bool flush)
     scrub_free(g);
     guard_free(g->guard);
     load_free(g);
+    unload_free(g);
     if (g->journal != NULL && !g->broken)
         rc = engine_commit(g);
     if (flush && rc == 0 && g->store != NULL && !g->broken) {

@@ -99,7 +99,8 @@ struct engine {
     bool export_drop;   /* asked for meanwhile */
     struct load *load;  /* owned; the load under way, or NULL */
     uint64_t loading;   /* bit t: table t is being written by it, so nobody else may change it */
-    uint64_t loaded_run; /* opened by the last load; 0: none */
+    uint64_t loaded_run, loaded_tables; /* opened by the last load, and what it filled; 0: none */
+    struct unload *unload;    /* owned; NULL: no load is being taken back */
     struct arena *loaded_arena[LIMIT_TABLES]; /* owned; of the rows that loads brought */
     uint32_t loaded_arenas;
     struct archive *archive;  /* owned; NULL: trimmed segments are used again */

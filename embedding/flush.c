@@ -19,6 +19,7 @@
 #include "embedding/load.h"
 #include "embedding/scrub.h"
 #include "embedding/stored.h"
+#include "embedding/unload.h"
 #include "embedding/whole.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -357,6 +358,7 @@ void engine_flush_step(struct engine *g)
     whole_free(g);
     flush_step(g);
     load_continue(g);
+    unload_continue(g);
 }
 
 int flush_all(struct engine *g, struct err *e)

@@ -15,6 +15,7 @@
  *     Once it is durable the load has happened: recovery finds images, marks and run. The journal is synced before each
  *     flush of the store, as ever. No record is needed: records of the run come behind the control state's sequence, and
  *     none at or below the images' sequence is about these tables.
+ *     What a load brought for a run that never trained can be taken back: unload.c.
  *  5. The answer comes after that. The marker keeps the run's number, so a load that comes again, also after a restart, is
  *     answered by what is there; one for a run that something else opened is refused.
  */
@@ -24,6 +25,7 @@
 #include "embedding/flush.h"
 #include "embedding/load_inner.h"
 #include "embedding/stored.h"
+#include "embedding/unload.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
@@ -161,6 +163,7 @@ static void take_in(struct engine *g)
     g->loaded_arena[g->loaded_arenas++] = l->arena;
     l->arena = NULL;
     g->loaded_run = l->run;
+    g->loaded_tables = l->filled | l->added;
     if (g->store == NULL)
         g->committed = g->control_changed = ++g->sequence;
     engine_refresh_marks(g);
@@ -314,7 +317,7 @@ static int prepare_seal(struct engine *g)
 void load_continue(struct engine *g)
 {
     struct load *l = g->load;
-    if (l == NULL || l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING || g->broken || g->pending > 0 || g->holding ||
+    if (l == NULL || g->unload != NULL || l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING || g->broken || g->pending > 0 || g->holding ||
         g->cut_busy || g->flush.busy)
         return;
     struct err e = {0};
@@ -338,6 +341,18 @@ void load_continue(struct engine *g)
     }
 }
 
+bool load_call_off(struct engine *g, uint64_t run, uint64_t *tables)
+{
+    const struct load *l = g->load;
+    if (l == NULL || l->run > run)
+        return true;
+    if (l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING)
+        return false;
+    *tables = l->stage == LOAD_WRITING ? l->filled | l->added : 0;
+    finish(g, SHOAL_E_STOPPED, "it was called off");
+    return true;
+}
+
 /* ---- beginning ---- */
 
 static void build_done(struct work *w)
@@ -346,11 +361,11 @@ static void build_done(struct work *w)
     struct engine *g = b->g;
     if (w->cancelled)
         return;
-    if (b->status != 0) {
+    if (b->status != 0)
         finish(g, b->status, b->err.text);
-        return;
-    }
-    g->load->stage = LOAD_READY;
+    else
+        g->load->stage = LOAD_READY;
+    unload_continue(g);
     load_continue(g);
 }
 
@@ -384,6 +399,8 @@ static int check_begin(const struct engine *g, const struct engine_load_options 
     if (g->load != NULL)
         return err_set(e, SHOAL_E_BUSY, "checkpoint %s is being loaded as run %" PRIu64 "; ask again", g->load->path,
                        g->load->run);
+    if (g->unload != NULL)
+        return err_set(e, SHOAL_E_BUSY, "a former load is being taken back; ask again");
     if (g->led_count == 0)
         return err_set(e, SHOAL_E_AGAIN, "this shard has no map yet; ask again");
     return 0;

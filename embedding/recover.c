@@ -43,10 +43,12 @@ static int take_load(struct replay *r, const void *value, size_t value_bytes, st
     int rc = stored_load_read(value, value_bytes, &l, e);
     if (rc != 0 || r->of_cut) /* a cut is never made while a load is under way */
         return rc;
-    if (l.under_way)
+    if (l.under_way) {
         r->load = l;
-    else
+    } else {
         r->g->loaded_run = l.run;
+        r->g->loaded_tables = l.tables;
+    }
     return 0;
 }
 

@@ -211,6 +211,81 @@ START_TEST(a_load_has_happened_or_has_not)
 }
 END_TEST
 
+/* ---- a load taken back ---- */
+
+static void dropped(void *context, int status, const char *text)
+{
+    (void)text;
+    *(int *)context = status;
+}
+
+static int drop_load(void)
+{
+    int status = 1;
+    ck_assert_int_eq(engine_load_drop(f.s[0].g, 7, dropped, &status, NULL), 0);
+    fleet_run(&f);
+    return status;
+}
+
+static void drop_child(void *context)
+{
+    const struct point *p = context;
+    fleet_open(&f, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&f);
+    ck_assert_int_eq(fleet_load(&f, path, 7, NULL, NULL), 0);
+    kill_begin(p->at, 0);
+    shared->status = drop_load();
+    shared->steps = kill_end();
+    _exit(0);
+}
+
+/* All rows or none; the same again ends it, and the same load goes there. */
+static void dropped_child(void *context)
+{
+    bool acknowledged = *(int *)context == 0;
+    f.tables = 0;
+    fleet_open(&f, 1, load_dir, DURABLE_JOURNAL);
+    fleet_tables(&f);
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        ck_assert(fleet_rows(&f, i) == 0 || (!acknowledged && fleet_digest(&f, i) == shared->digest[i]));
+    ck_assert_int_eq(drop_load(), 0);
+    for (int again = 0; again < 2; again++) {
+        for (uint32_t i = 0; i < FLEET_TABLES; i++)
+            ck_assert_uint_eq(fleet_rows(&f, i), 0);
+        if (again == 0) {
+            fleet_close(&f, false);
+            fleet_reopen(&f);
+        }
+    }
+    ck_assert_int_eq(fleet_load(&f, path, 8, NULL, NULL), 0);
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        ck_assert_uint_eq(fleet_digest(&f, i), shared->digest[i]);
+    _exit(0);
+}
+
+START_TEST(a_load_is_taken_back_as_a_whole)
+{
+    rig_in_child(export_child, &(struct point){0});
+    ck_assert_int_eq(shared->status, 0);
+    long steps = 0, before = 0;
+    for (long at = 0; at <= steps; at += at == 0 ? 1 : stride(steps)) {
+        ck_assert_int_eq(mkdir(load_dir, 0700), 0);
+        shared->status = 1;
+        rig_in_child(drop_child, &(struct point){.at = at});
+        int status = shared->status;
+        if (at == 0) {
+            ck_assert_int_eq(status, 0);
+            steps = shared->steps;
+            ck_assert_int_gt(steps, 10);
+        }
+        before += status == 1;
+        rig_in_child(dropped_child, &status);
+        rig_remove_dir(load_dir);
+    }
+    ck_assert_int_ge(before, 5);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("checkpoint_kill");
@@ -219,6 +294,7 @@ int main(void)
     tcase_set_timeout(t, 3600);
     tcase_add_loop_test(t, an_export_is_whole_or_not_there, 0, 2);
     tcase_add_test(t, a_load_has_happened_or_has_not);
+    tcase_add_test(t, a_load_is_taken_back_as_a_whole);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);
     srunner_run_all(r, CK_NORMAL);

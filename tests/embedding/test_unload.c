@@ -1,0 +1,210 @@
+/* test_unload.c: a load that nobody trained on is taken back, at whatever point it is; then the same restore goes again. */
+#include "proto/base/log.h"
+#include "tests/lib/embedding_fleet.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SHARDS 2u
+
+static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8], path[LIMIT_PATH + 8];
+static struct fleet from, to;
+static uint64_t digest[FLEET_TABLES];
+
+static void setup(void)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    rig_dir(dir);
+    snprintf(save_dir, sizeof save_dir, "%s/a", dir);
+    snprintf(load_dir, sizeof load_dir, "%s/b", dir);
+    snprintf(path, sizeof path, "%s/c", dir);
+    ck_assert_int_eq(mkdir(save_dir, 0700), 0);
+    ck_assert_int_eq(mkdir(load_dir, 0700), 0);
+    fleet_open(&from, SHARDS, save_dir, DURABLE_JOURNAL);
+    fleet_tables(&from);
+    fleet_run_open(&from, 1, 2, 1);
+    fleet_train(&from, 1, 0, 0, 30);
+    fleet_cut(&from, 5);
+    ck_assert_int_eq(fleet_export(&from, 5, path, NULL), 0);
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        digest[i] = fleet_digest(&from, i);
+    fleet_close(&from, false);
+}
+
+static void teardown(void)
+{
+    rig_remove_dir(dir);
+}
+
+struct told {
+    uint32_t calls;
+    int status;
+    char text[ERR_TEXT_MAX];
+};
+
+static void loaded(void *context, int status, const char *text, uint64_t rows)
+{
+    struct told *t = context;
+    (void)rows;
+    t->calls++;
+    t->status = status;
+    snprintf(t->text, sizeof t->text, "%s", text);
+}
+
+static void dropped(void *context, int status, const char *text)
+{
+    loaded(context, status, text, 0);
+}
+
+static void drop(struct fleet *f, uint64_t run)
+{
+    struct told t = {0};
+    struct err e = {0};
+    for (uint32_t i = 0; i < f->shards; i++)
+        ck_assert_int_eq(engine_load_drop(f->s[i].g, run, dropped, &t, &e), 0);
+    fleet_run(f);
+    ck_assert_uint_eq(t.calls, f->shards);
+    ck_assert_msg(t.status == 0, "%s", t.text);
+}
+
+static void open_empty(enum durability durability)
+{
+    fleet_open(&to, SHARDS, durability == DURABLE_MEMORY ? NULL : load_dir, durability);
+    fleet_tables(&to);
+}
+
+static void check_empty(uint64_t run)
+{
+    uint32_t mode, lanes;
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        ck_assert_uint_eq(fleet_rows(&to, i), 0);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        ck_assert_int_eq(engine_run_mode(to.s[i].g, run, &mode, &lanes), SHOAL_E_NOT_FOUND);
+}
+
+static void check_loads(uint64_t run)
+{
+    char text[4096];
+    int rc = fleet_load(&to, path, run, text, NULL);
+    ck_assert_msg(rc == 0, "%s", text);
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        ck_assert_uint_eq(fleet_digest(&to, i), digest[i]);
+}
+
+START_TEST(a_load_is_taken_back_and_goes_again)
+{
+    bool on_disk = _i > 0, restart = _i > 1;
+    open_empty(on_disk ? DURABLE_JOURNAL : DURABLE_MEMORY);
+    uint32_t times = on_disk ? 2 : LIMIT_TABLES + 1; /* more often than there can be tables */
+    for (uint64_t run = 7; run < 7 + times; run++) {
+        check_loads(run);
+        for (int again = 0; again < 2; again++) {
+            if (restart) {
+                fleet_close(&to, _i == 3);
+                fleet_reopen(&to);
+            }
+            drop(&to, run);
+            check_empty(run);
+        }
+    }
+    if (restart) {
+        fleet_close(&to, false);
+        fleet_reopen(&to);
+        check_empty(7);
+    }
+    check_loads(400);
+    fleet_train(&to, 400, 0, 30, 33);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* At every step of the I/O threads: the load ends with STOPPED or had been done; either way it is gone. */
+START_TEST(a_load_under_way_is_called_off)
+{
+    uint32_t stopped = 0, done = 0;
+    open_empty(_i == 0 ? DURABLE_MEMORY : DURABLE_JOURNAL);
+    for (uint32_t steps = 0; done < 2; steps++) {
+        struct told load = {0};
+        struct err e = {0};
+        struct engine_load_options o = {.path = path, .run = 10 + steps};
+        ck_assert_int_eq(engine_load(to.s[0].g, &o, loaded, &load, &e), 0);
+        for (uint32_t k = 0; k < steps; k++)
+            (void)embedding_env_step(&to.s[0].env);
+        struct told taken = {0};
+        ck_assert_int_eq(engine_load_drop(to.s[0].g, o.run, dropped, &taken, &e), 0);
+        if (taken.calls == 0) {
+            ck_assert_int_eq(engine_load(to.s[0].g, &o, loaded, &load, &e), SHOAL_E_BUSY);
+            ck_assert_int_eq(engine_load_drop(to.s[0].g, o.run, dropped, &taken, &e), SHOAL_E_BUSY);
+        }
+        embedding_env_run(&to.s[0].env);
+        ck_assert_uint_eq(load.calls, 1);
+        ck_assert_uint_eq(taken.calls, 1);
+        ck_assert_msg(taken.status == 0, "%s", taken.text);
+        ck_assert(load.status == 0 || load.status == SHOAL_E_STOPPED);
+        stopped += load.status != 0;
+        done += load.status == 0;
+        check_empty(o.run);
+    }
+    ck_assert_uint_ge(stopped, 1);
+    check_loads(500);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* The control: from the first fence on the rows are the run's own. */
+START_TEST(a_run_that_may_have_trained_keeps_its_rows)
+{
+    char text[4096];
+    uint64_t mark;
+    struct err e = {0};
+    open_empty(DURABLE_JOURNAL);
+    check_loads(7);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        ck_assert_int_eq(engine_fence(to.s[i].g, 7, 1, 1, true, &mark, &e), 0);
+    drop(&to, 7);
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        ck_assert_uint_eq(fleet_digest(&to, i), digest[i]);
+    drop(&to, 8); /* nor does a later one, of a run that is closed */
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        ck_assert_uint_eq(fleet_digest(&to, i), digest[i]);
+    ck_assert_int_eq(fleet_load(&to, path, 9, text, NULL), SHOAL_E_EXISTS);
+    fleet_close(&to, false);
+}
+END_TEST
+
+/* A coordinator that died between two tries: what the first left goes with the second. */
+START_TEST(what_an_older_try_left_goes_too)
+{
+    char text[4096];
+    open_empty(DURABLE_JOURNAL);
+    check_loads(7);
+    ck_assert_int_eq(fleet_load(&to, path, 9, text, NULL), SHOAL_E_EXISTS);
+    drop(&to, 9);
+    check_empty(7);
+    check_loads(11);
+    drop(&to, 10); /* of before this one: not its business */
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
+        ck_assert_uint_eq(fleet_digest(&to, i), digest[i]);
+    fleet_close(&to, false);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("unload");
+    TCase *t = tcase_create("unload");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_set_timeout(t, 120);
+    tcase_add_loop_test(t, a_load_is_taken_back_and_goes_again, 0, 4);
+    tcase_add_loop_test(t, a_load_under_way_is_called_off, 0, 2);
+    tcase_add_test(t, a_run_that_may_have_trained_keeps_its_rows);
+    tcase_add_test(t, what_an_older_try_left_goes_too);
+    suite_add_tcase(suite, t);
+    SRunner *r = srunner_create(suite);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
