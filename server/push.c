@@ -32,7 +32,7 @@ static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m
     if (s->over_memory)
         return err_set(e, SHOAL_E_NO_SPACE,
                        "shard %s: rows fill the memory budget of %llu bytes; raise `memory` or add servers", s->name,
-                       (unsigned long long)s->options.memory_max);
+                       (unsigned long long)s->options.engine.memory);
     return 0;
 }
 

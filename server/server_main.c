@@ -11,6 +11,7 @@
 #include "proto/base/time.h"
 #include "proto/net/net.h"
 #include "proto/net/notify.h"
+#include "server/budget.h"
 #include "server/server_config.h"
 #include "server/server_dir.h"
 #include "server/shard.h"
@@ -40,7 +41,8 @@ struct member {            /* one shard and its thread */
 struct server {
     struct server_config config;
     char name[LIMIT_NAME];
-    uint64_t watermark, memory;
+    uint64_t watermark;
+    struct budget budget;
     pthread_mutex_t mutex; /* opened, status and stopping */
     pthread_cond_t changed;
     bool stopping;
@@ -88,7 +90,7 @@ static int open_member(struct member *m, struct shard **shard)
     const struct server_config *c = &sv->config;
     char dir[LIMIT_PATH], endpoint[256], bound[256], advertised[256];
     struct net_options no = {
-        .io_threads = c->net.io_threads, .drop_sends = c->net.drop, .insecure_plaintext = c->insecure_plaintext};
+        .io_threads = c->net.io_threads, .queue_bytes = sv->budget.replies, .drop_sends = c->net.drop, .insecure_plaintext = c->insecure_plaintext};
     int rc = net_new(&no, &m->net, &m->error);
     if (rc)
         return rc;
@@ -104,8 +106,9 @@ static int open_member(struct member *m, struct shard **shard)
                    .journal_max = c->journal.max / c->shards,
                    .journal_keep = c->journal.keep / c->shards,
                    .segment_bytes = (uint32_t)c->journal.segment,
-                   .disk_watermark = sv->watermark},
-        .memory_max = sv->memory / c->shards,
+                   .disk_watermark = sv->watermark,
+                   .memory = sv->budget.engine},
+        .waiting_max = sv->budget.waiting,
         .process = process_figures,
         .on_fatal = fatal_cb,
     };
@@ -219,7 +222,8 @@ static int serve(struct server *sv, struct err *e)
     if (rc)
         return rc;
     sv->watermark = server_dir_watermark(sv->config.data_dir, sv->config.disk);
-    sv->memory = sv->config.memory ? sv->config.memory : memory_default();
+    budget_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk, sv->config.shards, &sv->budget);
+    msg_keep(sv->budget.kept);
     rc = start_members(sv, e);
     if (sv->member) {
         struct err why;

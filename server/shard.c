@@ -30,13 +30,13 @@ void shard_tick(struct shard *s)
     engine_flush_step(s->engine);
     if (!s->sync.due_ns && engine_unsynced(s->engine))
         env_timer_start(s->env, &s->sync, SHARD_SYNC_NS);
-    if (s->options.memory_max && s->ticks++ % MEMORY_TICKS == 0) {
+    if (s->options.engine.memory && s->ticks++ % MEMORY_TICKS == 0) {
         struct engine_stats stats;
         engine_stats_get(s->engine, &stats);
-        bool over = stats.memory_bytes > s->options.memory_max;
+        bool over = stats.memory_bytes > s->options.engine.memory;
         if (over != s->over_memory)
             log_warn("shard %s: rows are %s the memory budget of %llu bytes; pushes are %s", s->name,
-                     over ? "past" : "within", (unsigned long long)s->options.memory_max, over ? "refused" : "taken");
+                     over ? "past" : "within", (unsigned long long)s->options.engine.memory, over ? "refused" : "taken");
         s->over_memory = over;
     }
 }

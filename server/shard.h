@@ -36,7 +36,6 @@ struct shard_options {
     uint32_t shard_count;
     const char *coordinator;      /* endpoint; NULL: none, whoever connects sends the map */
     struct engine_options engine; /* dir, durability, sizes; callbacks are the shard's own */
-    uint64_t memory_max;          /* bytes of rows on this shard; past it pushes are refused; 0: no bound */
     uint64_t waiting_max;         /* bytes of requests waiting; 0: 1 GiB */
     void (*process)(void *context, uint64_t *rss, uint64_t *rss_peak); /* NULL: beats say 0 */
     void (*on_fatal)(void *context,

@@ -2,7 +2,8 @@
  *
  * The pool keeps released frames in size classes (powers of two and the halves between, 64 B to LIMIT_FRAME_BYTES) so that a warm hot path never
  * calls malloc: fresh memory costs a page fault every 4 KiB. Each class is a stack under its own small lock, held for a few
- * instructions; ZeroMQ's I/O thread releases what the loop took. What a class may keep is bounded in bytes. */
+ * instructions; ZeroMQ's I/O thread releases what the loop took. What a class may keep is bounded in bytes, and what all
+ * keep together by msg_keep. */
 #include "proto/base/msg.h"
 #include "proto/base/assert.h"
 #include "proto/base/err.h"
@@ -27,7 +28,7 @@ static struct {
     struct pooled *free_list;
     size_t kept;
 } pool[CLASS_COUNT] = {[0 ... CLASS_COUNT - 1] = {PTHREAD_MUTEX_INITIALIZER, NULL, 0}};
-static atomic_uint_fast64_t frames_live, allocations;
+static atomic_uint_fast64_t frames_live, allocations, bytes_kept, bytes_kept_most = UINT64_MAX;
 
 /* Class sizes: 64, 96, 128, 192, 256, ... */
 static size_t class_bytes(unsigned index)
@@ -54,6 +55,8 @@ static struct pooled *class_pop(unsigned index)
         pool[index].kept--;
     }
     pthread_mutex_unlock(&pool[index].lock);
+    if (p != NULL)
+        atomic_fetch_sub_explicit(&bytes_kept, class_bytes(index), memory_order_relaxed);
     return p;
 }
 
@@ -84,6 +87,9 @@ static void pool_give(void *data)
         most = CLASS_KEEP_COUNT;
     if (most < 4)
         most = 4;
+    if (atomic_fetch_add_explicit(&bytes_kept, class_bytes(index), memory_order_relaxed) + class_bytes(index) >
+        atomic_load_explicit(&bytes_kept_most, memory_order_relaxed))
+        most = 0;
     pthread_mutex_lock(&pool[index].lock);
     if (pool[index].kept < most) {
         p->next = pool[index].free_list;
@@ -92,7 +98,14 @@ static void pool_give(void *data)
         p = NULL;
     }
     pthread_mutex_unlock(&pool[index].lock);
+    if (p != NULL)
+        atomic_fetch_sub_explicit(&bytes_kept, class_bytes(index), memory_order_relaxed);
     free(p);
+}
+
+void msg_keep(uint64_t bytes)
+{
+    atomic_store(&bytes_kept_most, bytes);
 }
 
 static void frame_release(void *data, void *hint)

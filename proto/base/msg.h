@@ -36,6 +36,8 @@ size_t msg_bytes(const struct msg *m);
 /* A deep copy from the pool, or NULL. */
 struct msg *msg_copy(const struct msg *m);
 
+/* Bounds what the pool keeps of released frames, all together; until then it is each size's own bound alone. */
+void msg_keep(uint64_t bytes);
 /* Frames handed out and not yet released, and calls of malloc behind the pool: both stay flat on a warm hot path. */
 uint64_t msg_frames_live(void);
 uint64_t msg_allocations(void);

@@ -468,7 +468,7 @@ int net_new(const struct net_options *options, struct net **out, struct err *e)
     }
     n->rng = rng_of(seed, 0, 0);
     n->touched_end = &n->touched;
-    n->peers = peers_new(rng_next(&n->rng));
+    n->peers = peers_new(rng_next(&n->rng), options->queue_bytes);
     int rc = n->peers == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory for a table of peers")
                               : sock_context_hold(n->options.io_threads, e);
     if (rc != 0) {

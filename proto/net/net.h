@@ -22,6 +22,7 @@ struct net;
 struct net_options {
     uint32_t io_threads;     /* ZeroMQ; 0: 1. Shared by all nets of the process: the first net decides */
     uint32_t drain_budget;   /* messages between two on_drained; 0: 64 */
+    uint64_t queue_bytes;    /* messages that wait for their peers, all together; 0: 256 MiB */
     double drop_sends;       /* share of messages to incoming peers (replies) lost on purpose, for tests; 0 */
     bool insecure_plaintext; /* allow an address that is not loopback */
 };

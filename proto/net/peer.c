@@ -17,7 +17,7 @@ struct peers {
     uint64_t seed;  /* of the hash: a stranger who picks routing ids cannot aim at one bucket */
     uint64_t names; /* drawn so far */
     uint32_t incoming, outgoing;
-    uint64_t waiting_bytes;
+    uint64_t waiting_bytes, waiting_most, peer_most;
     struct peer *newest, *oldest; /* incoming */
     struct peer *waiting;         /* those with a queue, in no order */
     struct peer *free;            /* owned; their slot is kept in the low bits of their last name */
@@ -26,11 +26,13 @@ struct peers {
     struct peer *bucket[BUCKETS];
 };
 
-struct peers *peers_new(uint64_t seed)
+struct peers *peers_new(uint64_t seed, uint64_t waiting_bytes)
 {
     struct peers *ps = calloc(1, sizeof(*ps));
     if (ps != NULL) {
         ps->seed = seed;
+        ps->waiting_most = waiting_bytes != 0 ? waiting_bytes : PEERS_WAITING_BYTES;
+        ps->peer_most = ps->waiting_most / 4 < LIMIT_PEER_BYTES ? ps->waiting_most / 4 : LIMIT_PEER_BYTES;
     }
     return ps;
 }
@@ -81,8 +83,8 @@ static void queue_drop(struct peers *ps, struct peer *p)
 static int queue_push(struct peers *ps, struct peer *p, struct msg *m, uint64_t now_ns)
 {
     size_t bytes = msg_bytes(m);
-    if (p->waiting >= LIMIT_PEER_QUEUE || p->waiting_bytes + bytes > LIMIT_PEER_BYTES ||
-        ps->waiting_bytes + bytes > PEERS_WAITING_BYTES) {
+    if (p->waiting >= LIMIT_PEER_QUEUE || (p->waiting > 0 && p->waiting_bytes + bytes > ps->peer_most) ||
+        ps->waiting_bytes + bytes > ps->waiting_most) {
         msg_free(m);
         return SHOAL_E_BUSY;
     }

@@ -3,7 +3,7 @@
  *
  * A peer is a connection out (one DEALER) or somebody who wrote to our ROUTER (a routing id). Its name (peer_t) is used
  * once and never again. There are at most LIMIT_PEERS of the second kind, the longest silent one makes room. What a
- * peer's pipe does not take waits in its queue: at most LIMIT_PEER_QUEUE messages and LIMIT_PEER_BYTES, for
+ * peer's pipe does not take waits in its queue: at most LIMIT_PEER_QUEUE messages and so many bytes (one message at least), for
  * PEER_STALL_NS without any progress; then it is dropped.
  *
  * Thread: the net's. Nothing is allocated once as many peers are known as ever were. */
@@ -37,7 +37,9 @@ struct peer {
     struct peer *next;          /* of the hash bucket, or of the free list */
 };
 
-struct peers *peers_new(uint64_t seed); /* NULL: out of memory */
+/* waiting_bytes: in all queues together, of which a peer gets a quarter (LIMIT_PEER_BYTES at most); 0: PEERS_WAITING_BYTES. NULL: out of
+ * memory. */
+struct peers *peers_new(uint64_t seed, uint64_t waiting_bytes);
 void peers_free(struct peers *ps);      /* drops what waits */
 
 struct peer *peers_find(const struct peers *ps, peer_t name); /* NULL: no such peer */

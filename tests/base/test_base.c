@@ -84,6 +84,25 @@ START_TEST(msg_frames_come_back_to_the_pool)
 }
 END_TEST
 
+START_TEST(msg_pool_keeps_no_more_than_it_is_told)
+{
+    msg_keep(3 << 20);
+    for (int round = 0; round < 2; round++) {
+        struct msg *m[8];
+        uint64_t before = msg_allocations();
+        for (int i = 0; i < 8; i++) {
+            m[i] = msg_new();
+            ck_assert_ptr_nonnull(msg_add(m[i], 1 << 20));
+        }
+        if (round == 1) /* of the eight frames two were kept, beside the messages themselves */
+            ck_assert_uint_eq(msg_allocations() - before, 6);
+        for (int i = 0; i < 8; i++)
+            msg_free(m[i]);
+    }
+    msg_keep(UINT64_MAX);
+}
+END_TEST
+
 START_TEST(msg_refuses_frames_over_the_limit)
 {
     struct msg *m = msg_new();
@@ -225,6 +244,7 @@ int main(void)
     tcase_add_test(t, key_mix_is_a_bijection);
     tcase_add_test(t, key_holds_its_field);
     tcase_add_test(t, msg_frames_come_back_to_the_pool);
+    tcase_add_test(t, msg_pool_keeps_no_more_than_it_is_told);
     tcase_add_test(t, msg_refuses_frames_over_the_limit);
     tcase_add_test(t, crc32c_of_the_known_words);
     tcase_add_test(t, sort_u32_puts_numbers_in_order);

@@ -439,6 +439,30 @@ START_TEST(net_full_peer_answers_busy_and_then_gets_all)
 }
 END_TEST
 
+START_TEST(net_queues_are_bounded_in_bytes_too)
+{
+    enum { BYTES = 100 << 10 };
+    struct net *n;
+    struct err e = {0};
+    peer_t to[2];
+    ck_assert_int_eq(net_new(&(struct net_options){.queue_bytes = 1 << 20}, &n, &e), 0);
+    for (int peer = 0; peer < 2; peer++) {
+        uint32_t accepted = 0, waiting = 0;
+        ck_assert_int_eq(env_connect(net_env(n), "tcp://127.0.0.1:1", &to[peer]), 0);
+        for (int i = 0; i < 100; i++) {
+            struct msg *m = msg_new();
+            memset(msg_add(m, BYTES), 1, BYTES);
+            accepted += env_send(net_env(n), to[peer], m) == 0;
+        }
+        waiting = accepted > 16 ? accepted - 16 : 0; /* ZeroMQ's own pipe takes 16 */
+        ck_assert_uint_le(waiting, 2);               /* a quarter of 1 MiB */
+        ck_assert_uint_ge(accepted, 1);
+    }
+    net_free(n);
+    ck_assert_uint_eq(msg_frames_live(), 0);
+}
+END_TEST
+
 START_TEST(net_unreachable_server_answers_busy_when_the_queue_is_full)
 {
     struct client c;
@@ -903,6 +927,7 @@ int main(void)
     tcase_add_test(t, net_send_does_not_swallow_the_edge_of_a_reply);
     tcase_add_test(t, net_many_clients_share_a_server_and_a_context);
     tcase_add_test(t, net_full_peer_answers_busy_and_then_gets_all);
+    tcase_add_test(t, net_queues_are_bounded_in_bytes_too);
     tcase_add_test(t, net_unreachable_server_answers_busy_when_the_queue_is_full);
     tcase_add_test(t, net_stop_sends_what_waits_first);
     tcase_add_test(t, net_old_connection_reaches_a_new_server);

@@ -24,7 +24,7 @@ static struct peer *heard(struct peers *ps, uint32_t number, peer_t *evicted)
 
 START_TEST(peers_keep_their_name_while_they_live)
 {
-    struct peers *ps = peers_new(1);
+    struct peers *ps = peers_new(1, 0);
     peer_t evicted = 0;
     peer_t name = heard(ps, 7, &evicted)->name;
     ck_assert_uint_ne(name, 0);
@@ -46,7 +46,7 @@ END_TEST
 
 START_TEST(peers_longest_silent_makes_room)
 {
-    struct peers *ps = peers_new(2);
+    struct peers *ps = peers_new(2, 0);
     peer_t evicted = 0;
     peer_t first = heard(ps, 0, &evicted)->name, second = heard(ps, 1, &evicted)->name;
     for (uint32_t i = 2; i < LIMIT_PEERS; i++) {
@@ -72,7 +72,7 @@ END_TEST
 
 START_TEST(peers_connections_out_are_bounded)
 {
-    struct peers *ps = peers_new(3);
+    struct peers *ps = peers_new(3, 0);
     struct peer *last = NULL;
     for (uint32_t i = 0; i < LIMIT_PEERS; i++) {
         last = peers_add(ps, ROUTER);
