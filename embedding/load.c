@@ -109,7 +109,7 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
         if (!untouched(g, i))
             return err_set(e, SHOAL_E_EXISTS,
                            "table %s was changed while its rows were read: nobody may train into tables that a "
-                           "checkpoint is loaded into; start with fresh data_dirs",
+                           "checkpoint is loaded into; stop that job, then restore again into fresh data_dirs",
                            table_schema_of(t->table)->name);
         if (memcmp(l->led[i], t->scope.led, t->scope.tablets) != 0)
             return err_set(e, SHOAL_E_AGAIN, "the map changed while the checkpoint was read; load it again");

@@ -1,4 +1,4 @@
-/* checkpoint.c: putting a cut into a checkpoint, and filling empty tables from one. */
+/* checkpoint.c: putting a cut into a checkpoint, filling empty tables from one, and taking that back. */
 #include "server/checkpoint.h"
 
 #include "proto/base/log.h"
@@ -105,4 +105,43 @@ void checkpoint_on_load(struct shard *s, peer_t from, struct msg *m)
     }
     if (rc)
         shard_refuse(s, from, WIRE_TYPE_LOAD, id, rc, "shard %s: %s", s->name, e.text);
+}
+
+/* ---- LOAD_DROP ---- */
+
+static void dropped_cb(void *context, int status, const char *text)
+{
+    struct shard *s = context;
+    struct checkpoint_asker *a = &s->checkpoints.dropper;
+    a->busy = false;
+    shard_purge(s);
+    if (status) {
+        shard_refuse(s, a->peer, WIRE_TYPE_LOAD_DROP, a->id, status, "shard %s: %s", s->name, text);
+        return;
+    }
+    shard_reply(s, WIRE_TYPE_LOAD_DROP, a->id)->u.LOAD_DROP_reply.run = s->checkpoints.drop;
+    shard_send_reply(s, a->peer);
+}
+
+void checkpoint_on_load_drop(struct shard *s, peer_t from, struct msg *m)
+{
+    struct checkpoints *c = &s->checkpoints;
+    const struct wire_LOAD_DROP r = s->in.u.LOAD_DROP;
+    uint64_t id = s->in.id;
+    struct err e = {0};
+    msg_free(m);
+    if (joins(&c->dropper, from, id, r.run == c->drop))
+        return;
+    int rc = c->dropper.busy ? err_set(&e, SHOAL_E_BUSY, "the load of run %llu is being taken back; ask again",
+                                       (unsigned long long)c->drop)
+                             : 0;
+    if (!rc) {
+        c->dropper = (struct checkpoint_asker){true, from, id};
+        c->drop = r.run;
+        rc = engine_load_drop(s->engine, r.run, dropped_cb, s, &e);
+        if (rc)
+            c->dropper.busy = false;
+    }
+    if (rc)
+        shard_refuse(s, from, WIRE_TYPE_LOAD_DROP, id, rc, "shard %s: %s", s->name, e.text);
 }

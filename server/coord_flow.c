@@ -79,13 +79,19 @@ static void run_dropped(void *context, const struct coord_call *call, int status
         log_warn("run %llu was not dropped: %s", (unsigned long long)call->owner, text);
 }
 
-/* Marks and cuts of the job go; nobody waits for that. */
+/* Marks and cuts of the job go; nobody waits for that, but for rows of a checkpoint that not all servers could load: they go
+ * before another job begins (step_waiting), so that the same restore can be tried again. */
 static void job_tidy(struct coord *c)
 {
     struct wire w = {.type = WIRE_TYPE_RUN_DROP};
+    bool loading = c->job.at.from == FROM_TO_LOAD;
 
     w.u.RUN_DROP.run = c->job.at.run;
-    (void)coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, c->job.at.run, NULL, run_dropped);
+    if (loading) {
+        w.type = WIRE_TYPE_LOAD_DROP;
+        w.u.LOAD_DROP.run = c->job.at.run;
+    }
+    (void)coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, loading, c->job.at.run, NULL, run_dropped);
     if (c->job.at.best_cut != 0)
         coord_cut_drop(c, c->job.at.best_cut);
 }
@@ -253,7 +259,7 @@ int coord_flow_open(struct coord *c, struct err *e)
 static bool step_waiting(struct coord *c)
 {
     if (!coord_member_shards_ready(&c->members) || c->members.workers == 0 ||
-        c->members.workers < c->job.at.workers_wanted)
+        c->members.workers < c->job.at.workers_wanted || coord_call_open_type(&c->calls, WIRE_TYPE_LOAD_DROP))
         return false;
     c->job.started_ns = env_now_ns(c->env);
     return coord_flow_enter(c, PHASE_INDEX);

@@ -27,6 +27,7 @@
     X(CUT_DROP, SETTLE, hold_on_cut_drop)                                                                              \
     X(CUT_EXPORT, SETTLE, checkpoint_on_export)                                                                        \
     X(LOAD, SETTLE, checkpoint_on_load)                                                                                \
+    X(LOAD_DROP, SETTLE, checkpoint_on_load_drop)                                                                      \
     X(DIGEST, SETTLE, digest_on_message)                                                                               \
     X(INSPECT, SETTLE, inspect_on_message)                                                                             \
     X(BLAME, SETTLE, audit_on_blame)                                                                                   \

@@ -229,6 +229,12 @@ static const struct field fields_LOAD[] = {FIELDS(WIRE_LOAD)};
 #define OWNER wire_LOAD_reply
 static const struct field fields_LOAD_REPLY[] = {FIELDS(WIRE_LOAD_REPLY)};
 #undef OWNER
+#define OWNER wire_LOAD_DROP
+static const struct field fields_LOAD_DROP[] = {FIELDS(WIRE_LOAD_DROP)};
+#undef OWNER
+#define OWNER wire_LOAD_DROP_reply
+static const struct field fields_LOAD_DROP_REPLY[] = {FIELDS(WIRE_LOAD_DROP_REPLY)};
+#undef OWNER
 #define OWNER wire_KEYS
 static const struct field fields_KEYS[] = {FIELDS(WIRE_KEYS)};
 #undef OWNER
@@ -302,6 +308,7 @@ ROW(TABLE_STATS, table_stats)
 ROW(BLAME, blame)
 ROW(CHECKPOINT, checkpoint)
 ROW(WHO, who)
+ROW(LOAD_DROP, load_drop)
 #undef ROW
 
 /* Shape and raw frame count of a type; NULL for a type that is not in the list. */

@@ -107,6 +107,11 @@
 #define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) U64(run) STR(path, LIMIT_PATH)
 #define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
+/* Takes back what a LOAD for `run`, or for an older run that never trained, did or does here: its tables are empty again. A LOAD
+ * under way is called off. Drops `run` in any case. Answered when it is durable. */
+#define WIRE_LOAD_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
+#define WIRE_LOAD_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
+
 /* frame 1: keys, u64 (key_count); those that the shard does not lead are passed over. action: enum wire_key_action. Journalled. Reply:
  * how many keys it changed. */
 #define WIRE_KEYS(U32, U64, I32, F32, F64, B, STR) U32(table) U32(action) U32(key_count)
@@ -272,7 +277,8 @@
     X(TABLE_STATS, 34, 0, 1) \
     X(BLAME, 35, 0, 1)       \
     X(CHECKPOINT, 36, 0, 0)  \
-    X(WHO, 37, 1, 1)
+    X(WHO, 37, 1, 1)         \
+    X(LOAD_DROP, 38, 0, 0)
 
 enum wire_type {
     WIRE_TYPE_NONE = 0,

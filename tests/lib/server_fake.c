@@ -159,6 +159,10 @@ static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
         return SHOAL_E_INTERNAL; /* order: tables first */
     if (s->run.run == q->run)
         return 0;
+    if (s->loaded)
+        return SHOAL_E_EXISTS;
+    if (s->full_after != NULL)
+        return s->full_after->loaded ? SHOAL_E_NO_SPACE : SHOAL_E_BUSY;
     (void)part_path(path, q->path, s->number);
     FILE *f = fopen(path, "rb");
     if (f == NULL)
@@ -171,6 +175,16 @@ static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
     s->run.run = q->run;
     memcpy(s->seen, cut.seen, sizeof s->seen);
     s->loads++;
+    s->loaded = true;
+    return 0;
+}
+
+static int shard_unload(struct fake_shard *s)
+{
+    s->unloads += s->loaded;
+    s->loaded = false;
+    s->run = (struct fake_run){0};
+    memset(s->seen, 0, sizeof s->seen);
     return 0;
 }
 
@@ -204,6 +218,8 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         return shard_export(s, &q->u.CUT_EXPORT, w);
     case WIRE_TYPE_LOAD:
         return shard_load(s, &q->u.LOAD);
+    case WIRE_TYPE_LOAD_DROP:
+        return shard_unload(s);
     case WIRE_TYPE_RESTORE:
         if (cut_find(s, q->u.RESTORE.cut) == NULL)
             return SHOAL_E_NOT_FOUND;

@@ -52,7 +52,9 @@ struct fake_shard {
     struct fake_run run;         /* open now */
     uint64_t held, held_ns, cut, dropped; /* numbers; cut: the newest */
     struct fake_cut noted, kept[FAKE_CUTS]; /* at HOLD; complete ones */
-    uint32_t exports, loads;
+    uint32_t exports, loads, unloads;
+    bool loaded; /* rows of a checkpoint are there */
+    const struct fake_shard *full_after; /* LOAD is BUSY until that one has loaded, then NO_SPACE; NULL: there is room */
     enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;
     uint32_t restores, fences, applied, ticks;
     const char *status;                     /* answer to SHARD_STATUS; NULL: {} */

@@ -142,6 +142,49 @@ START_TEST(a_load_opens_its_run_and_answers_again)
 }
 END_TEST
 
+/* Under way (a long work), and done: the tables are empty afterwards, and the same checkpoint goes there as another run. */
+START_TEST(a_load_is_dropped_and_goes_again)
+{
+    struct rig r = {.dir = NULL};
+    char where[600];
+    save(&r);
+    uint64_t done = send_export(&r, 5, 0, 1);
+    rig_run(&r, 100);
+    ck_assert_int_eq(rig_status(&r, done), 0);
+    rig_free(&r);
+
+    snprintf(where, sizeof where, "%s/b", dir);
+    struct rig b = {.dir = where, .durability = DURABLE_JOURNAL, .work_ns = 100 * MS};
+    empty(&b);
+    rig_map(&b, 1, 1000);
+    rig_run(&b, 5);
+    for (uint64_t run = 70; run < 72; run++) {
+        uint64_t load = send_load(&b, run, path);
+        rig_run(&b, run == 70 ? 5 : 1000);
+        struct wire w = rig_wire(&b, WIRE_TYPE_LOAD_DROP);
+        w.u.LOAD_DROP.run = run;
+        int early = rig_status(&b, load);
+        uint64_t lost = rig_send(&b, &w, 0, NULL, 0, NULL, 0);
+        rig_run(&b, 5);
+        w = rig_wire(&b, WIRE_TYPE_LOAD_DROP);
+        w.u.LOAD_DROP.run = run;
+        uint64_t drop = rig_send(&b, &w, 0, NULL, 0, NULL, 0);
+        rig_run(&b, 1000);
+        ck_assert_int_eq(early, run == 70 ? RIG_WAITING : 0);
+        ck_assert_int_eq(rig_status(&b, load), run == 70 ? SHOAL_E_STOPPED : 0);
+        ck_assert_int_eq(rig_status(&b, lost), RIG_WAITING); /* the newest one is answered */
+        ck_assert_msg(rig_status(&b, drop) == 0, "%s", rig_reply(&b, drop)->error);
+        uint64_t pull = rig_pull(&b, UINT32_MAX, 0, 0, rig_key(3, 0));
+        rig_run(&b, 20);
+        ck_assert(rig_value(&b, pull) == 0);
+    }
+    uint64_t load = send_load(&b, 72, path);
+    rig_run(&b, 1000);
+    ck_assert_msg(rig_status(&b, load) == 0, "%s", rig_reply(&b, load)->error);
+    rig_free(&b);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("checkpoint");
@@ -150,6 +193,7 @@ int main(void)
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, an_export_answers_when_it_is_done_and_others_go_on, 0, 2);
     tcase_add_loop_test(c, a_load_opens_its_run_and_answers_again, 0, 2);
+    tcase_add_test(c, a_load_is_dropped_and_goes_again);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -513,6 +513,53 @@ START_TEST(checkpoint_for_another_job_is_refused)
 }
 END_TEST
 
+static bool both_unloaded(void *context)
+{
+    (void)context;
+    return !r.shard[0]->loaded && !r.shard[1]->loaded;
+}
+
+/* A server has no room: the job fails, what the other one loaded goes again, and the same restore is tried once more. A
+ * coordinator that dies in between tells them all the same. */
+START_TEST(checkpoint_restore_that_failed_can_be_tried_again)
+{
+    static struct fake_client again;
+    char path[LIMIT_PATH];
+
+    rig_start("epochs: 2, consistency: ssp", "", NULL);
+    run_batches(120);
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    rig_stop();
+    rig_start("epochs: 2, consistency: ssp", "", path);
+    r.shard[1]->full_after = r.shard[0];
+    ck_assert(sim_run(r.sim, 60 * SECOND, job_over, NULL));
+    ck_assert_int_eq(r.client.status, SHOAL_E_NO_SPACE);
+    ck_assert_uint_eq(r.shard[0]->loads, 1);
+    if (_i == 1) {
+        r.shard[0]->loaded = true; /* had not heard of it yet */
+        coord_kill();
+        coord_start();
+    }
+    ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + 10 * SECOND, both_unloaded, NULL));
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
+    r.shard[1]->full_after = NULL;
+    memset(&again, 0, sizeof again);
+    fake_client_start(&again, r.sim, r.yaml, 0);
+    again.from = path;
+    for (uint32_t w = 0; w < 2; w++) {
+        sim_kill(r.worker[w].node);
+        worker_add(w);
+    }
+    while (again.state != WIRE_JOB_DONE && again.state != WIRE_JOB_FAILED && again.submit_status == 0)
+        ck_assert(sim_step(r.sim));
+    ck_assert_msg(again.state == WIRE_JOB_DONE, "%d: %s", again.submit_status, again.text);
+    ck_assert_uint_eq(r.shard[0]->loads, 2);
+    ck_assert_uint_eq(r.shard[1]->loads, 1);
+    rows_once(2);
+    rig_stop();
+}
+END_TEST
+
 static void flip(const char *path, const char *file, long at)
 {
     char whole[LIMIT_PATH + 64];
@@ -651,6 +698,7 @@ int main(void)
     tcase_add_loop_test(t, checkpoint_goes_on_at_the_very_batch, 0, 10);
     tcase_add_test(t, checkpoint_of_an_evaluation_goes_on);
     tcase_add_test(t, checkpoint_restore_survives_the_coordinator);
+    tcase_add_loop_test(t, checkpoint_restore_that_failed_can_be_tried_again, 0, 2);
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
     tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);
