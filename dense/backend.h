@@ -1,6 +1,6 @@
 /* backend.h: the vtable of matrix products and element-wise kernels, and the loading of the module that fills it.
  *
- * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol, shoal_backend_v3, which gives its
+ * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol, shoal_backend_v4, which gives its
  * table of functions. It is loaded with dlopen, so that the program needs neither BLAS nor CUDA to start, and so that
  * the BLAS can be told its kernel type (OPENBLAS_CORETYPE) before it is loaded.
  *
@@ -25,8 +25,8 @@
 #include "dense/ops_interact.h"
 #include "dense/ops_mix.h"
 
-#define BACKEND_ABI 3u /* of struct backend_ops: a module of another number is refused */
-#define BACKEND_SYMBOL "shoal_backend_v3"
+#define BACKEND_ABI 4u /* of struct backend_ops: a module of another number is refused */
+#define BACKEND_SYMBOL "shoal_backend_v4"
 
 struct stream;
 
@@ -43,12 +43,21 @@ struct dropout_mask {
     float scale;
 };
 
-/* Rows of a sparse table and where they go in the input of a batch. first and count say which examples are meant;
+/* Where the rows of one of several tables lie among those of a batch, which are one array: row i of the batch, of this
+ * table, begins at float base + i * (first_order + dim), in arithmetic modulo 2^64. */
+struct pool_table {
+    uint64_t base;
+    uint32_t first; /* row of the batch */
+    uint32_t dim;
+};
+
+/* Rows of the sparse tables and where they go in the input of a batch. first and count say which examples are meant;
  * index, offset and numeric are those of the whole batch, x and logit begin at example `first`. */
 struct pool_args {
     uint32_t first, count;
     uint32_t examples, values, row_count; /* of the whole batch */
     uint32_t fields, dim, numerics;
+    uint32_t vectors; /* with `table`: columns of x that vectors fill; else they are fields * dim */
     uint32_t first_order; /* 1: a row begins with its first-order weight; else 0 */
     uint32_t tasks;       /* floats from a logit to the next */
     const uint8_t *pooling; /* (fields): enum pooling, in the backend's memory. attention: x is left alone, and the
@@ -57,7 +66,18 @@ struct pool_args {
     const uint32_t *offset; /* or NULL */
     const float *rows;      /* (rows, first_order + dim) */
     const float *numeric;   /* (examples, numerics) */
+    /* Of tables of several dims, in the backend's memory; `dim` is then that of the widest: */
+    const struct pool_table *table; /* (tables); NULL: all rows have `dim` */
+    uint32_t tables;
+    const uint8_t *field_table; /* (fields): the table of each field's rows */
+    const uint32_t *column;     /* (fields + 1): where in x each field's vector begins; the last is `vectors` */
 };
+
+/* Columns of x that vectors fill. */
+static inline uint32_t pool_columns(const struct pool_args *a)
+{
+    return a->table != NULL ? a->vectors : a->fields * a->dim;
+}
 
 /* A linear layer with bias, activation and dropout: y = dropout(act(x w' + bias)). */
 struct linear_args {
@@ -162,20 +182,21 @@ struct backend_ops {
 
     /* Before a batch's first pool_*: the backend may sort its values by row. first, count: the whole batch. */
     void (*pool_begin)(struct stream *s, const struct pool_args *a, bool train);
-    /* x (count, fields * dim, then numerics where they are wanted): pooled vectors, then the numerics (x is NULL when
+    /* x (count, pool_columns, then numerics where they are wanted): pooled vectors, then the numerics (x is NULL when
      * dim is 0); logit[i * tasks] += pooled first-order weights. */
     void (*pool_forward)(struct stream *s, const struct pool_args *a, float *x, uint32_t ldx, float *logit);
-    /* row_gradients (rows, first_order + dim) += dlogit and dx (count, fields * dim), spread over the values; in the
+    /* row_gradients (laid out as rows) += dlogit and dx (count, pool_columns), spread over the values; in the
      * order of the examples. */
     void (*pool_backward)(struct stream *s, const struct pool_args *a, const float *dx, uint32_t lddx,
                           const float *dlogit, float *row_gradients);
     /* A row's gradient is -1 for each example that has it (model_probe.c). */
     void (*probe_backward)(struct stream *s, const struct pool_args *a, float *row_gradients);
-    /* Rows with a cache: out (count, width): row i is rows[source[i]], or the cache's (struct model_input). */
-    void (*rows_gather)(struct stream *s, uint32_t count, uint32_t width, const uint32_t *source, const float *rows,
-                        const float *cache, float *out);
-    void (*rows_keep)(struct stream *s, uint32_t count, uint32_t width, const uint32_t *keep, const float *rows,
-                      float *cache);
+    /* Rows with a cache: out (count, width): row i is rows[source[i] - first], or the cache's (struct model_input), where
+     * a slot has ld_cache floats. rows_keep: likewise, keep holds places in rows from `first` on. */
+    void (*rows_gather)(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *source,
+                        const float *rows, const float *cache, uint32_t ld_cache, float *out);
+    void (*rows_keep)(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *keep,
+                      const float *rows, float *cache, uint32_t ld_cache);
 
     /* Pairwise products of the field vectors: logit[i * stride] += 1/2 (|sum v|^2 - sum |v|^2). sums (count, dim): sum
      * v, for the way back. */

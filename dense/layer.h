@@ -50,6 +50,7 @@ struct step {
     float factor[LIMIT_TASKS];        /* of the tasks' losses: loss scale * task weight / sum of the examples' weights */
     float unscale;                    /* 1 / loss scale */
     uint32_t key[PASS_LAYERS_MAX][2]; /* dropout, by layer */
+    struct pool_table table[LIMIT_JOB_TABLES]; /* of tables of several dims: where their rows lie */
 };
 
 struct pass {
@@ -61,11 +62,15 @@ struct pass {
     const struct step *step;      /* likewise */
     double *loss;                 /* (tasks), likewise */
     const uint8_t *pooling;       /* (fields), likewise */
+    const uint8_t *field_table;   /* (fields), likewise; NULL: all tables have one dim */
+    const uint32_t *column;       /* (fields + 1), likewise */
+    uint32_t tables;              /* sparse ones */
+    uint32_t vectors;             /* columns of all fields' vectors */
     const struct tensor *tensor;
     float *const *data;   /* (tensors) */
     uint32_t base;        /* example at which the tensors that are not whole begin */
     bool train;           /* dropout, statistics of the batch, gradients */
-    uint32_t dim;         /* of the row's vector */
+    uint32_t dim;         /* of a row's vector; of the widest */
     uint32_t first_order; /* 1: rows begin with a first-order weight */
     uint32_t tasks;
     uint32_t values; /* of the batch: entries of index */

@@ -1,8 +1,6 @@
 /* model.c: making a model, and what others need to know of it. Batches run in run.c. */
 #include "dense/run.h"
 
-#include "proto/base/assert.h"
-
 #include <stdlib.h>
 
 int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend, struct model **out,
@@ -20,9 +18,9 @@ int model_new_kind(const struct job *job, const struct model_shape *shape, const
         return err_set(e, SHOAL_E_NOMEM, "model of job %s: out of memory", job->name);
     int code = kind ? plan_build_kind(job, shape, kind, &m->plan, e) : plan_build(job, shape, &m->plan, e);
     if (code == 0) {
-        code = block_keys(&m->plan.dense, &m->key[MODEL_DENSE_TABLE], &m->block[MODEL_DENSE_TABLE]);
+        code = block_keys(&m->plan.dense, &m->key[0], &m->block[0]);
         if (code == 0)
-            code = block_keys(&m->plan.stats, &m->key[MODEL_STATS_TABLE], &m->block[MODEL_STATS_TABLE]);
+            code = block_keys(&m->plan.stats, &m->key[1], &m->block[1]);
         if (code != 0)
             err_set(e, code, "model of job %s: out of memory", job->name);
     }
@@ -48,11 +46,16 @@ void model_free(struct model *m)
 {
     if (!m)
         return;
-    for (uint32_t t = 0; t < MODEL_TABLES_MAX; t++) {
+    for (uint32_t t = 0; t < 2; t++) {
         free(m->key[t]);
         free(m->block[t]);
     }
     free(m);
+}
+
+uint32_t model_tables(const struct model *m)
+{
+    return m->plan.tables;
 }
 
 uint32_t model_row_width(const struct model *m)
@@ -70,10 +73,9 @@ size_t model_stats_floats(const struct model *m)
     return m->plan.stats.floats;
 }
 
-void model_blocks(const struct model *m, uint32_t table, const uint64_t **keys, const uint32_t **block, size_t *count)
+void model_blocks(const struct model *m, bool stats, const uint64_t **keys, const uint32_t **block, size_t *count)
 {
-    SHOAL_ASSERT(table == MODEL_DENSE_TABLE || table == MODEL_STATS_TABLE);
-    *keys = m->key[table];
-    *block = m->block[table];
-    *count = (table == MODEL_DENSE_TABLE ? m->plan.dense.floats : m->plan.stats.floats) / BLOCK_FLOATS;
+    *keys = m->key[stats];
+    *block = m->block[stats];
+    *count = (stats ? m->plan.stats.floats : m->plan.dense.floats) / BLOCK_FLOATS;
 }

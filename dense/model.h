@@ -1,6 +1,10 @@
 /* model.h: a model as the worker sees it: pooled rows in, loss and gradients out. Pure compute: no thread, clock or socket.
  *
- * The sparse table's row is w (1 float, when the model has a first-order part) followed by v (dim floats, when it has vectors): lr: w;
+ * A job has sparse tables, numbers 0 .. n - 1 in the order of the job file, then "dense" and "dense_stats" where the model has such
+ * parameters. A field's rows lie in one sparse table (model_shape.table). Where all tables have one dim their rows are one array for the
+ * model, and it is all the same to it how many there are.
+ *
+ * A sparse table's row is w (1 float, when the model has a first-order part) followed by v (dim floats, when it has vectors): lr: w;
  * fm, deepfm, wide_deep: w and v; probe: one float. `model_schema` says so to the coordinator and to everyone.
  *
  * Dense parameters are tensors, cut into blocks of BLOCK_FLOATS; a block is a row of a dense table, key = key_make(tensor number, block
@@ -20,10 +24,7 @@
 #include <stdint.h>
 
 #define BLOCK_FLOATS 512u
-#define MODEL_SPARSE_TABLE 0u /* table numbers of a job: the sparse table, dense, dense_stats */
-#define MODEL_DENSE_TABLE 1u
-#define MODEL_STATS_TABLE 2u
-#define MODEL_TABLES_MAX 3u
+#define MODEL_TABLES_MAX (LIMIT_JOB_TABLES + 2u)
 
 struct backend; /* dense/backend.h: the vtable of matrix products and element-wise kernels, loaded with dlopen */
 
@@ -46,13 +47,21 @@ struct model_shape {
     uint32_t tasks;                  /* labels of an example; 0 counts as 1 */
     uint8_t pooling[LIMIT_FIELDS];   /* enum pooling, of each field */
     uint16_t attend[LIMIT_FIELDS];   /* of a field with pooling attention: the target's field */
-    uint16_t rule_field[LIMIT_FIELDS]; /* of each rule by field of the sparse table (job_table.rule): the field that it is for */
+    uint8_t table[LIMIT_FIELDS];     /* of each field: the table that its rows lie in */
+    uint16_t rule_field[LIMIT_FIELDS]; /* of each rule by field (job_table.rule), table by table: the field that it is for */
     uint32_t most[LIMIT_FIELDS];     /* values that a field may have; 0: any number (attention: at most 65,536) */
     uint32_t gate_fields;            /* finalmlp: fields that gates look at: 0, or 2, one for each network */
     uint16_t gate_field[2];          /* (gate_fields): their numbers */
 };
 
 #define MODEL_CACHED 0x80000000u
+
+/* How many of a batch's rows are of one table. */
+struct model_part {
+    uint32_t rows;  /* unique keys */
+    uint32_t fresh; /* of these, in model_input.rows; all without a cache */
+    uint32_t keep;  /* pairs of model_input.keep */
+};
 
 /* One batch. All arrays are the caller's, in host memory; the big ones better in memory of backend_host_alloc. */
 struct model_input {
@@ -62,8 +71,9 @@ struct model_input {
     const float *numeric;   /* (examples, numerics) */
     const uint32_t *index;  /* (values): row number of each value, example by example, field by field */
     const uint32_t *offset; /* (examples * fields + 1) into index; NULL: exactly one value for each field */
-    uint32_t row_count;     /* unique keys */
-    const float *rows;      /* (fresh_count, row width): pulled */
+    uint32_t row_count;     /* unique keys, table by table */
+    const struct model_part *part; /* (tables), on the host: their counts. NULL will do where all tables have one dim */
+    const float *rows;      /* (fresh_count, row width of its table), one behind another: pulled */
     uint32_t fresh_count;   /* row_count without a cache */
     const uint32_t *source; /* (row_count) or NULL: row i is rows[i]. Else row i is rows[source[i]], or, with MODEL_CACHED set, the
                                slot source[i] & ~MODEL_CACHED of the run's cache */
@@ -79,7 +89,7 @@ struct model_output {
     double loss_task[LIMIT_TASKS]; /* weighted by example only */
     double dense_norm, row_norm;   /* 2-norms of the gradients, before clipping; 0 where there are none */
     bool skipped;                  /* precision fp16: a gradient overflowed, nothing is to be pushed; the scale is lowered */
-    float *row_gradients;          /* (row_count, row width): merged; gradient of the mean loss of the batch, plus l2 * weight */
+    float *row_gradients;          /* (row_count, row width of its table): merged; gradient of the mean loss of the batch, plus l2 * weight */
     float *dense_gradients;        /* flat, model_dense_floats */
     float *stats_gradients;        /* flat, model_stats_floats */
     float *scores;                 /* (examples, tasks): probabilities */
@@ -88,22 +98,24 @@ struct model_output {
 struct model; /* shape and settings: read-only, shared by lanes */
 struct model_run; /* scratch of one thread of compute: owned by one lane at a time */
 
-/* Schemas of a job's tables (numbers, widths, initial values, optimizers; tablet_first filled in order); *count of them (1 without dense
- * parameters, 2 without batch norm, else 3). shape.numerics and .fields decide the dense tensors. A function of its arguments alone. */
+/* Schemas of a job's tables (numbers, widths, initial values, optimizers; tablet_first filled in order); *count of them (the sparse ones,
+ * one more with dense parameters, two more with batch norm). shape.numerics and .fields decide the dense tensors. A function of its arguments alone. */
 int model_schemas(const struct job *job, const struct model_shape *shape, struct table_schema out[MODEL_TABLES_MAX], uint32_t *count,
                   struct err *e);
 
 int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend, struct model **out, struct err *e);
 void model_free(struct model *m);
-uint32_t model_row_width(const struct model *m);
+uint32_t model_tables(const struct model *m);    /* sparse ones */
+uint32_t model_row_width(const struct model *m); /* floats of a sparse row; where dims differ, of the widest */
 size_t model_dense_floats(const struct model *m); /* multiple of BLOCK_FLOATS; 0 without */
 size_t model_stats_floats(const struct model *m);
 
 /* Keys of a dense table's blocks, sorted by key_mix (as they are pulled and pushed), and where each lies: flat block number. (count =
- * floats / BLOCK_FLOATS.) The arrays live as long as the model. table: MODEL_DENSE_TABLE or MODEL_STATS_TABLE. */
-void model_blocks(const struct model *m, uint32_t table, const uint64_t **keys, const uint32_t **block, size_t *count);
+ * floats / BLOCK_FLOATS.) The arrays live as long as the model. stats: of dense_stats, else of dense. */
+void model_blocks(const struct model *m, bool stats, const uint64_t **keys, const uint32_t **block, size_t *count);
 
-/* A run's scratch for up to max_examples, and a cache of cache_rows sparse rows (0: none). It lives on one device. */
+/* A run's scratch for up to max_examples, and a cache of cache_rows sparse rows (0: none), each as wide as the widest. It lives on one
+ * device. */
 int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out, struct err *e);
 void model_run_free(struct model_run *r);
 /* Forward and backward. seed, lane, batch choose the dropout mask. NOT_FINITE when the loss is not finite, or with fp16 a gradient

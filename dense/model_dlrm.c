@@ -8,6 +8,8 @@
 int model_dlrm_check(const struct job *job, const struct model_shape *shape, struct err *e)
 {
     uint32_t vectors = shape->fields + (shape->numerics > 0 ? 1 : 0);
+    if (job->model.interaction == INTERACT_DOT && plan_dims_differ(job))
+        return plan_dims_refuse(job, "with interaction dot multiplies the vectors of fields", e);
     if (shape->numerics > 0 && job->model.bottom.count > 0) {
         int code = plan_widths_check(&job->model.bottom, "model.bottom", e);
         if (code != 0)
@@ -16,7 +18,7 @@ int model_dlrm_check(const struct job *job, const struct model_shape *shape, str
     return job->model.interaction == INTERACT_DOT ? products_check(vectors, e) : 0;
 }
 
-/* Its last layer has dim outputs and goes to y: it is a vector like the fields', so neither norm nor dropout. */
+/* Its last layer has dim outputs (of the widest table) and goes to y: it is a vector like the fields', so neither norm nor dropout. */
 static void bottom_network(struct plan *p, struct view y)
 {
     struct view numbers = {TENSOR_NUMERIC, 0, p->shape.numerics};

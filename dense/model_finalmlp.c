@@ -11,7 +11,7 @@ static struct view context_of(struct plan *p, struct view input, uint32_t stream
 {
     if (p->shape.gate_fields == 0)
         return plan_context(p, p->dim);
-    return plan_columns(plan_vectors(p, input), p->shape.gate_field[stream] * p->dim, p->dim);
+    return plan_field(p, input, p->shape.gate_field[stream]);
 }
 
 static struct view stream(struct plan *p, struct view input, uint32_t number, const struct widths *hidden)

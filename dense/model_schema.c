@@ -15,26 +15,31 @@
 static const struct optimizer_spec optimizer_assign = {.kind = OPT_SGD, .lr = 1.0f, .fixed_lr = 1};
 
 /* Each tablet may have its even share of the table's capacity; keys are spread evenly over tablets. */
-static int capacity_take(const struct job_table *t, uint32_t tablets, struct row_rules *rules, struct err *e)
+static int capacity_take(const struct job_table *t, uint32_t number, uint32_t tablets, struct row_rules *rules,
+                         struct err *e)
 {
     if (t->capacity == 0)
         return 0;
     if (t->capacity < (uint64_t)tablets * TABLET_ROWS_LEAST)
         return err_set(e, SHOAL_E_CONFIG,
-                       "tables[0].evict.capacity is %llu rows, less than %u for each of %u tablets: raise it or lower "
-                       "tables[0].tablets",
-                       (unsigned long long)t->capacity, TABLET_ROWS_LEAST, tablets);
+                       "tables[%u].evict.capacity is %llu rows, less than %u for each of %u tablets: raise it or lower "
+                       "tables[%u].tablets",
+                       number, (unsigned long long)t->capacity, TABLET_ROWS_LEAST, tablets, number);
     uint64_t share = (t->capacity + tablets - 1) / tablets;
     rules->age_capacity = share < UINT32_MAX ? (uint32_t)share : UINT32_MAX;
     return 0;
 }
 
-/* What the job calls by name, by number and sorted. */
-static void field_rules_take(const struct job_table *t, const struct plan *p, struct table_schema *out)
+/* What the job calls by name, by number and sorted. The shape has the numbers of all tables' rules, table by table. */
+static void field_rules_take(const struct job *job, const struct plan *p, struct table_schema *out)
 {
+    const struct job_table *t = &job->table[out->table];
+    size_t before = 0;
+    for (uint32_t i = 0; i < out->table; i++)
+        before += job->table[i].rule_count;
     for (size_t i = 0; i < t->rule_count; i++) {
         struct field_rule rule = t->rule[i].rule;
-        rule.field = p->shape.rule_field[i];
+        rule.field = p->shape.rule_field[before + i];
         if (p->dim == 0) /* no vector to begin with anything */
             rule.has &= ~FIELD_HAS_INIT;
         if (rule.has == 0)
@@ -49,30 +54,31 @@ static void field_rules_take(const struct job_table *t, const struct plan *p, st
 static int rules_take(const struct job *job, const struct plan *p, uint32_t tablets, struct table_schema *out,
                       struct err *e)
 {
-    const struct job_table *t = &job->table[0];
+    const struct job_table *t = &job->table[out->table];
     out->rules = t->rules;
     if (p->dim == 0)
         out->rules.vector_score = 0;
     if (out->rules.vector_score > 0 && p->first_order == 0)
         return err_set(
             e, SHOAL_E_CONFIG,
-            "tables[0].vector_score: rows of model %s have no first-order weight to begin with; set it to 0, or "
+            "tables[%u].vector_score: rows of model %s have no first-order weight to begin with; set it to 0, or "
             "take a model that has one",
-            job_model_name(job->model.kind));
-    field_rules_take(t, p, out);
-    return capacity_take(t, tablets, &out->rules, e);
+            out->table, job_model_name(job->model.kind));
+    field_rules_take(job, p, out);
+    return capacity_take(t, out->table, tablets, &out->rules, e);
 }
 
-static int sparse_schema(const struct job *job, const struct plan *p, struct table_schema *out, struct err *e)
+static int sparse_schema(const struct job *job, const struct plan *p, uint32_t number, struct table_schema *out,
+                         struct err *e)
 {
-    const struct job_table *t = &job->table[0];
+    const struct job_table *t = &job->table[number];
     uint32_t tablets = t->tablets == 0 ? SPARSE_TABLETS : t->tablets;
     if ((tablets & (tablets - 1)) != 0 || tablets > LIMIT_TABLETS)
-        return err_set(e, SHOAL_E_CONFIG, "tables[0].tablets is %u; it must be a power of two up to %u", tablets,
+        return err_set(e, SHOAL_E_CONFIG, "tables[%u].tablets is %u; it must be a power of two up to %u", number, tablets,
                        LIMIT_TABLETS);
     snprintf(out->name, sizeof out->name, "%s", t->name);
-    out->table = MODEL_SPARSE_TABLE;
-    out->width = p->first_order + p->dim;
+    out->table = number;
+    out->width = p->first_order + p->table_dim[number];
     out->zero_first = p->first_order;
     out->tablet_bits = (uint32_t)__builtin_ctz(tablets);
     out->seed = t->seed;
@@ -98,18 +104,19 @@ static int schemas_fill(const struct job *job, const struct plan *p, struct tabl
                         uint32_t *count, struct err *e)
 {
     memset(out, 0, MODEL_TABLES_MAX * sizeof *out);
-    int code = sparse_schema(job, p, &out[MODEL_SPARSE_TABLE], e);
+    int code = 0;
+    for (*count = 0; *count < p->tables && code == 0; *count += code == 0)
+        code = sparse_schema(job, p, *count, &out[*count], e);
     if (code != 0)
         return code;
-    *count = 1;
     if (p->dense.floats > 0) {
-        dense_schema("dense", MODEL_DENSE_TABLE, &p->dense, job, &job->dense_optimizer, &out[MODEL_DENSE_TABLE]);
-        *count = 2;
+        dense_schema("dense", *count, &p->dense, job, &job->dense_optimizer, &out[*count]);
+        ++*count;
     }
     if (p->stats.floats > 0) {
-        SHOAL_ASSERT(*count == 2);
-        dense_schema("dense_stats", MODEL_STATS_TABLE, &p->stats, job, &optimizer_assign, &out[MODEL_STATS_TABLE]);
-        *count = 3;
+        SHOAL_ASSERT(p->dense.floats > 0); /* whoever sees one table behind the sparse ones takes it for dense */
+        dense_schema("dense_stats", *count, &p->stats, job, &optimizer_assign, &out[*count]);
+        ++*count;
     }
     uint32_t tablets = 0;
     for (uint32_t i = 0; i < *count; i++) {

@@ -101,7 +101,7 @@ struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct vie
 
 struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
 {
-    uint32_t vectors = p->shape.fields * p->dim, copied = numerics ? p->shape.numerics : 0;
+    uint32_t vectors = p->column[p->shape.fields], copied = numerics ? p->shape.numerics : 0;
     struct view input = VIEW_NONE, pooled = VIEW_NONE;
 
     if (p->dim > 0) {
@@ -120,7 +120,12 @@ struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
 
 struct view plan_vectors(const struct plan *p, struct view input)
 {
-    return plan_columns(input, 0, p->shape.fields * p->dim);
+    return plan_columns(input, 0, p->column[p->shape.fields]);
+}
+
+struct view plan_field(const struct plan *p, struct view input, uint32_t field)
+{
+    return plan_columns(input, p->column[field], p->column[field + 1] - p->column[field]);
 }
 
 struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activation act, double dropout, enum norm_kind norm,
@@ -176,20 +181,23 @@ void plan_pairs(struct plan *p, struct view vectors)
 static const struct plan_kind kinds[] = {
     [MODEL_LR] = {"lr", model_lr_plan, .first_order = true},
     [MODEL_FM] = {"fm", model_fm_plan, .vectors = true, .first_order = true},
-    [MODEL_WIDE_DEEP] = {"wide_deep", model_wide_deep_plan, .vectors = true, .first_order = true, .network = true},
+    [MODEL_WIDE_DEEP] = {"wide_deep", model_wide_deep_plan, .vectors = true, .first_order = true, .network = true, .mixed = true},
     [MODEL_DEEPFM] = {"deepfm", model_deepfm_plan, .vectors = true, .first_order = true, .network = true},
     [MODEL_PROBE] = {"probe", model_probe_plan, .first_order = true},
     [MODEL_FWFM] = {"fwfm", model_fwfm_plan, .vectors = true, .first_order = true, .check = model_fwfm_check},
     [MODEL_IPNN] = {"ipnn", model_ipnn_plan, .vectors = true, .network = true, .check = model_ipnn_check},
-    [MODEL_DCNV2] = {"dcnv2", model_dcnv2_plan, .vectors = true, .network = true, .check = model_dcnv2_check},
-    [MODEL_DLRM] = {"dlrm", model_dlrm_plan, .vectors = true, .network = true, .check = model_dlrm_check},
+    [MODEL_DCNV2] = {"dcnv2", model_dcnv2_plan, .vectors = true, .network = true, .mixed = true, .check = model_dcnv2_check},
+    [MODEL_DLRM] = {"dlrm", model_dlrm_plan, .vectors = true, .network = true, .mixed = true, .check = model_dlrm_check},
     [MODEL_XDEEPFM] = {"xdeepfm", model_xdeepfm_plan, .vectors = true, .first_order = true, .network = true,
                        .check = model_xdeepfm_check},
     [MODEL_AUTOINT] = {"autoint", model_autoint_plan, .vectors = true, .network = true, .check = model_autoint_check},
-    [MODEL_FINALMLP] = {"finalmlp", model_finalmlp_plan, .vectors = true, .network = true, .check = model_finalmlp_check},
+    [MODEL_FINALMLP] = {"finalmlp", model_finalmlp_plan, .vectors = true, .network = true, .mixed = true,
+                        .check = model_finalmlp_check},
     [MODEL_DIN] = {"din", model_din_plan, .vectors = true, .network = true, .check = model_din_check},
-    [MODEL_MMOE] = {"mmoe", model_mmoe_plan, .vectors = true, .network = true, .multi = true, .check = model_mmoe_check},
-    [MODEL_PLE] = {"ple", model_ple_plan, .vectors = true, .network = true, .multi = true, .check = model_ple_check},
+    [MODEL_MMOE] = {"mmoe", model_mmoe_plan, .vectors = true, .network = true, .multi = true, .mixed = true,
+                    .check = model_mmoe_check},
+    [MODEL_PLE] = {"ple", model_ple_plan, .vectors = true, .network = true, .multi = true, .mixed = true,
+                   .check = model_ple_check},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
@@ -223,18 +231,49 @@ int plan_widths_check(const struct widths *w, const char *key, struct err *e)
     return 0;
 }
 
+bool plan_dims_differ(const struct job *job)
+{
+    for (size_t t = 1; t < job->table_count; t++)
+        if (job->table[t].dim != job->table[0].dim)
+            return true;
+    return false;
+}
+
+int plan_dims_refuse(const struct job *job, const char *why, struct err *e)
+{
+    size_t t = 1;
+    while (job->table[t].dim == job->table[0].dim)
+        t++;
+    return err_set(e, SHOAL_E_CONFIG,
+                   "tables: %s has dim %u and %s dim %u, but model.kind %s %s: give all tables one dim", job->table[0].name,
+                   job->table[0].dim, job->table[t].name, job->table[t].dim, job_model_name(job->model.kind), why);
+}
+
+double plan_vectors_width(const struct job *job, const struct model_shape *shape)
+{
+    double width = 0;
+    for (uint32_t f = 0; f < shape->fields; f++)
+        width += job->table[shape->table[f]].dim;
+    return width;
+}
+
+static int dims_check(const struct job *job, const struct plan_kind *kind, struct err *e)
+{
+    for (size_t t = 0; t < job->table_count; t++)
+        if (job->table[t].dim == 0 || job->table[t].dim + 1 > LIMIT_WIDTH)
+            return err_set(e, SHOAL_E_CONFIG, "tables[%zu].dim is %u; a model with vectors needs 1 to %u", t, job->table[t].dim,
+                           LIMIT_WIDTH - 1);
+    return plan_dims_differ(job) && !kind->mixed ? plan_dims_refuse(job, "multiplies the vectors of fields", e) : 0;
+}
+
 static int plan_check(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct err *e)
 {
-    if (job->table_count != 1)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "tables: %zu tables are given; a model of this version has exactly one, for all fields",
-                       job->table_count);
     int code = shape_check(job, shape, kind, e);
     if (code != 0 || !kind->vectors)
         return code;
-    if (job->table[0].dim == 0 || job->table[0].dim + 1 > LIMIT_WIDTH)
-        return err_set(e, SHOAL_E_CONFIG, "tables[0].dim is %u; a model with vectors needs 1 to %u", job->table[0].dim,
-                       LIMIT_WIDTH - 1);
+    code = dims_check(job, kind, e);
+    if (code != 0)
+        return code;
     if (kind->network && shape->fields == 0 && shape->numerics == 0)
         return err_set(e, SHOAL_E_CONFIG, "features: there are neither fields nor numbers to learn from");
     code = kind->network ? plan_widths_check(&job->model.hidden, "model.hidden", e) : 0;
@@ -249,6 +288,19 @@ int plan_build(const struct job *job, const struct model_shape *shape, struct pl
     return plan_build_kind(job, shape, kind, out, e);
 }
 
+/* Which table has which dim, and where each field's vector lies. */
+static void plan_tables(struct plan *p, const struct job *job, bool vectors)
+{
+    p->tables = (uint32_t)job->table_count;
+    p->mixed = vectors && plan_dims_differ(job);
+    for (uint32_t t = 0; t < p->tables && vectors; t++) {
+        p->table_dim[t] = job->table[t].dim;
+        p->dim = p->dim > p->table_dim[t] ? p->dim : p->table_dim[t];
+    }
+    for (uint32_t f = 0; f < p->shape.fields; f++)
+        p->column[f + 1] = p->column[f] + p->table_dim[p->shape.table[f]];
+}
+
 int plan_build_kind(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct plan *out,
                     struct err *e)
 {
@@ -259,7 +311,7 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape, cons
     memset(out, 0, sizeof *out);
     out->job = job;
     out->shape = *shape;
-    out->dim = kind->vectors ? job->table[0].dim : 0;
+    plan_tables(out, job, kind->vectors);
     out->first_order = kind->first_order;
     out->tasks = shape->tasks > 0 ? shape->tasks : 1;
     out->has_loss = job->model.kind != MODEL_PROBE;

@@ -15,7 +15,11 @@
 struct plan {
     const struct job *job; /* borrowed, while building only */
     struct model_shape shape;
-    uint32_t dim;         /* of the row's vector; 0: none */
+    uint32_t tables;      /* sparse ones */
+    uint32_t table_dim[LIMIT_JOB_TABLES]; /* (tables) of a row's vector; 0: none */
+    uint32_t dim;         /* the same for all tables, or that of the widest */
+    bool mixed;           /* tables of several dims */
+    uint32_t column[LIMIT_FIELDS + 1]; /* (fields + 1) of the input: where each field's vector begins; the last: where they end */
     uint32_t first_order; /* 1: rows begin with a first-order weight */
     uint32_t tasks;
     bool has_loss; /* false: the layers give the gradients by themselves (probe) */
@@ -35,15 +39,21 @@ struct plan_kind {
     bool vectors, first_order; /* of the sparse rows */
     bool network;              /* of model.hidden, with the job's norm */
     bool multi;                /* a task for each label */
+    bool mixed;                /* dims may differ by table: vectors stand side by side, nothing multiplies two of them */
     int (*check)(const struct job *job, const struct model_shape *shape, struct err *e); /* CONFIG: cannot be built; or NULL */
 };
 
-/* CONFIG: more than one sparse table, a network without a layer, a model that does not fit the input, or more parameters
+/* CONFIG: tables of several dims where the model needs one, a network without a layer, a model that does not fit the input, or more parameters
  * than a dense table holds. */
 int plan_build(const struct job *job, const struct model_shape *shape, struct plan *out, struct err *e);
 /* The same for a model that has no number of its own: tests build theirs with it. */
 int plan_build_kind(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct plan *out,
                     struct err *e);
+/* Columns of all fields' vectors; and whether the job's tables have several dims. */
+double plan_vectors_width(const struct job *job, const struct model_shape *shape);
+bool plan_dims_differ(const struct job *job);
+/* CONFIG: tables of several dims; `why` says what of model.kind needs one. */
+int plan_dims_refuse(const struct job *job, const char *why, struct err *e);
 /* CONFIG: no layers, too many, or one that is too wide. key: for the message. */
 int plan_widths_check(const struct widths *w, const char *key, struct err *e);
 /* Where gradients lie and who adds to whom; by plan_build. */
@@ -63,10 +73,11 @@ struct view plan_logit(const struct plan *p, uint32_t task);
 struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct view x, struct view y); /* all else: none */
 
 /* Parts. plan_input is the first: everything else reads its view.
- * Input: (fields * dim vectors [, numerics]), followed by `extra` columns that another layer fills. A bias
+ * Input: (the fields' vectors [, numerics]), followed by `extra` columns that another layer fills. A bias
  * goes to the logit; where the plan has first_order, pooled first-order weights and weights of the numerics as well. */
 struct view plan_input(struct plan *p, bool numerics, uint32_t extra);
-struct view plan_vectors(const struct plan *p, struct view input); /* the leading fields * dim columns */
+struct view plan_vectors(const struct plan *p, struct view input); /* the leading columns, of all fields' vectors */
+struct view plan_field(const struct plan *p, struct view input, uint32_t field); /* of these, one field's */
 /* Linear, then norm, then activation with dropout. With a norm the linear layer has no bias. y: where to write, or
  * VIEW_NONE: a tensor of its own. */
 struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activation act, double dropout, enum norm_kind norm,

@@ -11,6 +11,7 @@ struct pool_args pool_args_of(const struct pass *p, uint32_t first, uint32_t cou
         .row_count = p->in->row_count,
         .fields = p->shape->fields,
         .dim = p->dim,
+        .vectors = p->vectors,
         .numerics = p->shape->numerics,
         .first_order = p->first_order,
         .tasks = p->tasks,
@@ -19,6 +20,10 @@ struct pool_args pool_args_of(const struct pass *p, uint32_t first, uint32_t cou
         .offset = p->in->offset,
         .rows = p->in->rows,
         .numeric = p->in->numeric,
+        .table = p->field_table ? p->step->table : NULL,
+        .tables = p->tables,
+        .field_table = p->field_table,
+        .column = p->column,
     };
 }
 
@@ -32,7 +37,7 @@ static void pool_forward(const struct layer *l, struct pass *p, uint32_t first, 
     struct pool_args a = pool_args_of(p, first, count);
     bool vectors = l->y.tensor != TENSOR_NONE;
 
-    if (vectors && l->y.width == a.fields * a.dim)
+    if (vectors && l->y.width == p->vectors)
         a.numerics = 0;
     p->k->bias_forward(p->s, count, p->tasks, pass_parameter(p, l, 1), pass_at(p, logit(p), first));
     p->k->pool_forward(p->s, &a, vectors ? pass_at(p, l->y, first) : NULL, vectors ? pass_ld(p, l->y) : 0,

@@ -1,4 +1,4 @@
-/* pool.h: rows of the sparse table -> input, and gradients -> rows.
+/* pool.h: rows of the sparse tables -> input, and gradients -> rows.
  *
  * The vectors of a field's values are summed (or averaged, where the field says so) into the field's place in the
  * input; a field without values is zeros. First-order weights are pooled alike and go to the logit, with the model's

@@ -61,21 +61,38 @@ static bool tensors_allocate(struct model_run *r)
     return made && (r->arena || k->exact);
 }
 
+/* What kernels need to know of fields whose tables have several dims. */
+static bool fields_upload(struct model_run *r)
+{
+    const struct plan *plan = &r->model->plan;
+    const struct backend_ops *k = r->model->k;
+
+    r->field_table = k->alloc(r->stream, sizeof plan->shape.table);
+    r->column = k->alloc(r->stream, sizeof plan->column);
+    if (!r->field_table || !r->column)
+        return false;
+    k->upload(r->stream, r->field_table, plan->shape.table, sizeof plan->shape.table);
+    k->upload(r->stream, r->column, plan->column, sizeof plan->column);
+    return true;
+}
+
 static bool run_allocate(struct model_run *r)
 {
     const struct backend_ops *k = r->model->k;
+    const struct plan *plan = &r->model->plan;
     bool made = tensors_allocate(r);
 
     r->step = k->alloc(r->stream, sizeof *r->step);
     r->result = k->alloc(r->stream, sizeof *r->result);
     r->pooling = k->alloc(r->stream, LIMIT_FIELDS);
+    bool fields = !plan->mixed || fields_upload(r);
     r->step_host = k->host_alloc(sizeof *r->step_host);
     r->result_host = k->host_alloc(sizeof *r->result_host);
     if (r->cache_rows > 0)
         r->cache = k->alloc(r->stream, cache_bytes(r));
-    if (!made || !r->step || !r->result || !r->pooling || !r->step_host || !r->result_host || (r->cache_rows > 0 && !r->cache))
+    if (!made || !fields || !r->step || !r->result || !r->pooling || !r->step_host || !r->result_host || (r->cache_rows > 0 && !r->cache))
         return false;
-    k->upload(r->stream, r->pooling, r->model->plan.shape.pooling, sizeof r->model->plan.shape.pooling);
+    k->upload(r->stream, r->pooling, plan->shape.pooling, sizeof plan->shape.pooling);
     memset(r->step_host, 0, sizeof *r->step_host);
     return true;
 }
@@ -136,7 +153,7 @@ void model_run_free(struct model_run *r)
         return;
     const struct backend_ops *k = r->model->k;
     if (r->stream) {
-        void *owned[] = {r->arena, r->step, r->result, r->pooling, r->cache};
+        void *owned[] = {r->arena, r->step, r->result, r->pooling, r->cache, r->field_table, r->column};
         for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
             if (owned[i])
                 k->release(r->stream, owned[i]);
@@ -168,8 +185,44 @@ static double weights_sum(const struct model_input *in)
     return in->weight ? sum : (double)in->examples;
 }
 
-/* What the kernels read of the step: loss factors and dropout keys. */
-static void step_upload(struct model_run *r, double weight_sum, uint64_t seed, uint32_t lane, uint64_t batch)
+static uint32_t table_width(const struct plan *plan, uint32_t table)
+{
+    return plan->first_order + plan->table_dim[table];
+}
+
+size_t run_row_floats(const struct model *m, const struct model_input *in)
+{
+    size_t floats = 0;
+    for (uint32_t t = 0; t < m->plan.tables && m->plan.mixed; t++)
+        floats += (size_t)in->part[t].rows * table_width(&m->plan, t);
+    return m->plan.mixed ? floats : (size_t)in->row_count * model_row_width(m);
+}
+
+size_t run_fresh_floats(const struct model *m, const struct model_input *in)
+{
+    size_t floats = 0;
+    for (uint32_t t = 0; t < m->plan.tables && m->plan.mixed; t++)
+        floats += (size_t)in->part[t].fresh * table_width(&m->plan, t);
+    return m->plan.mixed ? floats : (size_t)in->fresh_count * model_row_width(m);
+}
+
+/* Where each table's rows lie among those of the batch. */
+static void step_tables(const struct plan *plan, const struct model_input *in, struct step *s)
+{
+    uint32_t first = 0;
+    uint64_t at = 0;
+
+    for (uint32_t t = 0; t < plan->tables; t++) {
+        uint64_t width = table_width(plan, t);
+        s->table[t] = (struct pool_table){at - first * width, first, plan->table_dim[t]};
+        first += in->part[t].rows;
+        at += in->part[t].rows * width;
+    }
+    SHOAL_ASSERT(first == in->row_count);
+}
+
+/* What the kernels read of the step: loss factors, dropout keys, where rows of several dims lie. */
+static void step_upload(struct model_run *r, const struct model_input *in, double weight_sum, uint64_t seed, uint32_t lane, uint64_t batch)
 {
     const struct model *m = r->model;
     struct step *s = r->step_host;
@@ -180,6 +233,8 @@ static void step_upload(struct model_run *r, double weight_sum, uint64_t seed, u
     for (uint32_t i = 0; i < m->plan.layer_count; i++)
         if (m->plan.layer[i].dropout > 0)
             dropout_key(seed, lane, batch, i, s->key[i]);
+    if (m->plan.mixed)
+        step_tables(&m->plan, in, s);
     m->k->upload(r->stream, r->step, s, sizeof *s);
 }
 
@@ -195,6 +250,10 @@ static void pass_begin(struct pass *p, struct model_run *r, const struct model_i
                        .step = r->step,
                        .loss = r->result->loss,
                        .pooling = r->pooling,
+                       .field_table = r->field_table,
+                       .column = r->column,
+                       .tables = m->plan.tables,
+                       .vectors = m->plan.column[m->plan.shape.fields],
                        .tensor = m->plan.tensor,
                        .data = r->data,
                        .dim = m->plan.dim,
@@ -209,7 +268,7 @@ static void gradients_begin(struct model_run *r, const struct model_input *in, s
     const struct model *m = r->model;
     const struct plan *plan = &m->plan;
     bool empty = in->examples == 0;
-    size_t rows = (size_t)in->row_count * model_row_width(m);
+    size_t rows = run_row_floats(m, in);
 
     m->k->scale(r->stream, rows, empty ? 0.0f : (float)(m->l2 * r->scale), in->rows, out->row_gradients);
     if (plan->dense.floats > 0)
@@ -222,12 +281,26 @@ static void gradients_begin(struct model_run *r, const struct model_input *in, s
                         in->dense + plan->dense.tensor[t].first, out->dense_gradients + plan->dense.tensor[t].first);
 }
 
+/* Each row's gradient by itself. */
+static void rows_clip(struct model_run *r, const struct model_input *in, float *gradients)
+{
+    const struct model *m = r->model;
+    float limit = (float)m->clip_row;
+
+    if (!m->plan.mixed)
+        m->k->clip_rows(r->stream, in->row_count, model_row_width(m), limit, gradients);
+    for (uint32_t t = 0; t < m->plan.tables && m->plan.mixed; t++) {
+        uint32_t width = table_width(&m->plan, t);
+        m->k->clip_rows(r->stream, in->part[t].rows, width, limit, gradients);
+        gradients += (size_t)in->part[t].rows * width;
+    }
+}
+
 /* Takes the loss scale out again, measures, clips. */
 static void gradients_end(struct model_run *r, const struct model_input *in, struct model_output *out, uint64_t batch)
 {
     const struct model *m = r->model;
-    uint32_t width = model_row_width(m);
-    size_t rows = (size_t)in->row_count * width, dense = m->plan.dense.floats;
+    size_t rows = run_row_floats(m, in), dense = m->plan.dense.floats;
     const struct backend_ops *k = m->k;
 
     if (m->scaled) {
@@ -241,7 +314,7 @@ static void gradients_end(struct model_run *r, const struct model_input *in, str
     if (m->clip_dense > 0)
         k->clip(r->stream, dense, m->clip_dense, &r->result->dense_square, out->dense_gradients);
     if (m->clip_row > 0)
-        k->clip_rows(r->stream, in->row_count, width, (float)m->clip_row, out->row_gradients);
+        rows_clip(r, in, out->row_gradients);
 }
 
 /* After the pass: losses and norms to the caller; 0, NOT_FINITE, or what the device says. */
@@ -305,7 +378,7 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
     gradients_begin(r, &device, &device_out);
     m->k->zero(r->stream, r->result, sizeof *r->result);
     if (in->examples > 0) {
-        step_upload(r, out->weight_sum, seed, lane, batch);
+        step_upload(r, in, out->weight_sum, seed, lane, batch);
         pass_begin(&p, r, &device, &device_out, run_values(m, in));
         p.train = true;
         struct pool_args all = pool_args_of(&p, 0, in->examples);
@@ -330,7 +403,7 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
     if (code != 0)
         return code;
     m->k->zero(r->stream, r->result, sizeof *r->result);
-    step_upload(r, out->weight_sum, 0, 0, 0);
+    step_upload(r, in, out->weight_sum, 0, 0, 0);
     pass_begin(&p, r, &device, &device_out, run_values(m, in));
     struct pool_args all = pool_args_of(&p, 0, in->examples);
     m->k->pool_begin(r->stream, &all, false);

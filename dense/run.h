@@ -13,8 +13,8 @@ struct model {
     double negatives; /* share of the negatives that training keeps */
     double task_weight[LIMIT_TASKS];
     bool scaled;                     /* fp16: gradients are computed from a loss that is scaled up */
-    uint64_t *key[MODEL_TABLES_MAX]; /* owned; of the two dense tables */
-    uint32_t *block[MODEL_TABLES_MAX];
+    uint64_t *key[2]; /* owned; of dense, of dense_stats */
+    uint32_t *block[2];
 };
 
 /* What a pass leaves behind, in the backend's memory. */
@@ -47,6 +47,8 @@ struct model_run {
     struct step *step, *step_host; /* the backend's memory; the host's, pinned */
     struct run_result *result, *result_host;
     uint8_t *pooling;      /* the backend's memory: (fields) */
+    uint8_t *field_table;  /* likewise; NULL where all tables have one dim, as `column` */
+    uint32_t *column;      /* likewise: (fields + 1) */
     double scale;          /* of the loss */
     uint32_t scale_steps;  /* since it was last changed */
     struct err error;
@@ -61,6 +63,9 @@ int run_upload(struct model_run *r, const struct model_input *in, bool train, st
                struct model_output *out_to);
 void run_download(struct model_run *r, const struct model_input *in, bool train, const struct model_output *from,
                   struct model_output *out);
+/* Floats of the batch's rows, of those pulled. */
+size_t run_row_floats(const struct model *m, const struct model_input *in);
+size_t run_fresh_floats(const struct model *m, const struct model_input *in);
 /* Entries of in->index. */
 uint32_t run_values(const struct model *m, const struct model_input *in);
 

@@ -50,7 +50,7 @@ uint32_t run_values(const struct model *m, const struct model_input *in)
 static int device_upload(struct model_run *r, const struct model_input *in, struct model_input *to)
 {
     const struct plan *p = &r->model->plan;
-    size_t n = in->examples, f = sizeof(float), values = run_values(r->model, in), width = model_row_width(r->model);
+    size_t n = in->examples, f = sizeof(float), values = run_values(r->model, in);
     bool failed = false;
 
     to->label = array_upload(r, RUN_LABEL, in->label, n * p->tasks * f, &failed);
@@ -60,7 +60,7 @@ static int device_upload(struct model_run *r, const struct model_input *in, stru
     to->offset = array_upload(r, RUN_OFFSET, in->offset, (n * p->shape.fields + 1) * sizeof *in->offset, &failed);
     to->source = array_upload(r, RUN_SOURCE, in->source, in->row_count * sizeof *in->source, &failed);
     to->keep = array_upload(r, RUN_KEEP, in->keep, 2 * (size_t)in->keep_count * sizeof *in->keep, &failed);
-    to->rows = array_upload(r, RUN_FRESH, in->rows, in->fresh_count * width * f, &failed);
+    to->rows = array_upload(r, RUN_FRESH, in->rows, run_fresh_floats(r->model, in) * f, &failed);
     to->dense = array_upload(r, RUN_DENSE, in->dense, p->dense.floats * f, &failed);
     to->stats = array_upload(r, RUN_STATS, in->stats, p->stats.floats * f, &failed);
     return failed ? SHOAL_E_NOMEM : 0;
@@ -70,32 +70,71 @@ static int device_outputs(struct model_run *r, const struct model_input *in, boo
                           struct model_output *to)
 {
     const struct plan *p = &r->model->plan;
-    size_t f = sizeof(float), width = model_row_width(r->model);
+    size_t f = sizeof(float);
     bool failed = false;
 
     *to = (struct model_output){0};
     to->scores = array_output(r, RUN_SCORES, out->scores, (size_t)in->examples * p->tasks * f, &failed);
     if (train) {
-        to->row_gradients = array_output(r, RUN_ROW_GRADIENTS, out->row_gradients, in->row_count * width * f, &failed);
+        to->row_gradients = array_output(r, RUN_ROW_GRADIENTS, out->row_gradients, run_row_floats(r->model, in) * f, &failed);
         to->dense_gradients = array_output(r, RUN_DENSE_GRADIENTS, out->dense_gradients, p->dense.floats * f, &failed);
         to->stats_gradients = array_output(r, RUN_STATS_GRADIENTS, out->stats_gradients, p->stats.floats * f, &failed);
     }
     return failed ? SHOAL_E_NOMEM : 0;
 }
 
-/* The batch's rows from where they are, then the new ones into the cache. */
+/* One width of rows after the other: of all tables together where they have one dim. */
+struct rows_stretch {
+    uint32_t width, rows, fresh, keep; /* as in struct model_part */
+};
+
+static uint32_t rows_stretches(const struct plan *p, const struct model_input *in, struct rows_stretch out[LIMIT_JOB_TABLES])
+{
+    out[0] = (struct rows_stretch){p->first_order + p->dim, in->row_count, in->fresh_count, in->keep_count};
+    for (uint32_t t = 0; t < p->tables && p->mixed; t++)
+        out[t] = (struct rows_stretch){p->first_order + p->table_dim[t], in->part[t].rows, in->part[t].fresh, in->part[t].keep};
+    return p->mixed ? p->tables : 1;
+}
+
+/* The new rows into the cache. */
+static void rows_keep(struct model_run *r, const struct model_input *in, const struct rows_stretch *stretch, uint32_t count)
+{
+    const struct backend_ops *k = r->model->k;
+    const uint32_t *keep = in->keep;
+    const float *fresh = in->rows;
+
+    for (uint32_t i = 0, first = 0; i < count; i++) {
+        const struct rows_stretch *s = &stretch[i];
+        if (s->keep > 0)
+            k->rows_keep(r->stream, s->keep, s->width, first, keep, fresh, r->cache, model_row_width(r->model));
+        keep += (size_t)2 * s->keep;
+        fresh += (size_t)s->fresh * s->width;
+        first += s->fresh;
+    }
+}
+
+/* The batch's rows from where they are, before any is written to the cache. */
 static int rows_assemble(struct model_run *r, const struct model_input *in, struct model_input *to)
 {
     const struct backend_ops *k = r->model->k;
-    uint32_t width = model_row_width(r->model);
+    struct rows_stretch stretch[LIMIT_JOB_TABLES];
+    uint32_t count = rows_stretches(&r->model->plan, in, stretch);
 
     SHOAL_ASSERT(r->cache_rows > 0);
-    float *rows = array_room(r, RUN_ROWS, (size_t)in->row_count * width * sizeof *rows);
+    float *rows = array_room(r, RUN_ROWS, run_row_floats(r->model, in) * sizeof *rows), *out = rows;
     if (!rows)
         return SHOAL_E_NOMEM;
-    k->rows_gather(r->stream, in->row_count, width, to->source, to->rows, r->cache, rows);
-    if (in->keep_count > 0)
-        k->rows_keep(r->stream, in->keep_count, width, to->keep, to->rows, r->cache);
+    const uint32_t *source = to->source;
+    const float *fresh = to->rows;
+    for (uint32_t i = 0, first = 0; i < count; i++) {
+        const struct rows_stretch *s = &stretch[i];
+        k->rows_gather(r->stream, s->rows, s->width, first, source, fresh, r->cache, model_row_width(r->model), out);
+        source += s->rows;
+        out += (size_t)s->rows * s->width;
+        fresh += (size_t)s->fresh * s->width;
+        first += s->fresh;
+    }
+    rows_keep(r, to, stretch, count);
     to->rows = rows;
     return 0;
 }
@@ -136,7 +175,7 @@ void run_download(struct model_run *r, const struct model_input *in, bool train,
         k->download(r->stream, out->scores, from->scores, (size_t)in->examples * p->tasks * f);
     if (!train)
         return;
-    k->download(r->stream, out->row_gradients, from->row_gradients, (size_t)in->row_count * model_row_width(r->model) * f);
+    k->download(r->stream, out->row_gradients, from->row_gradients, run_row_floats(r->model, in) * f);
     if (p->dense.floats > 0)
         k->download(r->stream, out->dense_gradients, from->dense_gradients, p->dense.floats * f);
     if (p->stats.floats > 0)

@@ -125,6 +125,9 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     struct batch_space *s = b->space;
     b->tasks = f->shape.tasks;
     b->fields = f->shape.fields;
+    b->field_table = f->shape.table;
+    s->unique.table = f->shape.table;
+    s->unique.tables = f->tables;
     if (host_room(b, &b->label, &s->label_capacity, (size_t)rows * b->tasks, sizeof b->label[0]) != 0 ||
         host_room(b, &b->numeric, &s->numeric_capacity, (size_t)rows * f->shape.numerics, sizeof b->numeric[0]) != 0 ||
         extras_begin(b, f, rows, evaluating) != 0)
@@ -260,6 +263,7 @@ int batch_end(struct batch *b, struct err *e)
         return no_memory(e);
     b->keys = s->unique.keys;
     b->key_count = s->unique.key_count;
+    b->table_first = s->unique.first;
     b->offset = s->single ? NULL : s->offset;
     if (s->timed && b->examples > 0) { /* of an even number the earlier one of the two in the middle */
         times_clamp(b);

@@ -154,7 +154,8 @@ static int sample_read(struct sample *s, struct err *e)
     return error;
 }
 
-static struct json *field_json(const struct key_count *f, double factor, const char *name, uint32_t number)
+static struct json *field_json(const struct key_count *f, double factor, const char *name, uint32_t number,
+                               const char *table)
 {
     struct json *j = json_new_object(), *kept = json_new_object(), *whole = json_new_object();
     struct count_curve curve = {.quarter = (double)f->quarter, .half = (double)f->half};
@@ -165,6 +166,7 @@ static struct json *field_json(const struct key_count *f, double factor, const c
     count_extrapolate(&curve, factor, all);
     json_set_string(j, "name", name);
     json_set_int(j, "field", number);
+    json_set_string(j, "table", table);
     json_set_int(j, "appearances", (int64_t)f->appearances);
     json_set_int(j, "keys", (int64_t)f->kept[0]);
     for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++) {
@@ -177,7 +179,20 @@ static struct json *field_json(const struct key_count *f, double factor, const c
     return j;
 }
 
-static struct json *sample_json(const struct sample *s, const struct features *f, uint32_t row_floats)
+static struct json *tables_json(const struct job *job, const uint32_t *row_floats)
+{
+    struct json *list = json_new_array();
+    for (size_t t = 0; t < job->table_count; t++) {
+        struct json *j = json_new_object();
+        json_set_string(j, "name", job->table[t].name);
+        json_set_int(j, "row_floats", row_floats[t]);
+        json_append(list, j);
+    }
+    return list;
+}
+
+/* row_floats: (tables). */
+static struct json *sample_json(const struct sample *s, const struct features *f, const uint32_t *row_floats)
 {
     struct json *j = json_new_object(), *fields = json_new_array();
     uint64_t all = dataset_rows(s->data);
@@ -186,28 +201,28 @@ static struct json *sample_json(const struct sample *s, const struct features *f
     json_set_int(j, "rows", (int64_t)all);
     json_set_int(j, "sampled", (int64_t)s->rows);
     json_set_int(j, "bad_lines", (int64_t)s->bad_lines);
-    json_set_string(j, "table", s->job->table[0].name);
-    json_set_int(j, "row_floats", row_floats);
+    json_set(j, "tables", tables_json(s->job, row_floats));
     for (uint32_t i = 0; i < f->shape.fields; i++) {
         if (f->field[i].key_field != i)
             continue; /* its values are among another field's */
         fields_name(f, i, name);
-        json_append(fields, field_json(&s->counter.field[i], factor, name, i));
+        json_append(fields, field_json(&s->counter.field[i], factor, name, i, s->job->table[f->shape.table[i]].name));
     }
     json_set(j, "fields", fields);
     return j;
 }
 
-/* Floats of a row of the sparse table. */
-static int table_of(const struct job *job, const struct model_shape *shape, uint32_t *row_floats, struct err *e)
+/* Floats of a row of each sparse table. */
+static int tables_of(const struct job *job, const struct model_shape *shape, uint32_t row_floats[LIMIT_JOB_TABLES],
+                     struct err *e)
 {
     struct table_schema *schema = calloc(MODEL_TABLES_MAX, sizeof *schema);
     uint32_t count;
     if (schema == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the tables of job %s", job->name);
     int error = model_schemas(job, shape, schema, &count, e);
-    if (error == 0)
-        *row_floats = schema[0].width + schema_state_floats(&schema[0]);
+    for (size_t t = 0; t < job->table_count && error == 0; t++)
+        row_floats[t] = schema[t].width + schema_state_floats(&schema[t]);
     free(schema);
     return error;
 }
@@ -216,11 +231,11 @@ int count_job(const struct job *job, double share, struct json **out, struct err
 {
     struct sample s = {.job = job};
     struct features f = {0};
-    uint32_t row_floats = 0;
+    uint32_t row_floats[LIMIT_JOB_TABLES] = {0};
     batch_init(&s.batch);
     int error = dataset_features(job, &f, e);
     if (error == 0)
-        error = table_of(job, &f.shape, &row_floats, e);
+        error = tables_of(job, &f.shape, row_floats, e);
     if (error == 0)
         error = dataset_open(job, WIRE_TRAIN, &s.data, e);
     if (error == 0 && counter_init(&s.counter) != 0)

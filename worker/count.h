@@ -31,8 +31,8 @@ void counter_free(struct counter *c);
 /* TOO_BIG: more than COUNT_KEYS_MAX keys, or a key of no field; NOMEM. */
 int counter_add(struct counter *c, uint64_t key, uint32_t times);
 
-/* Counts the job's training input, a share of it (0 to 1, 1: all). *out: rows, sampled, bad_lines, table, row_floats (weights
- * and state of a row of it), fields: name, field, appearances, keys, kept (by threshold), whole (the same of the whole log). */
+/* Counts the job's training input, a share of it (0 to 1, 1: all). *out: rows, sampled, bad_lines, tables: name, row_floats
+ * (weights and state of a row); fields: name, field, table, appearances, keys, kept (by threshold), whole (the same of the whole log). */
 int count_job(const struct job *job, double share, struct json **out, struct err *e);
 
 #endif

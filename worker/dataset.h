@@ -44,8 +44,10 @@ struct batch {
     uint32_t *index;     /* (values): position in keys */
     uint32_t *offset;    /* (examples * fields + 1), or NULL: one value a field */
     uint32_t values;
-    uint64_t *keys;      /* (key_count): unique, sorted by key_mix */
+    uint64_t *keys;      /* (key_count): unique, table by table, in each sorted by key_mix */
     uint32_t key_count;
+    const uint32_t *table_first;  /* (tables + 1): where in keys each table's begin; the last is key_count */
+    const uint8_t *field_table;   /* (fields): the table of each field's rows; borrowed from the features */
     uint64_t *group;     /* (examples): hash of the value that evaluate.group names, or NULL; filled in epoch 0 only */
     uint64_t *by;        /* (examples, by_count): likewise, of those that evaluate.by names, in its order */
     uint32_t by_count;

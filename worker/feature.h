@@ -38,6 +38,7 @@ struct features {
     char delimiter;     /* csv */
     bool header;        /* csv: each file starts with one */
     bool multi;         /* some field may have other than one value */
+    uint32_t tables;    /* that fields lie in (shape.table); 0 counts as 1 */
     struct model_shape shape;
     struct feature_use field[LIMIT_FIELDS];    /* (shape.fields) */
     struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/limits.h"
 #include "worker/feature_names.h"
+#include "worker/feature_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,6 @@
 
 #define FIRST_NUMBER 1u /* criteo: the column of I1 */
 #define LAST_NUMBER 13u
-#define NO_FIELD UINT32_MAX
 
 /* While planning: what each column is. */
 struct plan {
@@ -19,7 +19,7 @@ struct plan {
     const char *file;             /* for messages */
     uint8_t *type;                /* (columns) enum column_type */
     const struct column **column; /* (columns) the job's, or NULL */
-    uint32_t *field;              /* (columns) the field that it is, or NO_FIELD */
+    uint32_t *field;              /* (columns) the field that it is, or FEATURE_NO_FIELD */
 };
 
 /* ---- types ---- */
@@ -237,30 +237,14 @@ static int use_all(struct plan *p, struct features *f, struct err *e)
 
 /* ---- fields that stand on other fields ---- */
 
-/* The field of the column `name`, which the key at `path` names. */
-static int field_named(const struct plan *p, const struct features *f, const char *path, const char *name,
-                       uint32_t *out, struct err *e)
-{
-    uint32_t column = names_find(f, name);
-    if (column == FEATURE_NO_COLUMN)
-        return names_missing(f, p->file, path, name, e);
-    *out = p->field[column];
-    if (*out == NO_FIELD)
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "%s names \"%s\", which is no field: make it a category, and name it in features.fields where that "
-            "is a list",
-            path, name);
-    return 0;
-}
-
 /* The field that `key` (share, attend) of field i names. */
 static int other_field(const struct plan *p, const struct features *f, uint32_t i, const char *key, const char *name,
                        uint32_t *out, struct err *e)
 {
+    const struct feature_columns columns = {p->file, p->field};
     char path[LIMIT_NAME + 32];
     snprintf(path, sizeof path, "%s of column \"%s\"", key, p->column[f->field[i].column]->name);
-    int error = field_named(p, f, path, name, out, e);
+    int error = feature_named(f, &columns, path, name, out, e);
     if (error == 0 && *out == i)
         return err_set(e, SHOAL_E_CONFIG, "%s names the column itself; name another", path);
     return error;
@@ -313,34 +297,17 @@ static int links_make(const struct plan *p, struct features *f, struct err *e)
 /* The fields that gates look at (model.gate_fields). */
 static int gates_make(const struct plan *p, struct features *f, struct err *e)
 {
+    const struct feature_columns columns = {p->file, p->field};
     int error = 0;
     if (p->job->model.gate_field[0][0] == '\0')
         return 0;
     for (uint32_t i = 0; i < 2 && error == 0; i++) {
         uint32_t field = 0;
-        error = field_named(p, f, "model.gate_fields", p->job->model.gate_field[i], &field, e);
+        error = feature_named(f, &columns, "model.gate_fields", p->job->model.gate_field[i], &field, e);
         f->shape.gate_field[i] = (uint16_t)field;
     }
     f->shape.gate_fields = 2;
     return error;
-}
-
-/* Which fields the sparse table's rules by field are for. A field that shares another's rows has none of its own. */
-static int rules_make(const struct plan *p, struct features *f, struct err *e)
-{
-    const struct job_table *t = p->job->table;
-    uint32_t field;
-    for (size_t i = 0; t != NULL && i < t->rule_count; i++) {
-        int error = field_named(p, f, "tables[0].rules", t->rule[i].field, &field, e);
-        if (error != 0)
-            return error;
-        if (f->field[field].key_field != field)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "tables[0].rules names \"%s\", which shares the rows of another column: name that one",
-                           t->rule[i].field);
-        f->shape.rule_field[i] = (uint16_t)field;
-    }
-    return 0;
 }
 
 static int evaluate_columns(const struct plan *p, struct features *f, struct err *e)
@@ -367,6 +334,7 @@ static int evaluate_columns(const struct plan *p, struct features *f, struct err
 static int plan_make(struct plan *p, struct features *f, struct err *e)
 {
     const struct job *job = p->job;
+    const struct feature_columns columns = {p->file, p->field};
     int error = types_make(p, f, e);
     if (error == 0)
         error = job->features.fields_auto || job->features.fields.count == 0 ? use_all(p, f, e) : use_listed(p, f, e);
@@ -376,7 +344,7 @@ static int plan_make(struct plan *p, struct features *f, struct err *e)
     if (error == 0)
         error = links_make(p, f, e);
     if (error == 0)
-        error = rules_make(p, f, e);
+        error = feature_tables_make(job, f, &columns, e);
     if (error == 0)
         error = gates_make(p, f, e);
     return error == 0 ? evaluate_columns(p, f, e) : error;
@@ -390,7 +358,7 @@ static int plan_run(const struct job *job, const char *name, struct features *f,
     p.field = malloc(f->columns * sizeof p.field[0]);
     if (p.type != NULL && p.column != NULL && p.field != NULL) {
         for (uint32_t i = 0; i < f->columns; i++)
-            p.field[i] = NO_FIELD;
+            p.field[i] = FEATURE_NO_FIELD;
         error = plan_make(&p, f, e);
     } else {
         err_set(e, error, "%s: no memory for its columns; free some", name);

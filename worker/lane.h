@@ -16,7 +16,7 @@
  * for rows and gradients, the others only for what was parsed. Under bsp a batch is pushed when the one before is
  * acknowledged (a shard holds one batch a lane); else pushes overlap.
  *
- * With base->cache_rows rows of the sparse table stay with the model's run and are not pulled again while the bound
+ * With base->cache_rows rows of the sparse tables stay with the model's run and are not pulled again while the bound
  * allows (row_cache.h). A batch is then PLANNING before it is PULLING: a thread looks its keys up, one batch at a time.
  *
  * A lane asks for nothing and decides nothing about leases: its seat does (seat.h). Thread: the worker's loop;

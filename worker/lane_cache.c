@@ -90,7 +90,7 @@ void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struc
         c->answer_capacity = capacity;
     }
     c->answer[c->answers++] =
-        (struct cache_answer){b->number, clock, low, b->rows->plan.fresh + p->key_first, p->key_count};
+        (struct cache_answer){b->number, clock, low, b->rows->table[p->table].pull_keys + p->key_first, p->key_count};
 }
 
 void lane_cache_drop(struct lane *l)

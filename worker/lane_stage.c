@@ -380,7 +380,7 @@ static void transfer_took(struct transfer *t, const struct part *p, uint64_t clo
 {
     struct lane_batch *b = batch_of_transfer(t);
 
-    if (p->table == MODEL_SPARSE_TABLE && b->rows->planned)
+    if (p->table < b->rows->sparse && b->rows->planned)
         lane_cache_answered(b->lane, b, p, clock, low);
 }
 

@@ -23,7 +23,9 @@ struct rows_reference {
 static void rows_free(struct rows *r)
 {
     batch_free(&r->batch);
-    for (uint32_t t = 0; t < r->table_count; t++) {
+    backend_host_free(r->backend, r->floats.pulled);
+    backend_host_free(r->backend, r->floats.gradients);
+    for (uint32_t t = r->sparse; t < r->table_count; t++) {
         backend_host_free(r->backend, r->table[t].pulled);
         backend_host_free(r->backend, r->table[t].gradients);
         backend_host_free(r->backend, r->table[t].flat);
@@ -71,24 +73,63 @@ static float *floats_new(const struct rows *r, size_t count)
     return backend_host_alloc(r->backend, (count * sizeof(float) + 127) & ~(size_t)63);
 }
 
-/* Room for `count` rows of a table; old content is not kept. */
-static int table_reserve(const struct rows *r, struct rows_table *t, size_t count)
+/* Room for the rows of a dense table; old content is not kept. */
+static int blocks_reserve(const struct rows *r, struct rows_table *t)
 {
-    size_t width = t->schema->width;
+    size_t floats = t->key_count * (size_t)t->schema->width;
 
-    if (count <= t->capacity)
+    if (t->key_count <= t->capacity)
         return 0;
-    size_t room = t->block != NULL ? count : count + count / 8;
     backend_host_free(r->backend, t->pulled);
     backend_host_free(r->backend, t->gradients);
     backend_host_free(r->backend, t->flat);
     t->capacity = 0;
-    t->pulled = floats_new(r, room * width);
-    t->gradients = floats_new(r, room * schema_push_floats(t->schema));
-    t->flat = t->block == NULL ? NULL : floats_new(r, room * width);
-    if (t->pulled == NULL || t->gradients == NULL || (t->block != NULL && t->flat == NULL))
+    t->pulled = floats_new(r, floats);
+    t->gradients = floats_new(r, floats);
+    t->flat = floats_new(r, floats);
+    if (t->pulled == NULL || t->gradients == NULL || t->flat == NULL)
         return SHOAL_E_NOMEM;
-    t->capacity = room;
+    t->capacity = t->key_count;
+    return 0;
+}
+
+/* Room for so many floats; old content is not kept. */
+static int floats_reserve(const struct rows *r, float **array, size_t *capacity, size_t floats)
+{
+    if (floats <= *capacity)
+        return 0;
+    backend_host_free(r->backend, *array);
+    *array = floats_new(r, floats + floats / 8);
+    *capacity = *array == NULL ? 0 : floats + floats / 8;
+    return *array == NULL ? SHOAL_E_NOMEM : 0;
+}
+
+/* Where each sparse table's rows will lie: those pulled of each, and the gradients that are pushed. */
+static void stretches_place(struct rows *r)
+{
+    size_t pulled = 0, gradients = 0;
+
+    for (uint32_t t = 0; t < r->sparse; t++) {
+        struct rows_table *table = &r->table[t];
+        table->pulled = r->floats.pulled + pulled;
+        table->gradients = r->floats.gradients + gradients;
+        pulled += (size_t)table->pull_count * table->schema->width;
+        gradients += (size_t)table->key_count * schema_push_floats(table->schema);
+    }
+}
+
+static int sparse_reserve(struct rows *r)
+{
+    size_t pulled = 0, gradients = 0;
+
+    for (uint32_t t = 0; t < r->sparse; t++) {
+        pulled += (size_t)r->table[t].key_count * r->table[t].schema->width;
+        gradients += (size_t)r->table[t].key_count * schema_push_floats(r->table[t].schema);
+    }
+    if (floats_reserve(r, &r->floats.pulled, &r->floats.pulled_capacity, pulled) != 0 ||
+        floats_reserve(r, &r->floats.gradients, &r->floats.gradients_capacity, gradients) != 0)
+        return SHOAL_E_NOMEM;
+    stretches_place(r);
     return 0;
 }
 
@@ -100,16 +141,16 @@ static int blocks_take(struct rows *r, const struct model *m)
     const uint32_t *block;
     size_t count;
 
-    for (uint32_t t = 1; t < r->table_count; t++) {
-        model_blocks(m, t, &keys, &block, &count);
+    for (uint32_t t = r->sparse; t < r->table_count; t++) {
+        model_blocks(m, t > r->sparse, &keys, &block, &count);
         total += count;
     }
     r->block_keys = malloc((total + 1) * sizeof *r->block_keys);
     if (r->block_keys == NULL)
         return SHOAL_E_NOMEM;
-    for (uint32_t t = 1; t < r->table_count; t++) {
+    for (uint32_t t = r->sparse; t < r->table_count; t++) {
         struct rows_table *table = &r->table[t];
-        model_blocks(m, t, &keys, &block, &count);
+        model_blocks(m, t > r->sparse, &keys, &block, &count);
         if (count > 0)
             memcpy(r->block_keys + at, keys, count * sizeof *keys);
         table->keys = r->block_keys + at;
@@ -130,8 +171,12 @@ int rows_new(const struct model *m, const struct backend *backend, const struct 
     batch_init(&r->batch);
     r->backend = r->batch.backend = backend;
     r->table_count = count;
-    for (uint32_t t = 0; t < count; t++)
+    for (uint32_t t = 0; t < count; t++) {
         r->table[t].schema = &schemas[t];
+        r->sparse += schemas[t].dense == 0;
+        r->counts = r->counts || schemas[t].rules.stats != 0;
+    }
+    SHOAL_ASSERT(r->sparse == model_tables(m));
     r->reference = calloc(1, sizeof *r->reference);
     r->scores = floats_new(r, (size_t)examples_max * (tasks > 0 ? tasks : 1));
     if (r->reference == NULL || r->scores == NULL || blocks_take(r, m) != 0) {
@@ -147,50 +192,64 @@ int rows_new(const struct model *m, const struct backend *backend, const struct 
 /* What counting the shows of keys needs. */
 static int seen_reserve(struct rows *r)
 {
-    const struct rows_table *sparse = &r->table[MODEL_SPARSE_TABLE];
+    uint32_t keys = r->batch.key_count;
 
-    if (sparse->schema->rules.stats == 0 || sparse->key_count <= r->seen_capacity)
+    if (!r->counts || keys <= r->seen_capacity)
         return 0;
-    uint32_t room = sparse->key_count + sparse->key_count / 8;
+    uint32_t room = keys + keys / 8;
     free(r->seen);
     r->seen = malloc(room * sizeof *r->seen);
     r->seen_capacity = r->seen == NULL ? 0 : room;
     return r->seen == NULL ? SHOAL_E_NOMEM : 0;
 }
 
-int rows_reserve(struct rows *r, struct err *e)
+/* All keys of all tables, all of them to be pulled. */
+static void keys_take(struct rows *r)
 {
-    struct rows_table *sparse = &r->table[MODEL_SPARSE_TABLE];
-    bool empty = r->batch.examples == 0;
+    const struct batch *b = &r->batch;
+    bool empty = b->examples == 0;
 
-    sparse->keys = r->batch.keys;
-    sparse->key_count = empty ? 0 : r->batch.key_count;
-    for (uint32_t t = 1; t < r->table_count; t++)
-        r->table[t].key_count = empty ? 0 : r->table[t].block_count;
     for (uint32_t t = 0; t < r->table_count; t++) {
         struct rows_table *table = &r->table[t];
+        if (t < r->sparse) {
+            table->keys = empty ? NULL : b->keys + b->table_first[t];
+            table->key_count = empty ? 0 : b->table_first[t + 1] - b->table_first[t];
+            r->by_table[t] = (struct model_part){table->key_count, table->key_count, 0};
+        } else {
+            table->key_count = empty ? 0 : table->block_count;
+        }
         table->pull_keys = table->keys;
         table->pull_count = table->key_count;
-        if (table_reserve(r, table, table->key_count) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "no memory for the rows of %u keys: use a smaller train.batch",
-                           table->key_count);
     }
-    if (seen_reserve(r) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to count the shows of %u keys: use a smaller train.batch",
-                       sparse->key_count);
+}
+
+int rows_reserve(struct rows *r, struct err *e)
+{
+    keys_take(r);
+    int status = sparse_reserve(r);
+    for (uint32_t t = r->sparse; t < r->table_count && status == 0; t++)
+        status = blocks_reserve(r, &r->table[t]);
+    if (status == 0)
+        status = seen_reserve(r);
+    if (status != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the rows of %u keys: use a smaller train.batch",
+                       r->batch.key_count);
     r->planned = r->poisoned = false;
     return 0;
 }
 
 bool rows_has_floats(const struct rows *r)
 {
-    return r->table[MODEL_SPARSE_TABLE].capacity > 0;
+    return r->floats.pulled_capacity > 0;
 }
 
 void rows_floats_swap(struct rows *r, struct rows *other)
 {
     SHOAL_ASSERT(rows_quiet(r) && rows_quiet(other) && r->table_count == other->table_count);
-    for (uint32_t t = 0; t < r->table_count; t++) {
+    struct rows_floats sparse = r->floats;
+    r->floats = other->floats;
+    other->floats = sparse;
+    for (uint32_t t = r->sparse; t < r->table_count; t++) {
         struct rows_table *a = &r->table[t], *b = &other->table[t], kept = *a;
         a->pulled = b->pulled;
         a->gradients = b->gradients;
@@ -225,16 +284,38 @@ static int plan_reserve(struct rows *r, uint32_t count)
     return 0;
 }
 
+/* The plan is of all keys; which of its misses are of which table. They are in the order of the keys. */
+static void plan_divide(struct rows *r)
+{
+    const struct row_plan *p = &r->plan;
+    uint32_t key = 0, fresh = 0, keep = 0;
+
+    for (uint32_t t = 0; t < r->sparse; t++) {
+        struct rows_table *table = &r->table[t];
+        uint32_t fresh_before = fresh, keep_before = keep, end = key + table->key_count;
+        for (; key < end; key++)
+            fresh += (p->source[key] & MODEL_CACHED) == 0;
+        while (keep < p->keep_count && p->keep[2 * keep] < fresh)
+            keep++;
+        table->pull_keys = p->fresh + fresh_before;
+        table->pull_count = fresh - fresh_before;
+        r->by_table[t] = (struct model_part){table->key_count, table->pull_count, keep - keep_before};
+    }
+    stretches_place(r);
+}
+
 int rows_plan(struct rows *r, struct row_cache *cache, uint64_t batch, struct err *e)
 {
-    struct rows_table *sparse = &r->table[MODEL_SPARSE_TABLE];
+    uint32_t keys = r->batch.key_count;
 
-    if (plan_reserve(r, sparse->key_count) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to look %u keys up in the cache: use a smaller train.batch",
-                       sparse->key_count);
-    row_cache_plan(cache, batch, sparse->keys, sparse->key_count, &r->plan);
-    sparse->pull_keys = r->plan.fresh;
-    sparse->pull_count = r->plan.fresh_count;
+    if (plan_reserve(r, keys) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory to look %u keys up in the cache: use a smaller train.batch", keys);
+    row_cache_plan(cache, batch, r->batch.keys, keys, &r->plan);
+    r->table[0].pull_keys = r->plan.fresh;
+    r->table[0].pull_count = r->by_table[0].fresh = r->plan.fresh_count;
+    r->by_table[0].keep = r->plan.keep_count;
+    if (r->sparse > 1)
+        plan_divide(r);
     r->planned = true;
     return 0;
 }
@@ -400,101 +481,4 @@ int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m)
     size_t floats = schema_push_floats(t->schema);
 
     return frame_borrow(r, m, t->gradients + p->key_first * floats, p->key_count * floats * sizeof(float));
-}
-
-void rows_take(struct rows *r, const struct part *p, const float *rows)
-{
-    struct rows_table *t = &r->table[p->table];
-    size_t width = t->schema->width;
-
-    if (t->block == NULL) {
-        memcpy(t->pulled + p->key_first * width, rows, p->key_count * width * sizeof(float));
-        return;
-    }
-    for (uint32_t i = 0; i < p->key_count; i++)
-        memcpy(t->pulled + t->block[p->key_first + i] * width, rows + i * width, width * sizeof(float));
-}
-
-/* Room for shows and clicks behind each gradient. From the last one on, so that none is overwritten before it moves. */
-static void gradients_spread(struct rows_table *t, size_t width, size_t floats)
-{
-    for (uint32_t i = t->key_count; i-- > 0;) {
-        float *at = t->gradients + i * floats;
-        memmove(at, t->gradients + i * width, width * sizeof(float));
-        memset(at + width, 0, (floats - width) * sizeof(float));
-    }
-}
-
-/* A key may stand several times in one example (a field of several values, or one that shares another's rows): it is
- * shown once. */
-static void statistics_count(struct rows *r, size_t width, size_t floats)
-{
-    const struct batch *b = &r->batch;
-    float *statistics = r->table[MODEL_SPARSE_TABLE].gradients + width;
-
-    memset(r->seen, 0, b->key_count * sizeof *r->seen);
-    for (uint32_t i = 0; i < b->examples; i++) {
-        size_t first = (size_t)i * b->fields, end = first + b->fields;
-        float click = b->label[(size_t)i * b->tasks];
-        if (b->offset != NULL) {
-            first = b->offset[first];
-            end = b->offset[end];
-        }
-        for (size_t v = first; v < end; v++) {
-            uint32_t key = b->index[v];
-            if (r->seen[key] == i + 1)
-                continue;
-            r->seen[key] = i + 1;
-            statistics[key * floats] += 1.0f;
-            statistics[key * floats + 1] += click;
-        }
-    }
-}
-
-void rows_gather(struct rows *r)
-{
-    struct rows_table *sparse = &r->table[MODEL_SPARSE_TABLE];
-
-    if (sparse->schema->rules.stats != 0) {
-        size_t floats = schema_push_floats(sparse->schema);
-        gradients_spread(sparse, sparse->schema->width, floats);
-        statistics_count(r, sparse->schema->width, floats);
-    }
-    for (uint32_t table = 1; table < r->table_count; table++) {
-        struct rows_table *t = &r->table[table];
-        size_t width = t->schema->width;
-        for (uint32_t i = 0; i < t->key_count; i++)
-            memcpy(t->gradients + i * width, t->flat + t->block[i] * width, width * sizeof(float));
-    }
-}
-
-void rows_input(const struct rows *r, struct model_input *in)
-{
-    *in = (struct model_input){.examples = r->batch.examples,
-                               .label = r->batch.label,
-                               .weight = r->batch.weight,
-                               .numeric = r->batch.numeric,
-                               .index = r->batch.index,
-                               .offset = r->batch.offset,
-                               .row_count = r->batch.key_count,
-                               .fresh_count = r->table[MODEL_SPARSE_TABLE].pull_count,
-                               .rows = r->table[MODEL_SPARSE_TABLE].pulled};
-    if (r->planned) {
-        in->source = r->plan.source;
-        in->keep = r->plan.keep;
-        in->keep_count = r->plan.keep_count;
-    }
-    if (r->table_count > MODEL_DENSE_TABLE)
-        in->dense = r->table[MODEL_DENSE_TABLE].pulled;
-    if (r->table_count > MODEL_STATS_TABLE)
-        in->stats = r->table[MODEL_STATS_TABLE].pulled;
-}
-
-void rows_output(struct rows *r, struct model_output *out)
-{
-    *out = (struct model_output){.row_gradients = r->table[MODEL_SPARSE_TABLE].gradients, .scores = r->scores};
-    if (r->table_count > MODEL_DENSE_TABLE)
-        out->dense_gradients = r->table[MODEL_DENSE_TABLE].flat;
-    if (r->table_count > MODEL_STATS_TABLE)
-        out->stats_gradients = r->table[MODEL_STATS_TABLE].flat;
 }

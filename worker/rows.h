@@ -1,7 +1,9 @@
 /* rows.h: the memory of one batch on its way: keys, pulled rows, gradients, and how they divide over the shards.
  *
  * The data's way (DESIGN 5): unique keys by tablet -pull-> rows -> ... -> row gradients -> gradients by tablet -push->.
- * Keys are sorted by key_mix, that is by tablet, so what one shard leads is a stretch of the arrays: a `part`. Parts
+ * A job has one sparse table or several. The unique keys of a batch lie table by table (dataset.h); so do the rows
+ * pulled, and the gradients: each is one array for all sparse tables, of which a table has a stretch.
+ * In a table keys are sorted by key_mix, that is by tablet, so what one shard leads is a stretch again: a `part`. Parts
  * are sent as borrowed frames, nothing is copied on the way out; a pull's reply is copied once, into its stretch of
  * `pulled`. With a cache of rows (row_cache.h) only the keys that it lacks are pulled: the parts of a pull are then
  * stretches of those; a push covers all keys.
@@ -12,10 +14,10 @@
  * Dense tables are the same, except that the model wants a flat array in tensor order: rows_take scatters blocks into
  * it, rows_gather brings the gradients into key order.
  *
- * Where the sparse table keeps statistics of its rows (schema.h), a key's shows (examples of the batch that have it, each
+ * Where a sparse table keeps statistics of its rows (schema.h), a key's shows (examples of the batch that have it, each
  * once) and clicks (of these, with label 0 positive) follow its gradient. The model leaves gradients one after the other;
  * rows_gather moves each to its place and writes the two behind it. That is in the same array, from its end, and the
- * only copy. The batch of a skipped step is not counted: its push is a tick.
+ * only copy. (Where no table has statistics, nothing moves.) The batch of a skipped step is not counted: its push is a tick.
  *
  * A frame that is borrowed from here holds a reference until it is released, on whatever thread: memory is used again
  * when rows_quiet says so, and freed with the last reference. All else on the worker's loop, except that batch_read and
@@ -43,25 +45,35 @@ struct rows_table {
     const struct table_schema *schema; /* borrowed */
     const uint64_t *keys;              /* (key_count) in key order */
     uint32_t key_count;                /* 0 when the batch has no example */
-    const uint32_t *block;             /* dense: flat block number of each key; NULL for the sparse table. Borrowed */
+    const uint32_t *block;             /* dense: flat block number of each key; NULL for a sparse table. Borrowed */
     uint32_t block_count;
-    float *pulled;    /* owned: (key_count, width); dense: flat */
-    float *gradients; /* owned: (key_count, schema_push_floats) in key order; as the model leaves them (key_count, width) */
+    float *pulled;    /* (pull_count, width); dense: flat, owned */
+    float *gradients; /* (key_count, schema_push_floats) in key order, from rows_gather on; dense: owned */
     float *flat;      /* owned: dense only: gradients in flat order, as the model leaves them */
-    size_t capacity;  /* rows of the arrays; 0: there are none */
+    size_t capacity;  /* dense: rows of the arrays; 0: there are none */
     const uint64_t *pull_keys; /* (pull_count): those to pull: keys, or what the cache lacks of them */
     uint32_t pull_count;
+};
+
+/* The arrays of all sparse tables: what is in them lies table by table, one behind another. */
+struct rows_floats {
+    float *pulled;    /* owned (pulled_capacity) */
+    float *gradients; /* owned (gradients_capacity); as the model leaves them each has the width of its row */
+    size_t pulled_capacity, gradients_capacity; /* in floats; 0: there are none */
 };
 
 struct rows {
     struct batch batch;
     struct rows_table table[MODEL_TABLES_MAX];
-    uint32_t table_count;
+    uint32_t table_count, sparse; /* of these the first `sparse` are sparse */
+    struct rows_floats floats;
+    struct model_part by_table[LIMIT_JOB_TABLES]; /* (sparse) for the model */
     uint64_t *block_keys; /* owned: a copy of the dense tables' keys, which frames borrow */
     float *scores;        /* owned: (batch size, tasks) */
     const struct backend *backend; /* borrowed: where pulled, gradients, flat, scores and the batch's arrays are allocated; may be NULL */
     struct row_plan plan; /* owned arrays (plan_capacity); used with a cache */
     uint32_t plan_capacity;
+    bool counts;    /* some sparse table has statistics */
     uint32_t *seen; /* owned (seen_capacity): the last example, from 1, that had a key; used with statistics */
     uint32_t seen_capacity;
     bool planned;
@@ -71,7 +83,7 @@ struct rows {
     struct rows_reference *reference; /* how many borrow; the owner counts one */
 };
 
-/* schemas: (count), borrowed for the rows' life. examples_max: the job's batch. tasks: labels of an example; 0 counts as 1. The backend
+/* schemas: (count), borrowed for the rows' life: those of model_schemas, sparse ones first. examples_max: the job's batch. tasks: labels of an example; 0 counts as 1. The backend
  * outlives the last frame, the model need not. */
 int rows_new(const struct model *m, const struct backend *backend, const struct table_schema *schemas, uint32_t count,
              uint32_t examples_max, uint32_t tasks, struct rows **out, struct err *e);

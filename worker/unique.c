@@ -4,7 +4,8 @@
  * open-addressing table whose entries, read from its start, are nearly in order.
  * 2. So the sort that follows moves an entry past its neighbours in the table only (and those few that went round from
  * the table's end to its start).
- * 3. index[] goes from value -> slot -> rank in the sorted order.
+ * 3. index[] goes from value -> slot -> rank in the sorted order. With several tables the ranks of each follow those of
+ * the one before: one walk counts, one places.
  * 4. A mixed key of 0 would look like an empty slot: it has the slot behind the table, and is the first in order. */
 #include "worker/unique.h"
 
@@ -33,6 +34,16 @@ void unique_free(struct unique *u)
     unique_init(u);
 }
 
+/* The buffers alone: which tables there are stays. */
+static void buffers_free(struct unique *u)
+{
+    const uint8_t *table = u->table;
+    uint32_t tables = u->tables;
+    unique_free(u);
+    u->table = table;
+    u->tables = tables;
+}
+
 /* At most two slots of three are taken, or runs of taken slots grow long. Nothing in the buffers is kept. */
 static int unique_grow(struct unique *u, uint32_t values)
 {
@@ -41,7 +52,7 @@ static int unique_grow(struct unique *u, uint32_t values)
         slots *= 2;
     if (slots == u->slots)
         return 0;
-    unique_free(u);
+    buffers_free(u);
     u->keys = malloc(slots * sizeof u->keys[0]);
     u->slot = malloc(slots * sizeof u->slot[0]);
     u->rank = malloc((slots + 1) * sizeof u->rank[0]);
@@ -111,16 +122,50 @@ static uint32_t table_sort(struct unique *u, bool zero)
     return count;
 }
 
+/* Where each table's keys begin: first[t] for t = 0..tables. */
+static void tables_count(struct unique *u)
+{
+    memset(u->first, 0, sizeof u->first);
+    for (uint32_t i = 0; i < u->key_count; i++)
+        u->first[u->table[key_field(key_unmix(u->found[i].mixed))] + 1]++;
+    for (uint32_t t = 0; t < u->tables; t++)
+        u->first[t + 1] += u->first[t];
+}
+
+/* The keys found, table by table; inside of a table they stay in order. */
+static void tables_place(struct unique *u)
+{
+    uint32_t next[LIMIT_JOB_TABLES + 1];
+    tables_count(u);
+    memcpy(next, u->first, sizeof next);
+    for (uint32_t i = 0; i < u->key_count; i++) {
+        uint64_t key = key_unmix(u->found[i].mixed);
+        uint32_t to = next[u->table[key_field(key)]]++;
+        u->keys[to] = key;
+        u->rank[u->found[i].slot] = to;
+    }
+}
+
+static void keys_place(struct unique *u)
+{
+    for (uint32_t i = 0; i < u->key_count; i++) {
+        u->keys[i] = key_unmix(u->found[i].mixed);
+        u->rank[u->found[i].slot] = i;
+    }
+    u->first[0] = 0;
+    u->first[1] = u->key_count;
+}
+
 int unique_make(struct unique *u, uint64_t *keys, uint32_t values, uint32_t *index)
 {
     SHOAL_ASSERT(values < 1u << 30);
     if (unique_grow(u, values) != 0)
         return SHOAL_E_NOMEM;
     u->key_count = table_sort(u, table_fill(u, keys, values, index));
-    for (uint32_t i = 0; i < u->key_count; i++) {
-        u->keys[i] = key_unmix(u->found[i].mixed);
-        u->rank[u->found[i].slot] = i;
-    }
+    if (u->tables > 1)
+        tables_place(u);
+    else
+        keys_place(u);
     for (uint32_t i = 0; i < values; i++)
         index[i] = u->rank[index[i]];
     return 0;

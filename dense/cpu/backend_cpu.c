@@ -14,7 +14,7 @@
  * ../README.md), few enough for the cache. */
 #define CPU_RANGE 512u
 
-const struct backend_ops *shoal_backend_v3(void);
+const struct backend_ops *shoal_backend_v4(void);
 
 static const char *cpu_kernel(void)
 {
@@ -144,7 +144,7 @@ static void cpu_linear_backward(struct stream *s, const struct linear_args *a)
 }
 
 /* Called once, by backend_load, right after dlopen. */
-const struct backend_ops *shoal_backend_v3(void)
+const struct backend_ops *shoal_backend_v4(void)
 {
     /* The worker's lanes are the parallelism: one thread a lane, and results that do not depend on a thread count. */
     openblas_set_num_threads(1);

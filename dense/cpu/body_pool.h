@@ -11,13 +11,44 @@
  * values ahead. */
 #define POOL_AHEAD 24u
 
-KERNEL_INLINE void pool_prefetch(const struct pool_args *a, uint32_t value, uint32_t value_end, const float *rows,
-                                 bool write)
+/* What a row is like. With `mixed`, tables have several dims and it depends on the table; else it is the same for all
+ * rows, and where the caller knows first_order and dim, so does the compiler. */
+struct pool_kind {
+    uint32_t first_order, dim;
+    bool mixed;
+};
+
+/* Of the rows of a field. */
+KERNEL_INLINE struct pool_table pool_of_field(const struct pool_args *a, struct pool_kind k, uint32_t field)
+{
+    return k.mixed ? a->table[a->field_table[field]] : (struct pool_table){0, 0, k.dim};
+}
+
+/* Of a row whose field is not known. */
+KERNEL_INLINE struct pool_table pool_of_row(const struct pool_args *a, struct pool_kind k, uint32_t row)
+{
+    uint32_t t = 0;
+    if (!k.mixed)
+        return (struct pool_table){0, 0, k.dim};
+    while (t + 1 < a->tables && row >= a->table[t + 1].first)
+        t++;
+    return a->table[t];
+}
+
+/* Where row i of the batch begins. */
+KERNEL_INLINE size_t pool_at(struct pool_kind k, struct pool_table t, uint32_t i)
+{
+    return (size_t)(t.base + (uint64_t)i * (k.first_order + t.dim));
+}
+
+KERNEL_INLINE void pool_prefetch(const struct pool_args *a, struct pool_kind k, uint32_t value, uint32_t value_end,
+                                 const float *rows, bool write)
 {
     if (value + POOL_AHEAD >= value_end)
         return;
-    const float *row = rows + (size_t)a->index[value + POOL_AHEAD] * (a->first_order + a->dim);
-    const float *last = row + a->first_order + a->dim - 1;
+    uint32_t i = a->index[value + POOL_AHEAD];
+    struct pool_table t = pool_of_row(a, k, i);
+    const float *row = rows + pool_at(k, t, i), *last = row + k.first_order + t.dim - 1;
     if (write) {
         __builtin_prefetch(row, 1);
         __builtin_prefetch(last, 1);
@@ -57,87 +88,92 @@ KERNEL_INLINE void pool_add(const float *from, float factor, bool add, float *to
 }
 
 /* Several values of a field, or none. */
-KERNEL_INLINE float pool_many(const struct pool_args *a, uint32_t field, uint32_t begin, uint32_t end, float *to,
-                              uint32_t first_order, uint32_t dim)
+KERNEL_INLINE float pool_many(const struct pool_args *a, struct pool_kind k, struct pool_table t, uint32_t field,
+                              uint32_t begin, uint32_t end, float *to)
 {
-    bool vectors = dim > 0 && a->pooling[field] != POOL_ATTENTION;
+    bool vectors = t.dim > 0 && a->pooling[field] != POOL_ATTENTION;
     float weight = 0.0f, share = pool_share(a, field, end - begin);
     for (uint32_t value = begin; value < end; value++) {
-        const float *row = a->rows + (size_t)a->index[value] * (first_order + dim);
-        weight += first_order > 0 ? row[0] * share : 0.0f;
+        const float *row = a->rows + pool_at(k, t, a->index[value]);
+        weight += k.first_order > 0 ? row[0] * share : 0.0f;
         if (vectors)
-            pool_add(row + first_order, share, value > begin, to, dim);
+            pool_add(row + k.first_order, share, value > begin, to, t.dim);
     }
     if (begin == end && vectors)
-        memset(to, 0, dim * sizeof *to);
+        memset(to, 0, t.dim * sizeof *to);
     return weight;
 }
 
-KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, uint32_t ldx, float *logit, uint32_t first_order,
-                                     uint32_t dim)
+KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, uint32_t ldx, float *logit, struct pool_kind k)
 {
     uint32_t slot = a->first * a->fields;
     uint32_t value_end = pool_begin(a, slot + a->count * a->fields);
 
     for (uint32_t i = 0; i < a->count; i++) {
-        float weight = 0.0f, *to = dim > 0 ? x + (size_t)i * ldx : NULL;
-        for (uint32_t f = 0; f < a->fields; f++, slot++, to += dim) {
+        float weight = 0.0f, *to = k.dim > 0 ? x + (size_t)i * ldx : NULL;
+        for (uint32_t f = 0; f < a->fields; f++, slot++) {
+            struct pool_table t = pool_of_field(a, k, f);
             uint32_t begin = pool_begin(a, slot), end = a->offset ? a->offset[slot + 1] : begin + 1;
-            pool_prefetch(a, begin, value_end, a->rows, false);
+            pool_prefetch(a, k, begin, value_end, a->rows, false);
             if (end - begin == 1 && a->pooling[f] != POOL_ATTENTION) {
-                const float *row = a->rows + (size_t)a->index[begin] * (first_order + dim);
-                weight += first_order > 0 ? row[0] : 0.0f;
-                pool_copy(row + first_order, to, dim);
+                const float *row = a->rows + pool_at(k, t, a->index[begin]);
+                weight += k.first_order > 0 ? row[0] : 0.0f;
+                pool_copy(row + k.first_order, to, t.dim);
             } else {
-                weight += pool_many(a, f, begin, end, to, first_order, dim);
+                weight += pool_many(a, k, t, f, begin, end, to);
             }
+            to += t.dim;
         }
-        if (first_order > 0)
+        if (k.first_order > 0)
             logit[(size_t)i * a->tasks] += weight;
-        if (dim > 0 && a->numerics > 0)
+        if (k.dim > 0 && a->numerics > 0)
             memcpy(to, a->numeric + (size_t)(a->first + i) * a->numerics, a->numerics * sizeof *to);
     }
 }
 
 KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx, uint32_t lddx, const float *dlogit,
-                                      float *row_gradients, uint32_t first_order, uint32_t dim)
+                                      float *row_gradients, struct pool_kind k)
 {
     uint32_t slot = a->first * a->fields;
     uint32_t value_end = pool_begin(a, slot + a->count * a->fields);
 
     for (uint32_t i = 0; i < a->count; i++) {
-        const float *from = dim > 0 ? dx + (size_t)i * lddx : NULL;
-        for (uint32_t f = 0; f < a->fields; f++, slot++, from += dim) {
+        const float *from = k.dim > 0 ? dx + (size_t)i * lddx : NULL;
+        for (uint32_t f = 0; f < a->fields; f++, slot++) {
+            struct pool_table t = pool_of_field(a, k, f);
             uint32_t begin = pool_begin(a, slot), end = a->offset ? a->offset[slot + 1] : begin + 1;
             float share = pool_share(a, f, end - begin);
-            bool vectors = dim > 0 && a->pooling[f] != POOL_ATTENTION;
+            bool vectors = t.dim > 0 && a->pooling[f] != POOL_ATTENTION;
             for (uint32_t value = begin; value < end; value++) {
-                pool_prefetch(a, value, value_end, row_gradients, true);
-                float *row = row_gradients + (size_t)a->index[value] * (first_order + dim);
-                if (first_order > 0)
+                pool_prefetch(a, k, value, value_end, row_gradients, true);
+                float *row = row_gradients + pool_at(k, t, a->index[value]);
+                if (k.first_order > 0)
                     row[0] += dlogit[(size_t)i * a->tasks] * share;
                 if (vectors)
-                    pool_add(from, share, true, row + first_order, dim);
+                    pool_add(from, share, true, row + k.first_order, t.dim);
             }
+            from += t.dim;
         }
     }
 }
 
 /* The usual shapes are loops of a length known to the compiler. */
-#define POOL_SHAPES(call)                            \
-    do {                                             \
-        if (a->first_order == 1 && a->dim == 0)      \
-            call(1, 0);                              \
-        else if (a->first_order == 1 && a->dim == 16) \
-            call(1, 16);                             \
-        else if (a->first_order == 0 && a->dim == 16) \
-            call(0, 16);                             \
-        else if (a->first_order == 1 && a->dim == 32) \
-            call(1, 32);                             \
-        else if (a->first_order == 0 && a->dim == 32) \
-            call(0, 32);                             \
-        else                                         \
-            call(a->first_order, a->dim);            \
+#define POOL_SHAPES(call)                                                    \
+    do {                                                                     \
+        if (a->table)                                                        \
+            call(((struct pool_kind){a->first_order, a->dim, true}));        \
+        else if (a->first_order == 1 && a->dim == 0)                         \
+            call(((struct pool_kind){1, 0, false}));                         \
+        else if (a->first_order == 1 && a->dim == 16)                        \
+            call(((struct pool_kind){1, 16, false}));                        \
+        else if (a->first_order == 0 && a->dim == 16)                        \
+            call(((struct pool_kind){0, 16, false}));                        \
+        else if (a->first_order == 1 && a->dim == 32)                        \
+            call(((struct pool_kind){1, 32, false}));                        \
+        else if (a->first_order == 0 && a->dim == 32)                        \
+            call(((struct pool_kind){0, 32, false}));                        \
+        else                                                                 \
+            call(((struct pool_kind){a->first_order, a->dim, false}));       \
     } while (0)
 
 static void body_pool_begin(struct stream *s, const struct pool_args *a, bool train)
@@ -150,7 +186,7 @@ static void body_pool_begin(struct stream *s, const struct pool_args *a, bool tr
 static void body_pool_forward(struct stream *s, const struct pool_args *a, float *x, uint32_t ldx, float *logit)
 {
     (void)s;
-#define POOL_CALL(first_order, dim) pool_forward_rows(a, x, ldx, logit, first_order, dim)
+#define POOL_CALL(kind) pool_forward_rows(a, x, ldx, logit, kind)
     POOL_SHAPES(POOL_CALL);
 #undef POOL_CALL
 }
@@ -159,7 +195,7 @@ static void body_pool_backward(struct stream *s, const struct pool_args *a, cons
                                const float *dlogit, float *row_gradients)
 {
     (void)s;
-#define POOL_CALL(first_order, dim) pool_backward_rows(a, dx, lddx, dlogit, row_gradients, first_order, dim)
+#define POOL_CALL(kind) pool_backward_rows(a, dx, lddx, dlogit, row_gradients, kind)
     POOL_SHAPES(POOL_CALL);
 #undef POOL_CALL
 }
@@ -183,23 +219,24 @@ static void body_probe_backward(struct stream *s, const struct pool_args *a, flo
         probe_field(a->index, pool_begin(a, slot), a->offset ? a->offset[slot + 1] : slot + 1, row_gradients);
 }
 
-static void body_rows_gather(struct stream *s, uint32_t count, uint32_t width, const uint32_t *source, const float *rows,
-                             const float *cache, float *out)
+static void body_rows_gather(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *source,
+                             const float *rows, const float *cache, uint32_t ld_cache, float *out)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, out += width) {
-        const float *from = source[i] & MODEL_CACHED ? cache + (size_t)(source[i] & ~MODEL_CACHED) * width
-                                                    : rows + (size_t)source[i] * width;
+        const float *from = source[i] & MODEL_CACHED ? cache + (size_t)(source[i] & ~MODEL_CACHED) * ld_cache
+                                                    : rows + (size_t)(source[i] - first) * width;
         memcpy(out, from, width * sizeof *out);
     }
 }
 
-static void body_rows_keep(struct stream *s, uint32_t count, uint32_t width, const uint32_t *keep, const float *rows,
-                           float *cache)
+static void body_rows_keep(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *keep,
+                           const float *rows, float *cache, uint32_t ld_cache)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++)
-        memcpy(cache + (size_t)keep[2 * i + 1] * width, rows + (size_t)keep[2 * i] * width, width * sizeof *cache);
+        memcpy(cache + (size_t)keep[2 * i + 1] * ld_cache, rows + (size_t)(keep[2 * i] - first) * width,
+               width * sizeof *cache);
 }
 
 #endif

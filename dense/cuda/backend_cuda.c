@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-const struct backend_ops *shoal_backend_v3(void);
+const struct backend_ops *shoal_backend_v4(void);
 
 static struct backend_ops ops = {
     .abi = BACKEND_ABI,
@@ -29,7 +29,7 @@ static struct backend_ops ops = {
 };
 
 /* Called once, by backend_load, right after dlopen. It touches no device: that is probe's. */
-const struct backend_ops *shoal_backend_v3(void)
+const struct backend_ops *shoal_backend_v4(void)
 {
     const char *exact = getenv("SHOAL_CUDA_EXACT");
     cuda_exact = ops.exact = exact && *exact && *exact != '0';

@@ -1,11 +1,12 @@
-/* ops_pool.cu: rows of the sparse table gathered into the input; rows from the cache. The way back: ops_rows.cu. */
+/* ops_pool.cu: rows of the sparse tables gathered into the input; rows from the cache. The way back: ops_rows.cu. */
 #include "dense/cuda/stream.h"
 
 struct pool_kernel_args {
     struct pool_args p;
     uint32_t ldx;
     float *x, *logit;
-    float *weight; /* (count * fields), scratch: pooled first-order weights */
+    float *weight;    /* (count * fields), scratch: pooled first-order weights */
+    uint32_t vectors; /* columns of x that vectors fill */
 };
 
 #define pool_vectors_args pool_kernel_args
@@ -13,29 +14,49 @@ struct pool_kernel_args {
 #define pool_weights_args pool_kernel_args
 #define pool_logit_args pool_kernel_args
 
-BODY const float *pool_row(const struct pool_args *p, uint32_t value)
+/* The row of a value of field f. */
+BODY const float *pool_row(const struct pool_args *p, uint32_t f, uint32_t value)
 {
-    return p->rows + (size_t)p->index[value] * (p->first_order + p->dim);
+    if (!p->table)
+        return p->rows + (size_t)p->index[value] * (p->first_order + p->dim);
+    struct pool_table t = p->table[p->field_table[f]];
+    return p->rows + (size_t)(t.base + (uint64_t)p->index[value] * (p->first_order + t.dim));
+}
+
+/* The field whose vector has this column: the last that begins at or before it. */
+BODY uint32_t pool_field_of(const struct pool_args *p, uint32_t column)
+{
+    uint32_t low = 0, high = p->fields - 1;
+    if (!p->table)
+        return column / p->dim;
+    while (low < high) {
+        uint32_t middle = (low + high + 1) / 2;
+        if (p->column[middle] <= column)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
 }
 
 /* One number of a field's vector. */
 BODY void pool_vectors_at(const struct pool_kernel_args *a, size_t i)
 {
     const struct pool_args *p = &a->p;
-    struct place at = place_of(i, p->fields * p->dim);
-    uint32_t f = at.column / p->dim, d = at.column - f * p->dim + p->first_order;
+    struct place at = place_of(i, a->vectors);
+    uint32_t f = pool_field_of(p, at.column), d = at.column - (p->table ? p->column[f] : f * p->dim) + p->first_order;
     uint32_t slot = (p->first + at.row) * p->fields + f;
     float *to = a->x + (size_t)at.row * a->ldx + at.column;
     if (p->pooling[f] == POOL_ATTENTION)
         return;
     if (!p->offset) {
-        *to = pool_row(p, slot)[d];
+        *to = pool_row(p, f, slot)[d];
         return;
     }
     uint32_t begin = p->offset[slot], end = p->offset[slot + 1];
     float sum = 0.0f, share = p->pooling[f] != POOL_SUM && end - begin > 1 ? 1.0f / (float)(end - begin) : 1.0f;
     for (uint32_t value = begin; value < end; value++)
-        sum += pool_row(p, value)[d] * share;
+        sum += pool_row(p, f, value)[d] * share;
     *to = sum;
 }
 KERNEL(pool_vectors)
@@ -43,7 +64,7 @@ KERNEL(pool_vectors)
 BODY void pool_numerics_at(const struct pool_kernel_args *a, size_t i)
 {
     struct place at = place_of(i, a->p.numerics);
-    a->x[(size_t)at.row * a->ldx + a->p.fields * a->p.dim + at.column] =
+    a->x[(size_t)at.row * a->ldx + a->vectors + at.column] =
         a->p.numeric[(size_t)(a->p.first + at.row) * a->p.numerics + at.column];
 }
 KERNEL(pool_numerics)
@@ -53,15 +74,16 @@ BODY void pool_weights_at(const struct pool_kernel_args *a, size_t i)
 {
     const struct pool_args *p = &a->p;
     size_t slot = (size_t)p->first * p->fields + i;
+    uint32_t f = (uint32_t)(i % p->fields);
     if (!p->offset) {
-        a->weight[i] = pool_row(p, (uint32_t)slot)[0];
+        a->weight[i] = pool_row(p, f, (uint32_t)slot)[0];
         return;
     }
     uint32_t begin = p->offset[slot], end = p->offset[slot + 1];
-    bool mean = p->pooling[i % p->fields] != POOL_SUM && end - begin > 1;
+    bool mean = p->pooling[f] != POOL_SUM && end - begin > 1;
     float sum = 0.0f, share = mean ? 1.0f / (float)(end - begin) : 1.0f;
     for (uint32_t value = begin; value < end; value++)
-        sum += pool_row(p, value)[0] * share;
+        sum += pool_row(p, f, value)[0] * share;
     a->weight[i] = sum;
 }
 KERNEL(pool_weights)
@@ -78,9 +100,9 @@ KERNEL(pool_logit)
 static void pool_forward(struct stream *s, const struct pool_args *p, float *x, uint32_t ldx, float *logit)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    struct pool_kernel_args a = {*p, ldx, x, logit, NULL};
+    struct pool_kernel_args a = {*p, ldx, x, logit, NULL, pool_columns(p)};
     if (p->dim > 0) {
-        pool_vectors_run(s, (size_t)p->count * p->fields * p->dim, &a);
+        pool_vectors_run(s, (size_t)p->count * a.vectors, &a);
         pool_numerics_run(s, (size_t)p->count * p->numerics, &a);
     }
     if (p->first_order > 0) {
@@ -96,7 +118,7 @@ static void pool_forward(struct stream *s, const struct pool_args *p, float *x, 
 /* ---- rows with a cache ------------------------------------------------------------------------------------ */
 
 struct cache_args {
-    uint32_t width;
+    uint32_t width, first, ld_cache;
     const uint32_t *place;
     const float *rows, *cached;
     float *to;
@@ -109,30 +131,30 @@ BODY void rows_gather_at(const struct cache_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
     uint32_t source = a->place[p.row];
-    const float *from = source & MODEL_CACHED ? a->cached : a->rows;
-    a->to[i] = from[(size_t)(source & ~MODEL_CACHED) * a->width + p.column];
+    a->to[i] = source & MODEL_CACHED ? a->cached[(size_t)(source & ~MODEL_CACHED) * a->ld_cache + p.column]
+                                     : a->rows[(size_t)(source - a->first) * a->width + p.column];
 }
 KERNEL(rows_gather)
 
 BODY void rows_keep_at(const struct cache_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
-    a->to[(size_t)a->place[2 * (size_t)p.row + 1] * a->width + p.column] =
-        a->rows[(size_t)a->place[2 * (size_t)p.row] * a->width + p.column];
+    a->to[(size_t)a->place[2 * (size_t)p.row + 1] * a->ld_cache + p.column] =
+        a->rows[(size_t)(a->place[2 * (size_t)p.row] - a->first) * a->width + p.column];
 }
 KERNEL(rows_keep)
 
-static void rows_gather(struct stream *s, uint32_t count, uint32_t width, const uint32_t *source, const float *rows,
-                        const float *cache, float *out)
+static void rows_gather(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *source,
+                        const float *rows, const float *cache, uint32_t ld_cache, float *out)
 {
-    struct cache_args a = {width, source, rows, cache, out};
+    struct cache_args a = {width, first, ld_cache, source, rows, cache, out};
     rows_gather_run(s, (size_t)count * width, &a);
 }
 
-static void rows_keep(struct stream *s, uint32_t count, uint32_t width, const uint32_t *keep, const float *rows,
-                      float *cache)
+static void rows_keep(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *keep,
+                      const float *rows, float *cache, uint32_t ld_cache)
 {
-    struct cache_args a = {width, keep, rows, NULL, cache};
+    struct cache_args a = {width, first, ld_cache, keep, rows, NULL, cache};
     rows_keep_run(s, (size_t)count * width, &a);
 }
 

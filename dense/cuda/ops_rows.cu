@@ -23,6 +23,9 @@ struct rows_args {
     float *head, *tail;       /* (chunks, width): sums of the chunk's first row, when it began before; of its last */
     float *to;                /* (rows, ld_to) from the first summed column on */
     uint32_t ld_to;
+    const struct pool_table *table; /* POOL, VALUES, of tables of several dims: rows lie as these say, not ld_to apart */
+    const uint8_t *field_table;
+    const uint32_t *column; /* POOL: where in dx each field's vector begins */
 };
 
 #define rows_chunk_args rows_args
@@ -49,9 +52,23 @@ BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t colu
     float share = a->pooling[f] != POOL_SUM && values > 1 ? 1.0f / (float)values : 1.0f;
     if (column < a->first_order)
         return a->dlogit[(size_t)example * a->tasks] * share;
-    if (a->pooling[f] == POOL_ATTENTION)
+    uint32_t d = column - a->first_order, dim = a->table ? a->table[a->field_table[f]].dim : a->dim;
+    if (a->pooling[f] == POOL_ATTENTION || d >= dim)
         return 0.0f;
-    return a->dx[(size_t)example * a->lddx + f * a->dim + column - a->first_order] * share;
+    return a->dx[(size_t)example * a->lddx + (a->table ? a->column[f] : f * dim) + d] * share;
+}
+
+/* Adds to a column of the row whose value lies at this sorted position, where that row has such a column. */
+BODY void rows_add(const struct rows_args *a, uint32_t position, uint32_t column, float sum)
+{
+    uint32_t row = a->v.row[position];
+    if (!a->table) {
+        a->to[(size_t)row * a->ld_to + column] += sum;
+        return;
+    }
+    struct pool_table t = a->table[a->field_table[slot_of(&a->v, position) % a->fields]];
+    if (column < a->first_order + t.dim)
+        a->to[(size_t)(t.base + (uint64_t)row * (a->first_order + t.dim)) + column] += sum;
 }
 
 /* Whether the row at the chunk's first position has values in the chunk before. */
@@ -74,7 +91,7 @@ BODY void rows_chunk_at(const struct rows_args *a, size_t i)
             if (from_before)
                 a->head[i] = sum;
             else
-                a->to[(size_t)row * a->ld_to + p.column] += sum;
+                rows_add(a, position - 1, p.column, sum);
             row = here;
             sum = 0.0f;
             from_before = false;
@@ -86,7 +103,7 @@ BODY void rows_chunk_at(const struct rows_args *a, size_t i)
     else if (rows_goes_on(a, p.row + 1))
         a->tail[i] = sum;
     else
-        a->to[(size_t)row * a->ld_to + p.column] += sum;
+        rows_add(a, end - 1, p.column, sum);
 }
 KERNEL(rows_chunk)
 
@@ -109,7 +126,7 @@ BODY void rows_long_at(const struct rows_args *a, size_t i)
         for (uint32_t j = 0; j < ROWS_AHEAD; j++)
             sum += part[j];
     }
-    a->to[(size_t)row * a->ld_to + p.column] += sum;
+    rows_add(a, end - 1, p.column, sum);
 }
 KERNEL(rows_long)
 
@@ -196,6 +213,9 @@ static bool rows_args_begin(struct stream *s, const struct pool_args *p, struct 
     a->tasks = p->tasks;
     a->pooling = p->pooling;
     a->offset = p->offset;
+    a->table = p->table;
+    a->field_table = p->field_table;
+    a->column = p->column;
     a->width = a->ld_to = p->first_order + p->dim;
     return true;
 }

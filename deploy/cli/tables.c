@@ -121,12 +121,15 @@ static int sample(const struct cli_option *o, struct err *e)
     free(text);
     if (status != 0)
         return status;
-    double row_memory = census_row_memory((uint32_t)json_as_int(json_get(j, "row_floats"), 0));
-    (void)json_set_number(j, "row_memory_bytes", row_memory);
+    for (size_t i = 0; i < json_count(json_get(j, "tables")); i++) {
+        struct json *table = json_array_at(json_get(j, "tables"), i);
+        uint32_t floats = (uint32_t)json_as_int(json_get(table, "row_floats"), 0);
+        (void)json_set_number(table, "row_memory_bytes", census_row_memory(floats));
+    }
     if (o[JSON].value != NULL)
         json_print(j);
     else
-        tables_print_sample(j, row_memory);
+        tables_print_sample(j);
     json_free(j);
     return 0;
 }

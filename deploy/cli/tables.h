@@ -6,7 +6,7 @@
 
 /* fields: of key_fields, or NULL. */
 void tables_print(const struct json *census, const struct json *fields);
-/* What `shoal-worker count` found; row_memory: bytes of a row. */
-void tables_print_sample(const struct json *count, double row_memory);
+/* What `shoal-worker count` found, each of its tables with row_memory_bytes. */
+void tables_print_sample(const struct json *count);
 
 #endif

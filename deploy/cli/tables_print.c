@@ -104,38 +104,75 @@ void tables_print(const struct json *census, const struct json *fields)
     putchar('\n');
 }
 
-void tables_print_sample(const struct json *count, double row_memory)
-{
-    static const char *const thresholds[] = {"1", "2", "3", "5", "10"};
-    const struct json *list = json_get(count, "fields");
-    double sum[2][5] = {{0}};
-    char bytes[32];
+/* Keys by how often they appear: as counted, and of the whole log; and the memory of their rows. */
+enum { THRESHOLDS = 5 };
+static const char *const thresholds[THRESHOLDS] = {"1", "2", "3", "5", "10"};
 
-    printf("%s: %.0f of %.0f rows of the log read, %.0f of them malformed; keys by how often they appear\n",
-           json_as_string(json_get(count, "table"), "?"), in(count, "sampled"), in(count, "rows"), in(count, "bad_lines"));
-    printf("  %-24s %12s %12s %12s %12s %12s  (the whole log)\n", "field", "1 or more", "2", "3", "5", "10");
+struct sample_sum {
+    double keys[2][THRESHOLDS], bytes[2][THRESHOLDS];
+};
+
+static double row_memory(const struct json *count, const char *table)
+{
+    const struct json *list = json_get(count, "tables");
+
+    for (size_t i = 0; i < json_count(list); i++)
+        if (strcmp(json_as_string(json_get(json_array_at(list, i), "name"), ""), table) == 0)
+            return in(json_array_at(list, i), "row_memory_bytes");
+    return 0;
+}
+
+static void sample_add(const struct json *field, double row, struct sample_sum *sum)
+{
+    char path[16];
+
+    for (int k = 0; k < THRESHOLDS; k++)
+        for (int whole = 0; whole < 2; whole++) {
+            (void)snprintf(path, sizeof path, "%s.%s", whole ? "whole" : "kept", thresholds[k]);
+            sum->keys[whole][k] += in(field, path);
+            sum->bytes[whole][k] += in(field, path) * row;
+        }
+}
+
+static void sample_fields(const struct json *count, const char *table, struct sample_sum *sum)
+{
+    const struct json *list = json_get(count, "fields");
+    double row = row_memory(count, table);
+
+    printf("  %-24s %12s %12s %12s %12s %12s  (table %s: a row takes %.0f bytes)\n", "field", "1 or more", "2", "3", "5",
+           "10", table, row);
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *f = json_array_at(list, i);
+        struct sample_sum one = {0};
+        if (strcmp(json_as_string(json_get(f, "table"), ""), table) != 0)
+            continue;
+        sample_add(f, row, &one);
+        sample_add(f, row, sum);
         printf("  %-24s", json_as_string(json_get(f, "name"), "?"));
-        for (int k = 0; k < 5; k++) {
-            char path[16];
-            (void)snprintf(path, sizeof path, "kept.%s", thresholds[k]);
-            sum[0][k] += in(f, path);
-            (void)snprintf(path, sizeof path, "whole.%s", thresholds[k]);
-            sum[1][k] += in(f, path);
-            printf(" %12.0f", in(f, path));
-        }
+        for (int k = 0; k < THRESHOLDS; k++)
+            printf(" %12.0f", one.keys[0][k]);
         putchar('\n');
     }
+}
+
+void tables_print_sample(const struct json *count)
+{
+    const struct json *list = json_get(count, "tables");
+    struct sample_sum sum = {0};
+    char bytes[32];
+
+    printf("%.0f of %.0f rows of the log read, %.0f of them malformed; keys by how often they appear\n",
+           in(count, "sampled"), in(count, "rows"), in(count, "bad_lines"));
+    for (size_t i = 0; i < json_count(list); i++)
+        sample_fields(count, json_as_string(json_get(json_array_at(list, i), "name"), "?"), &sum);
     for (int whole = 0; whole < 2; whole++) {
         printf("  %-24s", whole ? "all, the whole log" : "all, what was read");
-        for (int k = 0; k < 5; k++)
-            printf(" %12.0f", sum[whole][k]);
+        for (int k = 0; k < THRESHOLDS; k++)
+            printf(" %12.0f", sum.keys[whole][k]);
         printf("\n  %-24s", "  in memory");
-        for (int k = 0; k < 5; k++)
-            printf(" %12s", bytes_text(sum[whole][k] * row_memory, bytes));
+        for (int k = 0; k < THRESHOLDS; k++)
+            printf(" %12s", bytes_text(sum.bytes[whole][k], bytes));
         putchar('\n');
     }
-    printf("  a row takes %.0f bytes of memory, its share of the index counted; admission by count k keeps the rows under k\n",
-           row_memory);
+    printf("  memory: a row's share of the index counted; admission by count k keeps the rows under k\n");
 }

@@ -37,6 +37,7 @@ static const struct config_key job_keys[] = {
     {"features.fields", CONFIG_LIST, 0, 0, NULL},
     {"features.number", CONFIG_ENUM, 0, 0, "none|log1p|bucket"},
     {"tables[].name", CONFIG_STRING, 0, 0, NULL},
+    {"tables[].fields", CONFIG_LIST, 0, 0, NULL},
     {"tables[].dim", CONFIG_INT, 1, LIMIT_WIDTH - 1, NULL},
     {"tables[].tablets", CONFIG_INT, 16, LIMIT_TABLETS, NULL},
     {"tables[].init.kind", CONFIG_ENUM, 0, 0, "zero|uniform|normal|constant"},
@@ -670,8 +671,10 @@ void job_free(struct job *j)
     string_list_free(&j->evaluate.by);
     string_list_free(&j->checkpoint.publish);
     free(j->data.column);
-    for (size_t i = 0; i < j->table_count && j->table != NULL; i++)
+    for (size_t i = 0; i < j->table_count && j->table != NULL; i++) {
+        string_list_free(&j->table[i].fields);
         free(j->table[i].rule);
+    }
     free(j->table);
     memset(j, 0, sizeof *j);
 }

@@ -74,7 +74,9 @@ struct job_field_rule {
 };
 
 struct job_table {
-    char name[LIMIT_NAME];
+    char name[LIMIT_NAME];         /* no two tables have one name */
+    struct string_list fields;     /* owned: columns whose rows lie here; none: all that no other table names */
+    int fields_line;               /* of the job file, for messages about them; without, the table's */
     uint32_t dim;
     uint32_t tablets; /* power of two; 0: 1024 */
     struct init_spec init;
@@ -113,7 +115,7 @@ struct job {
         struct string_list fields;             /* else names of columns used */
         enum number_transform number;          /* default log1p for criteo, none else */
     } features;
-    struct job_table *table; /* owned; the sparse tables: at least one */
+    struct job_table *table; /* owned; the sparse tables: 1 to LIMIT_JOB_TABLES, at most one of them without `fields` */
     size_t table_count;
     struct {
         enum model_kind kind;

@@ -114,7 +114,8 @@ static int refuse(const struct place *p, const char *key, struct err *e, const c
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     (void)path_of(p, key, path);
-    return err_set(e, SHOAL_E_CONFIG, "line %d: %s: %s", config_line(p->c, path), path, text);
+    int line = config_has(p->c, path) ? config_line(p->c, path) : config_line(p->c, p->prefix);
+    return err_set(e, SHOAL_E_CONFIG, "line %d: %s: %s", line, path, text);
 }
 
 /* ---- optimizer -------------------------------------------------------------------------------------------- */
@@ -398,6 +399,57 @@ static int rules_take(const struct place *p, const struct job *j, struct job_tab
     return statistics_take(p, t, e);
 }
 
+/* ---- fields ----------------------------------------------------------------------------------------------- */
+
+/* Whether columns of these names are the job's is known with the input (worker/feature_plan.c). */
+static int fields_take(const struct place *p, struct job_table *t, struct err *e)
+{
+    char path[PATH_BYTES];
+
+    (void)path_of(p, "fields", path);
+    t->fields_line = config_line(p->c, config_has(p->c, path) ? path : p->prefix);
+    if (config_list(p->c, path, &t->fields) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < t->fields.count; i++) {
+        size_t bytes = strlen(t->fields.item[i]);
+        if (bytes == 0 || bytes >= LIMIT_NAME)
+            return refuse(p, "fields", e, "a name has 1 to %u bytes, this one %zu", LIMIT_NAME - 1, bytes);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(t->fields.item[k], t->fields.item[i]) == 0)
+                return refuse(p, "fields", e, "%s is named twice; take one out", t->fields.item[i]);
+    }
+    return 0;
+}
+
+static bool names_field(const struct job_table *t, const char *name)
+{
+    for (size_t i = 0; i < t->fields.count; i++)
+        if (strcmp(t->fields.item[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Two tables of one job must be told apart, by name and by what lies in them. */
+static int tables_apart(const struct config *c, const struct job_table *a, size_t at, const struct job_table *b,
+                        size_t before, struct err *e)
+{
+    struct place p = {.c = c};
+
+    (void)snprintf(p.prefix, sizeof p.prefix, "tables[%zu]", at);
+    if (strcmp(a->name, b->name) == 0)
+        return refuse(&p, "name", e, "tables[%zu] is named %s too; give each table a name of its own", before, a->name);
+    if (a->fields.count == 0 && b->fields.count == 0)
+        return refuse(&p, "name", e,
+                      "neither table %s nor table %s says which fields it is for; name them in `fields` of one of "
+                      "them, the other takes the rest",
+                      b->name, a->name);
+    for (size_t i = 0; i < a->fields.count; i++)
+        if (names_field(b, a->fields.item[i]))
+            return refuse(&p, "fields", e, "%s is in the fields of table %s already; name it once", a->fields.item[i],
+                          b->name);
+    return 0;
+}
+
 /* ---- tables ----------------------------------------------------------------------------------------------- */
 
 static int table_take(const struct config *c, size_t i, const struct job *j, struct job_table *t, struct err *e)
@@ -412,6 +464,9 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
     if (strcmp(t->name, "dense") == 0 || strcmp(t->name, "dense_stats") == 0)
         return err_set(e, SHOAL_E_CONFIG, "line %d: the name %s is taken by the network's own table",
                        config_line(c, path), t->name);
+    status = fields_take(&p, t, e);
+    if (status != 0)
+        return status;
     t->dim = (uint32_t)config_int(c, path_of(&p, "dim", path), 16);
     t->tablets = (uint32_t)config_int(c, path_of(&p, "tablets", path), 0);
     if ((t->tablets & (t->tablets - 1)) != 0 && t->tablets != 0)
@@ -433,12 +488,16 @@ int job_tables_take(const struct config *c, struct job *j, struct err *e)
     j->table_count = config_count(c, "tables");
     if (j->table_count == 0)
         j->table_count = 1; /* one table with every default */
-    if (j->table_count > LIMIT_TABLES / 2)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: at most %u tables", config_line(c, "tables"), LIMIT_TABLES / 2);
+    if (j->table_count > LIMIT_JOB_TABLES)
+        return err_set(e, SHOAL_E_CONFIG, "line %d: at most %u tables, not %zu", config_line(c, "tables[0]"),
+                       LIMIT_JOB_TABLES, j->table_count);
     j->table = calloc(j->table_count, sizeof *j->table);
     if (j->table == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     for (size_t i = 0; i < j->table_count && status == 0; i++)
         status = table_take(c, i, j, &j->table[i], e);
+    for (size_t i = 1; i < j->table_count && status == 0; i++)
+        for (size_t k = 0; k < i && status == 0; k++)
+            status = tables_apart(c, &j->table[i], i, &j->table[k], k, e);
     return status;
 }

@@ -11,6 +11,7 @@
 #define LIMIT_KEYS 65536u                     /* keys of one pull or push */
 #define LIMIT_WIDTH 4096u                     /* floats of one row's weights */
 #define LIMIT_TABLES 64u
+#define LIMIT_JOB_TABLES 32u                   /* tables of a job file: sparse ones */
 #define LIMIT_TABLETS 65536u                  /* of one table */
 #define LIMIT_SHARDS 1024u
 #define LIMIT_SHARD_TABLETS_MIN 16u           /* of one table on one shard, else creation is refused */

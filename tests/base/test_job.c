@@ -197,6 +197,68 @@ START_TEST(job_table_rules_that_contradict_are_refused)
 }
 END_TEST
 
+static const char *const several =
+    "data: {train: [a]}\n"
+    "tables:\n"
+    "  - {name: wide, dim: 32, fields: [user, item], optimizer: {kind: adam}}\n"
+    "  - {name: narrow, dim: 4, fields: [weekday]}\n"
+    "  - {name: rest, dim: 8}\n";
+
+START_TEST(job_tables_have_fields_of_their_own)
+{
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_msg(parse(several, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(j.table_count, 3);
+    ck_assert_uint_eq(j.table[0].fields.count, 2);
+    ck_assert_str_eq(j.table[0].fields.item[1], "item");
+    ck_assert_int_eq(j.table[0].fields_line, 3);
+    ck_assert_str_eq(j.table[1].fields.item[0], "weekday");
+    ck_assert_uint_eq(j.table[2].fields.count, 0);
+    ck_assert(j.table[0].dim == 32 && j.table[1].dim == 4 && j.table[2].dim == 8);
+    ck_assert(j.table[0].optimizer.kind == OPT_ADAM && j.table[1].optimizer.kind == OPT_ADAGRAD);
+    job_free(&j);
+}
+END_TEST
+
+START_TEST(job_tables_that_cannot_be_told_apart_are_refused)
+{
+    static const struct {
+        const char *set, *said;
+    } wrong[] = {
+        {"tables[1].name=wide", "tables[0] is named wide too"},
+        {"tables[1].fields=[item]", "item is in the fields of table wide already"},
+        {"tables[1].fields=[weekday, weekday]", "weekday is named twice"},
+        {"tables[1].fields=[]", "neither table narrow nor table rest"},
+        {"tables[1].fields=", "1 to 63 bytes"},
+        {"tables[1].fields=[\"0123456789012345678901234567890123456789012345678901234567890123\"]", "1 to 63 bytes"},
+    };
+    struct job j;
+    struct err e = {0};
+
+    ck_assert_int_eq(parse(several, wrong[_i].set, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, wrong[_i].said) != NULL && strstr(e.text, "line ") != NULL, "%s", e.text);
+}
+END_TEST
+
+START_TEST(job_tables_are_at_most_so_many)
+{
+    char text[4096] = "data: {train: [a]}\ntables:\n";
+    struct job j;
+    struct err e = {0};
+
+    for (uint32_t i = 0; i < LIMIT_JOB_TABLES; i++)
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "  - {name: t%u, fields: [f%u]}\n", i, i);
+    ck_assert_msg(parse(text, NULL, &j, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(j.table_count, LIMIT_JOB_TABLES);
+    job_free(&j);
+    (void)snprintf(text + strlen(text), sizeof text - strlen(text), "  - {name: more, fields: [f]}\n");
+    ck_assert_int_eq(parse(text, NULL, &j, &e), SHOAL_E_CONFIG);
+    ck_assert_msg(strstr(e.text, "at most 32 tables") != NULL, "%s", e.text);
+}
+END_TEST
+
 /* Nothing would ever age, and nobody would be told. */
 START_TEST(job_ageing_needs_event_times)
 {
@@ -690,6 +752,9 @@ int main(void)
     tcase_add_test(t, job_training_has_defaults_and_ranges);
     tcase_add_test(t, job_evaluation_names_fields);
     tcase_add_test(t, job_tables_have_no_rules_by_default);
+    tcase_add_test(t, job_tables_have_fields_of_their_own);
+    tcase_add_loop_test(t, job_tables_that_cannot_be_told_apart_are_refused, 0, 6);
+    tcase_add_test(t, job_tables_are_at_most_so_many);
     tcase_add_test(t, job_table_rules_are_read);
     tcase_add_test(t, job_presets_are_what_they_say);
     tcase_add_test(t, job_keys_beside_a_preset_count_more);

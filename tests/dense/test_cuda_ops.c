@@ -551,8 +551,8 @@ static void run_cache(struct bench *b)
     for (uint32_t i = 0; i < ROWS; i++)
         source[i] = i % 3 == 0 ? MODEL_CACHED | (uint32_t)rng_below(&b->g, SLOTS) : (uint32_t)rng_below(&b->g, FRESH);
     float *rows = drawn(b, FRESH * width), *cache = drawn(b, SLOTS * width), *out = drawn(b, ROWS * width);
-    b->d.k->rows_gather(b->d.s, ROWS, width, dense_up(&b->d, source, sizeof source), rows, cache, out);
-    b->d.k->rows_keep(b->d.s, 3, width, dense_up(&b->d, keeps, sizeof keeps), rows, cache);
+    b->d.k->rows_gather(b->d.s, ROWS, width, 0, dense_up(&b->d, source, sizeof source), rows, cache, width, out);
+    b->d.k->rows_keep(b->d.s, 3, width, 0, dense_up(&b->d, keeps, sizeof keeps), rows, cache, width);
     keep(b, out, ROWS * width);
     keep(b, cache, SLOTS * width);
 }

@@ -68,6 +68,48 @@ START_TEST(schema_takes_settings_from_the_job)
 }
 END_TEST
 
+/* Numbers in the order of the job file, the dense ones behind; each has what its entry says. */
+START_TEST(schemas_of_several_tables_follow_one_another)
+{
+    static const uint32_t dim[] = {8, 2, 16};
+    struct dense_case c;
+    struct job_field_rule first = {.rule = {.has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_NONE}};
+    struct job_field_rule last = {.rule = {.has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_NONE}};
+    dense_case_job(&c, MODEL_WIDE_DEEP);
+    c.job.model.norm = NORM_BATCH;
+    dense_case_tables(&c, dim, 3);
+    c.several[1].tablets = 64;
+    c.several[1].optimizer = (struct optimizer_spec){.kind = OPT_ADAM, .lr = 0.001f, .beta1 = 0.9f, .beta2 = 0.999f};
+    c.several[2].seed = 9;
+    c.several[2].rules.weight_max = 4;
+    c.several[0].rule = &first;
+    c.several[2].rule = &last;
+    c.several[0].rule_count = c.several[2].rule_count = 1;
+    c.shape.rule_field[0] = 0;
+    c.shape.rule_field[1] = 2;
+    ck_assert_int_eq(schemas(&c, NULL), 0);
+    ck_assert_uint_eq(count, 5);
+    uint32_t tablets = 0;
+    for (uint32_t t = 0; t < count; t++) {
+        ck_assert_uint_eq(schema[t].table, t);
+        ck_assert_uint_eq(schema[t].tablet_first, tablets);
+        ck_assert_uint_eq(schema[t].dense, t >= 3);
+        tablets += 1u << schema[t].tablet_bits;
+    }
+    ck_assert(schema[0].width == 9 && schema[1].width == 3 && schema[2].width == 17);
+    ck_assert_str_eq(schema[1].name, "emb1");
+    ck_assert_str_eq(schema[3].name, "dense");
+    ck_assert_str_eq(schema[4].name, "dense_stats");
+    ck_assert_uint_eq(schema[1].tablet_bits, 6);
+    ck_assert(schema[1].optimizer.kind == OPT_ADAM && schema[0].optimizer.kind == OPT_ADAGRAD);
+    ck_assert_uint_eq(schema[2].seed, 9);
+    ck_assert(schema[2].rules.weight_max == 4 && schema[0].rules.weight_max == 0);
+    ck_assert(schema[0].field_rule_count == 1 && schema[0].field_rule[0].field == 0);
+    ck_assert_uint_eq(schema[1].field_rule_count, 0);
+    ck_assert(schema[2].field_rule_count == 1 && schema[2].field_rule[0].field == 2);
+}
+END_TEST
+
 START_TEST(schema_of_the_probe_counts_by_sgd)
 {
     struct dense_case c;
@@ -243,10 +285,10 @@ START_TEST(model_blocks_cover_both_dense_tables)
     dense_case_job(&c, MODEL_DEEPFM);
     c.job.model.norm = NORM_BATCH;
     dense_case_batch(&c, 4, 9, false);
-    model_blocks(c.model, MODEL_DENSE_TABLE, &keys, &block, &n);
+    model_blocks(c.model, false, &keys, &block, &n);
     ck_assert_uint_eq(n * BLOCK_FLOATS, model_dense_floats(c.model));
     ck_assert_uint_eq(n, 9); /* bias, numerics, twice (matrix, gamma, beta), head */
-    model_blocks(c.model, MODEL_STATS_TABLE, &keys, &block, &n);
+    model_blocks(c.model, true, &keys, &block, &n);
     ck_assert_uint_eq(n, 4);
     dense_case_free(&c);
 }
@@ -258,6 +300,7 @@ int main(void)
     TCase *t = tcase_create("model_schema");
     tcase_add_loop_test(t, schema_has_as_many_tables_as_the_model_needs, 0, 8);
     tcase_add_test(t, schema_takes_settings_from_the_job);
+    tcase_add_test(t, schemas_of_several_tables_follow_one_another);
     tcase_add_test(t, schema_of_the_probe_counts_by_sgd);
     tcase_add_test(t, schema_is_a_function_of_its_arguments);
     tcase_add_loop_test(t, schema_refuses_jobs_that_no_model_can_run, 0, 11);

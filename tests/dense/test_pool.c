@@ -145,29 +145,32 @@ END_TEST
 
 START_TEST(rows_come_from_the_pull_or_the_cache_and_stay_there)
 {
-    enum { COUNT = 6, WIDTH = 5, CACHED = 4 };
-    float rows[3 * WIDTH], cache[CACHED * WIDTH], out[COUNT * WIDTH], kept[CACHED * WIDTH];
-    uint32_t source[COUNT] = {2, MODEL_CACHED | 3, 0, MODEL_CACHED | 0, 1, MODEL_CACHED | 1}, keep[4] = {2, 0, 0, 2};
+    enum { COUNT = 6, WIDTH = 5, CACHED = 4, SLOT = 7, FIRST = 10 };
+    float rows[3 * WIDTH], cache[CACHED * SLOT], out[COUNT * WIDTH], kept[CACHED * SLOT];
+    uint32_t source[COUNT] = {FIRST + 2, MODEL_CACHED | 3, FIRST, MODEL_CACHED | 0, FIRST + 1, MODEL_CACHED | 1};
+    uint32_t keep[4] = {FIRST + 2, 0, FIRST, 2};
     struct rng r = rng_of(3, 3, 3);
     struct dense_device d;
     dense_fill(&r, rows, 3 * WIDTH);
-    dense_fill(&r, cache, CACHED * WIDTH);
+    dense_fill(&r, cache, CACHED * SLOT);
     dense_device_open(&d);
     float *rows_there = dense_up(&d, rows, sizeof rows), *cache_there = dense_up(&d, cache, sizeof cache);
     float *there = dense_up(&d, NULL, sizeof out);
-    d.k->rows_gather(d.s, COUNT, WIDTH, dense_up(&d, source, sizeof source), rows_there, cache_there, there);
-    d.k->rows_keep(d.s, 2, WIDTH, dense_up(&d, keep, sizeof keep), rows_there, cache_there);
+    d.k->rows_gather(d.s, COUNT, WIDTH, FIRST, dense_up(&d, source, sizeof source), rows_there, cache_there, SLOT, there);
+    d.k->rows_keep(d.s, 2, WIDTH, FIRST, dense_up(&d, keep, sizeof keep), rows_there, cache_there, SLOT);
     dense_down(&d, there, out, sizeof out);
     dense_down(&d, cache_there, kept, sizeof kept);
     for (uint32_t i = 0; i < COUNT; i++) {
         const float *from =
-            source[i] & MODEL_CACHED ? cache + (source[i] & ~MODEL_CACHED) * WIDTH : rows + source[i] * WIDTH;
+            source[i] & MODEL_CACHED ? cache + (source[i] & ~MODEL_CACHED) * SLOT : rows + (source[i] - FIRST) * WIDTH;
         ck_assert_mem_eq(out + i * WIDTH, from, WIDTH * sizeof *out);
     }
     ck_assert_mem_eq(kept, rows + 2 * WIDTH, WIDTH * sizeof *kept);
-    ck_assert_mem_eq(kept + 2 * WIDTH, rows, WIDTH * sizeof *kept);
-    ck_assert_mem_eq(kept + WIDTH, cache + WIDTH, WIDTH * sizeof *kept);
-    ck_assert_mem_eq(kept + 3 * WIDTH, cache + 3 * WIDTH, WIDTH * sizeof *kept);
+    ck_assert_mem_eq(kept + 2 * SLOT, rows, WIDTH * sizeof *kept);
+    ck_assert_mem_eq(kept + SLOT, cache + SLOT, SLOT * sizeof *kept);
+    ck_assert_mem_eq(kept + 3 * SLOT, cache + 3 * SLOT, SLOT * sizeof *kept);
+    for (uint32_t i = WIDTH; i < SLOT; i++) /* what a narrow row leaves of a slot is nobody's */
+        ck_assert(kept[i] == cache[i] && kept[2 * SLOT + i] == cache[2 * SLOT + i]);
     dense_device_close(&d);
 }
 END_TEST

@@ -17,7 +17,7 @@ static const struct backend_ops *cpu;
 static struct backend_ops ops;
 static atomic_uint steps;
 
-const struct backend_ops *shoal_backend_v3(void);
+const struct backend_ops *shoal_backend_v4(void);
 
 static int stream_finish(struct stream *s, struct err *e)
 {
@@ -29,7 +29,7 @@ static int stream_finish(struct stream *s, struct err *e)
     return err_set(e, SHOAL_E_UNAVAILABLE, "device 1 has fallen off the bus");
 }
 
-const struct backend_ops *shoal_backend_v3(void)
+const struct backend_ops *shoal_backend_v4(void)
 {
     char program[LIMIT_PATH] = "", path[2 * LIMIT_PATH];
     const struct backend_ops *(*entry)(void);

@@ -69,6 +69,57 @@ void dense_case_job(struct dense_case *c, enum model_kind kind)
     c->values_most = 3;
 }
 
+void dense_case_tables(struct dense_case *c, const uint32_t *dim, uint32_t tables)
+{
+    ck_assert_uint_le(tables, DENSE_TABLES_MAX);
+    for (uint32_t t = 0; t < tables; t++) {
+        c->several[t] = c->table;
+        c->several[t].dim = dim[t];
+        snprintf(c->several[t].name, sizeof c->several[t].name, "emb%u", t);
+    }
+    c->job.table = c->several;
+    c->job.table_count = tables;
+    for (uint32_t f = 0; f < LIMIT_FIELDS; f++)
+        c->shape.table[f] = (uint8_t)(f % tables);
+}
+
+/* The batch's rows, as even a share for each table as can be; the last has what is left. */
+static void draw_parts(struct dense_case *c)
+{
+    uint32_t tables = (uint32_t)c->job.table_count, left = c->in.row_count;
+    for (uint32_t t = 0; t < tables; t++) {
+        uint32_t rows = t + 1 < tables ? c->in.row_count / tables : left;
+        c->part[t] = (struct model_part){rows, rows, 0};
+        left -= rows;
+    }
+    c->in.part = c->part;
+}
+
+/* A row of the field's table. */
+static uint32_t draw_row(const struct dense_case *c, struct rng *r, uint32_t field)
+{
+    uint32_t first = 0, table = c->shape.table[field];
+    for (uint32_t t = 0; t < table; t++)
+        first += c->part[t].rows;
+    return first + (uint32_t)rng_below(r, c->part[table].rows);
+}
+
+size_t dense_case_row(const struct dense_case *c, uint32_t row, uint32_t *width)
+{
+    size_t at = 0;
+    uint32_t t = 0, of = 0;
+    for (;; t++) {
+        of = c->plan.first_order + c->plan.table_dim[t];
+        if (row < c->part[t].rows || t + 1 == c->plan.tables)
+            break;
+        at += (size_t)c->part[t].rows * of;
+        row -= c->part[t].rows;
+    }
+    if (width)
+        *width = of;
+    return at + (size_t)row * of;
+}
+
 static void draw_values(struct dense_case *c, struct rng *r, bool many)
 {
     uint32_t slots = c->in.examples * c->shape.fields;
@@ -80,7 +131,7 @@ static void draw_values(struct dense_case *c, struct rng *r, bool many)
         uint32_t values = many ? (uint32_t)rng_below(r, most + 1) : 1;
         c->offset[s] = c->values;
         for (uint32_t v = 0; v < values; v++)
-            c->index[c->values++] = (uint32_t)rng_below(r, c->in.row_count);
+            c->index[c->values++] = draw_row(c, r, s % c->shape.fields);
     }
     c->offset[slots] = c->values;
     c->in.index = c->index;
@@ -127,12 +178,13 @@ void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_coun
 {
     struct rng r = rng_of(11, examples, row_count);
     case_model(c, examples);
-    size_t row_floats = (size_t)row_count * model_row_width(c->model);
     size_t dense = model_dense_floats(c->model), stats = model_stats_floats(c->model);
     size_t labels = (size_t)examples * c->plan.tasks;
 
     c->in.examples = examples;
     c->in.row_count = c->in.fresh_count = row_count;
+    draw_parts(c);
+    size_t row_floats = dense_case_row(c, row_count, NULL);
     draw_values(c, &r, many);
     c->label = zeroed(labels, sizeof(float));
     c->numeric = zeroed((size_t)examples * c->shape.numerics, sizeof(float));
@@ -197,7 +249,7 @@ void dense_case_curve(struct dense_case *c, uint32_t steps, float rate, double *
     for (uint32_t step = 1; step <= steps; step++) {
         dense_case_train(c, step);
         loss[step - 1] = c->out.loss_sum / c->out.weight_sum;
-        descend(c->rows, c->out.row_gradients, (size_t)c->in.row_count * model_row_width(c->model), rate);
+        descend(c->rows, c->out.row_gradients, dense_case_row(c, c->in.row_count, NULL), rate);
         descend(c->dense, c->out.dense_gradients, model_dense_floats(c->model), rate);
         descend(c->stats, c->out.stats_gradients, model_stats_floats(c->model), 1.0f);
     }

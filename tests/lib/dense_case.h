@@ -14,6 +14,7 @@
 #define DENSE_SEED 2026u
 #define DENSE_LANE 3u
 #define DENSE_CACHE_ROWS 8u
+#define DENSE_TABLES_MAX 4u
 #define DENSE_BATCH 16u /* a batch whose gradients are measured (model.h: dense_norm) */
 
 /* The backend of that name, loaded once; NULL and a line on standard error when its module or device is not there. */
@@ -51,7 +52,9 @@ void dense_device_close(struct dense_device *d);
 /* A job, a model and one batch. Between dense_case_job and dense_case_batch a test changes what it likes. */
 struct dense_case {
     struct job job;
-    struct job_table table;
+    struct job_table table;                   /* of a case with one */
+    struct job_table several[DENSE_TABLES_MAX]; /* of dense_case_tables */
+    struct model_part part[DENSE_TABLES_MAX]; /* of these: rows of the batch */
     struct model_shape shape;
     const struct plan_kind *kind; /* a plan made by hand; NULL: that of job.model.kind */
     struct backend *backend;      /* NULL: dense_backend() */
@@ -72,9 +75,13 @@ struct dense_case {
 /* kind with 3 fields (the last one averaged), 2 numerics, one task, dim 3, hidden 5 and 4, tanh, no dropout, norm or
  * L2, up to 3 values a field. Parts of single models have small shapes too: see the source. */
 void dense_case_job(struct dense_case *c, enum model_kind kind);
+/* After dense_case_job: tables of these dims instead of one; fields take turns. */
+void dense_case_tables(struct dense_case *c, const uint32_t *dim, uint32_t tables);
 /* Makes the model and draws a batch; many: fields with none to values_most values, else one each. */
 void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_count, bool many);
 void dense_case_free(struct dense_case *c);
+/* Where row `row` of the batch begins among its floats; of row_count: how many there are. With its width, unless NULL. */
+size_t dense_case_row(const struct dense_case *c, uint32_t row, uint32_t *width);
 
 /* Trains the batch with (DENSE_SEED, DENSE_LANE, batch); fails the test when that fails. */
 void dense_case_train(struct dense_case *c, uint64_t batch);

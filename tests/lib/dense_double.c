@@ -72,12 +72,12 @@ double double_act(enum activation act, double x)
 /* One field: its first-order weight is given back, its vector goes to x (or NULL). */
 static double pool_field(const struct double_pass *p, uint32_t example, uint32_t field, double *x)
 {
-    uint32_t begin, end, dim = p->plan->dim, first_order = p->plan->first_order;
+    uint32_t begin, end, dim = p->plan->table_dim[p->plan->shape.table[field]], first_order = p->plan->first_order;
     double weight = 0;
     double_values(p, example, field, &begin, &end);
     double share = p->plan->shape.pooling[field] != POOL_SUM && end > begin ? 1.0 / (end - begin) : 1.0;
     for (uint32_t v = begin; v < end; v++) {
-        const double *row = p->rows + (size_t)p->c->in.index[v] * (first_order + dim);
+        const double *row = p->rows + dense_case_row(p->c, p->c->in.index[v], NULL);
         weight += first_order ? share * row[0] : 0;
         for (uint32_t d = 0; x && d < dim; d++)
             x[d] += share * row[first_order + d];
@@ -89,16 +89,18 @@ static double pool_field(const struct double_pass *p, uint32_t example, uint32_t
 static void pool_forward(const struct layer *l, struct double_pass *p)
 {
     const struct model_shape *s = &p->plan->shape;
-    uint32_t dim = p->plan->dim, tasks = p->plan->tasks;
+    uint32_t tasks = p->plan->tasks, column[LIMIT_FIELDS + 1] = {0};
+    for (uint32_t f = 0; f < s->fields; f++)
+        column[f + 1] = column[f] + p->plan->table_dim[s->table[f]];
     for (uint32_t i = 0; i < p->c->in.examples; i++) {
         double *x = l->y.tensor == TENSOR_NONE ? NULL : double_at(p, l->y, i),
                *logit = p->data[TENSOR_LOGIT] + i * tasks;
         for (uint32_t t = 0; t < tasks; t++)
             logit[t] = p->dense[l->parameter[1] + t];
         for (uint32_t f = 0; f < s->fields; f++)
-            logit[0] += pool_field(p, i, f, x && s->pooling[f] != POOL_ATTENTION ? x + f * dim : NULL);
-        for (uint32_t n = 0; x && l->y.width > s->fields * dim && n < s->numerics; n++)
-            x[s->fields * dim + n] = (double)p->c->numeric[i * s->numerics + n];
+            logit[0] += pool_field(p, i, f, x && s->pooling[f] != POOL_ATTENTION ? x + column[f] : NULL);
+        for (uint32_t n = 0; x && l->y.width > column[s->fields] && n < s->numerics; n++)
+            x[column[s->fields] + n] = (double)p->c->numeric[i * s->numerics + n];
     }
 }
 
@@ -254,8 +256,7 @@ static double square_sum(const double *x, size_t count)
 
 static double penalty(const struct dense_case *c, const double *rows, const double *dense)
 {
-    size_t width = c->plan.first_order + c->plan.dim;
-    double sum = c->job.model.l2 / 2 * square_sum(rows, c->in.row_count * width);
+    double sum = c->job.model.l2 / 2 * square_sum(rows, dense_case_row(c, c->in.row_count, NULL));
     for (uint32_t t = 0; t < c->plan.dense.tensor_count; t++)
         if (c->plan.dense.tensor[t].decay)
             sum += c->job.model.l2_dense / 2 *
@@ -316,7 +317,7 @@ static double *doubles(const float *x, size_t count)
 
 static struct check check_of(struct dense_case *c, char *where)
 {
-    size_t rows = (size_t)c->in.row_count * (c->plan.first_order + c->plan.dim);
+    size_t rows = dense_case_row(c, c->in.row_count, NULL);
     where[0] = '\0';
     return (struct check){c, doubles(c->rows, rows), doubles(c->dense, c->plan.dense.floats), 0, where};
 }
@@ -377,9 +378,12 @@ static double slope(const struct check *k, double *at)
 
 static void check_rows(struct check *k)
 {
-    size_t width = k->c->plan.first_order + k->c->plan.dim;
-    for (size_t i = 0; i < k->c->in.row_count * width; i++)
-        check_value(k, "row", i / width, i % width, (double)k->c->out.row_gradients[i], slope(k, &k->rows[i]));
+    for (uint32_t row = 0; row < k->c->in.row_count; row++) {
+        uint32_t width;
+        size_t at = dense_case_row(k->c, row, &width);
+        for (uint32_t i = 0; i < width; i++)
+            check_value(k, "row", row, i, (double)k->c->out.row_gradients[at + i], slope(k, &k->rows[at + i]));
+    }
 }
 
 /* What lies behind a tensor's end is padding: its gradient is 0. */

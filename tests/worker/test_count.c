@@ -129,7 +129,9 @@ START_TEST(a_job_is_counted_by_field)
     ck_assert_msg(count_job(&job, 1, &j, &e) == 0, "%s", e.text);
     ck_assert_int_eq(json_as_int(json_get(j, "rows"), 0), 1000);
     ck_assert_int_eq(json_as_int(json_get(j, "sampled"), 0), 1000);
-    ck_assert_int_eq(json_as_int(json_get(j, "row_floats"), 0), 4);
+    ck_assert_int_eq(json_as_int(json_get(j, "tables.0.row_floats"), 0), 4);
+    ck_assert_str_eq(json_as_string(json_get(j, "tables.0.name"), ""), "emb");
+    ck_assert_str_eq(json_as_string(json_get(j, "fields.2.table"), ""), "emb");
     ck_assert_str_eq(json_as_string(json_get(j, "fields.0.name"), ""), "a");
     ck_assert_int_eq(json_as_int(json_get(j, "fields.0.keys"), 0), 10);
     ck_assert_int_eq(json_as_int(json_get(j, "fields.0.kept.10"), 0), 10);

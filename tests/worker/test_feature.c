@@ -639,12 +639,13 @@ END_TEST
 START_TEST(feature_rules_by_field_find_their_numbers)
 {
     struct job_field_rule rule[2] = {{.field = "item"}, {.field = "user"}};
-    struct job_table table = {.rule = rule, .rule_count = 2};
+    struct job_table table = {.name = "emb", .rule = rule, .rule_count = 2};
     column_add("user", COLUMN_CATEGORY);
     column_add("item", COLUMN_CATEGORY);
     struct column *history = column_add("history", COLUMN_MULTI);
     set(history->share, "item");
     job.table = &table;
+    job.table_count = 1;
     check_made("label,history,user,item", 3, 0);
     ck_assert_uint_eq(f.shape.rule_field[0], 2); /* fields in the order of the header */
     ck_assert_uint_eq(f.shape.rule_field[1], 1);
@@ -655,6 +656,7 @@ START_TEST(feature_rules_by_field_find_their_numbers)
     set(rule[0].field, "history");
     check_refused("label,history,user,item", SHOAL_E_CONFIG, "shares the rows of another column");
     job.table = NULL;
+    job.table_count = 0;
 }
 END_TEST
 

@@ -78,7 +78,7 @@ START_TEST(rows_input_is_the_batch)
     ck_assert_uint_eq(in.offset[1], 2);
     ck_assert_uint_eq(in.index[0], in.index[2]);
     ck_assert_uint_eq(in.row_count, 2);
-    ck_assert_ptr_eq(in.rows, rows->table[MODEL_SPARSE_TABLE].pulled);
+    ck_assert_ptr_eq(in.rows, rows->table[0].pulled);
 }
 END_TEST
 
@@ -130,8 +130,8 @@ START_TEST(rows_arrays_that_a_device_reads_are_aligned)
         check_aligned(b->numeric);
         check_aligned(b->index);
         check_aligned(b->offset);
-        check_aligned(rows->table[MODEL_SPARSE_TABLE].pulled);
-        check_aligned(rows->table[MODEL_SPARSE_TABLE].gradients);
+        check_aligned(rows->table[0].pulled);
+        check_aligned(rows->table[0].gradients);
         ck_assert(b->label[examples - 1] == 1.0f && b->weight[examples - 1] == 0.5f);
     }
 }
@@ -140,7 +140,7 @@ END_TEST
 /* Gradients as the model would leave them: 10 x key + place. */
 static void gradients_fill(uint32_t width)
 {
-    struct rows_table *t = &rows->table[MODEL_SPARSE_TABLE];
+    struct rows_table *t = &rows->table[0];
     for (uint32_t i = 0; i < t->key_count; i++)
         for (uint32_t j = 0; j < width; j++)
             t->gradients[i * width + j] = (float)(10 * i + j);
@@ -149,7 +149,7 @@ static void gradients_fill(uint32_t width)
 /* The key of this value: its gradient untouched, then shows and clicks. */
 static void check_key(uint32_t field, const char *value, float shows, float clicks)
 {
-    const struct rows_table *t = &rows->table[MODEL_SPARSE_TABLE];
+    const struct rows_table *t = &rows->table[0];
     uint64_t key = key_of_value(field, value, strlen(value));
     for (uint32_t i = 0; i < t->key_count; i++) {
         const float *at = t->gradients + i * 5;
@@ -183,6 +183,7 @@ START_TEST(rows_count_shows_and_clicks_by_example)
     }
     schema[0].width = 3;
     schema[0].rules.stats = 1;
+    rows->counts = true;
     for (uint32_t round = 0; round < 2; round++) { /* the second on the same memory */
         ck_assert_int_eq(batch_begin(&rows->batch, &features, 4, false, &e), 0);
         add(_i == 0 ? "1,0,a,a|b|a" : "1,a,u");

@@ -88,6 +88,34 @@ START_TEST(unique_keys_may_crowd_anywhere)
 }
 END_TEST
 
+/* Table by table; in each they stay in order, and every value finds its key. */
+START_TEST(unique_keys_lie_table_by_table)
+{
+    static const uint8_t table[LIMIT_FIELDS] = {2, 0, 2, 0, 3};
+    enum { VALUES = 5000, TABLES = 4 }; /* nothing is in table 1 */
+    struct rng rng = rng_of(5, 5, 5);
+    u.table = table;
+    u.tables = TABLES;
+    for (uint32_t round = 0; round < 2; round++) {
+        uint32_t values = round == 0 ? 100 : VALUES; /* buffers grow */
+        for (uint32_t i = 0; i < values; i++)
+            value[i] = key_make((uint32_t)rng_below(&rng, 5), rng_below(&rng, 300));
+        memcpy(work, value, values * sizeof value[0]);
+        ck_assert_int_eq(unique_make(&u, work, values, index_), 0);
+        for (uint32_t i = 0; i < values; i++)
+            ck_assert_uint_eq(u.keys[index_[i]], value[i]);
+        ck_assert_uint_eq(u.first[0], 0);
+        ck_assert_uint_eq(u.first[TABLES], u.key_count);
+        ck_assert_uint_eq(u.first[1], u.first[2]);
+        for (uint32_t t = 0; t < TABLES; t++)
+            for (uint32_t i = u.first[t]; i < u.first[t + 1]; i++) {
+                ck_assert_uint_eq(table[key_field(u.keys[i])], t);
+                ck_assert(i == u.first[t] || key_mix(u.keys[i - 1]) < key_mix(u.keys[i]));
+            }
+    }
+}
+END_TEST
+
 static void setup(void)
 {
     unique_init(&u);
@@ -107,6 +135,7 @@ int main(void)
     tcase_add_test(t, unique_of_nothing_is_nothing);
     tcase_add_test(t, unique_takes_the_key_that_mixes_to_0);
     tcase_add_test(t, unique_keys_may_crowd_anywhere);
+    tcase_add_test(t, unique_keys_lie_table_by_table);
     suite_add_tcase(s, t);
     SRunner *run = srunner_create(s);
     srunner_run_all(run, CK_ENV);
