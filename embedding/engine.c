@@ -1,6 +1,7 @@
 /* engine.c: tables, what is read of an engine, its opening and closing. Invariants: engine.h. */
 #include "embedding/engine.h"
 
+#include "embedding/cold.h"
 #include "embedding/cut.h"
 #include "embedding/engine_state.h"
 #include "embedding/flush.h"
@@ -200,13 +201,19 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
                                  .flushed_sequence = flush_floor(g),
                                  .replayed = g->replayed,
                                  .recovered_ns = g->recovered_ns,
-                                 .tablets_dirty = flush_dirty(g)};
+                                 .tablets_dirty = flush_dirty(g),
+                                 .fetched = g->tier.fetched,
+                                 .evicted = g->tier.evicted,
+                                 .evicted_clean = g->tier.evicted_clean,
+                                 .store_memory = g->store == NULL ? 0 : tier_store_memory(g)};
+    out->memory_bytes += out->store_memory;
     for (uint32_t i = 0; i < g->loaded_arenas; i++)
         out->memory_bytes += arena_bytes(g->loaded_arena[i]);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL) {
             uint64_t rows = table_rows(g->table[i].table);
             out->rows += rows;
+            out->cold_rows += table_cold_rows(g->table[i].table);
             out->row_bytes += rows * table_row_bytes(g->table[i].table);
             struct table_counts counts;
             table_counts_get(g->table[i].table, &counts);
@@ -286,6 +293,7 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
     g->options.dir = NULL;
     g->env = env;
     g->lock_fd = -1;
+    tier_init(g);
     int rc = arena_new(&g->arena);
     if (rc != 0)
         err_set(e, rc, "no memory for a shard's rows");
@@ -332,6 +340,7 @@ int engine_close(struct engine *g, bool flush)
     }
     cut_free(g);
     flush_free(g);
+    tier_free(g);
     whole_free(g);
     store_close(g->store);
     journal_close(g->journal);

@@ -2,6 +2,7 @@
  * engine.h. */
 #include "embedding/engine_state.h"
 #include "embedding/flush.h"
+#include "embedding/tier.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
@@ -131,10 +132,13 @@ static int check_content(const struct engine *g, const struct push_record *r, co
 static int check_room(struct engine *g, const struct push_record *r, const struct engine_table *t, struct err *e)
 {
     if (g->journal == NULL)
-        return 0;
+        return tier_check_room(g, e);
     if (!space_left(g))
         return err_set(e, SHOAL_E_NO_SPACE, "the disk under %s is nearly full; free some space or add a server",
                        g->dir);
+    int room = tier_check_room(g, e);
+    if (room != 0)
+        return room;
     uint64_t bytes =
         record_bytes((size_t)r->key_count * (sizeof(uint64_t) + schema_push_floats(table_schema_of(t->table)) * sizeof(float)));
     if (journal_bytes(g->journal) + bytes > flush_journal_max(g)) {

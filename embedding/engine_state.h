@@ -47,8 +47,9 @@ struct mem_cut { /* a cut of an engine without a folder */
 struct flush_state {
     bool busy;       /* one batch is on its way */
     uint8_t *buffer; /* owned: values of the batch */
-    size_t capacity;
-    struct store_item *item; /* owned; (FLUSH_ITEMS) */
+    size_t capacity, bytes;  /* of them in use */
+    struct store_item *item; /* owned; (item_room) */
+    size_t item_room, items;
     void *control;           /* owned: the control value of the batch */
     uint64_t control_seq;
     uint64_t credit;        /* image bytes that the journal's growth has paid for */
@@ -57,6 +58,39 @@ struct flush_state {
     uint32_t table, tablet; /* where the round stands */
     uint64_t image_bytes;   /* written since start */
     bool rewriting;         /* a round that writes clean tablets too is under way */
+};
+
+#define TIER_LEAVING 256u
+
+struct wanted { /* keys of one table to be fetched */
+    uint64_t *key; /* owned; (count) */
+    uint32_t count, room;
+};
+
+struct tier_tablet {
+    uint32_t table, tablet;
+};
+
+struct tier { /* tier.h */
+    uint64_t rows_max;      /* bytes that tables may take; 0: no bound */
+    uint64_t beside;        /* what they had beside the arenas at the last look */
+    uint32_t looks;
+    bool making;            /* room is being made */
+    bool stuck;             /* there is none to be made */
+    uint32_t idle;          /* tablets looked at since a row went */
+    uint32_t hand_table, hand_tablet;
+    struct tier_tablet leaving[TIER_LEAVING]; /* whose rows leave with the batch under way */
+    uint32_t leaving_count;
+    uint64_t leaving_bytes; /* of rows, about */
+    bool written;           /* the batch is, but pushes wait to be applied: rows leave after them */
+    struct wanted wanted[LIMIT_TABLES];
+    uint32_t wanted_count;
+    uint64_t *asked;        /* owned: names of keys wanted or on their way */
+    uint64_t *among;        /* owned: scratch of engine_warm */
+    uint32_t among_room;
+    bool fetching;          /* one fetch is on its way */
+    struct env_timer timer; /* a flush step when nothing else makes one */
+    uint64_t fetched, evicted, evicted_clean;
 };
 
 struct engine {
@@ -85,6 +119,7 @@ struct engine {
     uint64_t space_next; /* journal_written at which to look at the disk again */
     uint32_t space_refused;
     struct flush_state flush;
+    struct tier tier;
 
     bool holding;
     struct cut_facts held;

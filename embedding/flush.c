@@ -15,10 +15,12 @@
  */
 #include "embedding/flush.h"
 
+#include "embedding/cold.h"
 #include "embedding/cut.h"
 #include "embedding/load.h"
 #include "embedding/scrub.h"
 #include "embedding/stored.h"
+#include "embedding/tier.h"
 #include "embedding/unload.h"
 #include "embedding/whole.h"
 #include "proto/base/assert.h"
@@ -33,20 +35,20 @@
 struct flush_work {
     struct work work; /* first */
     struct engine *g; /* borrowed */
-    size_t items;
     bool flush;
     struct journal_sync sync; /* when flush */
     int status;
     struct err err;
 };
 
+/* Of rows in memory: those in the store are no part of images. */
 static uint64_t image_bytes_all(const struct engine *g)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL)
             bytes +=
-                table_rows(g->table[i].table) * table_row_bytes(g->table[i].table) + g->table[i].scope.tablets * 256ull;
+                (table_rows(g->table[i].table) - table_cold_rows(g->table[i].table)) * table_row_bytes(g->table[i].table) + g->table[i].scope.tablets * 256ull;
     return bytes;
 }
 
@@ -116,71 +118,147 @@ static bool next_dirty(struct engine *g, uint32_t *table, uint32_t *tablet)
     return false;
 }
 
-static int reserve(struct flush_state *f, size_t bytes)
+size_t flush_batch_bytes(const struct engine *g)
 {
-    if (f->item == NULL && (f->item = calloc(FLUSH_ITEMS, sizeof *f->item)) == NULL)
-        return SHOAL_E_NOMEM;
-    if (bytes <= f->capacity)
-        return 0;
+    uint64_t share = g->options.memory / 32, least = 256u << 10;
+    if (g->options.memory == 0 || share > FLUSH_BATCH_BYTES)
+        return FLUSH_BATCH_BYTES;
+    return share > least ? share : least;
+}
+
+size_t flush_bytes(const struct engine *g)
+{
+    return g->flush.bytes;
+}
+
+struct flush_mark flush_mark(const struct engine *g)
+{
+    return (struct flush_mark){g->flush.items, g->flush.bytes};
+}
+
+void flush_back(struct engine *g, struct flush_mark mark)
+{
+    g->flush.items = mark.items;
+    g->flush.bytes = mark.bytes;
+}
+
+bool flush_room(struct engine *g, size_t items, size_t bytes)
+{
+    struct flush_state *f = &g->flush;
+    if (f->items + items > f->item_room) {
+        size_t room = f->items + items + 4096;
+        struct store_item *item = realloc(f->item, room * sizeof *item);
+        if (item == NULL)
+            return false;
+        f->item = item;
+        f->item_room = room;
+    }
+    if (f->bytes + bytes <= f->capacity)
+        return true;
+    if (f->items > 0) /* their values must not move */
+        return false;
+    size_t capacity = bytes > flush_batch_bytes(g) ? bytes : flush_batch_bytes(g);
     free(f->buffer);
-    f->capacity = 0;
-    f->buffer = malloc(bytes);
-    if (f->buffer == NULL)
-        return SHOAL_E_NOMEM;
-    f->capacity = bytes;
+    f->buffer = malloc(capacity);
+    f->capacity = f->buffer == NULL ? 0 : capacity;
+    return f->buffer != NULL;
+}
+
+void *flush_put(struct engine *g, const struct store_item *key, size_t bytes)
+{
+    struct flush_state *f = &g->flush;
+    SHOAL_ASSERT(f->items < f->item_room && f->bytes + bytes <= f->capacity);
+    struct store_item *item = &f->item[f->items++];
+    *item = *key;
+    item->value = f->buffer + f->bytes;
+    item->value_bytes = bytes;
+    f->bytes += bytes;
+    return f->buffer + f->bytes - bytes;
+}
+
+void flush_put_gone(struct engine *g, uint32_t table, uint32_t tablet)
+{
+    struct flush_state *f = &g->flush;
+    const uint64_t *gone;
+    const struct table *t = g->table[table].table;
+    uint32_t count = table_cold_gone(t, tablet, &gone);
+    SHOAL_ASSERT(f->items + count <= f->item_room);
+    for (uint32_t i = 0; i < count; i++) {
+        struct store_item *item = &f->item[f->items++];
+        stored_row_key(table, tablet, table_cold_epoch(t, tablet), gone[i], item);
+        item->value = NULL;
+        item->value_bytes = 0;
+    }
+}
+
+void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t sequence)
+{
+    struct engine_table *t = &g->table[table];
+    struct store_item item;
+    size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
+    stored_tablet_key(table, tablet, &item);
+    stored_tablet_write(t->table, &g->runs, tablet, sequence, flush_put(g, &item, bytes));
+    table_cold_gone_clear(t->table, tablet);
+    t->written[tablet] = sequence;
+}
+
+/* The control state, at the end of a batch: never older than what is in it. */
+static int put_control(struct engine *g, uint64_t sequence)
+{
+    struct flush_state *f = &g->flush;
+    struct table *list[LIMIT_TABLES];
+    struct store_item item;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        list[i] = g->table[i].table;
+    int rc = stored_control_write(list, &g->runs, sequence, &f->control, &item.value_bytes);
+    if (rc != 0)
+        return rc;
+    stored_control_key(&item);
+    item.value = f->control;
+    f->item[f->items++] = item;
+    f->control_seq = g->control_written = sequence;
     return 0;
 }
 
-/* Copies dirty tablets, about `limit` bytes of them (one at least), and the control state. *items: 0 when memory is
- * short. */
-static int gather(struct engine *g, uint64_t limit, size_t *items, size_t *bytes)
+/* Copies tablets that rows leave, where memory is short, then dirty ones, about `limit` bytes of them (one at least), and the control
+ * state. Nothing gathered is no failure. */
+static int gather(struct engine *g, uint64_t limit, bool room)
 {
     struct flush_state *f = &g->flush;
     uint32_t table, tablet;
-    *items = *bytes = 0;
-    int rc = reserve(f, FLUSH_BATCH_BYTES);
-    while (rc == 0 && *items < FLUSH_ITEMS - 1 && next_dirty(g, &table, &tablet)) {
-        struct engine_table *t = &g->table[table];
-        size_t need = stored_tablet_bytes(t->table, &g->runs, tablet);
-        if (*items > 0 && (*bytes + need > limit || *bytes + need > f->capacity))
+    const uint64_t *gone;
+    f->items = f->bytes = 0;
+    if (!flush_room(g, 1, 0))
+        return SHOAL_E_NOMEM;
+    if (room)
+        tier_gather(g, g->sequence, limit > 0 ? flush_batch_bytes(g) / 2 : flush_batch_bytes(g));
+    while ((limit > 0 || !room) && next_dirty(g, &table, &tablet)) {
+        size_t need = stored_tablet_bytes(g->table[table].table, &g->runs, tablet);
+        size_t items = table_cold_gone(g->table[table].table, tablet, &gone) + 2;
+        if (f->items > 0 && f->bytes + need > limit)
             break;
-        rc = reserve(f, need); /* a longer image than the buffer goes alone */
-        if (rc != 0)
+        if (!flush_room(g, items, need)) {
+            if (f->items == 0)
+                return SHOAL_E_NOMEM;
             break;
-        struct store_item *item = &f->item[*items];
-        stored_tablet_key(table, tablet, item);
-        item->value = f->buffer + *bytes;
-        item->value_bytes = need;
-        stored_tablet_write(t->table, &g->runs, tablet, g->sequence, f->buffer + *bytes);
-        t->written[tablet] = g->sequence;
-        *bytes += need;
-        ++*items;
+        }
+        flush_put_gone(g, table, tablet);
+        flush_put_image(g, table, tablet, g->sequence);
         f->tablet++;
     }
-    struct table *list[LIMIT_TABLES];
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        list[i] = g->table[i].table;
-    struct store_item *control = f->item == NULL ? NULL : &f->item[*items];
-    if (rc == 0)
-        rc = stored_control_write(list, &g->runs, g->sequence, &f->control, &control->value_bytes);
-    if (rc != 0)
-        return rc;
-    stored_control_key(control);
-    control->value = f->control;
-    f->control_seq = g->sequence;
-    g->control_written = g->sequence;
-    *bytes += control->value_bytes;
-    ++*items;
-    return 0;
+    if (f->items == 0 && g->control_changed <= g->control_durable && f->since_flush == 0)
+        return 0;
+    return flush_room(g, 1, 0) ? put_control(g, g->sequence) : SHOAL_E_NOMEM;
 }
 
-static int write_batch(struct engine *g, size_t items, bool flush, struct journal_sync *sync, struct err *e)
+static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, struct err *e)
 {
-    int rc = store_write(g->store, g->flush.item, items, e);
+    int rc = store_write(g->store, g->flush.item, g->flush.items, e);
     if (rc != 0 || !flush)
         return rc;
-    journal_sync_run(sync);
-    if (sync->status != 0)
+    if (sync != NULL)
+        journal_sync_run(sync);
+    if (sync != NULL && sync->status != 0)
         return err_set(e, sync->status, "cannot sync the journal in %s: its disk is failing; restart to recover",
                        g->dir);
     return store_flush(g->store, e);
@@ -225,7 +303,7 @@ static void batch_done(struct engine *g, bool flushed)
 static void flush_run(struct work *w)
 {
     struct flush_work *f = (struct flush_work *)w;
-    f->status = write_batch(f->g, f->items, f->flush, &f->sync, &f->err);
+    f->status = write_batch(f->g, f->flush, &f->sync, &f->err);
 }
 
 static void flush_done(struct work *w)
@@ -239,6 +317,7 @@ static void flush_done(struct work *w)
     if (w->cancelled || f->status != 0) {
         free(g->flush.control);
         g->flush.control = NULL;
+        tier_stay(g);
         for (uint32_t i = 0; i < LIMIT_TABLES; i++) /* called off: what was handed over is dirty again */
             for (uint32_t k = 0; g->table[i].table != NULL && k < g->table[i].scope.tablets; k++)
                 g->table[i].written[k] = g->table[i].durable[k];
@@ -247,33 +326,53 @@ static void flush_done(struct work *w)
         return;
     }
     batch_done(g, f->flush);
+    bool left = g->tier.leaving_count > 0;
+    if (g->pending == 0)
+        tier_leave(g);
+    else
+        g->tier.written = true; /* once they are applied (tier.c, 1) */
     if (f->flush)
         flush_trim(g);
     cut_continue(g);
     engine_flush_step(g);
     scrub_tick(g);
+    if (left)
+        tier_continue(g);
 }
 
-static void start_batch(struct engine *g, uint64_t limit, bool urgent)
+/* A round takes several flushes of the store, so that the journal can be trimmed bit by bit. */
+static uint64_t flush_store_every(const struct engine *g)
 {
-    struct flush_state *f = &g->flush;
-    /* A round takes several flushes of the store, so that the journal can be trimmed bit by bit. */
-    uint64_t every = flush_journal_max(g) / 16, part = image_bytes_all(g) / 8;
+    uint64_t every = flush_journal_max(g) / 16, part = image_bytes_all(g) / 8, memory = tier_store_memory(g) / 4;
     every = every > FLUSH_STORE_MAX ? FLUSH_STORE_MAX : every;
     every = every > part ? part : every;
+    return memory > 0 && every > memory ? memory : every;
+}
+
+/* limit: bytes of dirty tablets, 0: none; room: rows are to leave. */
+static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room)
+{
+    struct flush_state *f = &g->flush;
     struct flush_work *w = calloc(1, sizeof *w);
-    size_t bytes;
-    if (w == NULL || gather(g, limit, &w->items, &bytes) != 0) {
+    if (w == NULL || gather(g, limit, room) != 0) {
         free(w);
         log_warn("no memory to write rows; trying again"); /* the journal holds them until then */
         return;
     }
-    f->since_flush += bytes;
-    f->image_bytes += bytes;
-    f->credit -= bytes < f->credit ? bytes : f->credit;
+    if (f->items == 0) { /* rows have gone that the store had already, or none could */
+        free(w);
+        if (room && tier_wants_room(g))
+            env_timer_start(g->env, &g->tier.timer, 0);
+        if (room)
+            tier_continue(g);
+        return;
+    }
+    f->since_flush += f->bytes;
+    f->image_bytes += f->bytes;
+    f->credit -= f->bytes < f->credit ? f->bytes : f->credit;
     uint32_t table, tablet;
     w->g = g;
-    w->flush = f->since_flush >= every || (urgent && !next_dirty(g, &table, &tablet));
+    w->flush = f->since_flush >= flush_store_every(g) || (urgent && !next_dirty(g, &table, &tablet));
     if (w->flush)
         journal_sync_peek(g->journal, &w->sync);
     w->work.run = flush_run;
@@ -328,6 +427,11 @@ static void flush_step(struct engine *g)
 {
     if (g->journal == NULL || g->broken)
         return;
+    if (g->tier.written && g->pending == 0) {
+        g->tier.written = false;
+        tier_leave(g);
+        tier_continue(g);
+    }
     scrub_tick(g);
     upkeep(g);
     struct flush_state *f = &g->flush;
@@ -335,22 +439,24 @@ static void flush_step(struct engine *g)
     uint64_t cap = flush_journal_max(g), used = journal_bytes(g->journal);
     f->seen_written = written;
     bool scrubbing = scrub_wanted(g);
-    if (used <= cap / 16 && g->ref_count == 0 && !scrubbing) {
+    bool room = tier_wants_room(g), idle = used <= cap / 16 && g->ref_count == 0 && !scrubbing;
+    if (idle)
         f->credit = 0;
+    if (idle && !room)
         return;
-    }
     uint64_t all = image_bytes_all(g);
     double fill = (double)used / (double)cap, factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
     f->credit = f->credit > all ? all : f->credit;
     bool urgent = used > cap - cap / 16 || g->ref_count > 0 || scrubbing; /* a restore ties its cut down until all rows are written */
-    uint64_t least = cap / 64 < FLUSH_BATCH_BYTES / 2 ? cap / 64 : FLUSH_BATCH_BYTES / 2;
-    if (f->busy || g->cut_busy || g->holding || g->pending > 0 || (!urgent && f->credit < least))
+    uint64_t batch = flush_batch_bytes(g), least = cap / 64 < batch / 2 ? cap / 64 : batch / 2;
+    bool due = !idle && (urgent || f->credit >= least);
+    if (f->busy || g->cut_busy || g->holding || g->pending > 0 || g->tier.written || (!due && !room))
         return;
     uint32_t table, tablet;
-    if (!next_dirty(g, &table, &tablet) && f->since_flush == 0 && g->control_changed <= g->control_durable)
+    if (!room && !next_dirty(g, &table, &tablet) && f->since_flush == 0 && g->control_changed <= g->control_durable)
         return;
-    start_batch(g, urgent ? FLUSH_BATCH_BYTES : f->credit, urgent);
+    start_batch(g, !due ? 0 : urgent ? batch : f->credit, urgent && due, room);
 }
 
 void engine_flush_step(struct engine *g)
@@ -361,32 +467,57 @@ void engine_flush_step(struct engine *g)
     unload_continue(g);
 }
 
+/* The batch gathered, on this thread. journal NULL: it is on disk as far as it matters. */
+static int write_now(struct engine *g, bool flush, struct journal *journal, struct err *e)
+{
+    struct journal_sync sync;
+    struct err ignored;
+    g->flush.since_flush += g->flush.bytes;
+    g->flush.image_bytes += g->flush.bytes;
+    if (flush && journal != NULL)
+        journal_sync_peek(journal, &sync);
+    int rc = write_batch(g, flush, journal == NULL ? NULL : &sync, e);
+    if (flush && journal != NULL)
+        journal_sync_end(journal, &sync, &ignored);
+    if (rc == 0)
+        batch_done(g, flush);
+    return rc;
+}
+
 int flush_all(struct engine *g, struct err *e)
 {
     uint32_t table, tablet;
     bool more = true;
     while (more) {
-        size_t items, bytes;
-        int rc = gather(g, FLUSH_BATCH_BYTES, &items, &bytes);
+        int rc = gather(g, FLUSH_BATCH_BYTES, false);
         if (rc != 0)
             return err_set(e, rc, "no memory to write rows");
-        g->flush.since_flush += bytes;
-        g->flush.image_bytes += bytes;
         more = next_dirty(g, &table, &tablet);
-        bool flush = !more || g->flush.since_flush >= UNSYNCED_MAX;
-        struct journal_sync sync;
-        if (flush)
-            journal_sync_peek(g->journal, &sync);
-        rc = write_batch(g, items, flush, &sync, e);
-        struct err ignored;
-        if (flush)
-            journal_sync_end(g->journal, &sync, &ignored);
+        rc = write_now(g, !more || g->flush.since_flush + g->flush.bytes >= UNSYNCED_MAX, g->journal, e);
         if (rc != 0)
             return rc;
-        batch_done(g, flush);
     }
     flush_trim(g);
     return 0;
+}
+
+int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e)
+{
+    struct flush_state *f = &g->flush;
+    int rc = 0;
+    while (rc == 0 && tier_wants_room(g)) {
+        f->items = f->bytes = 0;
+        tier_gather(g, sequence, flush_batch_bytes(g));
+        if (f->items == 0)
+            continue; /* they went without a write; or it is stuck, which ends this */
+        if (control && (!flush_room(g, 1, 0) || put_control(g, sequence) != 0))
+            rc = err_set(e, SHOAL_E_NOMEM, "no memory to write rows");
+        if (rc == 0)
+            rc = write_now(g, f->since_flush + f->bytes >= flush_store_every(g), NULL, e);
+        if (rc == 0)
+            tier_leave(g);
+    }
+    return rc;
 }
 
 void flush_free(struct engine *g)

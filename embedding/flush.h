@@ -8,7 +8,6 @@
 
 #include "embedding/engine_state.h"
 
-#define FLUSH_ITEMS 4096u
 #define FLUSH_BATCH_BYTES (8u << 20)
 
 uint64_t flush_journal_max(const struct engine *g);
@@ -19,5 +18,26 @@ int flush_all(struct engine *g, struct err *e);
 uint32_t flush_dirty(const struct engine *g); /* tablets */
 uint64_t flush_floor(const struct engine *g); /* every record at or below is in durable images */
 void flush_free(struct engine *g);
+/* Bytes of a batch: FLUSH_BATCH_BYTES, less where memory is short. */
+size_t flush_batch_bytes(const struct engine *g);
+
+/* ---- the batch being gathered, for flush.c and tier.c ---- */
+/* Whether so many more items and bytes of values fit; the first of a batch may be of any size. */
+bool flush_room(struct engine *g, size_t items, size_t bytes);
+size_t flush_bytes(const struct engine *g);
+/* Adds a pair; returns where its value goes. The caller has asked for room. */
+void *flush_put(struct engine *g, const struct store_item *key, size_t bytes);
+/* Adds a tablet's image as of record `sequence`. */
+void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t sequence);
+/* Deletes the pairs of the tablet's rows that went for good (table_cold_gone). They are forgotten with the image: an image must follow, or
+ * flush_back. */
+void flush_put_gone(struct engine *g, uint32_t table, uint32_t tablet);
+struct flush_mark {
+    size_t items, bytes;
+};
+struct flush_mark flush_mark(const struct engine *g);
+void flush_back(struct engine *g, struct flush_mark mark);
+/* Recovery: rows leave, as of record `sequence`, until there is room, written and durable on this thread. */
+int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e);
 
 #endif

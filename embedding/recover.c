@@ -14,6 +14,8 @@
 #include "embedding/engine_state.h"
 #include "embedding/stored.h"
 #include "embedding/names.h"
+#include "embedding/flush.h"
+#include "embedding/tier.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
@@ -23,6 +25,7 @@
 
 struct replay {
     struct engine *g;
+    struct store *store; /* where cold rows of its tablets are */
     struct runs *runs;
     uint64_t
         *base[LIMIT_TABLES]; /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
@@ -112,6 +115,13 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
     return rc;
 }
 
+/* All but cold rows, which sort behind. */
+static int scan_images(struct replay *r, struct store *store, struct err *e)
+{
+    static const struct store_item below = {.key = {'r'}, .key_bytes = 1};
+    return store_range(store, NULL, &below, take_stored, r, e);
+}
+
 /* ---- records ---- */
 
 static int replay_push(struct replay *r, const struct record_header *h, const void *payload, struct err *e)
@@ -125,6 +135,7 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
         return err_set(e, SHOAL_E_CORRUPT, "record %" PRIu64 " is a push that fits no table", h->sequence);
     const uint64_t *base = r->base[h->table];
     uint32_t news = 0, taken = 0;
+    int rc = 0;
     for (uint32_t i = p.tablet_first; i < p.tablet_first + p.tablet_count; i++)
         news += h->sequence > base[i];
     if (news == 0)
@@ -153,6 +164,11 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
         free(take);
         return err_set(e, SHOAL_E_NOMEM, "no memory to replay record %" PRIu64, h->sequence);
     }
+    if (taken > 0 && (rc = tier_bring(t->table, r->store, p.keys, p.key_count, e)) != 0) {
+        free(take);
+        free(steps);
+        return rc;
+    }
     bool all = taken == t->scope.tablets;
     struct push_args args = {
         .lr_scale = p.lr_scale,
@@ -167,10 +183,12 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
     marks_move(run->marks, p.lane, p.table, p.tablet_first, p.tablet_count, p.to, take, &t->scope);
     if (!r->of_cut)
         engine_touch(t, p.tablet_first, p.tablet_count, take, h->sequence);
-    int rc = taken == 0 ? 0 : table_push(t->table, p.keys, p.gradients, p.key_count, &args);
+    rc = taken == 0 ? 0 : table_push(t->table, p.keys, p.gradients, p.key_count, &args);
     free(take);
     free(steps);
-    return rc == 0 ? 0 : err_set(e, rc, "no memory to replay record %" PRIu64, h->sequence);
+    if (rc != 0)
+        return err_set(e, rc, "no memory to replay record %" PRIu64, h->sequence);
+    return r->of_cut ? 0 : flush_make_room(g, h->sequence, h->sequence > r->control, e);
 }
 
 static int replay_run_open(struct replay *r, const struct record_header *h, const struct record_run_open *o,
@@ -334,10 +352,10 @@ static int clear_load(struct replay *r, struct err *e)
 
 int engine_recover(struct engine *g, struct err *e)
 {
-    struct replay r = {.g = g, .runs = &g->runs, .until = UINT64_MAX};
+    struct replay r = {.g = g, .store = g->store, .runs = &g->runs, .until = UINT64_MAX};
     uint64_t first, last;
     uint64_t began = env_now_ns(g->env);
-    int rc = store_scan(g->store, take_stored, &r, e);
+    int rc = scan_images(&r, g->store, e);
     if (rc == 0 && r.load.run != 0)
         rc = clear_load(&r, e);
     if (rc == 0)
@@ -400,7 +418,8 @@ static int load_cut(struct replay *r, const struct record_restore *record, struc
         return rc;
     uint64_t first, last = 0;
     r->until = source.facts.sequence;
-    rc = store_scan(source.store, take_stored, r, e);
+    r->store = source.store;
+    rc = scan_images(r, source.store, e);
     if (rc == 0 && source.journal != NULL) {
         rc = journal_replay(source.journal, r->until, replay_record, r, &first, &last, e);
         if (rc == 0 && last < r->until && r->control < r->until)
@@ -500,7 +519,7 @@ static int scan_wanted(struct replay *r, struct store *store, struct err *e)
 int recover_source(struct engine *g, const struct cut_source *source, uint64_t *const base[LIMIT_TABLES],
                    struct runs *runs, struct err *e)
 {
-    struct replay r = {.g = g, .runs = runs, .of_cut = true, .until = source->facts.sequence};
+    struct replay r = {.g = g, .store = source->store, .runs = runs, .of_cut = true, .until = source->facts.sequence};
     uint64_t first, last = 0;
     memcpy(r.base, base, sizeof r.base);
     int rc = scan_wanted(&r, source->store, e);

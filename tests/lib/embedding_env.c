@@ -21,15 +21,37 @@ static void work(struct env *env, struct env_work *w)
     e->started++;
 }
 
+static void timer_start(struct env *env, struct env_timer *t, uint64_t delay_ns)
+{
+    struct embedding_env *e = (struct embedding_env *)env;
+    SHOAL_ASSERT(e->timer == NULL || e->timer == t);
+    t->due_ns = 1 + delay_ns;
+    e->timer = t;
+}
+
+static void timer_stop(struct env *env, struct env_timer *t)
+{
+    struct embedding_env *e = (struct embedding_env *)env;
+    t->due_ns = 0;
+    e->timer = NULL;
+}
+
 void embedding_env_init(struct embedding_env *e)
 {
-    static const struct env_ops ops = {.now_ns = now_ns, .work = work};
+    static const struct env_ops ops = {.now_ns = now_ns, .work = work, .timer_start = timer_start, .timer_stop = timer_stop};
     memset(e, 0, sizeof *e);
     e->env.ops = &ops;
 }
 
 bool embedding_env_step(struct embedding_env *e)
 {
+    if (e->count == 0 && e->timer != NULL) {
+        struct env_timer *t = e->timer;
+        e->timer = NULL;
+        t->due_ns = 0;
+        t->fire(t);
+        return true;
+    }
     if (e->count == 0)
         return false;
     struct env_work *w = e->work[0];

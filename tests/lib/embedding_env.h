@@ -10,11 +10,12 @@ struct embedding_env {
     struct env env; /* first */
     struct env_work *work[EMBEDDING_ENV_WORK];
     unsigned count, started;
+    struct env_timer *timer; /* running; NULL: none. One is all that an engine has */
     uint64_t now_ns;
 };
 
 void embedding_env_init(struct embedding_env *e);
-/* Runs the oldest work and its done; false when there is none. */
+/* Runs the oldest work and its done, or without work fires the timer; false when there is neither. */
 bool embedding_env_step(struct embedding_env *e);
 /* Runs all but the oldest `keep`, newest first: work on several threads keeps no order. */
 void embedding_env_run_newest(struct embedding_env *e, unsigned keep);
