@@ -74,6 +74,11 @@ static void forget(struct coord *c)
         folder_of(c)->let_go(&k->hold);
 }
 
+uint64_t coord_checkpoint_cut(const struct coord *c)
+{
+    return c->checkpoint.state == CHECKPOINT_EXPORTING ? c->checkpoint.cut : 0;
+}
+
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
 {
     struct coord_checkpoint *k = &c->checkpoint;

@@ -100,6 +100,8 @@ void coord_checkpoint_step(struct coord *c);
 void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard);
 /* The one at hand is not wanted any more. */
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why);
+/* The cut that is being exported; 0: none. */
+uint64_t coord_checkpoint_cut(const struct coord *c);
 /* Whether the job's end waits for it: one is being made, or the command runs (for a minute at most). */
 bool coord_checkpoint_busy(const struct coord *c);
 struct json *coord_checkpoint_json(const struct coord *c); /* for the report: a list, the newest last */

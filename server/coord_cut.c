@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 #include "server/coord_core.h"
+#include "server/coord_flow.h"
 
 #define HOLD_MAX_NS 8000000000ull
 #define ATTEMPTS 5u
@@ -159,6 +160,16 @@ void coord_cut_drop(struct coord *c, uint64_t cut)
 
     w.u.CUT_DROP.cut = cut;
     (void)cut_call(c, &w, cut, dropped); /* what is left on a disk is dropped with the next one */
+}
+
+uint64_t coord_cut_known(const struct coord *c, uint64_t *keep)
+{
+    uint64_t below = c->counters.next_cut, exported = coord_checkpoint_cut(c);
+
+    *keep = coord_flow_running(c) ? c->job.at.best_cut : 0;
+    if ((c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING) && c->cut.cut < below)
+        below = c->cut.cut;
+    return exported != 0 && exported < below ? exported : below;
 }
 
 /* A shard that came back between HOLD and GO no longer holds: the others must not wait for it longer than their own

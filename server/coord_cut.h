@@ -52,6 +52,8 @@ void coord_cut_make(struct coord *c, coord_cut_done done);
 void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held, coord_cut_done done);
 void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done);
 void coord_cut_drop(struct coord *c, uint64_t cut); /* asked for, not waited for */
+/* Of the cuts below the number returned only *keep (0: none) is wanted: what a shard has of others was given up. */
+uint64_t coord_cut_known(const struct coord *c, uint64_t *keep);
 void coord_cut_tick(struct coord *c);
 /* Takes back the order that would end in `done`, at hand or waiting; done is not called. */
 void coord_cut_withdraw(struct coord *c, coord_cut_done done);

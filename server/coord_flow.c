@@ -393,6 +393,7 @@ void coord_flow_step(struct coord *c)
 {
     if (c->fatal != 0)
         return;
+    coord_setup_greet(c);
     if (c->job.at.phase >= PHASE_SETUP && coord_flow_running(c))
         coord_setup_step(c);
     if (c->job.at.phase == PHASE_TRAIN)

@@ -58,6 +58,35 @@ int coord_setup_load(struct coord *c, struct err *e)
     return status;
 }
 
+/* ---- at every registration, whether a job runs or not -------------------------------------------------------- */
+
+static void greeted(void *context, const struct coord_call *call, int status, const char *text)
+{
+    const struct coord *c = context;
+
+    if (status != 0)
+        log_warn("server %s refused %s: %s", c->members.shard[call->owner].server, wire_type_name(call->request.type), text);
+}
+
+static bool greet(struct coord *c, uint32_t shard)
+{
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_CUT_KEEP;
+    w.u.CUT_KEEP.below = coord_cut_known(c, &w.u.CUT_KEEP.keep);
+    return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, greeted) != NULL;
+}
+
+void coord_setup_greet(struct coord *c)
+{
+    for (uint32_t i = 0; i < c->members.shards; i++) {
+        struct coord_shard *s = &c->members.shard[i];
+        if (s->seen && s->ready && !s->greeted)
+            s->greeted = greet(c, i); /* out of memory: again with the next step */
+    }
+}
+
 /* ---- one shard, step by step ------------------------------------------------------------------------------ */
 
 static bool step_start(struct coord *c, uint32_t shard)
@@ -151,7 +180,8 @@ void coord_setup_forget_shard(struct coord *c, uint32_t shard)
     coord_call_cancel(&c->calls, WIRE_TYPE_TABLE_CREATE, shard);
     coord_call_cancel(&c->calls, WIRE_TYPE_RUN_OPEN, shard);
     coord_call_cancel(&c->calls, WIRE_TYPE_LOAD, shard);
-    s->set_up = s->busy = false;
+    coord_call_cancel(&c->calls, WIRE_TYPE_CUT_KEEP, shard);
+    s->set_up = s->busy = s->greeted = false;
     s->step = 0;
 }
 

@@ -25,6 +25,7 @@
     X(GO, SETTLE, hold_on_go)                                                                                          \
     X(RESTORE, SETTLE, hold_on_restore)                                                                                \
     X(CUT_DROP, SETTLE, hold_on_cut_drop)                                                                              \
+    X(CUT_KEEP, SETTLE, hold_on_cut_keep)                                                                              \
     X(CUT_EXPORT, SETTLE, checkpoint_on_export)                                                                        \
     X(LOAD, SETTLE, checkpoint_on_load)                                                                                \
     X(LOAD_DROP, SETTLE, checkpoint_on_load_drop)                                                                      \

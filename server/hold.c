@@ -201,3 +201,45 @@ void hold_on_cut_drop(struct shard *s, peer_t from, struct msg *m)
     shard_reply(s, WIRE_TYPE_CUT_DROP, id)->u.CUT_DROP_reply.cut = cut;
     shard_send_reply(s, from);
 }
+
+#define CUTS_AT_ONCE 256u
+
+static bool unwanted(const struct wire_CUT_KEEP *r, uint64_t cut)
+{
+    return cut != 0 && cut < r->below && cut != r->keep;
+}
+
+/* Cuts that nobody will ever ask for: of checkpoints and best epochs given up by a coordinator that then died. */
+void hold_on_cut_keep(struct shard *s, peer_t from, struct msg *m)
+{
+    const struct wire_CUT_KEEP r = s->in.u.CUT_KEEP;
+    uint64_t id = s->in.id, cut[CUTS_AT_ONCE];
+    uint32_t dropped = 0;
+    msg_free(m);
+    if (unwanted(&r, s->hold.cut)) { /* nobody has to wait for the timer */
+        engine_release(s->engine, s->hold.cut);
+        let_go(s);
+        if (shard_settle(s))
+            return;
+    }
+    uint32_t count = engine_cuts(s->engine, cut, CUTS_AT_ONCE);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!unwanted(&r, cut[i]) || cut[i] == s->hold.going)
+            continue;
+        if (engine_cut_drop(s->engine, cut[i]) != 0) {
+            log_warn("shard %s: cut %llu is not wanted any more and cannot be deleted", s->name, (unsigned long long)cut[i]);
+            continue;
+        }
+        s->hold.last = s->hold.last == cut[i] ? 0 : s->hold.last;
+        dropped++;
+    }
+    if (dropped > 0)
+        log_info("shard %s: %u cuts that nobody wants any more are gone", s->name, dropped);
+    if (unwanted(&r, s->hold.going)) {
+        shard_refuse(s, from, WIRE_TYPE_CUT_KEEP, id, SHOAL_E_BUSY, "shard %s is still writing cut %llu; ask again", s->name,
+                     (unsigned long long)s->hold.going);
+        return;
+    }
+    shard_reply(s, WIRE_TYPE_CUT_KEEP, id)->u.CUT_KEEP_reply.dropped = dropped;
+    shard_send_reply(s, from);
+}

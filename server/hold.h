@@ -1,4 +1,4 @@
-/* hold.h: the shard's part in a cut: HOLD, GO, RESTORE, CUT_DROP.
+/* hold.h: the shard's part in a cut: HOLD, GO, RESTORE, CUT_DROP, CUT_KEEP.
  *
  *     OPEN --hold_on_hold--> HELD --hold_on_go--> OPEN, the part being written --hold_done_cb--> reply
  *                            HELD --hold_timeout_cb (10 s)--> OPEN, nothing written
@@ -39,6 +39,7 @@ bool hold_queue(struct shard *s, struct request *q);
 void hold_on_hold(struct shard *s, peer_t from, struct msg *m);
 void hold_on_go(struct shard *s, peer_t from, struct msg *m);
 void hold_on_restore(struct shard *s, peer_t from, struct msg *m);
+void hold_on_cut_keep(struct shard *s, peer_t from, struct msg *m);
 void hold_on_cut_drop(struct shard *s, peer_t from, struct msg *m);
 /* Stops the timer; what is queued stays with the pool. */
 void hold_close(struct shard *s);

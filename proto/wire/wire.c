@@ -235,6 +235,12 @@ static const struct field fields_LOAD_DROP[] = {FIELDS(WIRE_LOAD_DROP)};
 #define OWNER wire_LOAD_DROP_reply
 static const struct field fields_LOAD_DROP_REPLY[] = {FIELDS(WIRE_LOAD_DROP_REPLY)};
 #undef OWNER
+#define OWNER wire_CUT_KEEP
+static const struct field fields_CUT_KEEP[] = {FIELDS(WIRE_CUT_KEEP)};
+#undef OWNER
+#define OWNER wire_CUT_KEEP_reply
+static const struct field fields_CUT_KEEP_REPLY[] = {FIELDS(WIRE_CUT_KEEP_REPLY)};
+#undef OWNER
 #define OWNER wire_KEYS
 static const struct field fields_KEYS[] = {FIELDS(WIRE_KEYS)};
 #undef OWNER
@@ -309,6 +315,7 @@ ROW(BLAME, blame)
 ROW(CHECKPOINT, checkpoint)
 ROW(WHO, who)
 ROW(LOAD_DROP, load_drop)
+ROW(CUT_KEEP, cut_keep)
 #undef ROW
 
 /* Shape and raw frame count of a type; NULL for a type that is not in the list. */

@@ -86,6 +86,9 @@
 #define WIRE_RESTORE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 #define WIRE_CUT_DROP(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_CUT_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(cut)
+/* Told at every registration: of the cuts below number `below` only `keep` (0: none) is still wanted; the others are deleted. */
+#define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) U64(below) U64(keep)
+#define WIRE_CUT_KEEP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(dropped)
 
 /* Reply frame 1: u64 digest of each tablet of the table that this shard leads, in order of tablet number from tablet_first;
  * XXH3 over the tablet's rows (key, weights, state) sorted by key; an empty tablet gives 0. */
@@ -278,7 +281,8 @@
     X(BLAME, 35, 0, 1)       \
     X(CHECKPOINT, 36, 0, 0)  \
     X(WHO, 37, 1, 1)         \
-    X(LOAD_DROP, 38, 0, 0)
+    X(LOAD_DROP, 38, 0, 0)   \
+    X(CUT_KEEP, 39, 0, 0)
 
 enum wire_type {
     WIRE_TYPE_NONE = 0,

@@ -234,6 +234,11 @@ static int shard_answer(struct fake_shard *s, const struct wire *q, const struct
         if (s->dropped != 0 && cut_find(s, s->dropped) != NULL)
             cut_find(s, s->dropped)->cut = 0;
         return 0;
+    case WIRE_TYPE_CUT_KEEP:
+        for (uint32_t i = 0; i < FAKE_CUTS; i++)
+            if (s->kept[i].cut < q->u.CUT_KEEP.below && s->kept[i].cut != q->u.CUT_KEEP.keep)
+                s->kept[i].cut = 0;
+        return 0;
     case WIRE_TYPE_SHARD_STATUS:
         return 0;
     default:

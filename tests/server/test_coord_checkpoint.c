@@ -412,6 +412,39 @@ END_TEST
 /* ---- going on ---------------------------------------------------------------------------------------------- */
 
 /* A checkpoint at every place of two epochs; the cluster is thrown away, another one goes on. */
+static bool has_cut(const struct fake_shard *s, uint64_t cut)
+{
+    for (uint32_t i = 0; i < FAKE_CUTS; i++)
+        if (s->kept[i].cut == cut)
+            return true;
+    return false;
+}
+
+/* Given up, and then the coordinator died before the shards had heard: the next one tells them, but keeps the best epoch's. */
+START_TEST(checkpoint_cuts_that_were_given_up_go_at_registration)
+{
+    rig_start("epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}", "", NULL);
+    while (r.coord->job.at.best_cut == 0 || r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    uint64_t best = r.coord->job.at.best_cut, lost = r.coord->counters.next_cut++, later = lost + 5;
+    ck_assert(coord_put(r.coord, "counters", &r.coord->counters, sizeof r.coord->counters));
+    r.shard[0]->kept[2].cut = lost;
+    r.shard[0]->kept[3].cut = later; /* never drawn: not this coordinator's business */
+    ck_assert(has_cut(r.shard[0], best));
+    coord_kill();
+    coord_start();
+    while (!r.coord->members.shard[0].set_up)
+        ck_assert(sim_step(r.sim));
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 20, NULL, NULL);
+    ck_assert_uint_eq(r.coord->job.at.best_cut, best);
+    ck_assert(has_cut(r.shard[0], best));
+    ck_assert(!has_cut(r.shard[0], lost));
+    ck_assert(has_cut(r.shard[0], later));
+    job_done();
+    rig_stop();
+}
+END_TEST
+
 START_TEST(checkpoint_goes_on_at_the_very_batch)
 {
     static const char *const modes[] = {"epochs: 2, consistency: async", "epochs: 2, consistency: ssp", "epochs: 2, consistency: bsp"};
@@ -695,6 +728,7 @@ int main(void)
     tcase_add_test(t, checkpoint_that_a_shard_cannot_write_is_given_up);
     tcase_add_loop_test(t, checkpoint_ends_with_the_shard_that_dies, 0, 2);
     tcase_add_test(t, checkpoint_of_a_dead_coordinator_is_removed);
+    tcase_add_test(t, checkpoint_cuts_that_were_given_up_go_at_registration);
     tcase_add_loop_test(t, checkpoint_goes_on_at_the_very_batch, 0, 10);
     tcase_add_test(t, checkpoint_of_an_evaluation_goes_on);
     tcase_add_test(t, checkpoint_restore_survives_the_coordinator);

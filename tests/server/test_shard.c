@@ -269,6 +269,55 @@ static void cut_and_restore(const char *dir)
     rig_free(&r);
 }
 
+static uint64_t keep_request(struct rig *r, uint64_t below, uint64_t keep)
+{
+    struct wire w = rig_wire(r, WIRE_TYPE_CUT_KEEP);
+    w.u.CUT_KEEP = (struct wire_CUT_KEEP){below, keep};
+    return rig_send(r, &w, 0, NULL, 0, NULL, 0);
+}
+
+/* Of cuts 3, 4, 5 and 6 the coordinator knows 4, and has not drawn 6 yet. One that is being written is waited for, one that is
+ * held is let go. */
+START_TEST(cuts_that_nobody_knows_are_deleted)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .work_ns = 20 * MS};
+    uint64_t cut[8];
+    rig_new(&r, WIRE_SSP, 2, OPT_SGD);
+    for (uint64_t i = 3; i <= 6; i++) {
+        cut_request(&r, WIRE_TYPE_HOLD, i, 0);
+        rig_run(&r, 5);
+        cut_request(&r, WIRE_TYPE_GO, i, 0);
+        rig_run(&r, i == 5 ? 5 : 200);
+        uint64_t keep = i == 5 ? keep_request(&r, 6, 4) : 0;
+        rig_run(&r, 5);
+        if (i == 5)
+            ck_assert_int_eq(rig_status(&r, keep), SHOAL_E_BUSY);
+        rig_run(&r, 200);
+    }
+    ck_assert_uint_eq(engine_cuts(r.shard->engine, cut, 8), 3); /* 3 went at once */
+    uint64_t keep = keep_request(&r, 6, 4);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, keep), 0);
+    ck_assert_uint_eq(rig_reply(&r, keep)->u.CUT_KEEP_reply.dropped, 1);
+    ck_assert_uint_eq(engine_cuts(r.shard->engine, cut, 8), 2);
+    ck_assert_uint_eq(cut[0] + cut[1], 4 + 6);
+    cut_request(&r, WIRE_TYPE_HOLD, 7, 0);
+    rig_run(&r, 5);
+    struct rig_push_args p = {.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2};
+    uint64_t queued = rig_push(&r, p);
+    (void)keep_request(&r, 7, 4);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, queued), RIG_WAITING);
+    (void)keep_request(&r, 8, 4);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, queued), 0);
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 START_TEST(cut_is_restored_once_in_memory)
 {
     cut_and_restore(NULL);
@@ -669,7 +718,7 @@ int main(void)
         control_messages_may_come_twice,
         hold_queues_pushes_until_its_time_is_up,
         cut_is_restored_once_in_memory,
-        cut_is_restored_once_on_disk,
+        cut_is_restored_once_on_disk, cuts_that_nobody_knows_are_deleted,
         digest_tells_equal_content_from_other_content,
         inspect_and_status_are_json,
         hostile_messages_cost_nobody_else_anything,
