@@ -133,7 +133,8 @@ static void row_visit(void *context, const void *row)
     struct census *c = context;
     uint64_t key;
     memcpy(&key, row, sizeof key);
-    const float *weight = (const float *)(const void *)((const char *)row + sizeof key);
+    float weight[LIMIT_WIDTH];
+    table_row_weights(c->schema, row, weight);
     struct row_stats s = stats_of(c, row);
     struct field_count *f = &c->field[key_field(key)];
     double squares = 0;
@@ -226,7 +227,7 @@ static struct json *histogram_json(const struct histogram *h)
 static struct json *fields_json(const struct census *c)
 {
     struct json *list = json_new_array();
-    uint64_t row_bytes = 4ull * (c->schema->width + schema_state_floats(c->schema)) + sizeof(uint64_t);
+    uint64_t row_bytes = 4ull * schema_row_floats(c->schema) + sizeof(uint64_t);
     for (uint32_t i = 0; i < FIELDS; i++) {
         const struct field_count *f = &c->field[i];
         if (f->rows == 0)
@@ -256,7 +257,7 @@ static struct json *what_if_json(const struct census *c, uint64_t row_bytes)
         shows += c->field[i].shows;
     json_set_int(j, "rows", (int64_t)c->kept);
     json_set_int(j, "bytes", (int64_t)(c->kept * row_bytes));
-    json_set_number(j, "memory_bytes", (double)c->kept * census_row_memory(c->schema->width + schema_state_floats(c->schema)));
+    json_set_number(j, "memory_bytes", (double)c->kept * census_row_memory(schema_row_floats(c->schema)));
     if (c->schema->rules.stats) {
         json_set_number(j, "shows", c->kept_shows);
         json_set_number(j, "shows_share", shows > 0 ? c->kept_shows / shows : 1);
@@ -267,8 +268,9 @@ static struct json *what_if_json(const struct census *c, uint64_t row_bytes)
 struct json *census_json(const struct census *c)
 {
     struct json *j = json_new_object(), *tier = json_new_object();
-    uint64_t row_bytes = 4ull * (c->schema->width + schema_state_floats(c->schema)) + sizeof(uint64_t);
+    uint64_t row_bytes = 4ull * schema_row_floats(c->schema) + sizeof(uint64_t);
     json_set_string(j, "table", c->schema->name);
+    json_set_string(j, "values", schema_values_name(c->schema));
     json_set_int(j, "rows", (int64_t)c->rows);
     json_set_int(j, "row_bytes", (int64_t)row_bytes);
     json_set_int(j, "bytes", (int64_t)(c->rows * row_bytes));

@@ -32,7 +32,7 @@ void census_free(struct census *c);
 int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet, const struct table *live);
 uint64_t census_rows(const struct census *c);
 
-/* Members: table, rows, row_bytes, bytes (rows alone), memory_bytes (pages and index of those in memory), tier (rows by where they
+/* Members: table, values, rows, row_bytes, bytes (rows alone), memory_bytes (pages and index of those in memory), tier (rows by where they
  * lie: memory, and store where there are any), statistics; fields: field, rows, bytes, stored (rows of them in the store, where there
  * are any), with statistics shows, clicks, and with what_if kept; norms, shows, ages: zero, cells [power, rows] that are not
  * empty, and of ages untold; what_if: rows, bytes and (statistics) share of the shows that are kept. The caller frees. */
@@ -40,7 +40,7 @@ struct json *census_json(const struct census *c);
 /* Adds what census_json of another shard's census of the same table says. DATA when it is not that. */
 int census_add_json(struct census *c, const struct json *j, struct err *e);
 
-/* Bytes of memory of a row of so many floats (weights and state), its share of an index at mean load included (tablet.h). */
+/* Bytes of memory of a row of so many floats (schema_row_floats), its share of an index at mean load included (tablet.h). */
 double census_row_memory(uint32_t floats);
 
 #endif

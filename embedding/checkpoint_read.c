@@ -114,7 +114,7 @@ int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struc
 
 size_t checkpoint_row_bytes(const struct table_schema *s)
 {
-    return (sizeof(uint64_t) + (s->width + schema_state_floats(s)) * sizeof(float) + 7) / 8 * 8;
+    return (sizeof(uint64_t) + schema_row_floats(s) * sizeof(float) + 7) / 8 * 8;
 }
 
 /* Calls use for each part of the table, which is in memory for the length of the call. */

@@ -37,7 +37,8 @@ static uint64_t schema_digest(const struct table_schema *s)
     memcpy(d.numbers, numbers, sizeof numbers);
     memcpy(d.values, values, sizeof values);
     d.rules = s->rules;
-    return hash_bytes(s->field_rule, s->field_rule_count * sizeof s->field_rule[0], hash_bytes(&d, sizeof d, 0));
+    uint64_t sum = hash_bytes(s->field_rule, s->field_rule_count * sizeof s->field_rule[0], hash_bytes(&d, sizeof d, 0));
+    return s->values == VALUES_FP32 ? sum : hash_bytes(&s->values, sizeof s->values, sum);
 }
 
 static uint64_t undo_count(const struct tablet *t)
@@ -174,10 +175,17 @@ static bool rows_go(const struct table *t)
     return t->schema.rules.age_every > 0 || t->schema.rules.age_capacity > 0;
 }
 
+static size_t header_bytes(const struct image_header *h)
+{
+    return h->version == IMAGE_VERSION_OLD ? offsetof(struct image_header, cold_epoch) : sizeof *h;
+}
+
 /* Whether the counts add up to the length (invariant 2). */
 static bool lengths_ok(const struct table *t, const struct image_header *h, size_t bytes)
 {
-    size_t left = bytes - sizeof *h - sizeof(uint64_t);
+    if (bytes < header_bytes(h) + sizeof(uint64_t) || (h->version == IMAGE_VERSION_OLD && h->cold_count != 0))
+        return false;
+    size_t left = bytes - header_bytes(h) - sizeof(uint64_t);
     size_t row_bytes = sizeof(uint64_t) + (size_t)h->row_floats * sizeof(float);
     size_t undo_bytes = sizeof(uint64_t) + (size_t)h->width * sizeof(float);
     if (h->bytes != bytes || h->row_count > left / row_bytes || h->row_count > UINT32_MAX)
@@ -198,13 +206,16 @@ static int header_check(const struct table *t, uint32_t tablet, const void *imag
 {
     const char *name = t->schema.name;
     uint64_t checksum;
-    if (bytes < sizeof *h + sizeof checksum)
+    if (bytes < offsetof(struct image_header, cold_epoch) + sizeof checksum)
         return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: %zu bytes are too few", name, tablet, bytes);
-    memcpy(h, image, sizeof *h);
+    memset(h, 0, sizeof *h);
+    memcpy(h, image, offsetof(struct image_header, cold_epoch));
+    if (h->version != IMAGE_VERSION_OLD && bytes >= sizeof *h)
+        memcpy(h, image, sizeof *h);
     memcpy(&checksum, (const char *)image + bytes - sizeof checksum, sizeof checksum);
-    if (h->magic != IMAGE_MAGIC || h->version != IMAGE_VERSION)
-        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: not an image of version %u", name, tablet,
-                       IMAGE_VERSION);
+    if (h->magic != IMAGE_MAGIC || (h->version != IMAGE_VERSION && h->version != IMAGE_VERSION_OLD))
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: not an image of version %u or %u", name,
+                       tablet, IMAGE_VERSION_OLD, IMAGE_VERSION);
     if (!lengths_ok(t, h, bytes))
         return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: counts do not add up to its %zu bytes", name,
                        tablet, bytes);
@@ -303,7 +314,7 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
     int status = header_check(t, tablet, image, bytes, &h, e);
     if (status != 0)
         return status;
-    const char *rows = (const char *)image + sizeof h;
+    const char *rows = (const char *)image + header_bytes(&h);
     const char *undo = rows + h.row_count * (sizeof(uint64_t) + t->shape.row_bytes);
     const char *life = undo + h.undo_count * (sizeof(uint64_t) + t->schema.width * sizeof(float));
     const char *cold = life + image_life_bytes(&h);

@@ -1,11 +1,13 @@
 /* image.h: a tablet as one value, little-endian; the functions are in table.h. The layout, all parts without gaps:
  *
- *     struct image_header | keys u64 (row_count) | rows f32 (row_count, row_floats) |
+ *     struct image_header | keys u64 (row_count) | rows as they are stored (row_count, row_floats places of 4 bytes) |
  *     undo keys u64 (undo_count) | undo weights f32 (undo_count, width) | keys that wait, struct waiting_key: young
  *     (young_count), old (old_count) | sketch u16 (2, sketch_cells) | struct named_key (name_count) | keys of cold rows u64 (cold_count)
  *     | XXH3 of all before, u64
  *
- * Rows are those in memory; a cold row (cold.h) is its pair in the store that the image is in. */
+ * Rows are those in memory; a cold row (cold.h) is its pair in the store that the image is in.
+ *
+ * Version 3, of fp32 alone, had no cold rows: its header ends with cold_count, which is 0. It is read. */
 #ifndef EMBEDDING_IMAGE_H
 #define EMBEDDING_IMAGE_H
 
@@ -17,6 +19,7 @@
 
 #define IMAGE_MAGIC 0x4154204c414f4853ULL /* "SHOAL TA" in memory */
 #define IMAGE_VERSION 4u
+#define IMAGE_VERSION_OLD 3u
 
 struct image_header {
     uint64_t magic;

@@ -21,7 +21,7 @@ static int ask(struct table *t, uint32_t tablet, table_stays stays, void *contex
             float *row = row_at(&t->shape, own->buckets[b].row[i]);
             if (stays(context, key, row))
                 list[(*count)++] = (struct kept_row){key, own->buckets[b].row[i], bucket_notes(&own->buckets[b], i)};
-            else if ((undo_clock != 0 && table_undo_keep(t, tablet, key, row, undo_clock) != 0) ||
+            else if ((undo_clock != 0 && table_undo_keep(t, tablet, key, table_open(t, row), undo_clock) != 0) ||
                      (own->cold != NULL && cold_gone_add(own->cold, key) != 0))
                 return SHOAL_E_NOMEM;
         }

@@ -9,7 +9,7 @@
 
 /* Counts the batches of this push in every tablet that takes it. */
 void l2_count(struct table *t, const struct push_args *args);
-/* The row's gradient with its l2, for all batches of its tablet, of whichever lane, since the one that touched it last:
+/* row: wide. The row's gradient with its l2, for all batches of its tablet, of whichever lane, since the one that touched it last:
  * what a loss with the L2 of the whole table in each step would have added up to, had the weights stayed. Under SGD the
  * step takes no more than the weights themselves. In a buffer of the table's (which `gradient` may be), or `gradient`
  * itself. */

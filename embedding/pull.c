@@ -5,20 +5,25 @@
 
 #define WALK_TARGET
 #define WALK_MATCH bucket_match
+#define WALK_WIDEN half_widen_base
 #define WALK_NAME(x) x##_base
 #include "embedding/pull_walk.h"
 #undef WALK_TARGET
 #undef WALK_MATCH
+#undef WALK_WIDEN
 #undef WALK_NAME
 #define WALK_TARGET ISA_TARGET_AVX2
 #define WALK_MATCH walk_match_avx2
+#define WALK_WIDEN half_widen_avx2
 #define WALK_NAME(x) x##_avx2
 #include "embedding/pull_walk.h"
 #undef WALK_TARGET
 #undef WALK_MATCH
+#undef WALK_WIDEN
 #undef WALK_NAME
 #define WALK_TARGET ISA_TARGET_AVX512
 #define WALK_MATCH walk_match_avx512
+#define WALK_WIDEN half_widen_avx512
 #define WALK_NAME(x) x##_avx512
 #include "embedding/pull_walk.h"
 

@@ -1,8 +1,8 @@
 /* pull_walk.h: the walk of table_pull. No guard: pull.c includes it once a vector level, with WALK_TARGET (the level's
- * attribute), WALK_MATCH (its bucket_match) and WALK_NAME (a name with the level in it) set.
+ * attribute), WALK_MATCH (its bucket_match), WALK_WIDEN (its half_widen) and WALK_NAME (a name with the level in it) set.
  *
- * Constant arguments are how it is made for the common shapes: width, row_bytes and aligned (rows begin at a line's
- * beginning). */
+ * Constant arguments are how it is made for the common shapes: values (enum value_kind), width, row_bytes and aligned
+ * (rows begin at a line's beginning). */
 
 struct WALK_NAME(step) {
     const struct tablet *tablet;
@@ -11,7 +11,7 @@ struct WALK_NAME(step) {
 
 WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_t *keys, size_t count, float *rows,
                                             const uint32_t width, const uint32_t row_bytes, const uint32_t place_bits,
-                                            const bool aligned)
+                                            const bool aligned, const uint32_t values)
 {
     /* Copied, for the stores to rows might, for all the compiler knows, change the table's. */
     const struct tablet_shape shape = {t->shape.arena,     t->shape.tablet_bits, t->shape.floats, row_bytes,
@@ -23,8 +23,10 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
         if (i >= WALK_ROW + WALK_INDEX) {
             size_t at = i - WALK_ROW - WALK_INDEX;
             const float *from = row[at % WALK_ROW];
-            if (__builtin_expect(from != NULL, 1))
+            if (__builtin_expect(from != NULL, 1) && values == VALUES_FP32)
                 memcpy(rows + at * width, from, width * sizeof *rows);
+            else if (__builtin_expect(from != NULL, 1))
+                WALK_WIDEN(values, (const uint16_t *)(const void *)from, rows + at * width, width);
             else
                 table_absent(t, table_tablet(t, key_mix(keys[at])), keys[at], rows + at * width);
         }
@@ -35,7 +37,7 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
             TABLET_SEARCH(found, s->tablet, &shape, s->home, keys[at], WALK_MATCH, bucket_seen);
             row[at % WALK_ROW] = found;
             if (__builtin_expect(found != NULL, 1))
-                walk_prefetch(found, width * (uint32_t)sizeof *rows, aligned);
+                walk_prefetch(found, width * (uint32_t)(values == VALUES_FP32 ? sizeof(float) : sizeof(uint16_t)), aligned);
         }
         if (i < count) {
             uint64_t mixed = key_mix(keys[i]);
@@ -51,12 +53,22 @@ WALK_TARGET static void WALK_NAME(pull)(const struct table *t, const uint64_t *k
 {
     const uint32_t width = t->schema.width, row_bytes = t->shape.row_bytes, place_bits = t->shape.place_bits;
     const bool aligned = row_bytes % 64 == 0;
-    if (width == 16 && row_bytes == 128 && place_bits == 7)
-        WALK_NAME(walk)(t, keys, count, rows, 16, 128, 7, true);
+    /* 32 bytes of weights in a row of 96 lie in one line, too. */
+    const bool common = width == 16 && row_bytes == 96 && place_bits == 8;
+    if (t->schema.values == VALUES_FP16 && common)
+        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 8, true, VALUES_FP16);
+    else if (t->schema.values == VALUES_FP16)
+        WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_FP16);
+    else if (t->schema.values == VALUES_BF16 && common)
+        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 8, true, VALUES_BF16);
+    else if (t->schema.values == VALUES_BF16)
+        WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_BF16);
+    else if (width == 16 && row_bytes == 128 && place_bits == 7)
+        WALK_NAME(walk)(t, keys, count, rows, 16, 128, 7, true, VALUES_FP32);
     else if (width == 16)
-        WALK_NAME(walk)(t, keys, count, rows, 16, row_bytes, place_bits, aligned);
+        WALK_NAME(walk)(t, keys, count, rows, 16, row_bytes, place_bits, aligned, VALUES_FP32);
     else if (width == 8)
-        WALK_NAME(walk)(t, keys, count, rows, 8, row_bytes, place_bits, aligned);
+        WALK_NAME(walk)(t, keys, count, rows, 8, row_bytes, place_bits, aligned, VALUES_FP32);
     else
-        WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned);
+        WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_FP32);
 }

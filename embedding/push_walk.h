@@ -3,7 +3,8 @@
 
 WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
                                            const struct push_args *args, const uint32_t row_bytes,
-                                           const uint32_t place_bits, const bool aligned, const bool ruled)
+                                           const uint32_t place_bits, const bool aligned, const bool ruled,
+                                           const bool halves)
 {
     const struct tablet_shape shape = {t->shape.arena,     t->shape.tablet_bits, t->shape.floats, row_bytes,
                                        t->shape.page_rows, t->shape.page_units,  place_bits};
@@ -15,11 +16,15 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
     uint64_t mixed_of[WALK_INDEX];
     float *row_of[WALK_ROW];
     optimizer_step(&t->schema, args->lr_scale, &step);
+    const uint64_t draws = halves ? half_draws(t->schema.seed, args->lane, args->batch) : 0;
     for (size_t i = 0; i < count + WALK_ROW + WALK_INDEX; i++) {
         if (i >= WALK_ROW + WALK_INDEX) {
             size_t at = i - WALK_ROW - WALK_INDEX;
             float *row = row_of[at % WALK_ROW];
             if (__builtin_expect(row != NULL, 1)) {
+                float *const stored = row;
+                if (halves)
+                    t->half.open(stored, row = t->wide, t->schema.width, t->state_floats);
                 if (__builtin_expect(args->undo_clock != 0, 0) && undo_keep(t, keys[at], row, args->undo_clock) != 0)
                     return SHOAL_E_NOMEM;
                 const float *gradient = gradients + at * floats;
@@ -30,6 +35,9 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
                         gradient = l2_gradient(t, keys[at], row, gradient, &step);
                     update(row, gradient, &step);
                 }
+                if (halves)
+                    t->half.close(stored, row, t->schema.width, t->state_floats,
+                                  half_draw(draws, key_mix(keys[at])));
             }
         }
         if (i >= WALK_INDEX && i < count + WALK_INDEX) {
@@ -63,9 +71,13 @@ WALK_TARGET static int WALK_NAME(push)(struct table *t, const uint64_t *keys, co
 {
     const uint32_t row_bytes = t->shape.row_bytes, place_bits = t->shape.place_bits;
     const bool aligned = row_bytes % 64 == 0;
+    if (t->wide != NULL && t->ruled)
+        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, true, true);
+    if (t->wide != NULL)
+        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, false, true);
     if (t->ruled)
-        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, true);
+        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, true, false);
     if (row_bytes == 128 && place_bits == 7)
-        return WALK_NAME(walk)(t, keys, gradients, count, args, 128, 7, true, false);
-    return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, false);
+        return WALK_NAME(walk)(t, keys, gradients, count, args, 128, 7, true, false, false);
+    return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, false, false);
 }

@@ -113,19 +113,25 @@ int record_to_push(const struct record_header *h, const void *payload, uint32_t 
     return 0;
 }
 
-/* A schema is stored as it lies in memory, cut behind its last field_rule: the struct has no holes up to there. */
+/* A schema is stored as it lies in memory, cut behind its last field_rule: the struct has no holes up to there. Values of
+ * 16 bits add a u32 behind that, so schemas of fp32 are what they were before there was such a thing; the two lengths
+ * cannot be mistaken for each other, for a field_rule has 28 bytes. */
 #define SCHEMA_FIXED offsetof(struct table_schema, field_rule)
 _Static_assert(SCHEMA_FIXED == 224, "table_schema is a disk format");
 
 size_t record_schema_bytes(const struct table_schema *s)
 {
     SHOAL_ASSERT(s->field_rule_count <= LIMIT_FIELDS);
-    return SCHEMA_FIXED + s->field_rule_count * sizeof(struct field_rule);
+    return SCHEMA_FIXED + s->field_rule_count * sizeof(struct field_rule) +
+           (s->values != VALUES_FP32 ? sizeof s->values : 0);
 }
 
 void record_schema_write(const struct table_schema *s, void *out)
 {
-    memcpy(out, s, record_schema_bytes(s));
+    size_t bytes = SCHEMA_FIXED + s->field_rule_count * sizeof(struct field_rule);
+    memcpy(out, s, bytes);
+    if (s->values != VALUES_FP32)
+        memcpy((char *)out + bytes, &s->values, sizeof s->values);
 }
 
 int record_schema_read(const void *bytes, size_t count, struct table_schema *s, struct err *e)
@@ -135,9 +141,14 @@ int record_schema_read(const void *bytes, size_t count, struct table_schema *s, 
         return err_set(e, SHOAL_E_MALFORMED, "a stored table schema has %zu bytes, at least %zu are needed", count,
                        SCHEMA_FIXED);
     memcpy(s, bytes, SCHEMA_FIXED);
-    if (s->field_rule_count > LIMIT_FIELDS || count != record_schema_bytes(s))
+    size_t rule_bytes = s->field_rule_count * sizeof(struct field_rule), rest = count - SCHEMA_FIXED;
+    if (s->field_rule_count > LIMIT_FIELDS || (rest != rule_bytes && rest != rule_bytes + sizeof s->values))
         return err_set(e, SHOAL_E_MALFORMED, "a stored table schema names %u fields in %zu bytes", s->field_rule_count,
                        count);
-    memcpy(s->field_rule, (const char *)bytes + SCHEMA_FIXED, count - SCHEMA_FIXED);
+    memcpy(s->field_rule, (const char *)bytes + SCHEMA_FIXED, rule_bytes);
+    if (rest != rule_bytes)
+        memcpy(&s->values, (const char *)bytes + SCHEMA_FIXED + rule_bytes, sizeof s->values);
+    if (count != record_schema_bytes(s))
+        return err_set(e, SHOAL_E_MALFORMED, "a stored table schema says fp32 where it need not");
     return schema_check(s, e);
 }

@@ -41,16 +41,19 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
     json_set_hex(j, "key", key);
     json_set_int(j, "field", key_field(key));
     json_set_string(j, "table", s->name);
+    json_set_string(j, "values", schema_values_name(s));
     json_set_int(j, "tablet", mixed_tablet(key_mix(key), s->tablet_bits));
     json_set_string(j, "shard", shard);
     json_set_bool(j, "found", row != NULL);
     if (row != NULL) {
-        const float *weights = (const float *)(const void *)(row + sizeof key);
-        uint32_t end = s->width + schema_state_floats(s), stats_at = s->rules.stats ? schema_stats_at(s) : end;
+        float weights[LIMIT_WIDTH];
+        const float *state = table_row_state(s, row);
+        uint32_t state_end = s->rules.stats ? schema_stats_at(s) : schema_row_floats(s), begin = schema_weight_floats(s);
+        table_row_weights(s, row, weights);
         json_set(j, "weights", floats(weights, s->width));
-        json_set(j, "state", floats(weights + s->width, stats_at - s->width));
+        json_set(j, "state", floats(state, state_end - begin));
         if (s->rules.stats)
-            json_set(j, "stats", stats_json(&s->rules, weights + stats_at));
+            json_set(j, "stats", stats_json(&s->rules, state + (state_end - begin)));
         json_set_string(j, "tier", stored ? "store" : "memory");
     } else {
         float weights[LIMIT_WIDTH];

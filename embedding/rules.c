@@ -1,7 +1,6 @@
 /* rules.c: the steps of rules.h, one function each. */
 #include "embedding/rules.h"
 
-#include "embedding/init.h"
 #include "embedding/l2.h"
 #include "embedding/stats.h"
 #include "embedding/table_inner.h"
@@ -14,17 +13,19 @@ static bool has_stages(const struct table *t)
     return t->schema.rules.vector_score > 0 && t->schema.zero_first < t->schema.width;
 }
 
-void rules_row_begin(const struct table *t, uint64_t key, float *row)
+void rules_row_begin(const struct table *t, uint64_t key, float *stored)
 {
     const struct table_schema *s = &t->schema;
-    init_weights(s, key, row);
+    float *row = table_open_new(t, stored);
+    table_initial(t, key, row);
     if (has_stages(t))
         memset(row + s->zero_first, 0, (s->width - s->zero_first) * sizeof *row);
     t->optimizer.start(row, s);
     if (t->pulled_back != NULL)
         row[t->last_at] = LAST_NEVER;
     if (s->rules.stats != 0)
-        stats_write(row + t->stats_at, &(struct row_stats){.flags = has_stages(t) ? 0 : ROW_HAS_VECTOR});
+        stats_write(row + t->wide_stats_at, &(struct row_stats){.flags = has_stages(t) ? 0 : ROW_HAS_VECTOR});
+    table_close_new(t, stored);
 }
 
 /* Blocks of `width` floats that hold state by element. */
@@ -37,7 +38,7 @@ static void vector_begin(struct table *t, uint64_t key, float *row)
 {
     const struct table_schema *s = &t->schema;
     const uint32_t first = s->zero_first, floats = s->width - first;
-    init_weights(s, key, t->fresh);
+    table_initial(t, key, t->fresh);
     t->optimizer.start(t->fresh, s);
     for (uint32_t block = 0; block <= state_blocks(s->optimizer.kind); block++) {
         uint32_t at = block * s->width + first;
@@ -104,7 +105,7 @@ void rules_push(struct table *t, uint64_t key, float *row, const float *values, 
     const struct tablet_life *life = table_tablet(t, key_mix(key))->life;
     struct row_stats stats = {.flags = ROW_HAS_VECTOR};
     if (r->stats != 0) {
-        stats = stats_read(row + t->stats_at);
+        stats = stats_read(row + t->wide_stats_at);
         stats.show += values[width];
         stats.click += values[width + 1];
         stats.delta_score += stats_score(r, values[width], values[width + 1]);
@@ -117,7 +118,7 @@ void rules_push(struct table *t, uint64_t key, float *row, const float *values, 
         stats.flags |= ROW_HAS_VECTOR;
     }
     if (r->weight_max > 0)
-        clamp(row, width, r->weight_max);
+        clamp(row, width, t->weight_max);
     if (r->stats != 0)
-        stats_write(row + t->stats_at, &stats);
+        stats_write(row + t->wide_stats_at, &stats);
 }

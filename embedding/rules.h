@@ -15,9 +15,9 @@
 
 #include <stdint.h>
 
-/* values: (schema_push_floats), checked. */
+/* row: wide (table_inner.h). values: (schema_push_floats), checked. */
 void rules_push(struct table *t, uint64_t key, float *row, const float *values, const struct opt_step *step);
-/* Weights, state and statistics of a new row of whichever table. */
-void rules_row_begin(const struct table *t, uint64_t key, float *row);
+/* Weights, state and statistics of a new row of whichever table; where it is stored. */
+void rules_row_begin(const struct table *t, uint64_t key, float *stored);
 
 #endif

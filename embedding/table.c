@@ -30,21 +30,25 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     int status = schema_check(schema, e);
     if (status != 0)
         return status;
-    uint32_t floats = schema->width + schema_state_floats(schema), tablet_count = 1u << schema->tablet_bits;
+    uint32_t floats = schema_row_floats(schema), tablet_count = 1u << schema->tablet_bits;
+    uint32_t wide_floats = schema->width + schema_state_floats(schema);
+    bool halves = schema->values != VALUES_FP32;
     struct table *t = calloc(1, sizeof *t);
     struct tablet *tablets = malloc(tablet_count * sizeof *tablets);
     uint64_t whole_row_bytes = round_up_8(sizeof(uint64_t) + floats * sizeof(float));
     uint64_t *whole_row = calloc(1, whole_row_bytes);
     float *pulled_back = schema_has_last(schema) ? calloc(schema->width, sizeof *pulled_back) : NULL;
-    float *changed = calloc(schema->width, sizeof *changed), *fresh = calloc(floats, sizeof *fresh);
+    float *changed = calloc(schema->width, sizeof *changed), *fresh = calloc(wide_floats, sizeof *fresh);
+    float *wide = halves ? aligned_alloc(64, (wide_floats * sizeof *wide + 63) / 64 * 64) : NULL;
     if (t == NULL || tablets == NULL || whole_row == NULL || (schema_has_last(schema) && pulled_back == NULL) ||
-        changed == NULL || fresh == NULL) {
+        changed == NULL || fresh == NULL || (halves && wide == NULL)) {
         free(t);
         free(tablets);
         free(whole_row);
         free(pulled_back);
         free(changed);
         free(fresh);
+        free(wide);
         return err_set(e, SHOAL_E_NOMEM, "table %s: no memory for %u tablets", schema->name, tablet_count);
     }
     t->schema = *schema;
@@ -58,11 +62,17 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     t->pulled_back = pulled_back;
     t->changed = changed;
     t->fresh = fresh;
+    t->wide = wide;
+    t->state_floats = schema_state_floats(schema);
+    t->weight_max = half_bound((enum value_kind)schema->values, schema->rules.weight_max);
+    if (halves)
+        t->half = half_of((enum value_kind)schema->values, t->isa, schema->width);
     t->ruled = has_rules(schema);
     t->ages = schema->rules.stats != 0 || schema->rules.age_every > 0;
     t->push_floats = schema_push_floats(schema);
     t->stats_at = schema->rules.stats != 0 ? schema_stats_at(schema) : 0;
-    t->last_at = schema->rules.stats != 0 ? schema_stats_at(schema) - 1 : floats - 1;
+    t->wide_stats_at = t->stats_at + (wide_floats - floats);
+    t->last_at = schema->rules.stats != 0 ? t->wide_stats_at - 1 : wide_floats - 1;
     for (uint32_t i = 0; i < tablet_count; i++)
         tablet_init(&tablets[i]);
     *out = t;
@@ -80,6 +90,7 @@ void table_free(struct table *t)
     free(t->pulled_back);
     free(t->changed);
     free(t->fresh);
+    free(t->wide);
     free(t);
 }
 
@@ -136,7 +147,29 @@ void table_absent(const struct table *t, const struct tablet *tablet, uint64_t k
         (tablet->life != NULL && named_blocked(&tablet->life->named, key)))
         memset(weights, 0, t->schema.width * sizeof *weights);
     else
-        init_weights(&t->schema, key, weights);
+        table_initial(t, key, weights);
+}
+
+void table_initial(const struct table *t, uint64_t key, float *weights)
+{
+    init_weights(&t->schema, key, weights);
+    half_nearest((enum value_kind)t->schema.values, weights, t->schema.width);
+}
+
+void table_close_new(const struct table *t, float *row)
+{
+    if (t->wide != NULL)
+        half_close_nearest((enum value_kind)t->schema.values, row, t->wide, t->schema.width, t->state_floats);
+}
+
+void table_row_weights(const struct table_schema *s, const void *row, float *weights)
+{
+    half_widen((enum value_kind)s->values, (const char *)row + sizeof(uint64_t), weights, s->width);
+}
+
+const float *table_row_state(const struct table_schema *s, const void *row)
+{
+    return (const float *)(const void *)((const char *)row + sizeof(uint64_t)) + schema_weight_floats(s);
 }
 
 struct tablet_life *table_life(struct table *t, uint32_t tablet)

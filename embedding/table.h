@@ -1,7 +1,8 @@
 /* table.h: one table's rows on one shard: tablets, each a small hash table of keys and row numbers over slab pages.
  *
- * A row as table_row and table_visit show it (little-endian, 8-byte aligned, table_row_bytes long): key u64 | weights f32 (width) | state
- * f32 (schema_state_floats). In memory the key lies in the index (tablet.h), which saves a cache line a pull. Pulls never
+ * A row as table_row and table_visit show it (little-endian, 8-byte aligned, table_row_bytes long): key u64 | weights (width; f32, or of
+ * 16 bits padded to 4 bytes: schema.values) | state f32 (schema_state_floats). These are the bits that are stored: digests and images go
+ * by them; table_row_weights gives the weights as floats. What is pulled and pushed is f32 always (half.h). In memory the key lies in the index (tablet.h), which saves a cache line a pull. Pulls never
  * write. A push creates absent rows from their initial value, a function of (seed, key).
  * Where the schema's rules say so (struct row_rules, proto/base/schema.h) a key is let in later or never, rows have statistics
  * behind their state (struct row_stats), and go by themselves: files rules.h, admit.h, age.h, in the order of their use.
@@ -89,6 +90,9 @@ bool table_keys_fit(const struct table *t, size_t count);
 
 /* One row that is in memory, or NULL: key, weights and state as laid out above; put together in a buffer of the table's, valid until its next call. */
 const void *table_row(const struct table *t, uint64_t key);
+/* Of such a row: its weights as floats (width), and its state (schema_state_floats), in place. */
+void table_row_weights(const struct table_schema *s, const void *row, float *weights);
+const float *table_row_state(const struct table_schema *s, const void *row);
 /* XXH3 over one tablet's rows in memory sorted by key (undo not counted; of all its rows: engine_whole); 0 for an empty one. SHOAL_E_NOMEM is possible. */
 int table_digest(const struct table *t, uint32_t tablet, uint64_t *out);
 

@@ -1,9 +1,14 @@
 /* table_inner.h: struct table, for the files that make up table.h: table.c, pull.c, push.c, image.c, translate.c, l2.c,
- * rules.c, admit.c, age.c, keep.c, keys.c, cold.c. Nobody else includes it. */
+ * rules.c, admit.c, age.c, keep.c, keys.c, cold.c. Nobody else includes it.
+ *
+ * A row has two forms. Stored: as it lies in its page, in images and in what table_row shows; weights are of schema.values,
+ * state begins behind them at weight_floats. Wide: weights f32 (width), then the state: what optimizers, rules and l2 work
+ * on. In a table of fp32 the two are the same bytes; else a row is opened into table.wide, worked on and closed. */
 #ifndef EMBEDDING_TABLE_INNER_H
 #define EMBEDDING_TABLE_INNER_H
 
 #include "embedding/cold.h"
+#include "embedding/half.h"
 #include "embedding/life.h"
 #include "embedding/optimizer.h"
 #include "embedding/table.h"
@@ -27,13 +32,18 @@ struct table {
     uint64_t whole_row_bytes; /* key, weights, state, rounded up to 8: a row as table.h shows it */
     uint64_t *whole_row;      /* owned; where table_row and table_visit put one together */
     float *pulled_back;       /* owned; (width): a gradient with its l2, see push.c; NULL without */
-    uint32_t last_at;         /* with it: where a row keeps the count of batches */
+    uint32_t last_at;         /* with it: where a wide row keeps the count of batches */
     bool ruled;               /* rows live by more than their optimizer: rules.h, admit.h */
     bool ages;                /* tablets have a clock: age.h */
     uint32_t push_floats;     /* of a key in a push */
-    uint32_t stats_at;        /* with rules.stats: where a row keeps its statistics */
+    uint32_t stats_at;        /* with rules.stats: where a stored row keeps its statistics */
+    uint32_t wide_stats_at;   /* and where a wide one does */
     float *changed;           /* owned; (width): a gradient under rules; NULL without them */
-    float *fresh;             /* owned; (floats): a row as it begins */
+    float *fresh;             /* owned; (width + state): a wide row as it begins */
+    struct half half;         /* of 16-bit values, as the rest */
+    float *wide;              /* owned; (width + state): the row that is open; NULL for fp32 */
+    uint32_t state_floats;
+    float weight_max;         /* rules.weight_max, or what of it can be stored */
     struct table_counts counts;
 };
 
@@ -41,6 +51,25 @@ ISA_INLINE struct tablet *table_tablet(const struct table *t, uint64_t mixed)
 {
     return &t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)];
 }
+
+/* The row in wide form: itself, or table.wide, which holds one row at a time. */
+ISA_INLINE float *table_open(const struct table *t, float *row)
+{
+    if (t->wide == NULL)
+        return row;
+    t->half.open(row, t->wide, t->schema.width, t->state_floats);
+    return t->wide;
+}
+
+/* Where a new row is made: close it with table_close_new. */
+ISA_INLINE float *table_open_new(const struct table *t, float *row)
+{
+    return t->wide == NULL ? row : t->wide;
+}
+/* To the nearest values that can be stored. */
+void table_close_new(const struct table *t, float *row);
+/* Initial weights (width), as they can be stored. */
+void table_initial(const struct table *t, uint64_t key, float *weights);
 
 /* Puts an absent key's row in, weights, state and statistics at their initial values; NULL when memory is out. */
 float *table_insert(struct table *t, uint32_t tablet, uint64_t key);

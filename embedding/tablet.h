@@ -35,8 +35,8 @@ struct bucket {
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
 
-/* What all tablets of a table share. A row here is weights (width) then state, `floats` in all; its key is in the
- * index. */
+/* What all tablets of a table share. A row here is weights then state as they are stored, `floats` places of 4 bytes in
+ * all (schema_row_floats); its key is in the index. */
 struct tablet_shape {
     struct arena *arena; /* borrowed */
     uint32_t tablet_bits;

@@ -63,6 +63,11 @@ static void say_rest(const struct table_schema *from, const struct table_schema 
                 to->name);
     if (from->rules.stats != 0 && to->rules.stats == 0)
         fprintf(notes, "table %s: statistics of rows are dropped\n", to->name);
+    if (from->values != to->values)
+        fprintf(notes, "table %s: its values were %s and are %s now: %s\n", to->name, schema_values_name(from),
+                schema_values_name(to),
+                to->values == VALUES_FP32 ? "weights are kept, to the bit"
+                                          : "weights are rounded to the nearest, the optimizer's state is kept");
     if (from->tablet_bits != to->tablet_bits)
         fprintf(notes,
                 "table %s: %u tablets become %u; of tablets that are joined the highest marks count, so that no batch is "
@@ -72,6 +77,7 @@ static void say_rest(const struct table_schema *from, const struct table_schema 
     same.optimizer = from->optimizer;
     same.tablet_bits = from->tablet_bits;
     same.rules.stats = from->rules.stats;
+    same.values = from->values;
     if (!schema_equal(&same, from))
         fprintf(notes, "table %s: initial values, seed or rules of rows differ: they count from now on, rows stay as they are\n",
                 to->name);
@@ -124,10 +130,14 @@ static size_t state_bytes(const struct table_schema *s)
     return (schema_state_floats(&bare) - (schema_has_last(s) ? 1 : 0)) * sizeof(float);
 }
 
-static void fill_row(const struct table *from, const struct tablet *own, const float *row, struct table *to, float *out,
+/* Both rows are stored; weights that the other table cannot hold go to the nearest that it can. */
+static void fill_row(const struct table *from, const struct tablet *own, float *stored, struct table *to, float *target,
                      const struct tablet *into)
 {
+    const float *row = table_open(from, stored);
+    float *out = table_open_new(to, target);
     memcpy(out, row, to->schema.width * sizeof *out);
+    half_nearest((enum value_kind)to->schema.values, out, to->schema.width);
     if (state_kept(&from->schema, &to->schema))
         memcpy(out + to->schema.width, row + to->schema.width, state_bytes(&to->schema));
     else
@@ -140,9 +150,10 @@ static void fill_row(const struct table *from, const struct tablet *own, const f
     if (to->schema.rules.stats != 0) {
         struct row_stats s = {.flags = ROW_HAS_VECTOR};
         if (from->schema.rules.stats != 0)
-            memcpy(&s, row + schema_stats_at(&from->schema), sizeof s);
-        memcpy(out + schema_stats_at(&to->schema), &s, sizeof s);
+            memcpy(&s, row + from->wide_stats_at, sizeof s);
+        memcpy(out + to->wide_stats_at, &s, sizeof s);
     }
+    table_close_new(to, target);
 }
 
 int translate_rows(const struct table *from, uint32_t tablet, struct table *to, const uint8_t *wanted)

@@ -222,7 +222,7 @@ static int tables_of(const struct job *job, const struct model_shape *shape, uin
         return err_set(e, SHOAL_E_NOMEM, "no memory for the tables of job %s", job->name);
     int error = model_schemas(job, shape, schema, &count, e);
     for (size_t t = 0; t < job->table_count && error == 0; t++)
-        row_floats[t] = schema[t].width + schema_state_floats(&schema[t]);
+        row_floats[t] = schema_row_floats(&schema[t]);
     free(schema);
     return error;
 }

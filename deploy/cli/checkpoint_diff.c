@@ -25,6 +25,7 @@ struct moved {
 
 struct compare {
     const struct table *was; /* NULL: the table is new */
+    const struct table_schema *schema_was, *schema_is; /* borrowed */
     uint32_t width;          /* 0: not comparable */
     struct moved *field;     /* (FIELDS), owned */
     struct moved all;
@@ -48,17 +49,18 @@ static void before_count(void *context, const void *row)
     field_of(context, row_key(row))->before++;
 }
 
-static double distance(const void *a, const void *b, uint32_t width)
+/* Whether weights differ, and by how much. */
+static bool distance(const struct compare *c, const void *was, const void *is, double *out)
 {
+    float x[LIMIT_WIDTH], y[LIMIT_WIDTH];
     double sum = 0;
 
-    for (uint32_t i = 0; i < width; i++) {
-        float x, y;
-        memcpy(&x, (const char *)a + 8 + 4 * (size_t)i, sizeof x);
-        memcpy(&y, (const char *)b + 8 + 4 * (size_t)i, sizeof y);
-        sum += ((double)x - (double)y) * ((double)x - (double)y);
-    }
-    return sqrt(sum);
+    table_row_weights(c->schema_was, was, x);
+    table_row_weights(c->schema_is, is, y);
+    for (uint32_t i = 0; i < c->width; i++)
+        sum += ((double)x[i] - (double)y[i]) * ((double)x[i] - (double)y[i]);
+    *out = sqrt(sum);
+    return memcmp(x, y, c->width * sizeof x[0]) != 0;
 }
 
 static void row_compare(void *context, const void *row)
@@ -74,9 +76,9 @@ static void row_compare(void *context, const void *row)
         return;
     }
     f->gone++; /* so many were there before; turned round at the end */
-    if (c->width == 0 || memcmp((const char *)was + 8, (const char *)row + 8, 4 * (size_t)c->width) == 0)
+    double d;
+    if (c->width == 0 || !distance(c, was, row, &d))
         return;
-    double d = distance(was, row, c->width);
     f->changed++;
     f->distance_sum += d;
     if (d > f->distance_max || f->changed == 1) {
@@ -204,6 +206,8 @@ static int table_diff(struct checkpoint *from, uint32_t i, struct checkpoint *to
         for (uint32_t t = 0; t < 1u << a->tablet_bits; t++)
             table_visit(was, t, before_count, &c);
     c.was = was;
+    c.schema_was = a;
+    c.schema_is = b;
     c.width = a != NULL && b != NULL && a->width == b->width ? a->width : 0;
     if (status == 0 && b != NULL)
         status = checkpoint_visit(to, k, row_compare, &c, e);

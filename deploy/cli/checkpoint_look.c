@@ -147,8 +147,10 @@ enum export_format { EXPORT_TSV, EXPORT_CSV, EXPORT_BINARY };
 
 struct export {
     FILE *out;
+    const struct table_schema *schema; /* borrowed */
     enum export_format format;
     uint32_t floats; /* of a row: weights, and state where wanted */
+    float *number;   /* owned (floats): a row's */
     uint64_t rows;
     bool failed;
 };
@@ -157,20 +159,21 @@ static void row_export(void *context, const void *row)
 {
     struct export *x = context;
     char separator = x->format == EXPORT_CSV ? ',' : '\t';
+    uint32_t width = x->schema->width;
     uint64_t key;
-    float value;
 
     memcpy(&key, row, sizeof key);
+    table_row_weights(x->schema, row, x->number);
+    memcpy(x->number + width, table_row_state(x->schema, row), (x->floats - width) * sizeof *x->number);
     x->rows++;
     if (x->format == EXPORT_BINARY) {
-        x->failed |= fwrite(row, 8 + 4 * (size_t)x->floats, 1, x->out) != 1;
+        x->failed |= fwrite(&key, sizeof key, 1, x->out) != 1 ||
+                     fwrite(x->number, sizeof *x->number, x->floats, x->out) != x->floats;
         return;
     }
     fprintf(x->out, "0x%016llx%c%u", (unsigned long long)key, separator, key_field(key));
-    for (uint32_t i = 0; i < x->floats; i++) {
-        memcpy(&value, (const char *)row + 8 + 4 * (size_t)i, sizeof value);
-        fprintf(x->out, "%c%.9g", separator, (double)value);
-    }
+    for (uint32_t i = 0; i < x->floats; i++)
+        fprintf(x->out, "%c%.9g", separator, (double)x->number[i]);
     x->failed |= fputc('\n', x->out) == EOF;
 }
 
@@ -210,9 +213,15 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
     x->out = fopen(half, "we");
     if (x->out == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", half, strerror(errno));
-    x->floats = s->width + (state ? (uint32_t)((checkpoint_row_bytes(s) - 8) / 4) - s->width : 0);
+    x->schema = s;
+    x->floats = s->width + (state ? schema_state_floats(s) : 0);
+    x->number = malloc(x->floats * sizeof *x->number);
+    int status = x->number == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
     head_export(x, s);
-    int status = checkpoint_visit(c, table, row_export, x, e);
+    if (status == 0)
+        status = checkpoint_visit(c, table, row_export, x, e);
+    free(x->number);
+    x->number = NULL;
     bool good = !x->failed && fflush(x->out) == 0;
     int why = errno;
     if (fclose(x->out) != 0 && good) {

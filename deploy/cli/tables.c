@@ -41,7 +41,7 @@ static int what_if_take(const struct string_list *rules, const struct table_sche
                                              {"memory", CONFIG_SIZE, 1, 9e18, NULL},
                                              {NULL, CONFIG_ANY, 0, 0, NULL}};
     struct config *c;
-    uint32_t floats = schema->width + schema_state_floats(schema);
+    uint32_t floats = schema_row_floats(schema);
     int status = config_parse("{}", 2, "--what-if", rules, spec, &c, e);
 
     if (status != 0)

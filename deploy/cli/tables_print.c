@@ -81,8 +81,8 @@ void tables_print(const struct json *census, const struct json *fields)
     const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier");
     char bytes[32], memory[32];
 
-    printf("%s: %.0f rows of %.0f bytes: %s; in memory %s\n", json_as_string(json_get(census, "table"), "?"),
-           in(census, "rows"), in(census, "row_bytes"), bytes_text(in(census, "bytes"), bytes),
+    printf("%s (%s): %.0f rows of %.0f bytes: %s; in memory %s\n", json_as_string(json_get(census, "table"), "?"),
+           json_as_string(json_get(census, "values"), "fp32"), in(census, "rows"), in(census, "row_bytes"), bytes_text(in(census, "bytes"), bytes),
            bytes_text(in(census, "memory_bytes"), memory));
     for (size_t i = 0; i < json_members(tier); i++)
         printf("  tier %-19s %14.0f %10s\n", json_member_name(tier, i), json_as_number(json_member_at(tier, i), 0),

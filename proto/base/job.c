@@ -53,6 +53,7 @@ static const struct config_key job_keys[] = {
     {"tables[].optimizer.l2", CONFIG_FLOAT, 0, 1e6, NULL},
     {"tables[].optimizer.beta", CONFIG_FLOAT, 0, 1e6, NULL},
     {"tables[].optimizer.decay", CONFIG_FLOAT, 1e-6, 1, NULL},
+    {"tables[].values", CONFIG_ENUM, 0, 0, "fp32|fp16|bf16"},
     {"tables[].preset", CONFIG_ENUM, 0, 0, "none|paddle_ctr|monolith"},
     {"tables[].stats", CONFIG_BOOL, 0, 0, NULL},
     {"tables[].score.show", CONFIG_FLOAT, 0, 1e9, NULL},

@@ -82,6 +82,7 @@ struct job_table {
     struct init_spec init;
     uint64_t seed;
     struct optimizer_spec optimizer;
+    uint32_t values;             /* enum value_kind */
     struct row_rules rules;      /* as in the schema, but for age_capacity, which is of a tablet: 0 */
     uint64_t capacity;           /* rows of the whole table; 0: any number */
     struct job_field_rule *rule; /* owned (rule_count); no field twice */

@@ -471,6 +471,7 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
     t->tablets = (uint32_t)config_int(c, path_of(&p, "tablets", path), 0);
     if ((t->tablets & (t->tablets - 1)) != 0 && t->tablets != 0)
         return refuse(&p, "tablets", e, "%u is no power of two", t->tablets);
+    t->values = (uint32_t)choice(&p, "values", VALUES_FP32);
     const struct preset *preset = &presets[choice(&p, "preset", PRESET_NONE)];
     t->rules = preset->rules;
     t->init.kind = (enum init_kind)choice(&p, "init.kind", (int)preset->init.kind);

@@ -106,6 +106,12 @@ int schema_check(const struct table_schema *s, struct err *e)
                        s->tablet_first);
     if ((unsigned)s->init.kind > INIT_CONSTANT || !number_ok(s->init.scale, -1e10f, 1e10f))
         return err_set(e, SHOAL_E_SCHEMA, "table %s: initial value is not valid", s->name);
+    if (s->values > VALUES_BF16 || (s->dense != 0 && s->values != VALUES_FP32))
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: values are fp32, fp16 or bf16, of a dense table fp32; they are %u", s->name,
+                       s->values);
+    if (s->values == VALUES_FP16 && s->rules.weight_max > 0 && s->rules.weight_max < 0x1p-24f)
+        return err_set(e, SHOAL_E_SCHEMA, "table %s: the least fp16 above 0 is 2^-24, weights cannot be kept within %g", s->name,
+                       (double)s->rules.weight_max);
     int status = optimizer_check(&s->optimizer, s->name, e);
     if (status == 0)
         status = rules_check(&s->rules, s, e);
@@ -119,7 +125,7 @@ int schema_equal(const struct table_schema *a, const struct table_schema *b)
 
     if (strcmp(a->name, b->name) != 0 || a->table != b->table || a->dense != b->dense || a->width != b->width ||
         a->zero_first != b->zero_first || a->tablet_bits != b->tablet_bits || a->tablet_first != b->tablet_first ||
-        a->seed != b->seed || a->init.kind != b->init.kind || memcmp(&a->init.scale, &b->init.scale, 4) != 0)
+        a->seed != b->seed || a->values != b->values || a->init.kind != b->init.kind || memcmp(&a->init.scale, &b->init.scale, 4) != 0)
         return 0;
     const float x[] = {p->lr, p->beta1, p->beta2, p->eps, p->initial, p->l1, p->l2, p->beta, p->decay};
     const float y[] = {q->lr, q->beta1, q->beta2, q->eps, q->initial, q->l1, q->l2, q->beta, q->decay};
@@ -189,6 +195,7 @@ const char *schema_difference(const struct table_schema *a, const struct table_s
     (void)(differ_text("the name", a->name, b->name, text) ||
            differ_text("init", init[(unsigned)a->init.kind % 4], init[(unsigned)b->init.kind % 4], text) ||
            differ_text("the optimizer", optimizer[(unsigned)p->kind % 6], optimizer[(unsigned)q->kind % 6], text) ||
+           differ_text("values", schema_values_name(a), schema_values_name(b), text) ||
            differ_u64("number", a->table, b->table, text) || differ_u64("dense", a->dense, b->dense, text) ||
            differ_u64("width", a->width, b->width, text) || differ_u64("zero_first", a->zero_first, b->zero_first, text) ||
            differ_u64("tablet_bits", a->tablet_bits, b->tablet_bits, text) ||
@@ -202,6 +209,12 @@ const char *schema_difference(const struct table_schema *a, const struct table_s
            differ_u64("optimizer.fixed_lr", p->fixed_lr, q->fixed_lr, text) || differ_rules(&a->rules, &b->rules, text) ||
            differ_fields(a, b, text));
     return text;
+}
+
+const char *schema_values_name(const struct table_schema *s)
+{
+    static const char *const name[] = {[VALUES_FP32] = "fp32", [VALUES_FP16] = "fp16", [VALUES_BF16] = "bf16"};
+    return name[s->values <= VALUES_BF16 ? s->values : VALUES_FP32];
 }
 
 int schema_has_last(const struct table_schema *s)
@@ -235,9 +248,19 @@ uint32_t schema_state_floats(const struct table_schema *s)
     return optimizer_floats(s) + (schema_has_last(s) ? 1 : 0) + (s->rules.stats != 0 ? STATS_FLOATS : 0);
 }
 
+uint32_t schema_weight_floats(const struct table_schema *s)
+{
+    return s->values == VALUES_FP32 ? s->width : (s->width + 1) / 2;
+}
+
+uint32_t schema_row_floats(const struct table_schema *s)
+{
+    return schema_weight_floats(s) + schema_state_floats(s);
+}
+
 uint32_t schema_stats_at(const struct table_schema *s)
 {
-    return s->width + schema_state_floats(s) - STATS_FLOATS;
+    return schema_row_floats(s) - STATS_FLOATS;
 }
 
 uint32_t schema_push_floats(const struct table_schema *s)

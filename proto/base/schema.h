@@ -25,6 +25,13 @@ enum optimizer_kind {
                             w -= lr g sqrt(G0 / (G0 + G)); then G += mean(g^2). G0 is `initial` */
 };
 
+/* How a row's weights are stored; state and statistics are always fp32, and so is all that is pulled and pushed. */
+enum value_kind {
+    VALUES_FP32 = 0,
+    VALUES_FP16 = 1, /* IEEE 754 binary16: 11 bits of precision, up to 65,504, steps of 2^-24 near 0 */
+    VALUES_BF16 = 2, /* the upper half of an fp32: 8 bits of precision, its range */
+};
+
 struct init_spec {
     enum init_kind kind;
     float scale;
@@ -118,6 +125,7 @@ struct table_schema {
     struct row_rules rules;
     uint32_t field_rule_count;                 /* at most LIMIT_FIELDS */
     struct field_rule field_rule[LIMIT_FIELDS]; /* sorted by field */
+    uint32_t values;                           /* enum value_kind; last, for stored schemas of fp32 do without it (record.c) */
 };
 
 /* 0, or SHOAL_E_SCHEMA with the reason: every number within limits, floats finite, lr > 0, betas in [0, 1). */
@@ -129,12 +137,17 @@ int schema_equal(const struct table_schema *a, const struct table_schema *b);
 #define SCHEMA_DIFFERENCE_MAX 192
 const char *schema_difference(const struct table_schema *a, const struct table_schema *b,
                               char text[SCHEMA_DIFFERENCE_MAX]);
+/* "fp32", "fp16", "bf16". Of a checked schema. */
+const char *schema_values_name(const struct table_schema *s);
 /* Whether rows remember the batch that touched them last, for l2: a float behind the optimizer's own state. */
 int schema_has_last(const struct table_schema *s);
 /* Floats of a row behind its weights: optimizer state (0, width, 1, 2 width + 2, 2 width, 2), one more with schema_has_last,
  * struct row_stats with rules.stats. */
 uint32_t schema_state_floats(const struct table_schema *s);
-/* Where struct row_stats lies in a row, in floats from its first weight. Only with rules.stats. */
+/* Places of 4 bytes that a row's weights take as they are stored: width, or half of it rounded up; and that all of a row takes. */
+uint32_t schema_weight_floats(const struct table_schema *s);
+uint32_t schema_row_floats(const struct table_schema *s);
+/* Where struct row_stats lies in a stored row, in such places from its beginning. Only with rules.stats. */
 uint32_t schema_stats_at(const struct table_schema *s);
 /* Floats of one key in a push: its gradient (width), then with rules.stats its shows and clicks in the batch. */
 uint32_t schema_push_floats(const struct table_schema *s);

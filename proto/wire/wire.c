@@ -630,7 +630,7 @@ void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out)
         .opt_kind = (uint32_t)s->optimizer.kind, .lr = s->optimizer.lr, .beta1 = s->optimizer.beta1, .beta2 = s->optimizer.beta2,
         .eps = s->optimizer.eps, .initial = s->optimizer.initial, .l1 = s->optimizer.l1, .l2 = s->optimizer.l2,
         .beta = s->optimizer.beta, .decay = s->optimizer.decay, .fixed_lr = s->optimizer.fixed_lr,
-        .field_rule_count = s->field_rule_count};
+        .field_rule_count = s->field_rule_count, .values = s->values};
 #define RULE(n) out->n = s->rules.n;
     ROW_RULES(RULE, RULE)
 #undef RULE
@@ -658,6 +658,7 @@ int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *fie
     if (in->field_rule_count > LIMIT_FIELDS || field_rule->bytes != in->field_rule_count * sizeof(struct field_rule))
         return err_set(e, SHOAL_E_MALFORMED, "table %s: rules by field do not fit their count", in->name);
     out->field_rule_count = in->field_rule_count;
+    out->values = in->values;
     if (field_rule->bytes > 0)
         memcpy(out->field_rule, field_rule->data, field_rule->bytes);
     return schema_check(out, e);

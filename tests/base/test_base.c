@@ -161,6 +161,34 @@ START_TEST(schema_out_of_range_is_refused)
 }
 END_TEST
 
+START_TEST(schema_of_16_bits_has_half_the_weights)
+{
+    struct table_schema s = {.name = "t", .width = 17, .tablet_bits = 4, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}}, other;
+    char text[SCHEMA_DIFFERENCE_MAX];
+
+    ck_assert_uint_eq(schema_row_floats(&s), 34);
+    for (s.values = VALUES_FP16; s.values <= VALUES_BF16; s.values++) {
+        ck_assert_int_eq(schema_check(&s, NULL), 0);
+        ck_assert_uint_eq(schema_weight_floats(&s), 9);
+        ck_assert_uint_eq(schema_row_floats(&s), 9 + 17);
+        ck_assert_uint_eq(schema_push_floats(&s), 17);
+    }
+    ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA); /* no such values */
+    s.values = VALUES_FP16;
+    s.rules.weight_max = 1e-8f;
+    ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);
+    s.values = VALUES_BF16;
+    ck_assert_int_eq(schema_check(&s, NULL), 0);
+    s.rules.weight_max = 0;
+    s.dense = 1;
+    ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);
+    other = s;
+    other.values = VALUES_FP32;
+    ck_assert_int_eq(schema_check(&other, NULL), 0);
+    ck_assert_str_eq(schema_difference(&s, &other, text), "values is bf16, not fp32");
+}
+END_TEST
+
 /* Each rule beyond its range, or without what it needs; and the same rules within. */
 START_TEST(schema_rules_out_of_range_are_refused)
 {
@@ -216,6 +244,7 @@ START_TEST(schema_difference_names_what_differs)
                   {&other.optimizer.fixed_lr, "optimizer.fixed_lr"}, {&other.field_rule[0].field, "field"}, {&other.field_rule[0].has, "field"},
                   {&other.field_rule[0].kind, "field"}, {&other.field_rule[0].scale, "field"}, {&other.field_rule[0].admit_kind, "field"},
                   {&other.field_rule[0].admit_threshold, "field"}, {&other.field_rule[0].ttl, "field"}, {&other.field_rule_count, "field"},
+                  {&other.values, "values"},
                   ROW_RULES(CHANGE_RULE, CHANGE_RULE)};
 
     s = (struct table_schema){.name = "t", .width = 16, .tablet_bits = 4, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}, .field_rule_count = 1};
@@ -249,6 +278,7 @@ int main(void)
     tcase_add_test(t, crc32c_of_the_known_words);
     tcase_add_test(t, sort_u32_puts_numbers_in_order);
     tcase_add_test(t, schema_out_of_range_is_refused);
+    tcase_add_test(t, schema_of_16_bits_has_half_the_weights);
     tcase_add_test(t, schema_rules_out_of_range_are_refused);
     tcase_add_test(t, schema_difference_names_what_differs);
     suite_add_tcase(s, t);

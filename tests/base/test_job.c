@@ -144,6 +144,21 @@ START_TEST(job_presets_are_what_they_say)
 }
 END_TEST
 
+START_TEST(job_values_of_a_table)
+{
+    struct job j;
+    ck_assert_int_eq(table_of("dim: 8", NULL, &j, NULL), 0);
+    ck_assert_uint_eq(j.table[0].values, VALUES_FP32);
+    job_free(&j);
+    ck_assert_int_eq(table_of("values: fp16", NULL, &j, NULL), 0);
+    ck_assert_uint_eq(j.table[0].values, VALUES_FP16);
+    job_free(&j);
+    ck_assert_int_eq(table_of("values: fp32", "tables[0].values=bf16", &j, NULL), 0);
+    ck_assert_uint_eq(j.table[0].values, VALUES_BF16);
+    job_free(&j);
+}
+END_TEST
+
 START_TEST(job_keys_beside_a_preset_count_more)
 {
     struct job j;
@@ -389,6 +404,7 @@ START_TEST(job_wrong_values_are_refused)
     refused(good, "train=5", "holds further keys");
     refused(good, "model.hidden=[400, x]", "not a number of units");
     refused(good, "tables[0].tablets=1000", "no power of two");
+    refused(good, "tables[0].values=int8", "fp32|fp16|bf16");
     refused(good, "tables[0].name=dense", "taken");
     refused("job: x\n", NULL, "data.train is missing");
     refused("job: [\n", NULL, "job.yaml:");
@@ -757,6 +773,7 @@ int main(void)
     tcase_add_test(t, job_tables_are_at_most_so_many);
     tcase_add_test(t, job_table_rules_are_read);
     tcase_add_test(t, job_presets_are_what_they_say);
+    tcase_add_test(t, job_values_of_a_table);
     tcase_add_test(t, job_keys_beside_a_preset_count_more);
     tcase_add_loop_test(t, job_table_rules_that_contradict_are_refused, 0, 16);
     tcase_add_loop_test(t, job_ageing_needs_event_times, 0, 4);

@@ -119,6 +119,16 @@ START_TEST(schema_comes_back_and_garbage_is_refused)
     ck_assert_int_ne(schema_equal(&s, &back), 0);
     ck_assert_int_ne(record_schema_read(bytes, record_schema_bytes(&s) - 1, &back, NULL), 0);
     ck_assert_int_ne(record_schema_read(bytes, 7, &back, NULL), 0);
+    ck_assert_uint_eq(record_schema_bytes(&s), 224 + 28); /* of fp32: as before there were other values */
+    s.values = VALUES_BF16;
+    ck_assert_uint_eq(record_schema_bytes(&s), 224 + 28 + 4);
+    record_schema_write(&s, bytes);
+    ck_assert_int_eq(record_schema_read(bytes, record_schema_bytes(&s), &back, NULL), 0);
+    ck_assert_int_ne(schema_equal(&s, &back), 0);
+    for (uint32_t values = 0; values < 4; values++) { /* fp32 is told by saying nothing */
+        memcpy(bytes + 224 + 28, &values, sizeof values);
+        ck_assert_int_eq(record_schema_read(bytes, 224 + 28 + 4, &back, NULL) == 0, values == 1 || values == 2);
+    }
 }
 END_TEST
 

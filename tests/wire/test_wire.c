@@ -207,7 +207,7 @@ END_TEST
 
 START_TEST(wire_schema_goes_and_comes_back)
 {
-    struct table_schema s = {.name = "emb", .table = 1, .width = 17, .zero_first = 1, .tablet_bits = 10, .tablet_first = 64, .seed = 9,
+    struct table_schema s = {.name = "emb", .table = 1, .width = 17, .values = VALUES_BF16, .zero_first = 1, .tablet_bits = 10, .tablet_first = 64, .seed = 9,
                              .init = {INIT_UNIFORM, 0.01f}, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.05f},
                              .field_rule_count = 1, .field_rule = {{.field = 3, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 1.0f}},
                              .rules = {.stats = 1, .score_show = 0.1f, .score_click = 1, .admit_kind = ADMIT_COUNT, .admit_threshold = 3,

@@ -1,0 +1,116 @@
+/* bench_rows.c: pulls and pushes of a table in memory, without server and journal: what the values of rows cost.
+ *
+ *     bench_rows [ROWS [VALUES...]]
+ *
+ * ROWS: 1000000 by default. VALUES: fp32, fp16, bf16; all by default. Rows of dim 16 with AdaGrad, batches of 8,192 keys
+ * that are drawn uniformly and sorted as a worker sorts them. Said are nanoseconds a key, of pulls and of pushes, the best
+ * of nine rounds of 40 batches by the time the thread was on a core, and bytes of memory a row. No test: run by hand. */
+#include "embedding/table.h"
+#include "proto/base/hash.h"
+#include "proto/base/rng.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WIDTH = 16, BATCH = 8192, BATCHES = 40, ROUNDS = 9 };
+
+static double core_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_mix(const void *a, const void *b)
+{
+    uint64_t x = key_mix(*(const uint64_t *)a), y = key_mix(*(const uint64_t *)b);
+    return (x > y) - (x < y);
+}
+
+static void push(struct table *t, const uint64_t *keys, const float *gradients, uint64_t batch)
+{
+    struct push_args args = {.lr_scale = 1, .batch = batch, .step = 1, .tablet_count = 1u << table_schema_of(t)->tablet_bits};
+    if (table_push(t, keys, gradients, BATCH, &args) != 0)
+        abort();
+}
+
+static struct table *table_make(const char *values, struct arena *arena)
+{
+    struct table_schema s = {.name = "bench",
+                             .width = WIDTH,
+                             .tablet_bits = 6,
+                             .seed = 1,
+                             .init = {INIT_UNIFORM, 0.01f},
+                             .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
+#ifndef BENCH_ROWS_FP32_ONLY
+    s.values = strcmp(values, "fp16") == 0 ? VALUES_FP16 : strcmp(values, "bf16") == 0 ? VALUES_BF16 : VALUES_FP32;
+#endif
+    struct table *t;
+    struct err e = {0};
+    if (table_new(&s, arena, &t, &e) != 0) {
+        fprintf(stderr, "bench_rows: %s\n", e.text);
+        exit(1);
+    }
+    return t;
+}
+
+static void measure(const char *values, uint64_t rows)
+{
+    struct arena *arena;
+    if (arena_new(&arena) != 0)
+        abort();
+    struct table *t = table_make(values, arena);
+    uint64_t *keys = malloc((size_t)BATCHES * BATCH * sizeof *keys);
+    float *gradients = malloc((size_t)BATCH * WIDTH * sizeof *gradients), *out = malloc((size_t)BATCH * WIDTH * sizeof *out);
+    struct rng r = rng_of(1, 2, 3);
+    if (keys == NULL || gradients == NULL || out == NULL)
+        abort();
+    for (size_t i = 0; i < (size_t)BATCH * WIDTH; i++)
+        gradients[i] = rng_float(&r) - 0.5f;
+    for (uint64_t from = 0; from < rows; from += BATCH) {
+        for (uint32_t i = 0; i < BATCH; i++)
+            keys[i] = rng_mix(from + i < rows ? from + i : from);
+        push(t, keys, gradients, 1);
+    }
+    for (size_t i = 0; i < (size_t)BATCHES * BATCH; i++)
+        keys[i] = rng_mix(rng_below(&r, rows));
+    for (size_t b = 0; b < BATCHES; b++)
+        qsort(keys + b * BATCH, BATCH, sizeof *keys, by_mix);
+    double best[2] = {1e9, 1e9};
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        double a = core_now();
+        for (size_t b = 0; b < BATCHES; b++)
+            table_pull(t, keys + b * BATCH, BATCH, out);
+        double c = core_now();
+        for (size_t b = 0; b < BATCHES; b++)
+            push(t, keys + b * BATCH, gradients, 2 + round * BATCHES + b);
+        double d = core_now();
+        best[0] = c - a < best[0] ? c - a : best[0];
+        best[1] = d - c < best[1] ? d - c : best[1];
+    }
+    printf("%s: pull %.1f ns a key, push %.1f ns a key, %.1f bytes a row\n", values,
+           best[0] * 1e9 / ((double)BATCHES * BATCH), best[1] * 1e9 / ((double)BATCHES * BATCH),
+           (double)arena_bytes(arena) / (double)table_rows(t));
+    free(keys);
+    free(gradients);
+    free(out);
+    table_free(t);
+    arena_free(arena);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const all[] = {"fp32", "fp16", "bf16"};
+    uint64_t rows = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000000;
+    if (rows == 0) {
+        fprintf(stderr, "bench_rows: usage: bench_rows [ROWS [fp32|fp16|bf16]...]\n");
+        return 64;
+    }
+    for (int i = 0; i < 3 && argc <= 2; i++)
+        measure(all[i], rows);
+    for (int i = 2; i < argc; i++)
+        measure(argv[i], rows);
+    return 0;
+}
