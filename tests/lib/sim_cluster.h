@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CLUSTER_SERVERS 4u
+#define CLUSTER_SERVERS 8u
 #define CLUSTER_WORKERS 64u /* over the whole run, dead ones counted */
 #define CLUSTER_DEAD 512u
 #define CLUSTER_TABLES 8u

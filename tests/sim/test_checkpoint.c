@@ -5,7 +5,9 @@
  * Whatever has the name of a checkpoint is whole, whenever one looks. The job ends with the rows of the undisturbed one: each
  * example exactly once by the probe's counts, under bsp all tables bit for bit.
  *
- * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c. */
+ * And whole clusters of N servers whose checkpoint, made while all workers push, clusters of M servers go on from: N, M from 1 to 8.
+ *
+ * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c; SHOAL_ALL_PAIRS: all 64 (N, M) instead of 8. */
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/worker_files.h"
 
@@ -30,6 +32,8 @@
 #define BOUND (900 * SECOND)
 #define ROWS 600u
 #define NAMES_MAX 64u
+#define SERVERS_MAX 8u
+#define TABLETS 128u /* 16 for each of 8 servers */
 
 static struct backend *backend;
 static struct cluster cluster;
@@ -72,13 +76,13 @@ static void job_make(const struct kind *k, uint32_t every)
              "job: sim\n"
              "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
              "tables:\n"
-             "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
+             "  - {name: emb, dim: 2, tablets: %u, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
              "model: %s\n"
              "train: {batch: 16, epochs: 2, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, backend: cpu, task_batches: 4}\n"
              "durability: journal\n"
              "coordinator: {lease: 1s}\n"
              "net: {resend: 100ms}\n%s",
-             worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), probe ? "zero" : "uniform",
+             worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), TABLETS, probe ? "zero" : "uniform",
              probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model, k->mode, more);
 }
 
@@ -271,6 +275,76 @@ START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
 }
 END_TEST
 
+/* ---- N servers to M servers --------------------------------------------------------------------------------- */
+
+static void cluster_of(const char *dir, const char *from, uint32_t servers, uint64_t seed)
+{
+    struct cluster_options o = {.yaml = yaml, .dir = dir, .from = from, .servers = servers, .workers = 3, .durability = DURABLE_JOURNAL,
+                                .sim = {.seed = seed, .delay_min_ns = MS / 20, .delay_max_ns = MS, .work_min_ns = MS / 10, .work_max_ns = 4 * MS}};
+
+    ck_assert_int_eq(mkdir(dir, 0700), 0);
+    cluster_start(&cluster, &o, backend);
+}
+
+/* A checkpoint by so many servers in the middle of the job, every lane pushing; the cluster is then thrown away. */
+static void save(uint32_t servers, const struct cluster_result *calm, char from[LIMIT_PATH])
+{
+    struct names names = {0};
+    struct err e = {0};
+    struct json *m;
+    char dir[512];
+    void *text;
+    size_t bytes;
+
+    snprintf(dir, sizeof dir, "%s/first", folder);
+    cluster_of(dir, NULL, servers, servers);
+    for (uint32_t i = 0; i < 2000 && names.count < 2; i++) {
+        ck_assert(!cluster_run(&cluster, sim_now_ns(cluster.sim) + 5 * MS));
+        look(&names, false, "pairs", servers);
+    }
+    cluster_free(&cluster);
+    ck_assert_uint_ge(names.count, 1);
+    snprintf(from, LIMIT_PATH, "%.500s/%s", checkpoints, names.name[0]);
+    ck_assert_int_eq(coord_folder_disk.get(from, MANIFEST_FILE, 1 << 20, &text, &bytes, &e), 0);
+    ck_assert_int_eq(manifest_parse(text, bytes, &m, &e), 0);
+    uint64_t examples = (uint64_t)json_as_int(json_get(m, "examples"), 0);
+    ck_assert_uint_eq(json_count(json_get(m, "parts")), servers);
+    ck_assert_msg(examples > 0 && examples < calm->examples, "%llu of %llu examples", (unsigned long long)examples,
+                  (unsigned long long)calm->examples);
+    free(text);
+    json_free(m);
+}
+
+/* Row N of the matrix is one test: bit for bit under bsp, whatever the two numbers are. */
+START_TEST(saved_by_n_servers_goes_on_with_m)
+{
+    const struct kind *k = &kinds[KINDS - 1];
+    uint32_t servers = (uint32_t)_i, every = getenv("SHOAL_ALL_PAIRS") != NULL ? 1 : SERVERS_MAX;
+    struct cluster_result calm, got;
+    char dir[512], from[LIMIT_PATH];
+
+    snprintf(dir, sizeof dir, "%s/second", folder);
+    job_make(k, 0);
+    cluster_of(dir, NULL, 1, 1);
+    run_to_end(false, k, 0, &calm);
+    cluster_free(&cluster);
+    folders_remove();
+    job_make(k, 20);
+    save(servers, &calm, from);
+    job_make(k, 0); /* what was made stays as it is */
+    for (uint32_t after = 1 + (servers * 3) % every; after <= SERVERS_MAX; after += every) {
+        char command[600];
+        cluster_of(dir, from, after, 100 + after);
+        run_to_end(false, k, 100 * servers + after, &got);
+        cluster_free(&cluster);
+        expect_same(k, 100 * servers + after, &got, &calm);
+        snprintf(command, sizeof command, "rm -rf %s", dir);
+        ck_assert_int_eq(system(command), 0);
+    }
+    folders_remove();
+}
+END_TEST
+
 static void setup(void)
 {
     struct err e = {0};
@@ -301,6 +375,8 @@ int main(void)
         tcase_add_loop_test(c, checkpoint_goes_on_with_the_same_rows_under_faults, atoi(only), atoi(only) + 1);
     else
         tcase_add_loop_test(c, checkpoint_goes_on_with_the_same_rows_under_faults, 0, (int)KINDS);
+    if (only == NULL)
+        tcase_add_loop_test(c, saved_by_n_servers_goes_on_with_m, 1, SERVERS_MAX + 1);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
