@@ -251,6 +251,11 @@ int coord_flow_open(struct coord *c, struct err *e)
         return job_resume(c, e);
     if (c->job.at.run != 0)
         job_tidy(c); /* the last one may have died before the servers had heard */
+    if (c->job.at.tables != 0 && coord_setup_load(c, e) != 0) { /* its tables can be read; without a map they cannot, no more */
+        log_warn("tables of the last job: %s", e->text);
+        free(c->job.shard_of);
+        c->job.shard_of = NULL;
+    }
     return coord_report_load(c, e);
 }
 

@@ -47,6 +47,8 @@ int coord_setup_load(struct coord *c, struct err *e)
 
     if (j->at.tables == 0 || j->at.tables > LIMIT_TABLES)
         return err_set(e, SHOAL_E_CORRUPT, "the stored job has %u tables", j->at.tables);
+    if (j->table == NULL && (j->table = calloc(LIMIT_TABLES, sizeof *j->table)) == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the tables");
     int status = coord_store_get_fixed(c->store, "tables", j->table, j->at.tables * sizeof *j->table, e);
     if (status == 0)
         status = coord_map_check(j->table, j->at.tables, e);
@@ -68,9 +70,25 @@ static void greeted(void *context, const struct coord_call *call, int status, co
         log_warn("server %s refused %s: %s", c->members.shard[call->owner].server, wire_type_name(call->request.type), text);
 }
 
+static bool map_tell(struct coord *c, uint32_t shard, coord_call_done done)
+{
+    const struct coord_job *j = &c->job;
+    struct wire w;
+
+    memset(&w, 0, sizeof w);
+    w.type = WIRE_TYPE_MAP_SET;
+    w.u.MAP_SET.map_epoch = j->at.map_epoch;
+    w.u.MAP_SET.tablet_count = j->tablets;
+    return coord_call_start(&c->calls, &w, j->shard_of, j->tablets * sizeof *j->shard_of, true, shard, true, shard, NULL,
+                            done) != NULL;
+}
+
 static bool greet(struct coord *c, uint32_t shard)
 {
     struct wire w;
+
+    if (!coord_flow_running(c) && c->job.shard_of != NULL && !map_tell(c, shard, greeted)) /* a job's setting up begins with it */
+        return false;
 
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
@@ -96,13 +114,8 @@ static bool step_start(struct coord *c, uint32_t shard)
     struct wire w;
 
     memset(&w, 0, sizeof w);
-    if (step == 0) {
-        w.type = WIRE_TYPE_MAP_SET;
-        w.u.MAP_SET.map_epoch = j->at.map_epoch;
-        w.u.MAP_SET.tablet_count = j->tablets;
-        return coord_call_start(&c->calls, &w, j->shard_of, j->tablets * sizeof *j->shard_of, true, shard, true, shard,
-                                NULL, step_done) != NULL;
-    }
+    if (step == 0)
+        return map_tell(c, shard, step_done);
     if (step <= j->at.tables) {
         const struct table_schema *s = &j->table[step - 1];
         w.type = WIRE_TYPE_TABLE_CREATE;

@@ -15,7 +15,7 @@ struct coord;
 int coord_setup_map(struct coord *c, struct err *e);
 int coord_setup_load(struct coord *c, struct err *e); /* after a restart */
 /* Begins or goes on with every ready shard that is not set up. */
-/* Tells shards that have registered what they need to know whether a job runs or not: which cuts are wanted. */
+/* Tells shards that have registered what they need to know whether a job runs or not: the map, which cuts are wanted. */
 void coord_setup_greet(struct coord *c);
 void coord_setup_step(struct coord *c);
 bool coord_setup_complete(const struct coord *c);

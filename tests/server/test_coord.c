@@ -862,6 +862,46 @@ START_TEST(coord_wrong_job_file_is_refused)
 }
 END_TEST
 
+/* The job is over; server and coordinator start again: the map is there, for whoever reads the tables. */
+START_TEST(coord_tells_the_map_without_a_job)
+{
+    rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 1, NULL);
+    run_job(60);
+    job_done(1);
+    uint32_t tablets = r.shard[0]->map_count;
+    uint64_t epoch = r.shard[0]->map_epoch;
+    for (uint32_t again = 0; again < 2; again++) {
+        if (_i == 1) {
+            sim_kill(r.node);
+            coord_free(r.coord);
+            coord_start();
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            char name[24];
+            sim_kill(r.shard[i]->node);
+            r.shard[i]->map_count = 0;
+            r.shard[i]->map_epoch = 0;
+            (void)snprintf(name, sizeof name, "server-%u", i);
+            fake_shard_start(r.shard[i], r.sim, name, 0, 2 + again);
+        }
+        (void)sim_run(r.sim, sim_now_ns(r.sim) + SECOND, NULL, NULL);
+        for (uint32_t i = 0; i < 2; i++) {
+            ck_assert_uint_eq(r.shard[i]->map_count, tablets);
+            ck_assert_uint_eq(r.shard[i]->map_epoch, epoch);
+        }
+        ck_assert_ptr_nonnull(r.coord->job.shard_of); /* what MAP_GET and TABLE_GET answer with */
+    }
+    memset(r.shard[0]->seen, 0, sizeof r.shard[0]->seen); /* and the next job is as ever */
+    sim_kill(r.client.node);
+    memset(&r.client, 0, sizeof r.client);
+    worker_add(1);
+    fake_client_start(&r.client, r.sim, r.yaml, 1);
+    run_job(60);
+    job_done(1);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(coord_next_job_may_follow)
 {
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 1, NULL);
@@ -922,6 +962,7 @@ int main(void)
     tcase_add_loop_test(t, coord_too_many_refused_batches_end_the_job, 0, 3);
     tcase_add_test(t, coord_missing_input_ends_the_job);
     tcase_add_test(t, coord_wrong_job_file_is_refused);
+    tcase_add_loop_test(t, coord_tells_the_map_without_a_job, 0, 2);
     tcase_add_test(t, coord_next_job_may_follow);
     suite_add_tcase(s, t);
     SRunner *runner = srunner_create(s);
