@@ -204,8 +204,8 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
     reply_plain(c, from, request);
 }
 
-_Static_assert(offsetof(struct wire_TABLE_DECLARE, field_rule_count) ==
-                   offsetof(struct wire_TABLE_CREATE, field_rule_count),
+/* One list gives both, so a declaration is a creation up to declared_total, whatever the list's last field is. */
+_Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <= sizeof(struct wire_TABLE_CREATE),
                "a declaration begins as a creation");
 
 void coord_work_declare(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
@@ -218,8 +218,7 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
         coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no job to declare tables for"));
         return;
     }
-    memcpy(&create, &request->u.TABLE_DECLARE,
-           offsetof(struct wire_TABLE_CREATE, field_rule_count) + sizeof create.field_rule_count);
+    memcpy(&create, &request->u.TABLE_DECLARE, offsetof(struct wire_TABLE_DECLARE, declared_total));
     struct table_schema *schema = malloc(sizeof *schema);
     if (schema == NULL)
         return; /* it is sent again */
