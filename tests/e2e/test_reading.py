@@ -66,7 +66,7 @@ def figures_are_those_of_the_log(space):
         half = fleet.json("tables", "emb", "--what-if", f"memory={table['memory_bytes'] // 3}")[0]["what_if"]
         assert 0 < half["rows"] < table["rows"], half
         text = fleet.ask("tables", "--job", job)
-        assert text.returncode == 0 and "C26" in text.stdout and "dense:" in text.stdout, text
+        assert text.returncode == 0 and "C26" in text.stdout and "\nemb (fp32): " in "\n" + text.stdout and "\ndense (fp32): " in text.stdout, text
         assert fleet.ask("tables", "emb", "--what-if", "shows=2").returncode == 64
         assert fleet.ask("tables", "emb", "--what-if", "show=2").returncode == 78
         assert fleet.ask("tables", "none").returncode == 66
