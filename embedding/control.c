@@ -55,6 +55,18 @@ static int check_overlap(const struct engine *g, const struct table_schema *s, s
     return 0;
 }
 
+static int record_table(struct engine *g, const struct table_schema *s, struct err *e)
+{
+    size_t bytes = record_schema_bytes(s);
+    void *stored = malloc(bytes);
+    if (stored == NULL)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the schema of table %s", s->name);
+    record_schema_write(s, stored);
+    int rc = record_control(g, RECORD_TABLE, stored, bytes, e);
+    free(stored);
+    return rc;
+}
+
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e)
 {
     int rc = schema_check(schema, e);
@@ -72,7 +84,7 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     }
     rc = check_overlap(g, schema, e);
     if (rc == 0)
-        rc = record_control(g, RECORD_TABLE, schema, record_schema_bytes(schema), e);
+        rc = record_table(g, schema, e);
     return rc == 0 ? engine_table_add(g, schema, e) : rc;
 }
 

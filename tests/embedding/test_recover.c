@@ -89,6 +89,37 @@ START_TEST(killed_shard_comes_back_from_its_journal)
 }
 END_TEST
 
+static struct table_schema half_schema(void)
+{
+    struct table_schema schema = rig_schema(0);
+    schema.values = VALUES_BF16;
+    schema.field_rule_count = 1;
+    schema.field_rule[0] = (struct field_rule){.field = 1, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 0.5f};
+    return schema;
+}
+
+static void train_half_child(void *context)
+{
+    struct table_schema schema = half_schema();
+    (void)context;
+    reopen();
+    ck_assert_int_eq(engine_table_create(s.g, &schema, NULL), 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    rig_train(&s, 1, 0, 0, 0, 20);
+    note();
+}
+
+START_TEST(a_table_of_16_bits_comes_back_from_its_journal)
+{
+    struct table_schema schema = half_schema();
+    rig_in_child(train_half_child, NULL);
+    reopen();
+    ck_assert(schema_equal(table_schema_of(engine_table(s.g, 0)), &schema));
+    check_same();
+    rig_close(&s, false);
+}
+END_TEST
+
 struct range {
     uint64_t low, high;
 };
@@ -411,6 +442,7 @@ int main(void)
     tcase_add_test(t, missing_journal_is_refused);
     tcase_add_test(t, damaged_image_is_named);
     tcase_add_test(t, fsync_mode_comes_back_too);
+    tcase_add_test(t, a_table_of_16_bits_comes_back_from_its_journal);
     suite_add_tcase(suite, t);
     SRunner *r = srunner_create(suite);
     srunner_run_all(r, CK_NORMAL);
