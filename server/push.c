@@ -29,10 +29,6 @@ static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m
         return err_set(e, SHOAL_E_NOT_LEADER,
                        "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %llu", s->lead.self,
                        w->tablet_first, w->tablet_count, schema->name, (unsigned long long)s->lead.epoch);
-    if (s->over_memory)
-        return err_set(e, SHOAL_E_NO_SPACE,
-                       "shard %s: rows fill the memory budget of %llu bytes; raise `memory` or add servers", s->name,
-                       (unsigned long long)s->options.engine.memory);
     return 0;
 }
 

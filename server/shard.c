@@ -16,7 +16,6 @@
 /* A pull behind a group waits for all of it. So many keys take up to 5 ms where every one is a new row in memory that was never touched;
  * larger groups would not be written to the journal any faster. */
 #define GROUP_KEYS 8192u
-#define MEMORY_TICKS 64u /* ticks between two looks at the memory budget: the engine's figures are not free */
 
 /* ---- the loop's three calls ---- */
 
@@ -30,15 +29,6 @@ void shard_tick(struct shard *s)
     engine_flush_step(s->engine);
     if (!s->sync.due_ns && engine_unsynced(s->engine))
         env_timer_start(s->env, &s->sync, SHARD_SYNC_NS);
-    if (s->options.engine.memory && s->ticks++ % MEMORY_TICKS == 0) {
-        struct engine_stats stats;
-        engine_stats_get(s->engine, &stats);
-        bool over = stats.memory_bytes > s->options.engine.memory;
-        if (over != s->over_memory)
-            log_warn("shard %s: rows are %s the memory budget of %llu bytes; pushes are %s", s->name,
-                     over ? "past" : "within", (unsigned long long)s->options.engine.memory, over ? "refused" : "taken");
-        s->over_memory = over;
-    }
 }
 
 static void shard_on_message(void *core, peer_t from, struct msg *m)

@@ -78,8 +78,6 @@ struct shard {
     struct shard_counts counts;
     struct dispatch_counts dispatched;
     struct err fatal; /* code 0 while all is well */
-    uint64_t ticks;
-    bool over_memory;
     struct wire in, out; /* scratch: the request at hand, the reply at hand */
 };
 
