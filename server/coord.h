@@ -44,6 +44,8 @@ struct coord_options {
      * ended, and its exit status (128 + signal). NULL: jobs with checkpoint.publish are refused. */
     int (*hook_start)(void *context, const struct string_list *words, const char *folder, struct err *e);
     bool (*hook_poll)(void *context, int *exit_status);
+    /* Asks the one that runs to end, or ends it (kill), with all that it has started; hook_poll tells when it has. */
+    void (*hook_stop)(void *context, bool kill);
     void *context;
 };
 

@@ -41,7 +41,7 @@ struct coord_checkpoint_record {
     char name[LIMIT_NAME];
     uint64_t rows, bytes;
     double seconds, held_seconds; /* from beginning to name; for how long pushes waited */
-    uint32_t published;           /* 0: no command, 1: it runs, 2: it ended well, 3: it failed, 4: passed over */
+    uint32_t published;           /* 0: no command, 1: it runs, 2: it ended well, 3: it failed, 4: passed over, 5: over its limit */
     int32_t publish_status;       /* exit status of the command */
 };
 _Static_assert(sizeof(struct coord_checkpoint_record) == 104, "coord_checkpoint_record is stored");
@@ -80,7 +80,8 @@ struct coord_checkpoint {
         bool running, foreign; /* foreign: it was begun for a job that is over, and is told of nowhere */
         char path[LIMIT_PATH]; /* of the folder that it works on */
         uint32_t record;
-        uint64_t since_ns;
+        uint64_t since_ns, limit_ns;
+        enum { HOOK_FREE, HOOK_ASKED, HOOK_KILLED } stop; /* what was done to it, over its limit */
         char next[LIMIT_PATH]; /* the newest finished one that waits; empty: none */
         uint32_t next_record;
     } hook;
@@ -105,6 +106,8 @@ uint64_t coord_checkpoint_cut(const struct coord *c);
 /* Whether the job's end waits for it: one is being made, or the command runs (for a minute at most). */
 bool coord_checkpoint_busy(const struct coord *c);
 struct json *coord_checkpoint_json(const struct coord *c); /* for the report: a list, the newest last */
+/* For the status: the publish command that runs, else the last that ended; NULL: there was none. Owned by the caller. */
+struct json *coord_checkpoint_publish_json(const struct coord *c);
 const struct coord_checkpoint_list *coord_checkpoint_made(const struct coord *c);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HOOK_TERM_NS 10000000000ull /* a command that was asked to end has so long to do it */
 #define HOOK_WAIT_NS 60000000000ull /* a job that is over waits for its command for so long */
 
 uint64_t coord_checkpoint_batches(const struct coord *c)
@@ -126,7 +127,9 @@ void coord_checkpoint_prune(struct coord *c)
 
 /* ---- publishing -------------------------------------------------------------------------------------------- */
 
-enum { PUBLISH_NONE, PUBLISH_RUNS, PUBLISH_DONE, PUBLISH_FAILED, PUBLISH_PASSED };
+static const char *const published[] = {"", "running", "done", "failed", "passed over", "over its limit"};
+
+enum { PUBLISH_NONE, PUBLISH_RUNS, PUBLISH_DONE, PUBLISH_FAILED, PUBLISH_PASSED, PUBLISH_OVER };
 
 static void hook_begin(struct coord *c, const char *path, uint32_t record)
 {
@@ -145,6 +148,8 @@ static void hook_begin(struct coord *c, const char *path, uint32_t record)
     k->hook.foreign = false;
     k->hook.record = record;
     k->hook.since_ns = env_now_ns(c->env);
+    k->hook.limit_ns = c->job.spec.checkpoint.publish_limit_ms * 1000000ull;
+    k->hook.stop = HOOK_FREE;
     (void)snprintf(k->hook.path, sizeof k->hook.path, "%s", path);
     k->list->record[record].published = PUBLISH_RUNS;
 }
@@ -165,16 +170,38 @@ void coord_checkpoint_publish(struct coord *c, uint32_t record)
     (void)snprintf(k->hook.next, sizeof k->hook.next, "%s", k->path);
 }
 
+/* One that hangs would keep all later ones from their turn. */
+static void hook_limit(struct coord *c)
+{
+    struct coord_checkpoint *k = &c->checkpoint;
+    uint64_t age = env_now_ns(c->env) - k->hook.since_ns;
+
+    if (k->hook.stop == HOOK_FREE && age > k->hook.limit_ns) {
+        log_warn("checkpoint.publish of %s takes longer than checkpoint.publish_limit, %.0f s: it is asked to end", k->hook.path,
+                 (double)k->hook.limit_ns * 1e-9);
+        k->hook.stop = HOOK_ASKED;
+        c->options.hook_stop(c->options.context, false);
+    } else if (k->hook.stop == HOOK_ASKED && age > k->hook.limit_ns + HOOK_TERM_NS) {
+        log_warn("checkpoint.publish of %s does not end: it is killed", k->hook.path);
+        k->hook.stop = HOOK_KILLED;
+        c->options.hook_stop(c->options.context, true);
+    }
+}
+
 void coord_checkpoint_publish_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     int exit_status = 0;
 
-    if (!k->hook.running || !c->options.hook_poll(c->options.context, &exit_status))
+    if (!k->hook.running)
         return;
+    if (!c->options.hook_poll(c->options.context, &exit_status)) {
+        hook_limit(c);
+        return;
+    }
     if (!k->hook.foreign) {
         struct coord_checkpoint_record *r = &k->list->record[k->hook.record];
-        r->published = exit_status == 0 ? PUBLISH_DONE : PUBLISH_FAILED;
+        r->published = exit_status == 0 ? PUBLISH_DONE : k->hook.stop != HOOK_FREE ? PUBLISH_OVER : PUBLISH_FAILED;
         r->publish_status = exit_status;
     }
     if (exit_status == 0)
@@ -200,6 +227,32 @@ void coord_checkpoint_publish_lost(struct coord *c)
         }
 }
 
+struct json *coord_checkpoint_publish_json(const struct coord *c)
+{
+    static const char *const running[] = {"running", "over its limit: asked to end", "over its limit: killed"};
+    const struct coord_checkpoint *k = &c->checkpoint;
+    const struct coord_checkpoint_record *r = NULL;
+    bool runs = k->hook.running && !k->hook.foreign;
+
+    for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX && i < k->list->made && r == NULL; i++) {
+        const struct coord_checkpoint_record *at = &k->list->record[(k->list->made - 1 - i) % COORD_CHECKPOINTS_MAX];
+        if (at->published >= PUBLISH_DONE && at->published <= PUBLISH_OVER && at->published != PUBLISH_PASSED)
+            r = at;
+    }
+    if (!runs && r == NULL)
+        return NULL;
+    struct json *s = json_new_object();
+    json_set_string(s, "checkpoint", runs ? k->list->record[k->hook.record].name : r->name);
+    json_set_string(s, "state", runs ? running[k->hook.stop] : published[r->published]);
+    if (runs) {
+        json_set_number(s, "seconds", (double)(env_now_ns(c->env) - k->hook.since_ns) * 1e-9);
+        json_set_number(s, "limit_seconds", (double)k->hook.limit_ns * 1e-9);
+    } else {
+        json_set_int(s, "exit_status", r->publish_status);
+    }
+    return s;
+}
+
 bool coord_checkpoint_busy(const struct coord *c)
 {
     const struct coord_checkpoint *k = &c->checkpoint;
@@ -221,7 +274,6 @@ const struct coord_checkpoint_list *coord_checkpoint_made(const struct coord *c)
 
 struct json *coord_checkpoint_json(const struct coord *c)
 {
-    static const char *const published[] = {"", "running", "done", "failed", "passed over"};
     const struct coord_checkpoint_list *l = c->checkpoint.list;
     uint32_t count = l->made < COORD_CHECKPOINTS_MAX ? l->made : COORD_CHECKPOINTS_MAX;
     struct json *list = json_new_array();

@@ -11,12 +11,16 @@
 #include <sys/types.h>
 
 struct coord_hook {
-    pid_t pid; /* 0: none runs */
+    pid_t pid;    /* 0: none runs */
+    bool stopped; /* by coord_hook_stop: nothing that it started may outlive it */
 };
 
 /* UNAVAILABLE: the program cannot be started. One at a time. */
 int coord_hook_start(struct coord_hook *h, const struct string_list *words, const char *folder, struct err *e);
 /* Whether it has ended; then *exit_status, 128 + signal for a killed one. */
 bool coord_hook_poll(struct coord_hook *h, int *exit_status);
+/* TERM to it and all that it has started in its process group; now: KILL. Of one that has been stopped nothing is left
+ * once coord_hook_poll has told its end. None runs: nothing happens. */
+void coord_hook_stop(struct coord_hook *h, bool now);
 
 #endif

@@ -44,6 +44,11 @@ static bool hook_poll(void *context, int *exit_status)
     return coord_hook_poll(&((struct daemon *)context)->hook, exit_status);
 }
 
+static void hook_stop(void *context, bool kill)
+{
+    coord_hook_stop(&((struct daemon *)context)->hook, kill);
+}
+
 static int scalars_write(void *context, const char *run, uint64_t step, const struct coord_scalar *scalar, uint32_t count,
                          struct err *e)
 {
@@ -97,6 +102,7 @@ static int serve(const struct coord_config *config, struct err *e)
                                .folder = &coord_folder_disk,
                                .hook_start = config->publish ? hook_start : NULL,
                                .hook_poll = hook_poll,
+                               .hook_stop = hook_stop,
                                .context = &daemon};
     struct coord_store *store = NULL;
     struct coord *coord = NULL;

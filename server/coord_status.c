@@ -115,6 +115,9 @@ char *coord_status_text(struct coord *c)
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
     json_set_int(s, "checkpoints", coord_checkpoint_made(c)->made);
+    struct json *publish = coord_checkpoint_publish_json(c);
+    if (publish != NULL)
+        json_set(s, "publish", publish);
     if (coord_watch_missing(c, missing, sizeof missing))
         json_set_string(s, "waiting", missing);
     if (j->at.status != 0)

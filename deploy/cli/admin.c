@@ -60,6 +60,9 @@ static void status_print(const struct json *s)
            json_as_number(json_get(s, "examples"), 0), json_as_number(json_get(s, "rate"), 0));
     if (!json_absent(json_get(s, "waiting")))
         printf("  %s\n", json_as_string(json_get(s, "waiting"), "?"));
+    if (!json_absent(json_get(s, "publish")))
+        printf("  checkpoint.publish of %s: %s\n", json_as_string(json_get(s, "publish.checkpoint"), "?"),
+               json_as_string(json_get(s, "publish.state"), "?"));
     for (size_t i = 0; i < json_count(servers); i++) {
         const struct json *v = json_array_at(servers, i);
         printf("  shard %-3.0f %-16s %-26s %12.0f rows  %s\n", json_as_number(json_get(v, "shard"), 0),

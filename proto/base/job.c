@@ -152,6 +152,7 @@ static const struct config_key job_keys[] = {
     {"checkpoint.every_minutes", CONFIG_FLOAT, 0.001, 1e6, NULL},
     {"checkpoint.keep", CONFIG_INT, 0, 100000, NULL},
     {"checkpoint.publish", CONFIG_LIST, 0, 0, NULL},
+    {"checkpoint.publish_limit", CONFIG_SIZE, 1000, 8.64e7, NULL},
     {"coordinator.lease", CONFIG_SIZE, 500, 3.6e6, NULL},
     {"net.drop", CONFIG_FLOAT, 0, 0.9, NULL},
     {"net.resend", CONFIG_SIZE, 10, 60000, NULL},
@@ -520,6 +521,7 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
     j->checkpoint.every_batches = config_size(c, "checkpoint.every_batches", 0);
     j->checkpoint.every_minutes = config_float(c, "checkpoint.every_minutes", 0);
     j->checkpoint.keep = (uint32_t)config_int(c, "checkpoint.keep", 3);
+    j->checkpoint.publish_limit_ms = (uint32_t)config_size(c, "checkpoint.publish_limit", 600000);
     return 0;
 }
 

@@ -192,6 +192,7 @@ struct job {
         double every_minutes;      /* 0: not by time */
         uint32_t keep;             /* so many of those made by themselves; default 3; 0: all */
         struct string_list publish; /* a command and its arguments, run with a finished one's folder behind them; may be empty */
+        uint32_t publish_limit_ms;  /* the command is ended when it takes longer; default 600000 */
     } checkpoint;
     struct {
         uint32_t lease_ms; /* default 10000 */

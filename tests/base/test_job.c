@@ -725,19 +725,21 @@ START_TEST(job_checkpoints_have_defaults_and_ranges)
 
     ck_assert_int_eq(with_default(NULL, &j), 0);
     ck_assert(j.checkpoint.dir[0] == 0 && j.checkpoint.every_batches == 0 && j.checkpoint.every_minutes == 0);
-    ck_assert(j.checkpoint.keep == 3 && j.checkpoint.publish.count == 0);
+    ck_assert(j.checkpoint.keep == 3 && j.checkpoint.publish.count == 0 && j.checkpoint.publish_limit_ms == 600000);
     job_free(&j);
-    ck_assert_int_eq(parse("data: {train: a}\ncheckpoint: {dir: /c, every_batches: 5000, every_minutes: 2.5, keep: 0, publish: [cp, -r]}\n",
+    ck_assert_int_eq(parse("data: {train: a}\ncheckpoint: {dir: /c, every_batches: 5000, every_minutes: 2.5, keep: 0, publish: [cp, -r], publish_limit: 90s}\n",
                            NULL, &j, NULL),
                      0);
     ck_assert_str_eq(j.checkpoint.dir, "/c");
     ck_assert(j.checkpoint.every_batches == 5000 && j.checkpoint.every_minutes == 2.5 && j.checkpoint.keep == 0);
     ck_assert_uint_eq(j.checkpoint.publish.count, 2);
     ck_assert_str_eq(j.checkpoint.publish.item[1], "-r");
+    ck_assert_uint_eq(j.checkpoint.publish_limit_ms, 90000);
     job_free(&j);
     refused(data, "checkpoint.every_batches=0", "not between");
     refused(data, "checkpoint.every_minutes=0", "not between");
     refused(data, "checkpoint.keep=-1", "not between");
+    refused(data, "checkpoint.publish_limit=500ms", "not between");
     refused(data, "checkpoint.folder=a", "checkpoint.dir");
     char longer[700] = "checkpoint.dir=/";
     memset(longer + strlen(longer), 'a', 600);

@@ -5,6 +5,7 @@
 #include "proto/base/manifest.h"
 #include "server/coord.h"
 #include "server/coord_core.h"
+#include "server/coord_status.h"
 #include "tests/lib/server_fake.h"
 
 #include <check.h>
@@ -29,7 +30,8 @@ struct rig {
     uint64_t digest;
     bool hooks, hook_holds;
     char hooked[8][LIMIT_PATH]; /* folders that the command was run with */
-    uint32_t hook_count, hook_polls;
+    uint32_t hook_count, hook_polls, hook_asked, hook_killed;
+    uint32_t hook_deaf; /* asked so often it goes on; then it ends */
     int hook_status;
 };
 
@@ -44,6 +46,7 @@ static int hook_start(void *context, const struct string_list *words, const char
     ck_assert_str_eq(words->item[0], "publish-it");
     (void)snprintf(r.hooked[r.hook_count++ % 8], LIMIT_PATH, "%s", path);
     r.hook_polls = 0;
+    r.hook_status = r.hook_status > 128 ? 0 : r.hook_status; /* of a signal: the last one's */
     return 0;
 }
 
@@ -54,6 +57,16 @@ static bool hook_poll(void *context, int *exit_status)
     return !r.hook_holds && ++r.hook_polls > 3;
 }
 
+static void hook_stop(void *context, bool kill)
+{
+    (void)context;
+    *(kill ? &r.hook_killed : &r.hook_asked) += 1;
+    if (r.hook_asked + r.hook_killed > r.hook_deaf) {
+        r.hook_status = 128 + (kill ? 9 : 15);
+        r.hook_holds = false;
+    }
+}
+
 static void coord_start(void)
 {
     struct coord_options o = {.shards = SHARDS,
@@ -62,7 +75,8 @@ static void coord_start(void)
                               .version = "test",
                               .folder = &coord_folder_disk,
                               .hook_start = r.hooks ? hook_start : NULL,
-                              .hook_poll = hook_poll};
+                              .hook_poll = hook_poll,
+                              .hook_stop = hook_stop};
     struct err e = {0};
 
     r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
@@ -649,6 +663,51 @@ START_TEST(checkpoint_publish_runs_a_command)
 }
 END_TEST
 
+static void status_says(const char *publish)
+{
+    char *text = coord_status_text(r.coord);
+    struct json *j;
+
+    ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
+    ck_assert_str_eq(json_as_string(json_get(j, "publish.state"), ""), publish);
+    json_free(j);
+    free(text);
+}
+
+/* One that hangs is asked to end, then made to, and the next folder has its turn. */
+START_TEST(checkpoint_publish_that_hangs_is_ended)
+{
+    struct json *j;
+
+    r.hooks = r.hook_holds = true;
+    r.hook_deaf = (uint32_t)_i;
+    rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now], publish_limit: 2s", NULL);
+    run_batches(20);
+    (void)checkpoint_make("one");
+    uint64_t begun = sim_now_ns(r.sim);
+    (void)checkpoint_make("two");
+    ck_assert_uint_eq(r.hook_count, 1);
+    (void)sim_run(r.sim, begun + 3 * SECOND / 2, job_over, NULL);
+    ck_assert_uint_eq(r.hook_asked, 0);
+    (void)sim_run(r.sim, begun + 3 * SECOND, job_over, NULL);
+    ck_assert_uint_eq(r.hook_asked, 1);
+    (void)sim_run(r.sim, begun + 10 * SECOND, job_over, NULL);
+    status_says(_i == 0 ? "done" : "over its limit: asked to end");
+    ck_assert_uint_eq(r.hook_killed, 0);
+    ck_assert_uint_eq(r.hook_count, _i == 0 ? 2 : 1);
+    (void)sim_run(r.sim, begun + 20 * SECOND, job_over, NULL);
+    ck_assert_uint_eq(r.hook_killed, (uint32_t)_i);
+    ck_assert_uint_eq(r.hook_count, 2);
+    job_done();
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    ck_assert_str_eq(json_as_string(json_get(j, "checkpoints.0.publish"), ""), "over its limit");
+    ck_assert_int_eq(json_as_int(json_get(j, "checkpoints.0.publish_status"), -1), 128 + (_i == 0 ? 15 : 9));
+    ck_assert_str_eq(json_as_string(json_get(j, "checkpoints.1.publish"), ""), "done");
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
 /* The command outlives its job, and another folder waits for it; the next job publishes nothing. */
 START_TEST(checkpoint_publish_that_outlives_its_job_is_told_of_nowhere)
 {
@@ -736,6 +795,7 @@ int main(void)
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
     tcase_add_test(t, checkpoint_with_a_changed_bit_is_refused);
     tcase_add_loop_test(t, checkpoint_publish_runs_a_command, 0, 2);
+    tcase_add_loop_test(t, checkpoint_publish_that_hangs_is_ended, 0, 2);
     tcase_add_test(t, checkpoint_publish_that_outlives_its_job_is_told_of_nowhere);
     tcase_add_test(t, checkpoint_name_of_digits_is_refused);
     tcase_add_test(t, checkpoint_publish_needs_leave);

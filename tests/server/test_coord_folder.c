@@ -3,6 +3,7 @@
 #include "server/coord_hook.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,29 @@ START_TEST(folder_opened_loses_its_leftovers)
 }
 END_TEST
 
+static void wait_for(const char *name)
+{
+    const struct timespec pause = {0, 5000000};
+
+    for (int i = 0; i < 2000 && !there(name); i++)
+        (void)nanosleep(&pause, NULL);
+    ck_assert_msg(there(name), "%s does not come", name);
+}
+
+/* Dead, where nobody has asked how: in a container whose first process reaps nobody. */
+static bool is_zombie(int pid)
+{
+    char path[64], state = 0;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *f = fopen(path, "r");
+    if (f == NULL)
+        return true;
+    bool read = fscanf(f, "%*d %*s %c", &state) == 1;
+    (void)fclose(f);
+    return read && state == 'Z';
+}
+
 static int hook_ended(struct coord_hook *h)
 {
     const struct timespec pause = {0, 5000000};
@@ -142,6 +166,46 @@ START_TEST(hook_gets_the_folder_and_tells_its_end)
     ck_assert_int_eq(hook_ended(&h), 128 + 9);
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){none, 1}, root, &e), SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(e.text, "/no/such/program"));
+}
+END_TEST
+
+/* TERM reaches what the command started, KILL what does not listen, and nothing of it is left when its end is told. */
+START_TEST(hook_is_stopped_with_all_that_it_started)
+{
+    char *soft[] = {"sh", "-c", "(trap 'touch \"$0/termed\"; exit' TERM; touch \"$0/ready\"; sleep 600 & wait) & wait"};
+    char *deaf[] = {"sh", "-c", "(trap '' TERM; touch \"$0/ready\"; sleep 600; touch \"$0/later\") & trap '' TERM; wait"};
+    char *leaves[] = {"sh", "-c", "(trap '' TERM; echo $$; touch \"$0/ready\"; exec sleep 600) & echo $! > \"$0/child\"; wait"};
+    struct coord_hook h = {0};
+
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){soft, 3}, root, NULL), 0);
+    wait_for("ready");
+    coord_hook_stop(&h, false);
+    ck_assert_int_eq(hook_ended(&h), 128 + 15);
+    wait_for("termed");
+    ck_assert_int_eq(unlink(at("ready")), 0);
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){deaf, 3}, root, NULL), 0);
+    wait_for("ready");
+    coord_hook_stop(&h, false);
+    int status = -2;
+    ck_assert(!coord_hook_poll(&h, &status));
+    coord_hook_stop(&h, true);
+    ck_assert_int_eq(hook_ended(&h), 128 + 9);
+    ck_assert_int_eq(unlink(at("ready")), 0);
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){leaves, 3}, root, NULL), 0);
+    wait_for("ready");
+    wait_for("child");
+    coord_hook_stop(&h, false); /* the shell goes, the child stays, and must not */
+    ck_assert_int_eq(hook_ended(&h), 128 + 15);
+    int child = 0;
+    FILE *f = fopen(at("child"), "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_eq(fscanf(f, "%d", &child), 1);
+    (void)fclose(f);
+    const struct timespec pause = {0, 5000000};
+    for (int i = 0; i < 2000 && kill(child, 0) == 0 && !is_zombie(child); i++)
+        (void)nanosleep(&pause, NULL);
+    ck_assert(kill(child, 0) != 0 || is_zombie(child));
+    coord_hook_stop(&h, true); /* of nothing */
 }
 END_TEST
 
@@ -171,6 +235,7 @@ int main(void)
     tcase_add_test(t, folder_that_is_held_is_not_removed);
     tcase_add_test(t, folder_opened_loses_its_leftovers);
     tcase_add_test(t, hook_gets_the_folder_and_tells_its_end);
+    tcase_add_test(t, hook_is_stopped_with_all_that_it_started);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
