@@ -71,6 +71,33 @@ static void disk_let_go(int *hold)
     *hold = COORD_FOLDER_NONE;
 }
 
+/* ---- files -------------------------------------------------------------------------------------------------- */
+
+static int disk_put(const char *path, const char *file, const void *bytes, size_t count, struct err *e)
+{
+    char whole[LIMIT_PATH];
+    size_t done = 0;
+    int status = 0;
+
+    if (!path_join(whole, path, file))
+        return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
+    int fd = open(whole, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+    if (fd < 0)
+        return failed(e, "make", whole);
+    while (done < count && status == 0) {
+        ssize_t n = write(fd, (const char *)bytes + done, count - done);
+        if (n > 0)
+            done += (size_t)n;
+        else if (n == 0 || errno != EINTR)
+            status = failed(e, "write", whole);
+    }
+    if (status == 0 && fsync(fd) != 0)
+        status = failed(e, "sync", whole);
+    if (close(fd) != 0 && status == 0)
+        status = failed(e, "write", whole);
+    return status;
+}
+
 /* ---- removing ---------------------------------------------------------------------------------------------- */
 
 static int entry_remove(const char *path, const struct stat *st, int kind, struct FTW *at)
@@ -88,6 +115,52 @@ static bool unfinished(const char *name)
     return bytes > 4 && strcmp(name + bytes - 4, ".tmp") == 0;
 }
 
+static const char mark_text[] = "A checkpoint of Shoal, which may remove this folder and all in it.\n";
+
+/* A link is not taken for a file that we made. */
+static bool marked(const char *path)
+{
+    char file[LIMIT_PATH], text[sizeof mark_text];
+
+    if (!path_join(file, path, COORD_FOLDER_MARK))
+        return false;
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, text, sizeof text);
+    close(fd);
+    return n == (ssize_t)sizeof mark_text - 1 && memcmp(text, mark_text, (size_t)n) == 0;
+}
+
+static bool has_manifest(const char *path)
+{
+    char file[LIMIT_PATH];
+
+    return path_join(file, path, MANIFEST_FILE) && access(file, F_OK) == 0;
+}
+
+/* All of it, its mark last: what a crash leaves is known again. */
+static int emptied_remove(const char *path, struct err *e)
+{
+    DIR *d = opendir(path);
+    const struct dirent *entry;
+    char file[LIMIT_PATH];
+    int status = d == NULL ? failed(e, "read", path) : 0;
+
+    while (status == 0 && (entry = readdir(d)) != NULL)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            strcmp(entry->d_name, COORD_FOLDER_MARK) != 0 &&
+            (!path_join(file, path, entry->d_name) || nftw(file, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0))
+            status = failed(e, "remove", path);
+    if (d != NULL)
+        closedir(d);
+    if (status == 0 && path_join(file, path, COORD_FOLDER_MARK) && unlink(file) != 0 && errno != ENOENT)
+        status = failed(e, "remove", file);
+    if (status == 0 && rmdir(path) != 0)
+        status = failed(e, "remove", path);
+    return status;
+}
+
 static int disk_remove(const char *path, struct err *e)
 {
     char gone[LIMIT_PATH];
@@ -96,15 +169,20 @@ static int disk_remove(const char *path, struct err *e)
     int status = folder_lock(path, LOCK_EX, &hold, e);
     if (status != 0)
         return status;
+    bool whole = !unfinished(path);
     (void)snprintf(gone, sizeof gone, "%s", path);
-    if (!unfinished(path)) { /* what has the name is whole: first it loses the name */
+    if (!marked(path) && !(whole && has_manifest(path)))
+        status = err_set(e, SHOAL_E_DENIED, "%s is not removed: it is no checkpoint of ours, it has no file " COORD_FOLDER_MARK, path);
+    if (status == 0 && whole && !marked(path)) /* without its name the manifest is not enough */
+        status = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
+    if (status == 0 && whole) { /* what has the name is whole: first it loses the name */
         if (snprintf(gone, sizeof gone, "%s.gone.tmp", path) >= (int)sizeof gone)
             status = err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
         else if (rename(path, gone) != 0)
             status = failed(e, "rename", path);
     }
-    if (status == 0 && nftw(gone, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        status = failed(e, "remove", gone);
+    if (status == 0)
+        status = emptied_remove(gone, e);
     disk_let_go(&hold);
     return status;
 }
@@ -132,7 +210,7 @@ static int folder_make(const char *path, struct err *e)
     }
 }
 
-/* NAME.XXXXXX.tmp, as a checkpoint is called while it is made, or NAME.gone.tmp: other people's folders stay. */
+/* NAME.XXXXXX.tmp, as a checkpoint is called while it is made, or NAME.gone.tmp. */
 static bool leftover(const char *name)
 {
     size_t bytes = strlen(name);
@@ -152,7 +230,7 @@ static void leftovers_remove(const char *dir)
 
     while (d != NULL && (entry = readdir(d)) != NULL)
         if (leftover(entry->d_name) && path_join(path, dir, entry->d_name))
-            (void)disk_remove(path, NULL); /* held: somebody is at it */
+            (void)disk_remove(path, NULL); /* held: somebody is at it; without a mark: somebody else's */
     if (d != NULL)
         closedir(d);
 }
@@ -201,31 +279,13 @@ static int disk_begin(const char *path, int *hold, struct err *e)
 {
     if (mkdir(path, 0770) != 0) /* the servers put their parts into it */
         return failed(e, "make", path);
-    return folder_lock(path, LOCK_EX, hold, e);
-}
-
-static int disk_put(const char *path, const char *file, const void *bytes, size_t count, struct err *e)
-{
-    char whole[LIMIT_PATH];
-    size_t done = 0;
-    int status = 0;
-
-    if (!path_join(whole, path, file))
-        return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
-    int fd = open(whole, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
-    if (fd < 0)
-        return failed(e, "make", whole);
-    while (done < count && status == 0) {
-        ssize_t n = write(fd, (const char *)bytes + done, count - done);
-        if (n > 0)
-            done += (size_t)n;
-        else if (n == 0 || errno != EINTR)
-            status = failed(e, "write", whole);
+    int status = folder_lock(path, LOCK_EX, hold, e);
+    if (status == 0)
+        status = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
+    if (status != 0) {
+        disk_let_go(hold);
+        (void)emptied_remove(path, NULL);
     }
-    if (status == 0 && fsync(fd) != 0)
-        status = failed(e, "sync", whole);
-    if (close(fd) != 0 && status == 0)
-        status = failed(e, "write", whole);
     return status;
 }
 
@@ -281,6 +341,9 @@ static int disk_publish(const char *tmp, const char *path, struct err *e)
         return err_set(e, SHOAL_E_EXISTS, "%s exists already", path);
     if (rename(tmp, path) != 0)
         return failed(e, "name", path);
+    /* From here on its manifest says whose it is. One that a crash leaves inside does no harm. */
+    if (path_join(parent, path, COORD_FOLDER_MARK) && unlink(parent) == 0 && (status = folder_sync(path, e)) != 0)
+        return status;
     (void)snprintf(parent, sizeof parent, "%s", path);
     char *slash = strrchr(parent, '/');
     if (slash != NULL && slash != parent)

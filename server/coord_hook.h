@@ -20,7 +20,7 @@ int coord_hook_start(struct coord_hook *h, const struct string_list *words, cons
 /* Whether it has ended; then *exit_status, 128 + signal for a killed one. */
 bool coord_hook_poll(struct coord_hook *h, int *exit_status);
 /* TERM to it and all that it has started in its process group; now: KILL. Of one that has been stopped nothing is left
- * once coord_hook_poll has told its end. None runs: nothing happens. */
+ * once coord_hook_poll has told its end: what it did not wait for is killed then. None runs: nothing happens. */
 void coord_hook_stop(struct coord_hook *h, bool now);
 
 #endif

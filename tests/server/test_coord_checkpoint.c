@@ -405,10 +405,11 @@ START_TEST(checkpoint_of_a_dead_coordinator_is_removed)
     fake_client_checkpoint(&r.client, "");
     ck_assert(!sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 10, job_over, NULL));
     char left[128];
-    (void)snprintf(left, sizeof left, "%s/000001.00beef.tmp/part-0000", folder);
+    int hold;
+    (void)snprintf(left, sizeof left, "%s/000001.00beef.tmp", folder);
     coord_kill(); /* its lock is gone; a folder as kill -9 would leave it: */
-    *strrchr(left, '/') = 0;
-    ck_assert_int_eq(mkdir(left, 0700), 0);
+    ck_assert_int_eq(coord_folder_disk.begin(left, &hold, NULL), 0);
+    coord_folder_disk.let_go(&hold);
     ck_assert_uint_eq(entries(".tmp"), 1);
     r.client.checkpoint.asked = false;
     r.shard[1]->export_how = FAKE_EXPORT_WELL;

@@ -103,8 +103,9 @@ START_TEST(folder_opened_loses_its_leftovers)
 
     make("a.1.tmp", "a");
     ck_assert_int_eq(mkdir(at("mine.tmp"), 0700), 0);
-    ck_assert_int_eq(mkdir(at("dead.00ff2a.tmp"), 0700), 0);
+    ck_assert_int_eq(ops->begin(at("dead.00ff2a.tmp"), &hold, NULL), 0);
     ck_assert_int_eq(ops->put(at("dead.00ff2a.tmp"), "file", "x", 1, NULL), 0);
+    ops->let_go(&hold);
     ck_assert_int_eq(ops->begin(at("alive.00aa33.tmp"), &hold, NULL), 0);
     ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
     ck_assert(there("mine.tmp")); /* somebody's own */
@@ -115,6 +116,55 @@ START_TEST(folder_opened_loses_its_leftovers)
     ck_assert_int_eq(ops->open(at("new/deep"), absolute, NULL), 0);
     ck_assert(there("new/deep") && absolute[0] == '/');
     ck_assert_int_eq(ops->open(at("a/manifest.json/below"), absolute, NULL), SHOAL_E_CANTCREATE);
+}
+END_TEST
+
+/* A name like ours is not enough, nor a file called as our mark: what we did not make stays, and so does what is in it. */
+START_TEST(folder_of_others_is_never_removed)
+{
+    static const char *const names[] = {"photos.00ff2a.tmp", "old.gone.tmp", "empty.abcdef.tmp", "linked.123456.tmp"};
+    char absolute[LIMIT_PATH];
+    int hold = COORD_FOLDER_NONE;
+    struct err e = {0};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        ck_assert_int_eq(mkdir(at(names[i]), 0700), 0);
+    ck_assert_int_eq(ops->put(at(names[0]), "file", "x", 1, NULL), 0);
+    ck_assert_int_eq(ops->put(at(names[1]), COORD_FOLDER_MARK, "something else", 14, NULL), 0);
+    make("a.1.tmp", "a");
+    ck_assert(!there("a/" COORD_FOLDER_MARK)); /* every file of a whole one has a checksum in its manifest */
+    ck_assert_int_eq(ops->begin(at("c.tmp"), &hold, NULL), 0);
+    char path[LIMIT_PATH];
+    (void)snprintf(path, sizeof path, "%s/" COORD_FOLDER_MARK, at(names[3]));
+    ck_assert_int_eq(symlink(at("c.tmp/" COORD_FOLDER_MARK), path), 0);
+    ops->let_go(&hold);
+    ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        ck_assert_msg(there(names[i]), "%s is gone", names[i]);
+        ck_assert_int_eq(ops->remove(at(names[i]), &e), SHOAL_E_DENIED);
+        ck_assert_ptr_nonnull(strstr(e.text, names[i]));
+    }
+    ck_assert(there("photos.00ff2a.tmp/file"));
+    /* One whose end was cut short: the mark goes last, so the rest of it is found. */
+    ck_assert_int_eq(ops->begin(at("b.00aa33.tmp"), &hold, NULL), 0);
+    ops->let_go(&hold);
+    ck_assert_int_eq(mkdir(at("b.00aa33.tmp/part-0000"), 0700), 0);
+    ck_assert_int_eq(ops->put(at("b.00aa33.tmp/part-0000"), "file", "x", 1, NULL), 0);
+    ck_assert_int_eq(ops->open(root, absolute, NULL), 0);
+    ck_assert(!there("b.00aa33.tmp") && there("a"));
+}
+END_TEST
+
+/* One that is whole is ours by its manifest. */
+START_TEST(folder_with_a_manifest_can_be_removed)
+{
+    ck_assert_int_eq(mkdir(at("old"), 0700), 0);
+    ck_assert_int_eq(ops->put(at("old"), "manifest.json", "{}", 2, NULL), 0);
+    ck_assert_int_eq(ops->remove(at("old"), NULL), 0);
+    ck_assert(!there("old") && !there("old.gone.tmp"));
+    ck_assert_int_eq(mkdir(at("other"), 0700), 0);
+    ck_assert_int_eq(ops->remove(at("other"), NULL), SHOAL_E_DENIED);
+    ck_assert(there("other"));
 }
 END_TEST
 
@@ -172,16 +222,16 @@ END_TEST
 /* TERM reaches what the command started, KILL what does not listen, and nothing of it is left when its end is told. */
 START_TEST(hook_is_stopped_with_all_that_it_started)
 {
-    char *soft[] = {"sh", "-c", "(trap 'touch \"$0/termed\"; exit' TERM; touch \"$0/ready\"; sleep 600 & wait) & wait"};
+    char *soft[] = {"sh", "-c", "trap 'wait; exit 7' TERM; (trap 'touch \"$0/termed\"; exit' TERM; touch \"$0/ready\"; sleep 600 & wait) & wait"};
     char *deaf[] = {"sh", "-c", "(trap '' TERM; touch \"$0/ready\"; sleep 600; touch \"$0/later\") & trap '' TERM; wait"};
-    char *leaves[] = {"sh", "-c", "(trap '' TERM; echo $$; touch \"$0/ready\"; exec sleep 600) & echo $! > \"$0/child\"; wait"};
+    char *leaves[] = {"sh", "-c", "(trap '' TERM; touch \"$0/ready\"; exec sleep 600) & echo $! > \"$0/child\"; wait"};
     struct coord_hook h = {0};
 
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){soft, 3}, root, NULL), 0);
     wait_for("ready");
     coord_hook_stop(&h, false);
-    ck_assert_int_eq(hook_ended(&h), 128 + 15);
-    wait_for("termed");
+    ck_assert_int_eq(hook_ended(&h), 7); /* who waits for its own is let */
+    ck_assert(there("termed"));
     ck_assert_int_eq(unlink(at("ready")), 0);
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){deaf, 3}, root, NULL), 0);
     wait_for("ready");
@@ -234,6 +284,8 @@ int main(void)
     tcase_add_test(t, folder_is_never_taken_for_another);
     tcase_add_test(t, folder_that_is_held_is_not_removed);
     tcase_add_test(t, folder_opened_loses_its_leftovers);
+    tcase_add_test(t, folder_of_others_is_never_removed);
+    tcase_add_test(t, folder_with_a_manifest_can_be_removed);
     tcase_add_test(t, hook_gets_the_folder_and_tells_its_end);
     tcase_add_test(t, hook_is_stopped_with_all_that_it_started);
     suite_add_tcase(s, t);
