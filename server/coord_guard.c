@@ -82,9 +82,10 @@ static void shard_said(void *context, const struct coord_call *call, uint32_t sh
     (void)reply;
     if (c->job.guard.next == NULL)
         return;
-    if (json_parse(m->frame[1].data, m->frame[1].bytes, &j, NULL) == 0)
+    if (json_parse(m->frame[1].data, m->frame[1].bytes, &j, NULL) == 0) {
         coord_guard_add(c->job.guard.next, json_get(j, "gradients"), c->job.at.number);
-    else
+        coord_rules_add(&c->job.guard.next->rules, json_get(j, "tables"));
+    } else
         log_warn("shard %u: its status is no JSON", shard);
     json_free(j);
 }
@@ -95,7 +96,7 @@ static void all_said(void *context, const struct coord_call *call, int status, c
 
     (void)call;
     if (status != 0) {
-        log_warn("refused gradients are not told by field: %s", text);
+        log_warn("refused gradients are not told by field, nor what rules did: %s", text);
         free(g->next);
     } else {
         free(g->told);
@@ -168,6 +169,13 @@ static void item_append(struct json *list, struct json *item, const struct coord
     json_set_int(item, "refused", (int64_t)of->refused);
     json_set_int(item, "clipped", (int64_t)of->clipped);
     json_append(list, item);
+}
+
+struct json *coord_guard_rules_json(const struct coord *c, const char *table)
+{
+    const struct coord_guard_sums *s = c->job.guard.told;
+
+    return s == NULL ? NULL : coord_rules_json(&s->rules, table);
 }
 
 struct json *coord_guard_json(const struct coord *c)

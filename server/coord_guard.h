@@ -8,6 +8,7 @@
 
 #include "proto/base/json.h"
 #include "proto/base/limits.h"
+#include "server/coord_rules.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +36,7 @@ struct coord_guard_sums {
     } worker[COORD_GUARD_WORKERS + 1];
     uint32_t fields, workers;
     uint64_t lost; /* lines that quarantines have not kept */
+    struct coord_rules rules; /* asked for by the way */
 };
 
 struct coord_guard {
@@ -53,6 +55,8 @@ void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, u
 uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches);
 /* Ends the job when there are too many of them. where: of the first one in a task. */
 void coord_guard_look(struct coord *c, const char *where);
+/* What the rules of a table did, as coord_rules_json says it; NULL too where no shard has said anything. */
+struct json *coord_guard_rules_json(const struct coord *c, const char *table);
 /* {"batches", "lost", "by_field": [{"table", "field", "refused", "clipped"}], "by_worker": [{"worker", "refused", "clipped"}]} */
 struct json *coord_guard_json(const struct coord *c);
 

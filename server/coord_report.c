@@ -193,8 +193,9 @@ static struct json *batches_json(const struct coord *c, const struct wire_WORKER
 }
 
 /* A table's digest: XXH3 over its tablets' digests in tablet order, whichever shards they are on. */
-static struct json *tables_json(const struct coord_job *j, uint64_t *rows)
+static struct json *tables_json(const struct coord *c, uint64_t *rows)
 {
+    const struct coord_job *j = &c->job;
     struct json *list = json_new_array();
 
     *rows = 0;
@@ -204,6 +205,9 @@ static struct json *tables_json(const struct coord_job *j, uint64_t *rows)
         json_set_string(item, "name", s->name);
         json_set_int(item, "rows", (int64_t)j->table_rows[t]);
         json_set_hex(item, "digest", hash_bytes(j->digest + s->tablet_first, 8ull << s->tablet_bits, 0));
+        struct json *rules = coord_guard_rules_json(c, s->name);
+        if (rules != NULL)
+            json_set(item, "rules", rules);
         json_append(list, item);
         *rows += j->table_rows[t];
     }
@@ -310,7 +314,7 @@ static struct json *report_json(const struct coord *c)
     json_set_int(r, "bad_lines", (int64_t)bad_lines_once(j));
     json_set_int(r, "clamped_times", (int64_t)sum.clamped_times);
     json_set_null(r, "teacher_auc");
-    json_set(r, "tables", tables_json(j, &rows));
+    json_set(r, "tables", tables_json(c, &rows));
     json_set_int(r, "keys_pulled", (int64_t)sum.keys_pulled);
     json_set_int(r, "keys_pushed", (int64_t)sum.keys_pushed);
     json_set_int(r, "rows", (int64_t)rows);

@@ -90,6 +90,7 @@ void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
     if (s->in.u.SHARD_STATUS.part == 1) {
         struct json *part = json_new_object();
         json_set(part, "gradients", engine_refused_json(s->engine));
+        json_set(part, "tables", tables(s));
         shard_reply(s, WIRE_TYPE_SHARD_STATUS, id)->u.SHARD_STATUS_reply.rows = 0;
         shard_send_json(s, from, part);
         return;

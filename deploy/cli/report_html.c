@@ -303,6 +303,20 @@ static void learning(FILE *out, const struct json *r)
 
 /* ---- the page ---------------------------------------------------------------------------------------------- */
 
+/* "5 not admitted, 3 expired" */
+static void rules(FILE *out, const struct json *of)
+{
+    char text[32];
+
+    for (size_t i = 0; i < json_members(of); i++) {
+        fprintf(out, "%s%s ", i > 0 ? ", " : "", n(json_as_number(json_member_at(of, i), 0), 0, text));
+        for (const char *p = json_member_name(of, i); *p != 0; p++) {
+            const char one[2] = {*p == '_' ? ' ' : *p, 0};
+            html_text(out, one);
+        }
+    }
+}
+
 static void tables(FILE *out, const struct json *r)
 {
     const struct json *list = json_get(r, "tables");
@@ -310,13 +324,15 @@ static void tables(FILE *out, const struct json *r)
 
     if (json_count(list) == 0)
         return;
-    fputs("<h2>Tables</h2>\n<div class=\"card scroll\"><table><tr><th>table</th><th>rows</th><th>digest</th></tr>\n",
+    fputs("<h2>Tables</h2>\n<div class=\"card scroll\"><table><tr><th>table</th><th>rows</th><th>rules</th><th>digest</th></tr>\n",
           out);
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *t = json_array_at(list, i);
         fputs("<tr><td>", out);
         html_text(out, TEXT(json_get(t, "name")));
-        fprintf(out, "</td><td>%s</td><td class=\"code\">", n(page_number(t, "rows"), 0, text));
+        fprintf(out, "</td><td>%s</td><td>", n(page_number(t, "rows"), 0, text));
+        rules(out, json_get(t, "rules"));
+        fputs("</td><td class=\"code\">", out);
         html_text(out, TEXT(json_get(t, "digest")));
         fputs("</td></tr>\n", out);
     }

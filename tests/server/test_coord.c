@@ -781,7 +781,8 @@ START_TEST(coord_refused_batches_are_told)
     rig_start("epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.5", 2, 1, NULL);
     r.worker[0].refused_batches = 1;
     r.shard[0]->status = "{\"gradients\": {\"run\": 99999999999999, \"lost\": 2, \"by_field\": [{\"table\": \"emb\", \"field\": 5, \"refused\": 3, "
-                         "\"clipped\": 1}, {\"refused\": 7}], \"by_worker\": [{\"worker\": 1, \"refused\": 2, \"clipped\": 4}]}}";
+                         "\"clipped\": 1}, {\"refused\": 7}], \"by_worker\": [{\"worker\": 1, \"refused\": 2, \"clipped\": 4}]}, "
+                         "\"tables\": [{\"name\": \"table0\", \"rows\": 9, \"not_admitted\": 5, \"evicted\": -1}, {\"name\": \"former\", \"aged\": 1}]}";
     r.shard[1]->status = _i == 0 ? r.shard[0]->status
                          : _i == 1 ? "{\"gradients\": {\"run\": 0, \"by_field\": [{\"table\": \"emb\", \"field\": 5, \"refused\": 100}]}}" /* of another job */
                                    : "no JSON";
@@ -791,6 +792,8 @@ START_TEST(coord_refused_batches_are_told)
     ck_assert_double_eq(report_number("refused.batches"), 2 * 26);
     struct json *j = report();
     ck_assert_uint_eq(json_count(json_get(j, "refused.by_field")), 2);
+    ck_assert_uint_eq(json_members(json_get(j, "tables.0.rules")), 1); /* what is 0, or no number from 0, is not told */
+    ck_assert_ptr_null(json_get(j, "tables.1.rules"));
     json_free(j);
     double times = _i == 0 ? 2 : 1;
     ck_assert_double_eq(report_number("refused.by_field.0.field"), 5);
@@ -799,6 +802,7 @@ START_TEST(coord_refused_batches_are_told)
     ck_assert_double_eq(report_number("refused.by_field.1.refused"), 7 * times);
     ck_assert_double_eq(report_number("refused.by_worker.0.refused"), 2 * times);
     ck_assert_double_eq(report_number("refused.lost"), 2 * times);
+    ck_assert_double_eq(report_number("tables.0.rules.not_admitted"), 5 * times);
     rig_stop();
 }
 END_TEST

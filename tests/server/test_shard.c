@@ -378,6 +378,9 @@ START_TEST(inspect_and_status_are_json)
     w.id = r.next_id++;
     w.u.INSPECT.key = rig_key(4, 0);
     uint64_t absent = rig_send(&r, &w, 0, NULL, 0, NULL, 0), status = rig_simple(&r, WIRE_TYPE_SHARD_STATUS);
+    w = rig_wire(&r, WIRE_TYPE_SHARD_STATUS);
+    w.u.SHARD_STATUS.part = 1;
+    uint64_t part = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     struct json *j = json_of(&r, there);
     ck_assert_uint_eq(json_count(json_get(j, "weights")), 2);
@@ -392,6 +395,11 @@ START_TEST(inspect_and_status_are_json)
     ck_assert_int_eq(json_as_int(json_get(j, "rows"), 0), 1);
     ck_assert_int_eq(json_as_int(json_get(j, "messages.PUSH"), 0), 1);
     ck_assert_str_eq(json_as_string(json_get(j, "tables.1.name"), ""), "t1");
+    json_free(j);
+    j = json_of(&r, part);
+    ck_assert_str_eq(json_as_string(json_get(j, "tables.1.name"), ""), "t1");
+    ck_assert_ptr_nonnull(json_get(j, "gradients"));
+    ck_assert_ptr_null(json_get(j, "messages"));
     json_free(j);
     rig_free(&r);
 }
