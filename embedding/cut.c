@@ -15,6 +15,7 @@
 
 #include "embedding/cut_manifest.h"
 #include "embedding/flush.h"
+#include "embedding/space.h"
 #include "embedding/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -49,6 +50,14 @@ struct cut_work {
 
 /* ---- hold ---- */
 
+/* Images of now stay beside those that come. */
+int engine_cut_room(const struct engine *g, uint64_t cut, struct err *e)
+{
+    char what[32];
+    snprintf(what, sizeof what, "cut %" PRIu64, cut);
+    return space_check_for(g, flush_image_bytes(g), what, e);
+}
+
 int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
 {
     if (g->broken)
@@ -57,6 +66,10 @@ int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence)
         return SHOAL_E_BUSY;
     if (g->pending > 0)
         return SHOAL_E_AGAIN;
+    struct err e;
+    int rc = engine_cut_room(g, cut, &e);
+    if (rc != 0)
+        return rc;
     g->holding = true;
     g->held = (struct cut_facts){.cut = cut, .sequence = g->sequence};
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -196,6 +209,7 @@ static void cut_done(struct work *w)
     if (c->status != 0)
         log_warn("cut %" PRIu64 " failed: %s", c->facts.cut, c->err.text);
     c->done(c->context, c->status, c->facts.rows, c->facts.bytes);
+    space_look(g);
     flush_trim(g);
     engine_flush_step(g);
 }
@@ -288,6 +302,8 @@ int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int st
         free(c);
         return rc;
     }
+    if (c->copy != NULL)
+        space_add(g, c->facts.bytes);
     if (g->dir != NULL) {
         snprintf(c->parent, sizeof c->parent, "%s/cuts", g->dir);
         cut_path(g, cut, "", c->dir);

@@ -3,6 +3,7 @@
 #include "embedding/cut.h"
 
 #include "embedding/cut_manifest.h"
+#include "embedding/space.h"
 #include "embedding/stored.h"
 #include "proto/base/log.h"
 
@@ -121,6 +122,7 @@ int cut_tables(struct engine *g, const struct cut_source *s, struct err *e)
 
 struct drop_work {
     struct work work; /* first */
+    struct engine *g; /* borrowed */
     char path[LIMIT_PATH];
 };
 
@@ -132,7 +134,8 @@ static void drop_run(struct work *w)
 
 static void drop_done(struct work *w)
 {
-    (void)w;
+    if (!w->cancelled)
+        space_look(((struct drop_work *)w)->g);
 }
 
 /* The name goes at once, the files on an I/O thread. */
@@ -148,6 +151,7 @@ static int drop_now(struct engine *g, uint64_t cut)
         free(w);
         return errno == ENOENT ? 0 : SHOAL_E_IO;
     }
+    w->g = g;
     w->work.run = drop_run;
     w->work.done = drop_done;
     work_start(&g->works, g->env, &w->work);

@@ -7,6 +7,7 @@
 #include "embedding/flush.h"
 #include "embedding/load.h"
 #include "embedding/scrub.h"
+#include "embedding/space.h"
 #include "embedding/tier.h"
 #include "embedding/unload.h"
 #include "embedding/whole.h"
@@ -207,6 +208,8 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
                                  .evicted_clean = g->tier.evicted_clean,
                                  .store_memory = g->store == NULL ? 0 : tier_store_memory(g)};
     out->memory_bytes += out->store_memory;
+    out->disk_bytes = space_taken(g);
+    out->disk_short = g->space.refusing != SPACE_ENOUGH;
     for (uint32_t i = 0; i < g->loaded_arenas; i++)
         out->memory_bytes += arena_bytes(g->loaded_arena[i]);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -266,8 +269,9 @@ static int open_durable(struct engine *g, struct err *e)
     snprintf(path, sizeof path, "%s/journal", g->dir);
     uint64_t segment = g->options.segment_bytes == 0 ? SEGMENT_BYTES : g->options.segment_bytes;
     /* The segment being written cannot be trimmed, so it must be a small part of the whole. */
-    if (g->options.journal_max > 0 && segment > g->options.journal_max / 4)
-        segment = g->options.journal_max / 4;
+    uint64_t most = g->options.journal_max > 0 ? g->options.journal_max : space_journal_max(&g->options);
+    if (segment > most / 4)
+        segment = most / 4;
     segment = segment < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN
               : segment > (1u << 30)        ? 1u << 30
                                             : segment / 4096 * 4096;
@@ -306,10 +310,12 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
             rc = lock_dir(g, e);
         if (rc == 0)
             rc = options->durability == DURABLE_MEMORY ? open_memory(g, e) : open_durable(g, e);
-        if (rc == 0)
+        if (rc == 0) {
             cut_clean(g);
+            space_open(g);
+        }
     }
-    if (rc == 0 && (g->guard = guard_new(g->dir, options->wall_ns, env, &g->works)) == NULL)
+    if (rc == 0 && (g->guard = guard_new(g->dir, space_quarantine(options), options->wall_ns, env, &g->works)) == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for a shard");
     if (rc != 0) {
         g->broken = true;
@@ -340,6 +346,7 @@ int engine_close(struct engine *g, bool flush)
     }
     cut_free(g);
     flush_free(g);
+    space_free(g);
     tier_free(g);
     whole_free(g);
     store_close(g->store);

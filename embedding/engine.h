@@ -40,6 +40,8 @@ struct engine_options {
     uint64_t journal_keep;   /* bytes of trimmed segments that are kept for blame, in DIR/archive; 0: none */
     uint64_t disk_watermark; /* free bytes below which pushes are refused (NO_SPACE); 0: max(5 %, 2 GiB) of the file
                                 system */
+    uint64_t disk; /* bytes that DIR may take, with what exports share with it on its file system; past it pushes are refused
+                      (NO_SPACE) until there is room again (space.h). 0: no bound */
     uint64_t memory; /* bytes that this engine may take, its store's caches among them; past it rows move to the store (tier.h). 0: no
                         bound, and rows stay in memory; without a store (`memory`) rows never move */
     uint64_t (*wall_ns)(void); /* time since 1970, for lines in the quarantine alone; NULL: they have none */
@@ -169,8 +171,10 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
 int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, struct err *e);
 
 /* ---- the cut ---- */
+/* Whether the disk has room for a cut: 0 or NO_SPACE, which says what is short. */
+int engine_cut_room(const struct engine *g, uint64_t cut, struct err *e);
 /* Notes sequence and marks of this instant and pins the journal; pushes must not be admitted between hold and go (the
- * shard queues them). */
+ * shard queues them). NO_SPACE: engine_cut_room says why. */
 int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence);
 /* Makes cuts/CUT: RocksDB checkpoint, linked journal segments, a manifest with checksums, visible by one rename. done
  * comes on the loop. */
@@ -258,7 +262,8 @@ struct engine_stats {
     uint64_t cold_rows;                       /* among `rows`: those in the store, aged ones that nobody has noticed yet too */
     uint64_t fetched, evicted, evicted_clean; /* rows that came from the store; that went to it, of them without a write */
     uint64_t store_memory;                    /* among memory_bytes: caches and buffers of the store */
-    uint64_t disk_bytes;                      /* rows, journal, archive and cuts of this engine as far as it knows; 0 without a folder */
+    uint64_t disk_bytes;                      /* of DIR and of exported parts on its file system, as far as it knows; 0 without a folder */
+    bool disk_short;                          /* pushes are refused for lack of disk */
 };
 void engine_stats_get(const struct engine *g, struct engine_stats *out);
 

@@ -2,6 +2,7 @@
  * engine.h. */
 #include "embedding/engine_state.h"
 #include "embedding/flush.h"
+#include "embedding/space.h"
 #include "embedding/tier.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -10,10 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <sys/statvfs.h>
-
-#define SPACE_CHECK_BYTES (64u << 20) /* the disk's free space is looked at once for so many bytes appended */
-#define SPACE_CHECK_REFUSALS 64u      /* and, while pushes are refused, once for so many refusals */
 
 /* ---- failing ---- */
 
@@ -25,41 +22,6 @@ int engine_fail(struct engine *g, const struct err *e)
             g->options.on_fatal(g->options.context, e);
     }
     return e->code;
-}
-
-static uint64_t watermark(const struct engine *g, const struct statvfs *fs)
-{
-    if (g->options.disk_watermark > 0)
-        return g->options.disk_watermark;
-    uint64_t share = (uint64_t)fs->f_blocks * fs->f_frsize / 20;
-    return share > (2ull << 30) ? share : 2ull << 30;
-}
-
-uint64_t engine_space(const struct engine *g)
-{
-    struct statvfs fs;
-    if (statvfs(g->dir, &fs) != 0)
-        return UINT64_MAX; /* not known: the write will tell */
-    uint64_t left = (uint64_t)fs.f_bavail * fs.f_frsize, least = watermark(g, &fs);
-    return left > least ? left - least : 0;
-}
-
-/* RocksDB may abort on a full disk, so pushes are refused well before; service comes back by itself. */
-static bool space_left(struct engine *g)
-{
-    uint64_t written = journal_written(g->journal);
-    bool look = g->no_space ? g->space_refused++ % SPACE_CHECK_REFUSALS == 0 : written >= g->space_next;
-    struct statvfs fs;
-    if (look && statvfs(g->dir, &fs) == 0) {
-        bool low = (uint64_t)fs.f_bavail * fs.f_frsize < watermark(g, &fs);
-        if (low != g->no_space)
-            log_warn("%s: free disk space is %s the watermark; pushes are %s", g->dir, low ? "below" : "above",
-                     low ? "refused" : "taken");
-        g->no_space = low;
-        g->space_next = written + SPACE_CHECK_BYTES;
-        g->space_refused = low ? 1 : 0;
-    }
-    return !g->no_space;
 }
 
 /* ---- admission ---- */
@@ -133,10 +95,9 @@ static int check_room(struct engine *g, const struct push_record *r, const struc
 {
     if (g->journal == NULL)
         return tier_check_room(g, e);
-    if (!space_left(g))
-        return err_set(e, SHOAL_E_NO_SPACE, "the disk under %s is nearly full; free some space or add a server",
-                       g->dir);
-    int room = tier_check_room(g, e);
+    int room = space_check(g, e);
+    if (room == 0)
+        room = tier_check_room(g, e);
     if (room != 0)
         return room;
     uint64_t bytes =

@@ -93,6 +93,25 @@ struct tier { /* tier.h */
     uint64_t fetched, evicted, evicted_clean;
 };
 
+#define SPACE_PARTS 1024u
+
+enum space_short { SPACE_ENOUGH, SPACE_BOUND, SPACE_DISK };        /* the bound; the file system */
+enum space_reclaim { RECLAIM_NONE, RECLAIM_WRITE, RECLAIM_TIDY }; /* images are being written; the store lets go */
+
+struct space {                    /* space.h */
+    uint64_t taken, small;        /* bytes at the last look; of them in the store's small pairs */
+    uint64_t store_seen, made_seen, added_seen; /* when it began: */
+    uint64_t added;               /* bytes that went to DIR by other ways */
+    uint64_t journal_next;        /* journal_written at which to ask the file system again */
+    uint64_t look_next_ns;
+    enum space_short refusing;
+    enum space_reclaim reclaim;
+    bool looking, again; /* a look is under way; one more after it */
+    bool stopped;        /* nothing is handed to the store */
+    char **part;         /* owned, each; (parts): folders of parts that exports made */
+    uint32_t parts;
+};
+
 struct engine {
     struct engine_options options;
     char *dir; /* owned; NULL: all in memory */
@@ -115,9 +134,7 @@ struct engine {
     uint64_t control_changed, control_written, control_durable;
     bool broken;  /* the disk failed: nothing is acknowledged any more */
     bool syncing; /* a journal sync is on its way */
-    bool no_space;
-    uint64_t space_next; /* journal_written at which to look at the disk again */
-    uint32_t space_refused;
+    struct space space;
     struct flush_state flush;
     struct tier tier;
 
@@ -158,8 +175,6 @@ void engine_refresh_marks(struct engine *g);
 void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take, uint64_t sequence);
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
 void engine_sync_start(struct engine *g);
-/* Free bytes of the disk above the watermark. */
-uint64_t engine_space(const struct engine *g);
 /* Batches that a push stands for in each tablet it covers, (tablets), before its marks move; NULL: no memory. */
 uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_t tablets);
 

@@ -12,6 +12,7 @@
 #include "embedding/cut.h"
 #include "embedding/cut_manifest.h"
 #include "embedding/part.h"
+#include "embedding/space.h"
 #include "proto/base/log.h"
 
 #include <dirent.h>
@@ -281,6 +282,8 @@ static void export_done(struct work *w)
         return;
     if (x->status != 0)
         log_warn("cut %" PRIu64 " was not put into %s: %s", cut, x->dir, x->err.text);
+    if (x->status == 0)
+        space_note_part(g, x->dir);
     if (drop && engine_cut_drop(g, cut) != 0)
         log_warn("cut %" PRIu64 " cannot be removed; drop it again", cut);
     x->done(x->context, x->status, x->status == 0 ? "" : x->err.text, facts.rows, facts.bytes);

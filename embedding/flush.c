@@ -19,6 +19,7 @@
 #include "embedding/cut.h"
 #include "embedding/load.h"
 #include "embedding/scrub.h"
+#include "embedding/space.h"
 #include "embedding/stored.h"
 #include "embedding/tier.h"
 #include "embedding/unload.h"
@@ -41,8 +42,7 @@ struct flush_work {
     struct err err;
 };
 
-/* Of rows in memory: those in the store are no part of images. */
-static uint64_t image_bytes_all(const struct engine *g)
+uint64_t flush_image_bytes(const struct engine *g)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -56,8 +56,9 @@ uint64_t flush_journal_max(const struct engine *g)
 {
     if (g->options.journal_max > 0)
         return g->options.journal_max;
-    uint64_t rows = image_bytes_all(g);
-    return rows > JOURNAL_MAX_LEAST ? rows : JOURNAL_MAX_LEAST;
+    uint64_t rows = flush_image_bytes(g), most = space_journal_max(&g->options);
+    rows = rows > JOURNAL_MAX_LEAST ? rows : JOURNAL_MAX_LEAST;
+    return rows < most ? rows : most;
 }
 
 uint64_t flush_floor(const struct engine *g)
@@ -94,7 +95,7 @@ void flush_trim(struct engine *g)
     if (g->journal == NULL || g->holding || g->cut_busy)
         return;
     uint64_t floor = flush_floor(g);
-    uint32_t spare = g->scrub != NULL ? 0 : (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
+    uint32_t spare = g->scrub != NULL || g->space.refusing == SPACE_BOUND ? 0 : (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
     journal_trim(g->journal, floor, spare);
     cut_refs_trim(g, floor);
 }
@@ -265,11 +266,13 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
 }
 
 /* Images are overwritten in rounds and dead ones leave the disk file by file. Tablets that never change would keep files alive in which all
- * else is dead: when the store takes thrice the rows and some more, every tablet is written again. */
+ * else is dead: when the store takes thrice the rows and some more, or the disk budget is nearly used up, every tablet is written again. */
 static void rewrite_when_wasteful(struct engine *g)
 {
-    uint64_t most = 3 * image_bytes_all(g) + 4ull * FLUSH_STORE_MAX;
-    if (g->flush.rewriting || g->committed == 0 || store_disk_bytes(g->store) <= most)
+    uint64_t most = 3 * flush_image_bytes(g) + 4ull * FLUSH_STORE_MAX;
+    struct store_space store = store_space(g->store);
+    bool wasteful = store.large + store.small > most || (space_pressed(g) && store.large > 2 * flush_image_bytes(g));
+    if (g->flush.rewriting || g->committed == 0 || !wasteful)
         return;
     g->flush.rewriting = true;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -327,6 +330,8 @@ static void flush_done(struct work *w)
     }
     batch_done(g, f->flush);
     bool left = g->tier.leaving_count > 0;
+    if (f->flush)
+        space_look(g);
     if (g->pending == 0)
         tier_leave(g);
     else
@@ -343,7 +348,7 @@ static void flush_done(struct work *w)
 /* A round takes several flushes of the store, so that the journal can be trimmed bit by bit. */
 static uint64_t flush_store_every(const struct engine *g)
 {
-    uint64_t every = flush_journal_max(g) / 16, part = image_bytes_all(g) / 8, memory = tier_store_memory(g) / 4;
+    uint64_t every = flush_journal_max(g) / 16, part = flush_image_bytes(g) / 8, memory = tier_store_memory(g) / 4;
     every = every > FLUSH_STORE_MAX ? FLUSH_STORE_MAX : every;
     every = every > part ? part : every;
     return memory > 0 && every > memory ? memory : every;
@@ -353,6 +358,9 @@ static uint64_t flush_store_every(const struct engine *g)
 static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room)
 {
     struct flush_state *f = &g->flush;
+    uint64_t images = flush_image_bytes(g), batch = flush_batch_bytes(g);
+    if (!space_batch(g, images < batch ? images : batch))
+        return;
     struct flush_work *w = calloc(1, sizeof *w);
     if (w == NULL || gather(g, limit, room) != 0) {
         free(w);
@@ -409,7 +417,7 @@ static void upkeep(struct engine *g)
         engine_sync_start(g);
     /* The pool grows one by one until recycling feeds it; an idle shard makes none. */
     uint64_t cap = flush_journal_max(g);
-    if (g->no_space || journal_written(g->journal) == 0 ||
+    if (g->space.refusing != SPACE_ENOUGH || journal_written(g->journal) == 0 ||
         journal_segment_count(g->journal) * (uint64_t)g->segment_bytes > cap)
         return;
     struct spare_work *s = calloc(1, sizeof *s);
@@ -438,13 +446,13 @@ static void flush_step(struct engine *g)
     uint64_t written = journal_written(g->journal), appended = written - f->seen_written;
     uint64_t cap = flush_journal_max(g), used = journal_bytes(g->journal);
     f->seen_written = written;
-    bool scrubbing = scrub_wanted(g);
+    bool scrubbing = scrub_wanted(g) || space_reclaiming(g);
     bool room = tier_wants_room(g), idle = used <= cap / 16 && g->ref_count == 0 && !scrubbing;
     if (idle)
         f->credit = 0;
     if (idle && !room)
         return;
-    uint64_t all = image_bytes_all(g);
+    uint64_t all = flush_image_bytes(g);
     double fill = (double)used / (double)cap, factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
     f->credit = f->credit > all ? all : f->credit;
@@ -454,8 +462,10 @@ static void flush_step(struct engine *g)
     if (f->busy || g->cut_busy || g->holding || g->pending > 0 || g->tier.written || (!due && !room))
         return;
     uint32_t table, tablet;
-    if (!room && !next_dirty(g, &table, &tablet) && f->since_flush == 0 && g->control_changed <= g->control_durable)
+    if (!room && !next_dirty(g, &table, &tablet) && f->since_flush == 0 && g->control_changed <= g->control_durable) {
+        space_reclaim(g);
         return;
+    }
     start_batch(g, !due ? 0 : urgent ? batch : f->credit, urgent && due, room);
 }
 
@@ -465,6 +475,12 @@ void engine_flush_step(struct engine *g)
     flush_step(g);
     load_continue(g);
     unload_continue(g);
+}
+
+void flush_resume(struct engine *g)
+{
+    cut_continue(g);
+    engine_flush_step(g);
 }
 
 /* The batch gathered, on this thread. journal NULL: it is on disk as far as it matters. */
@@ -489,6 +505,9 @@ int flush_all(struct engine *g, struct err *e)
     uint32_t table, tablet;
     bool more = true;
     while (more) {
+        uint64_t images = flush_image_bytes(g);
+        if (!space_batch(g, images < FLUSH_BATCH_BYTES ? images : FLUSH_BATCH_BYTES))
+            return err_set(e, SHOAL_E_NO_SPACE, "no room on the disk to write rows; the journal keeps them");
         int rc = gather(g, FLUSH_BATCH_BYTES, false);
         if (rc != 0)
             return err_set(e, rc, "no memory to write rows");

@@ -11,6 +11,10 @@
 #define FLUSH_BATCH_BYTES (8u << 20)
 
 uint64_t flush_journal_max(const struct engine *g);
+/* Bytes that all images would take: rows in memory, for those in the store are no part of them. */
+uint64_t flush_image_bytes(const struct engine *g);
+/* The store is free again: a cut that waits for it, then a flush step. */
+void flush_resume(struct engine *g);
 /* Trims the journal as far as the durable images, the control state and cuts allow. */
 void flush_trim(struct engine *g);
 /* Writes every dirty tablet and flushes, on this thread: for a clean stop. */

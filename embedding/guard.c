@@ -44,13 +44,13 @@ struct guard {
     uint32_t recent_next;
 };
 
-struct guard *guard_new(const char *dir, uint64_t (*wall_ns)(void), struct env *env, struct work_list *works)
+struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void), struct env *env, struct work_list *works)
 {
     struct guard *g = calloc(1, sizeof *g);
     if (g == NULL)
         return NULL;
     g->wall_ns = wall_ns;
-    g->quarantine = quarantine_new(dir, 0, env, works);
+    g->quarantine = quarantine_new(dir, file_bytes, env, works);
     if (g->quarantine == NULL) {
         free(g);
         return NULL;

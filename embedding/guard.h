@@ -16,8 +16,8 @@
 
 struct guard;
 
-/* wall_ns: seconds since 1970 in ns, for the lines' time; NULL: they have none. Borrows all. NULL: out of memory. */
-struct guard *guard_new(const char *dir, uint64_t (*wall_ns)(void), struct env *env, struct work_list *works);
+/* file_bytes: of one file of the quarantine (quarantine.h). wall_ns: seconds since 1970 in ns, for the lines' time; NULL: they have none. Borrows all. NULL: out of memory. */
+struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void), struct env *env, struct work_list *works);
 void guard_free(struct guard *g); /* after work_drain; NULL is fine */
 
 /* 0, or SHOAL_E_NOT_FINITE with a sentence that names table, key, field, worker and file. r has its gradients. */

@@ -99,6 +99,7 @@ static int segment_file(struct journal *j, const char *path)
             return open(path, O_RDWR | O_CLOEXEC);
         unlink(from);
     }
+    j->made++;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int failed = fd < 0 ? 0 : posix_fallocate(fd, 0, j->segment_bytes);
     if (failed != 0) {
@@ -284,6 +285,11 @@ uint64_t journal_written(const struct journal *j)
 uint32_t journal_segment_count(const struct journal *j)
 {
     return j->count;
+}
+
+uint64_t journal_made(const struct journal *j)
+{
+    return j->made;
 }
 
 bool journal_sealed_unsynced(const struct journal *j)

@@ -50,6 +50,7 @@ uint64_t journal_unsynced_bytes(const struct journal *j);
 uint64_t journal_bytes(const struct journal *j);   /* used by records that are not trimmed */
 uint64_t journal_written(const struct journal *j); /* appended since start */
 uint32_t journal_segment_count(const struct journal *j);
+uint64_t journal_made(const struct journal *j); /* segment files that were made since start, spares too */
 bool journal_sealed_unsynced(const struct journal *j); /* a full segment awaits its sync */
 
 /* Segments whose records are all at or below `sequence` are free again; at most `keep` free files stay. */

@@ -40,6 +40,7 @@ struct journal {
     uint32_t *free_number; /* owned; files free-NUMBER */
     uint32_t free_count, free_capacity, next_free;
     bool making; /* a spare is being made */
+    uint64_t made; /* files */
     bool pinned; /* somebody reads segments: none is used again */
     struct archive *archive; /* borrowed; NULL: trimmed segments are used again */
     bool dir_dirty;

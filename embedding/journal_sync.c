@@ -75,6 +75,7 @@ bool journal_spare_begin(struct journal *j, struct journal_spare *s)
     if (j->making || j->free_count > 0)
         return false;
     j->making = true;
+    j->made++;
     uint32_t number = j->next_free++;
     snprintf(s->made, sizeof s->made, "%s/new-%08x", j->dir, number);
     free_path(j, number, s->name);

@@ -24,6 +24,7 @@
 #include "embedding/cut.h"
 #include "embedding/flush.h"
 #include "embedding/load_inner.h"
+#include "embedding/space.h"
 #include "embedding/stored.h"
 #include "embedding/unload.h"
 #include "proto/base/assert.h"
@@ -118,10 +119,7 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
         return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " was opened while the checkpoint was read", l->run);
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
-    if (g->store != NULL && engine_space(g) < l->bytes)
-        return err_set(e, SHOAL_E_NO_SPACE, "%" PRIu64 " bytes of rows do not fit the disk under %s; free some space", l->bytes,
-                       g->dir);
-    return 0;
+    return g->store == NULL ? 0 : space_check_for(g, l->bytes, "what is loaded", e);
 }
 
 /* ---- taken in ---- */

@@ -22,6 +22,11 @@ struct store_item {
 typedef int (*store_visit)(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
                            struct err *e);
 
+struct store_space { /* bytes; overwritten values that are not yet gone are among them */
+    uint64_t large, small; /* files of large values, which are written once; of all else, which are merged now and then */
+    uint64_t memory;       /* about; what is not in files yet */
+};
+
 struct store;
 struct store_ops {
     /* All items or none; visible at once, durable after the next flush. */
@@ -43,8 +48,12 @@ struct store_ops {
     int (*drop)(struct store *s, const struct store_item *from, const struct store_item *below, struct err *e);
     /* A copy of the whole in the new folder `dir` (must not exist), by hard links; flushes first. */
     int (*checkpoint)(struct store *s, const char *dir, struct err *e);
-    /* Bytes that the values take on disk, overwritten ones that are not yet gone included; 0 when not known. Cheap. */
-    uint64_t (*disk_bytes)(struct store *s);
+    /* What it takes of the disk; bytes handed over since it was opened. Both cheap, the latter for every push; any thread. */
+    void (*space)(struct store *s, struct store_space *out);
+    uint64_t (*written)(struct store *s);
+    /* Has what was overwritten in keys from `from` on that are below `below` leave the disk, as far as whole files are dead after it. Costs
+     * little more than the small pairs among them. */
+    int (*tidy)(struct store *s, const struct store_item *from, const struct store_item *below, struct err *e);
     /* Flushes, and rewrites everything: when it returns no overwritten value is left in the store's files (the copies that
      * checkpoint made have what they had). Costs reading and writing all that is stored. */
     int (*compact)(struct store *s, struct err *e);
@@ -96,9 +105,19 @@ static inline int store_checkpoint(struct store *s, const char *dir, struct err 
 {
     return s->ops->checkpoint(s, dir, e);
 }
-static inline uint64_t store_disk_bytes(struct store *s)
+static inline struct store_space store_space(struct store *s)
 {
-    return s->ops->disk_bytes(s);
+    struct store_space out;
+    s->ops->space(s, &out);
+    return out;
+}
+static inline uint64_t store_written(struct store *s)
+{
+    return s->ops->written(s);
+}
+static inline int store_tidy(struct store *s, const struct store_item *from, const struct store_item *below, struct err *e)
+{
+    return s->ops->tidy(s, from, below, e);
 }
 static inline int store_compact(struct store *s, struct err *e)
 {

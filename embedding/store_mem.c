@@ -161,9 +161,24 @@ static void mem_close(struct store *base)
     free(s);
 }
 
-static uint64_t mem_disk_bytes(struct store *base)
+static void mem_space(struct store *base, struct store_space *out)
 {
     (void)base;
+    *out = (struct store_space){0};
+}
+
+static uint64_t mem_written(struct store *base)
+{
+    (void)base;
+    return 0;
+}
+
+static int mem_tidy(struct store *base, const struct store_item *from, const struct store_item *below, struct err *e)
+{
+    (void)base;
+    (void)from;
+    (void)below;
+    (void)e;
     return 0;
 }
 
@@ -175,7 +190,9 @@ static const struct store_ops mem_ops = {.write = mem_write,
                                          .get = mem_get,
                                          .drop = mem_drop,
                                          .checkpoint = mem_checkpoint,
-                                         .disk_bytes = mem_disk_bytes,
+                                         .space = mem_space,
+                                         .written = mem_written,
+                                         .tidy = mem_tidy,
                                          .compact = mem_flush,
                                          .close = mem_close};
 

@@ -11,6 +11,7 @@
 #include "proto/base/assert.h"
 
 #include <rocksdb/c.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,7 @@ struct store_rocks {
     rocksdb_block_based_table_options_t *blocks; /* NULL: as it comes */
     rocksdb_cache_t *cache;
     char *dir;
+    atomic_uint_fast64_t written;
     bool verified; /* its files are known to be right: blocks and blobs are not checked when read */
 };
 
@@ -46,7 +48,11 @@ static int failed(struct err *e, char *text, const char *what, const char *dir)
 static int rocks_write(struct store *base, const struct store_item *items, size_t count, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
+    uint64_t bytes = 0;
     rocksdb_writebatch_clear(s->batch);
+    for (size_t i = 0; i < count; i++)
+        bytes += items[i].key_bytes + (items[i].value == NULL ? 0 : items[i].value_bytes);
+    atomic_fetch_add(&s->written, bytes);
     for (size_t i = 0; i < count; i++)
         if (items[i].value == NULL)
             rocksdb_writebatch_delete(s->batch, items[i].key, items[i].key_bytes);
@@ -197,14 +203,33 @@ static void rocks_close(struct store *base)
     free(s);
 }
 
-static uint64_t rocks_disk_bytes(struct store *base)
+static uint64_t property(struct store_rocks *s, const char *name)
+{
+    uint64_t value = 0;
+    return rocksdb_property_int(s->db, name, &value) == 0 ? value : 0;
+}
+
+static void rocks_space(struct store *base, struct store_space *out)
 {
     struct store_rocks *s = (struct store_rocks *)base;
-    uint64_t blobs = 0, tables = 0;
-    if (rocksdb_property_int(s->db, "rocksdb.total-blob-file-size", &blobs) != 0 ||
-        rocksdb_property_int(s->db, "rocksdb.total-sst-files-size", &tables) != 0)
-        return 0;
-    return blobs + tables;
+    out->memory = property(s, "rocksdb.cur-size-all-mem-tables");
+    out->large = property(s, "rocksdb.total-blob-file-size");
+    out->small = property(s, "rocksdb.total-sst-files-size");
+}
+
+static uint64_t rocks_written(struct store *base)
+{
+    return atomic_load(&((struct store_rocks *)base)->written);
+}
+
+/* A blob file goes when no table file names it any more. */
+static int rocks_tidy(struct store *base, const struct store_item *from, const struct store_item *below, struct err *e)
+{
+    struct store_rocks *s = (struct store_rocks *)base;
+    int rc = rocks_flush(base, e);
+    if (rc == 0)
+        rocksdb_compact_range(s->db, from->key, from->key_bytes, below->key, below->key_bytes);
+    return rc;
 }
 
 /* A value that was overwritten lies on in a table file, or in a blob file beside values that live. A compaction of the
@@ -238,7 +263,9 @@ static const struct store_ops rocks_ops = {.write = rocks_write,
                                            .get = rocks_get,
                                            .drop = rocks_drop,
                                            .checkpoint = rocks_checkpoint,
-                                           .disk_bytes = rocks_disk_bytes,
+                                           .space = rocks_space,
+                                           .written = rocks_written,
+                                           .tidy = rocks_tidy,
                                            .compact = rocks_compact,
                                            .close = rocks_close};
 

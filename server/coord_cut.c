@@ -52,7 +52,7 @@ static void cut_again(struct coord *c, int status, const char *text)
     coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, c->cut.cut);
     coord_call_cancel(&c->calls, WIRE_TYPE_GO, c->cut.cut);
     coord_cut_drop(c, c->cut.cut); /* invariant 2 */
-    if (++c->cut.attempt >= ATTEMPTS)
+    if (++c->cut.attempt >= ATTEMPTS || status == SHOAL_E_NO_SPACE) /* room does not come back in a moment */
         cut_end(c, status, text);
     else
         cut_begin(c);

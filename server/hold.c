@@ -74,9 +74,11 @@ void hold_on_hold(struct shard *s, peer_t from, struct msg *m)
     if (cut) {
         int rc = engine_hold(s->engine, cut, &h->sequence); /* 1. */
         if (rc) {
+            struct err e = {0};
+            bool full = rc == SHOAL_E_NO_SPACE && engine_cut_room(s->engine, cut, &e) != 0;
             let_go(s);
             shard_refuse(s, from, WIRE_TYPE_HOLD, id, rc, "shard %s cannot hold for cut %llu: %s", s->name,
-                         (unsigned long long)cut, err_text(rc));
+                         (unsigned long long)cut, full ? e.text : err_text(rc));
             return;
         }
         h->cut = cut;

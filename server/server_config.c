@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define DISK_LEAST (16ull << 20)
+
 static const struct config_key spec[] = {
     {"name", CONFIG_STRING, 0, 0, NULL},
     {"listen", CONFIG_STRING, 0, 0, NULL},
@@ -13,6 +15,7 @@ static const struct config_key spec[] = {
     {"shards", CONFIG_INT, 1, 256, NULL},
     {"memory", CONFIG_SIZE, 0, 0, NULL},
     {"disk", CONFIG_SIZE, 0, 0, NULL},
+    {"disk_free", CONFIG_SIZE, 0, 0, NULL},
     {"journal.max", CONFIG_SIZE, 0, 0, NULL},
     {"journal.keep", CONFIG_SIZE, 0, 0, NULL},
     {"journal.sync_ms", CONFIG_INT, 0, 1000, NULL},
@@ -55,6 +58,20 @@ static int refuse_absent(const struct config *c, const char *name, struct err *e
     return 0;
 }
 
+/* The journal must leave room for the rows, and for the rows once more while they are written anew. */
+static int check_disk(const struct config *c, const char *name, const struct server_config *s, struct err *e)
+{
+    if (s->disk == 0)
+        return 0;
+    if (s->disk / s->shards < DISK_LEAST)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: disk: %llu bytes for %u shards; a shard needs %llu at least", name, config_line(c, "disk"),
+                       (unsigned long long)s->disk, s->shards, (unsigned long long)DISK_LEAST);
+    if (s->journal.max > s->disk / 2 || s->journal.keep > s->disk / 2 - s->journal.max)
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: disk: journal.max and journal.keep take more than half of its %llu bytes", name,
+                       config_line(c, "disk"), (unsigned long long)s->disk);
+    return 0;
+}
+
 static int take(const struct config *c, const char *name, struct server_config *out, struct err *e)
 {
     int rc;
@@ -75,6 +92,7 @@ static int take(const struct config *c, const char *name, struct server_config *
     out->shards = (uint32_t)config_int(c, "shards", 1);
     out->memory = config_size(c, "memory", 0);
     out->disk = config_size(c, "disk", 0);
+    out->disk_free = config_size(c, "disk_free", 0);
     out->journal.max = config_size(c, "journal.max", 0);
     out->journal.keep = config_size(c, "journal.keep", 0);
     out->journal.segment = config_size(c, "journal.segment", 0);
@@ -83,7 +101,8 @@ static int take(const struct config *c, const char *name, struct server_config *
     out->net.io_threads = (uint32_t)config_int(c, "net.io_threads", 1);
     out->insecure_plaintext = config_bool(c, "insecure_plaintext", false);
     char endpoint[256];
-    return server_config_endpoint(out, out->shards - 1, endpoint, e);
+    rc = check_disk(c, name, out, e);
+    return rc ? rc : server_config_endpoint(out, out->shards - 1, endpoint, e);
 }
 
 int server_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,

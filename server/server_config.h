@@ -7,7 +7,8 @@
  *     data_dir: /var/lib/shoal
  *     shards: 2                     # one thread each
  *     memory: 8GiB                  # of rows, all shards together; 0: four fifths of the machine's
- *     disk: 0                       # bytes that data_dir may take; 0: all but the file system's watermark
+ *     disk: 0                       # bytes that data_dir may take, all shards together; 0: no bound
+ *     disk_free: 0                  # bytes of the file system that stay free; 0: max(5 %, 2 GiB)
  *     journal: {max: 0, keep: 0, sync_ms: 0, segment: 64MiB}
  *     coordinator: tcp://127.0.0.1:7000
  *     durability: journal           # memory | journal | fsync
@@ -27,7 +28,7 @@ struct server_config {
     char data_dir[LIMIT_PATH];
     char coordinator[256]; /* empty: none */
     uint32_t shards;
-    uint64_t memory, disk;
+    uint64_t memory, disk, disk_free;
     struct {
         uint64_t max, segment, keep;
     } journal;

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,6 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* mkdir -p; what is there already is fine. */
@@ -120,29 +118,4 @@ int server_dir_open(const char *dir, const char *asked, uint32_t shards, char na
         *lock_fd = -1;
     }
     return rc;
-}
-
-static uint64_t counted_bytes; /* nftw has no context; called once at start, on one thread */
-
-static int count_file(const char *path, const struct stat *st, int kind, struct FTW *unused)
-{
-    (void)path;
-    (void)unused;
-    if (kind == FTW_F)
-        counted_bytes += (uint64_t)st->st_blocks * 512;
-    return 0;
-}
-
-uint64_t server_dir_watermark(const char *dir, uint64_t budget)
-{
-    struct statvfs fs;
-    if (!budget || statvfs(dir, &fs))
-        return 0;
-    counted_bytes = 0;
-    nftw(dir, count_file, 16, FTW_PHYS);
-    uint64_t free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
-    uint64_t total = (uint64_t)fs.f_blocks * fs.f_frsize, least = total / 20;
-    uint64_t floor = least > 2ull << 30 ? least : 2ull << 30;
-    uint64_t mark = free_bytes + counted_bytes > budget ? free_bytes + counted_bytes - budget : 0;
-    return mark > floor ? mark : 0;
 }

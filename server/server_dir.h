@@ -18,8 +18,5 @@
 int server_dir_open(const char *dir, const char *asked, uint32_t shards, char name[LIMIT_NAME], int *lock_fd,
                     struct err *e);
 void server_dir_shard(const char *dir, uint32_t shard, char out[LIMIT_PATH]);
-/* The free bytes of the file system below which pushes are refused, so that data_dir stays under `budget` while nobody
- * else writes there. 0: the engine's own watermark is the higher one. */
-uint64_t server_dir_watermark(const char *dir, uint64_t budget);
 
 #endif

@@ -41,7 +41,6 @@ struct member {            /* one shard and its thread */
 struct server {
     struct server_config config;
     char name[LIMIT_NAME];
-    uint64_t watermark;
     struct budget budget;
     pthread_mutex_t mutex; /* opened, status and stopping */
     pthread_cond_t changed;
@@ -106,7 +105,8 @@ static int open_member(struct member *m, struct shard **shard)
                    .journal_max = c->journal.max / c->shards,
                    .journal_keep = c->journal.keep / c->shards,
                    .segment_bytes = (uint32_t)c->journal.segment,
-                   .disk_watermark = sv->watermark,
+                   .disk = sv->budget.disk,
+                   .disk_watermark = c->disk_free,
                    .memory = sv->budget.engine},
         .waiting_max = sv->budget.waiting,
         .process = process_figures,
@@ -221,7 +221,6 @@ static int serve(struct server *sv, struct err *e)
     rc = server_dir_open(sv->config.data_dir, sv->config.name, sv->config.shards, sv->name, &lock_fd, e);
     if (rc)
         return rc;
-    sv->watermark = server_dir_watermark(sv->config.data_dir, sv->config.disk);
     budget_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk, sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
     rc = start_members(sv, e);
@@ -250,7 +249,7 @@ static const char help[] =
     "  --config FILE     server.yaml; without it defaults and --set alone\n"
     "  --set KEY=VALUE   overrides a key of the file: --set journal.max=4GiB\n"
     "  --help, --version\n"
-    "Keys: name, listen, advertise, data_dir, shards, memory, disk, journal.{max,keep,sync_ms,segment}, coordinator,\n"
+    "Keys: name, listen, advertise, data_dir, shards, memory, disk, disk_free, journal.{max,keep,sync_ms,segment}, coordinator,\n"
     "durability (memory|journal|fsync), keys, net.{drop,io_threads}, insecure_plaintext.\n";
 
 static int finish(int rc, const struct err *e)

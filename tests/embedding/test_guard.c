@@ -302,7 +302,7 @@ START_TEST(guard_norms_are_refused_or_counted)
     struct embedding_env env;
     struct err e = {0};
     embedding_env_init(&env);
-    struct guard *g = guard_new(NULL, NULL, &env.env, &works);
+    struct guard *g = guard_new(NULL, 0, NULL, &env.env, &works);
     struct table_schema schema = schema_of(3);
     struct push_record r = push_of(3, 1);
 
@@ -346,7 +346,7 @@ START_TEST(guard_counts_are_bounded_and_of_one_run)
     struct embedding_env env;
     struct err e = {0};
     embedding_env_init(&env);
-    struct guard *g = guard_new(NULL, NULL, &env.env, &works);
+    struct guard *g = guard_new(NULL, 0, NULL, &env.env, &works);
     struct table_schema schema = schema_of(0);
     struct push_record r = push_of(0, 1);
     uint64_t key, refused = 0;

@@ -127,11 +127,20 @@ START_TEST(data_dir_keeps_its_name_and_one_owner)
 }
 END_TEST
 
-START_TEST(disk_budget_becomes_a_watermark)
+START_TEST(a_disk_budget_has_room_for_the_journal_and_twice_the_rows)
 {
-    ck_assert_uint_eq(server_dir_watermark("/tmp", 0), 0);
-    ck_assert_uint_gt(server_dir_watermark("/tmp", 1), 0);
-    ck_assert_uint_eq(server_dir_watermark("/tmp", UINT64_MAX), 0);
+    struct server_config c;
+    struct err e;
+    ck_assert_msg(parse("disk: 4GiB\ndisk_free: 100MiB\njournal: {max: 1GiB, keep: 1GiB}\n", &c, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(c.disk, 4ull << 30);
+    ck_assert_uint_eq(c.disk_free, 100ull << 20);
+    ck_assert_int_eq(parse("disk: 4GiB\njournal: {max: 3GiB}\n", &c, &e), SHOAL_E_CONFIG);
+    ck_assert_ptr_nonnull(strstr(e.text, ":1:"));
+    ck_assert_ptr_nonnull(strstr(e.text, "journal.max"));
+    ck_assert_int_eq(parse("disk: 4GiB\njournal: {max: 1GiB, keep: 1025MiB}\n", &c, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(parse("journal: {max: 3GiB, keep: 9GiB}\n", &c, &e), 0);
+    ck_assert_int_eq(parse("disk: 31MiB\nshards: 2\n", &c, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(parse("disk: 32MiB\nshards: 2\n", &c, &e), 0);
 }
 END_TEST
 
@@ -145,7 +154,7 @@ int main(void)
     tcase_add_test(c, wrong_files_are_refused_with_their_line);
     tcase_add_test(c, any_port_and_ipc_make_an_endpoint_each);
     tcase_add_test(c, data_dir_keeps_its_name_and_one_owner);
-    tcase_add_test(c, disk_budget_becomes_a_watermark);
+    tcase_add_test(c, a_disk_budget_has_room_for_the_journal_and_twice_the_rows);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
