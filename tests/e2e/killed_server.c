@@ -23,8 +23,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum activity { NONE, CHECKPOINT, FLUSH, AGE, EVICT, RESTORE, RECOVERY, ACTIVITIES };
-static const char *const activity_name[] = {"none", "checkpoint", "flush", "age", "evict", "restore", "recovery"};
+enum activity { NONE, CHECKPOINT, FLUSH, AGE, EVICT, RESTORE, RECOVERY, COLD, ACTIVITIES };
+static const char *const activity_name[] = {"none", "checkpoint", "flush", "age", "evict", "restore", "recovery", "cold"};
 
 struct plan {
     _Atomic int32_t activity; /* NONE: nobody dies */
@@ -36,6 +36,7 @@ struct plan {
 static struct plan nothing, *plan = &nothing;
 static char log_path[4096];
 static atomic_int opening, loading; /* engines, of this process */
+static atomic_bool leaving;         /* rows are on their way to the store: chosen, and not dropped from memory yet */
 static _Thread_local enum activity walking; /* rows are taken out of a tablet */
 
 __attribute__((constructor)) static void plan_map(void)
@@ -91,6 +92,8 @@ static enum activity activity_of(const char *path, bool appends)
         return rows || journal ? RESTORE : NONE;
     if (made)
         return CHECKPOINT;
+    if (rows && atomic_load(&leaving))
+        return COLD;
     return rows || (journal && !appends) ? FLUSH : NONE;
 }
 
@@ -177,8 +180,12 @@ int __real_engine_open(const struct engine_options *options, struct env *env, st
 int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
 int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e)
 {
+    struct engine_options own = *options;
+    const char *memory = getenv("SHOAL_KILL_MEMORY"); /* `shoal local` has no word for it */
+    if (memory != NULL)
+        own.memory = strtoull(memory, NULL, 10);
     atomic_fetch_add(&opening, 1);
-    int rc = __real_engine_open(options, env, out, e);
+    int rc = __real_engine_open(&own, env, out, e);
     atomic_fetch_sub(&opening, 1);
     return rc;
 }
@@ -272,4 +279,47 @@ float *__wrap_tablet_insert_noted(struct tablet *t, const struct tablet_shape *s
     if (step(walking))
         die(walking, "a tablet without the rows that go", "memory");
     return __real_tablet_insert_noted(t, s, number, key, notes);
+}
+
+/* ---- rows that move to the store and back ---- */
+
+static void cold_step(const char *call)
+{
+    if (atomic_load(&opening) == 0 && step(COLD))
+        die(COLD, call, "memory");
+}
+
+int __real_table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context,
+                             uint32_t *chosen);
+int __wrap_table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context,
+                             uint32_t *chosen);
+int __wrap_table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context,
+                             uint32_t *chosen)
+{
+    int rc = __real_table_cold_choose(t, tablet, most, put, context, chosen);
+    if (*chosen > 0)
+        atomic_store(&leaving, true);
+    cold_step("rows of a tablet that were chosen to go");
+    return rc;
+}
+
+int __real_table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count);
+int __wrap_table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count);
+int __wrap_table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
+{
+    cold_step("rows that the store has and memory still had");
+    int rc = __real_table_cold_drop(t, tablet, count);
+    atomic_store(&leaving, false);
+    cold_step("a tablet that rows had left");
+    return rc;
+}
+
+int __real_table_cold_take(struct table *t, uint64_t key, const void *value, size_t bytes);
+int __wrap_table_cold_take(struct table *t, uint64_t key, const void *value, size_t bytes);
+int __wrap_table_cold_take(struct table *t, uint64_t key, const void *value, size_t bytes)
+{
+    static unsigned taken; /* on the shard's thread; many more than of all else */
+    if (++taken % 64 == 0)
+        cold_step("a row that came back");
+    return __real_table_cold_take(t, key, value, bytes);
 }

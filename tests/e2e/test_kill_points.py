@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""test_kill_points: servers die as by kill -9 at chosen steps of a flush, a checkpoint, an ageing, an eviction, a restore, a recovery. Under bsp
-every job ends with the undisturbed run's digest, and every checkpoint that is to be seen is whole.
+"""test_kill_points: servers die as by kill -9 at chosen steps of a flush, a checkpoint, an ageing, an eviction, a restore, a recovery, and of rows
+that move to the store and back. Under bsp every job ends with the undisturbed run's digest, and every checkpoint that is to be seen is whole.
 
 The server is one that counts these steps (killed_server.c): each death is known to have fallen into what it is called after. SHOAL_POINT_KILLS
-says how many there are in each case (2; the long run takes 34, 204 in all)."""
+says how many there are in each case (2; the long run takes 34, 238 in all)."""
 import mmap
 import struct
 
@@ -11,7 +11,7 @@ import lib
 from lib import *
 
 KILLS = int(os.environ.get("SHOAL_POINT_KILLS", "2"))
-ACTIVITIES = ["none", "checkpoint", "flush", "age", "evict", "restore", "recovery"]
+ACTIVITIES = ["none", "checkpoint", "flush", "age", "evict", "restore", "recovery", "cold"]
 QUICK = 2.2  # a server that lived for so long does not count as one that cannot start
 BEGIN, DAY = 1700000000, 86400
 
@@ -35,7 +35,7 @@ def link_or_copy(file, to):
 
 class Plan:
     """The file that the servers map: who dies next, and how many steps there have been."""
-    FORM = struct.Struct("iiq7q")
+    FORM = struct.Struct(f"iiq{len(ACTIVITIES)}q")
 
     def __init__(self, space):
         self.path = space / "plan"
@@ -122,10 +122,14 @@ def verified(folder):
     return len(names)
 
 
-def killed(space, activity, steps, job, prompt=None):
-    """Jobs until there are kills enough, each compared with one that nobody disturbed."""
+def killed(space, activity, steps, job, prompt=None, memory=None):
+    """Jobs until there are kills enough, each compared with one that nobody disturbed. memory: bytes that each server may take; the
+    undisturbed run has all."""
     kills = Kills(space, activity, steps)
     expected = digests(run_job(job, space / "calm", 2, 2))
+    if memory is not None:
+        os.environ["SHOAL_KILL_MEMORY"] = str(memory)
+        assert digests(run_job(job, space / "small", 2, 2)) == expected
     kills.steps = max(1, min(kills.steps, kills.plan.seen(activity) // 4)) if prompt is None else kills.steps  # several to a run
     assert kills.plan.seen(activity) > 0 or prompt is not None, f"no {activity} in the undisturbed run"
     seen = 0
@@ -225,8 +229,15 @@ def restore(space):
     kills.told()
 
 
+def cold(space):
+    """Servers with memory for a part of their rows."""
+    job = bsp(space, "job.yaml", synth(space / "train.tsv", 6000, 37), **{"train.epochs": 4})
+    killed(space, "cold", 2000, job, memory=3 << 20)
+
+
 def with_programs(case):
     def run(space):
+        os.environ.pop("SHOAL_KILL_MEMORY", None)
         programs(space)
         case(space)
 
@@ -235,4 +246,4 @@ def with_programs(case):
 
 
 if __name__ == "__main__":
-    main([with_programs(case) for case in (flush, checkpoint, recovery, age, evict, restore)])
+    main([with_programs(case) for case in (flush, checkpoint, recovery, age, evict, restore, cold)])
