@@ -148,7 +148,8 @@ uint64_t cold_beside_bytes(const struct cold *c)
 {
     if (c == NULL)
         return 0;
-    return sizeof *c + c->gone_room * sizeof *c->gone + (c->unit == ARENA_NONE ? c->slots * sizeof *c->slot : 0);
+    size_t slots = c->slots * sizeof *c->slot;
+    return sizeof *c + c->gone_room * sizeof *c->gone + (slots < ARENA_UNIT_BYTES ? slots : 0); /* longer ones are the arena's */
 }
 
 int cold_gone_add(struct cold *c, uint64_t key)

@@ -77,6 +77,7 @@ struct tier { /* tier.h */
     uint32_t looks;
     bool making;            /* room is being made */
     bool stuck;             /* there is none to be made */
+    uint64_t stuck_used;    /* bytes that tables had then */
     uint32_t idle;          /* tablets looked at since a row went */
     uint32_t hand_table, hand_tablet;
     struct tier_tablet leaving[TIER_LEAVING]; /* whose rows leave with the batch under way */

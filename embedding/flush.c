@@ -354,6 +354,15 @@ static uint64_t flush_store_every(const struct engine *g)
     return memory > 0 && every > memory ? memory : every;
 }
 
+/* Tablets of the batch count as written and rows as chosen, and there will be no batch. */
+static void gather_failed(struct engine *g)
+{
+    struct err e;
+    tier_stay(g);
+    err_set(&e, SHOAL_E_NOMEM, "%s: no memory to write rows; the shard restarts and recovers", g->dir);
+    engine_fail(g, &e);
+}
+
 /* limit: bytes of dirty tablets, 0: none; room: rows are to leave. */
 static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room)
 {
@@ -363,8 +372,11 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
         return;
     struct flush_work *w = calloc(1, sizeof *w);
     if (w == NULL || gather(g, limit, room) != 0) {
+        if (w != NULL && f->items > 0)
+            gather_failed(g);
+        else
+            log_warn("no memory to write rows; trying again"); /* the journal holds them until then */
         free(w);
-        log_warn("no memory to write rows; trying again"); /* the journal holds them until then */
         return;
     }
     if (f->items == 0) { /* rows have gone that the store had already, or none could */

@@ -2,8 +2,8 @@
  *
  *  1. Rows leave only while no admitted push waits to be applied, and never in the turn of the loop in which engine_warm said yes: from
  *     flush steps, which come after a drain's pushes and pulls, and from the end of a batch with nothing pending.
- *  2. What was read from the store for a key is believed only if no row of its tablet has left memory since the read began; else it is asked
- *     for again.
+ *  2. What was read from the store for a key is believed only if its tablet is of the same epoch and no row of it has left memory since the
+ *     read began; else it is asked for again.
  */
 #include "embedding/tier.h"
 
@@ -85,6 +85,10 @@ bool tier_wants_room(struct engine *g)
         tier->making = true;
     else if (used < tier->rows_max / 16 * 14)
         tier->making = tier->stuck = false;
+    if (tier->stuck && used > tier->stuck_used + tier->rows_max / 16) { /* rows have come since: they may be such as can go */
+        tier->stuck = false;
+        tier->idle = 0;
+    }
     return tier->making && !tier->stuck;
 }
 
@@ -138,13 +142,22 @@ static void fetch_run(struct work *w)
     }
 }
 
+static bool is_current(const struct table *t, const struct fetch_work *f, size_t i)
+{
+    const struct table_schema *s = table_schema_of(t);
+    struct store_item now;
+    uint32_t tablet = mixed_tablet(key_mix(f->key[i]), s->tablet_bits);
+    stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), f->key[i], &now);
+    return table_cold_has(t, f->key[i]) && table_cold_drops(t, tablet) == f->drops[i] && memcmp(now.key, f->item[i].key, now.key_bytes) == 0;
+}
+
 static int take_one(struct engine *g, struct table *t, const struct fetch_work *f, size_t i, const char *value)
 {
     uint64_t key = f->key[i];
     const struct table_schema *s = table_schema_of(t);
     struct err e;
-    if (!table_cold_has(t, key) || table_cold_drops(t, mixed_tablet(key_mix(key), s->tablet_bits)) != f->drops[i])
-        return 0; /* 2. */
+    if (!is_current(t, f, i)) /* 2. */
+        return 0;
     int rc = f->size[i] == table_cold_bytes(t) ? table_cold_take(t, key, value, f->size[i]) : SHOAL_E_CORRUPT;
     g->tier.fetched += rc == 0;
     if (rc == SHOAL_E_CORRUPT)
@@ -169,7 +182,7 @@ static void fetch_done(struct work *w)
         rc = engine_fail(g, &f->err);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0 && !w->cancelled; i++)
         for (uint32_t k = 0; k < f->of_table[i] && rc == 0; k++, at++, value += f->bytes_of[i])
-            if (g->table[i].table != NULL)
+            if (g->table[i].table != NULL && !(g->loading >> i & 1)) /* its pairs are being written, or deleted */
                 rc = take_one(g, g->table[i].table, f, at, value);
     bool cancelled = w->cancelled;
     fetch_free(f);
@@ -179,17 +192,24 @@ static void fetch_done(struct work *w)
     tier_continue(g);
 }
 
-/* As many of the wanted keys as one fetch takes, tables in turn, into f. */
+/* As many of the wanted keys as one fetch takes, in rows and in bytes, the same for each table that wants any, into f. */
 static int fetch_fill(struct engine *g, struct fetch_work *f)
 {
     size_t bytes = 0;
+    uint32_t tables = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        tables += g->tier.wanted[i].count > 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct wanted *w = &g->tier.wanted[i];
-        uint32_t n = w->count < FETCH_MOST - (uint32_t)f->count ? w->count : FETCH_MOST - (uint32_t)f->count;
-        if (g->table[i].table == NULL)
+        uint32_t n = w->count < FETCH_MOST / tables ? w->count : FETCH_MOST / tables;
+        if (g->table[i].table == NULL) {
+            g->tier.wanted_count -= w->count;
             n = w->count = 0;
-        f->of_table[i] = n;
+        }
         f->bytes_of[i] = n == 0 ? 0 : table_cold_bytes(g->table[i].table);
+        size_t fit = n == 0 ? 0 : flush_batch_bytes(g) / tables / f->bytes_of[i];
+        n = n <= fit ? n : fit > 0 ? (uint32_t)fit : 1;
+        f->of_table[i] = n;
         f->count += n;
         bytes += n * f->bytes_of[i];
     }
@@ -218,7 +238,7 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
     return 0;
 }
 
-/* A fetch may pass the budget by its own few megabytes, but is not begun beyond it. */
+/* A fetch may pass the budget by its own rows, a batch's bytes of them, but is not begun beyond it. */
 static void fetch_start(struct engine *g)
 {
     struct tier *tier = &g->tier;
@@ -427,7 +447,16 @@ static void drop_chosen(struct engine *g, uint32_t table, uint32_t tablet, bool 
         g->tier.idle = 0;
 }
 
-/* One tablet: rows that leave it into the batch, with its image; or without, when the store has them all. False: the batch is full. */
+static bool is_leaving(const struct tier *tier, uint32_t table, uint32_t tablet)
+{
+    for (uint32_t i = 0; i < tier->leaving_count; i++)
+        if (tier->leaving[i].table == table && tier->leaving[i].tablet == tablet)
+            return true;
+    return false;
+}
+
+/* One tablet: rows that leave it into the batch, with its image; or without, when the store has them all. False: the batch is full, or the
+ * hand has come round. */
 static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint64_t sequence)
 {
     struct tier *tier = &g->tier;
@@ -437,7 +466,7 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
     uint32_t most = (uint32_t)(hot / LEAVE_SHARE) + 1, chosen = 0;
     const uint64_t *gone;
     size_t image = stored_tablet_bytes(t->table, &g->runs, tablet), pairs = most * table_cold_bytes(t->table);
-    if (tier->leaving_count == TIER_LEAVING ||
+    if (tier->leaving_count == TIER_LEAVING || is_leaving(tier, number, tablet) /* 3. */ ||
         !flush_room(g, most + 1 + table_cold_gone(t->table, tablet, &gone), image + pairs))
         return false;
     struct flush_mark mark = flush_mark(g);
@@ -478,6 +507,7 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
             return;
         if (!hand_next(g, &table, &tablet) || tier->idle++ > 4 * tablets_all(g)) {
             tier->stuck = true; /* all round, more than once, and nothing went */
+            tier->stuck_used = tier_used(g);
             log_warn("%s: rows fill the memory budget and none can move to the store", g->dir);
             return;
         }
