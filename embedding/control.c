@@ -133,9 +133,13 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
         return err_set(e, SHOAL_E_AGAIN, "pushes of run %" PRIu64 " are being applied", run);
     struct record_run_drop r = {.run = run};
     int rc = record_control(g, RECORD_RUN_DROP, &r, sizeof r, e);
-    if (rc == 0)
-        runs_drop(&g->runs, known);
-    return rc;
+    if (rc != 0)
+        return rc;
+    runs_drop(&g->runs, known);
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            table_undo_drop(g->table[i].table, run);
+    return 0;
 }
 
 int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark,

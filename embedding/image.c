@@ -267,6 +267,7 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
     if (into->undo == NULL)
         return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name, tablet);
     undo_begin(into->undo, h->undo_clock);
+    into->undo->went = rows_go(t);
     for (uint64_t i = 0; i < h->undo_count; i++, weights += width_bytes) {
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);

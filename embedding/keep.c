@@ -6,6 +6,16 @@
 
 #define KEEP_AHEAD 3u
 
+static int undo_keep_gone(struct table *t, uint32_t tablet, uint64_t key, const float *weights, uint64_t clock)
+{
+    int rc = table_undo_keep(t, tablet, key, weights, clock);
+    if (rc == 0) {
+        t->tablets[tablet].undo->went = true;
+        t->undo_went = clock;
+    }
+    return rc;
+}
+
 /* Asks for every row; those that stay are listed. */
 static int ask(struct table *t, uint32_t tablet, table_stays stays, void *context, uint64_t undo_clock,
                struct kept_row *list, uint32_t *count)
@@ -21,7 +31,7 @@ static int ask(struct table *t, uint32_t tablet, table_stays stays, void *contex
             float *row = row_at(&t->shape, own->buckets[b].row[i]);
             if (stays(context, key, row))
                 list[(*count)++] = (struct kept_row){key, own->buckets[b].row[i], bucket_notes(&own->buckets[b], i)};
-            else if ((undo_clock != 0 && table_undo_keep(t, tablet, key, table_open(t, row), undo_clock) != 0) ||
+            else if ((undo_clock != 0 && undo_keep_gone(t, tablet, key, table_open(t, row), undo_clock) != 0) ||
                      (own->cold != NULL && cold_gone_add(own->cold, key) != 0))
                 return SHOAL_E_NOMEM;
         }

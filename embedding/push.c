@@ -22,6 +22,42 @@ static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t c
     return table_undo_keep(t, mixed_tablet(key_mix(key), t->shape.tablet_bits), key, row, clock);
 }
 
+/* Whether `clock` is a later one of the same run: names of one run's clocks follow each other (table_undo_clock), those of
+ * two runs lie anywhere. */
+static bool undo_is_past(const struct undo *u, uint64_t clock)
+{
+    return clock - u->clock - 1 < UINT32_MAX;
+}
+
+/* The first push of a clock: what rows that went have left for an earlier one of its run is not asked for any more. */
+static void undo_let_go(struct table *t, uint64_t clock)
+{
+    uint64_t left = 0;
+    for (uint32_t i = 0; i < t->tablet_count; i++) {
+        struct undo *u = t->tablets[i].undo;
+        if (u == NULL || !u->went)
+            continue;
+        if (undo_is_past(u, clock)) {
+            undo_free(u);
+            t->tablets[i].undo = NULL;
+        } else {
+            left = u->clock;
+        }
+    }
+    t->undo_went = left;
+}
+
+void table_undo_drop(struct table *t, uint64_t run)
+{
+    for (uint32_t i = 0; i < t->tablet_count; i++) {
+        struct undo *u = t->tablets[i].undo;
+        if (u != NULL && u->clock - table_undo_clock(run, 0) < UINT32_MAX) {
+            undo_free(u);
+            t->tablets[i].undo = NULL;
+        }
+    }
+}
+
 #define WALK_TARGET
 #define WALK_MATCH bucket_match
 #define WALK_NAME(x) x##_base
@@ -48,6 +84,8 @@ int table_push(struct table *t, const uint64_t *keys, const float *gradients, si
                                         const struct push_args *) = {push_base, push_avx2, push_avx512};
     if (t->pulled_back != NULL)
         l2_count(t, args);
+    if (t->undo_went != 0 && args->undo_clock != 0 && args->undo_clock != t->undo_went)
+        undo_let_go(t, args->undo_clock);
     if (!t->ruled && !t->ages)
         return push[t->isa](t, keys, gradients, count, args);
     int rc = age_before(t, args);

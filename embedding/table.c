@@ -185,7 +185,7 @@ void table_counts_get(const struct table *t, struct table_counts *out)
     *out = t->counts;
     for (uint32_t i = 0; i < t->tablet_count; i++) {
         const struct tablet_life *l = t->tablets[i].life;
-        out->beside_bytes += cold_beside_bytes(t->tablets[i].cold);
+        out->beside_bytes += cold_beside_bytes(t->tablets[i].cold) + undo_bytes(t->tablets[i].undo);
         if (l == NULL)
             continue;
         out->waiting += waiting_count(&l->waiting) + l->sketch.keys[0] + l->sketch.keys[1];

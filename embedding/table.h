@@ -10,7 +10,8 @@
  *
  * Undo (bsp): a worker that died between its pushes to two shards has its batch computed again from the rows before that clock. So
  * under bsp a tablet keeps, for its last clock, the weights its rows had before it; table_pull_before reads through them. The
- * undo is part of the tablet: it is in the image, and replay rebuilds it. */
+ * undo is part of the tablet: it is in the image, and replay rebuilds it. A row that goes has its weights there too: those are
+ * freed by the first push of a later clock, to whichever tablet, since then every lane has done with this one. */
 #ifndef EMBEDDING_TABLE_H
 #define EMBEDDING_TABLE_H
 
@@ -44,7 +45,7 @@ struct table_counts {
     uint64_t blocked;      /* gradients of keys blocked by name */
     uint64_t clipped;      /* gradients scaled down to norm_max */
     uint64_t waiting;      /* keys that wait for a row now */
-    uint64_t beside_bytes; /* memory beside the arena: waiting keys, sketches, names */
+    uint64_t beside_bytes; /* memory beside the arena: waiting keys, sketches, names, undo */
 };
 void table_counts_get(const struct table *t, struct table_counts *out);
 
@@ -54,6 +55,8 @@ void table_pull(const struct table *t, const uint64_t *keys, size_t count, float
 /* The name under which a bsp push of `run` keeps undo, and a pull reads through it: clocks of two runs must not be taken
  * for each other, and a tablet may lie untouched from one run to the next. Never 0. */
 uint64_t table_undo_clock(uint64_t run, uint64_t clock);
+/* The run is over: nobody asks for what was before its clocks any more. */
+void table_undo_drop(struct table *t, uint64_t run);
 /* The same as table_pull, as the rows were before `clock` (of table_undo_clock; 0: as they are) was applied (see Undo). */
 void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock, float *rows);
 

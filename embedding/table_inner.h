@@ -35,6 +35,7 @@ struct table {
     uint32_t last_at;         /* with it: where a wide row keeps the count of batches */
     bool ruled;               /* rows live by more than their optimizer: rules.h, admit.h */
     bool ages;                /* tablets have a clock: age.h */
+    uint64_t undo_went;       /* the clock (table_undo_clock) in which rows went under bsp; 0: none since the last look */
     uint32_t push_floats;     /* of a key in a push */
     uint32_t stats_at;        /* with rules.stats: where a stored row keeps its statistics */
     uint32_t wide_stats_at;   /* and where a wide one does */

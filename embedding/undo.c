@@ -17,13 +17,19 @@ struct undo *undo_new(uint32_t width)
     return u;
 }
 
+static void buffers_free(struct undo *u)
+{
+    free(u->keys);
+    free(u->weights);
+    free(u->slots);
+    *u = (struct undo){.clock = u->clock, .width = u->width};
+}
+
 void undo_free(struct undo *u)
 {
     if (u == NULL)
         return;
-    free(u->keys);
-    free(u->weights);
-    free(u->slots);
+    buffers_free(u);
     free(u);
 }
 
@@ -31,6 +37,8 @@ void undo_begin(struct undo *u, uint64_t clock)
 {
     if (u->clock == clock)
         return;
+    if (u->went)
+        buffers_free(u);
     u->clock = clock;
     u->count = 0;
     if (u->slots != NULL)
@@ -89,4 +97,12 @@ const float *undo_find(const struct undo *u, uint64_t key)
         return NULL;
     uint32_t entry = u->slots[slot_of(u, key)];
     return entry == 0 ? NULL : u->weights + (size_t)(entry - 1) * u->width;
+}
+
+uint64_t undo_bytes(const struct undo *u)
+{
+    if (u == NULL)
+        return 0;
+    uint64_t slots = u->slots == NULL ? 0 : u->slot_mask + 1ULL;
+    return sizeof *u + u->room * (sizeof *u->keys + u->width * sizeof *u->weights) + slots * sizeof *u->slots;
 }

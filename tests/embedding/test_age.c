@@ -321,6 +321,44 @@ START_TEST(undo_knows_rows_that_went)
 }
 END_TEST
 
+static uint64_t beside(const struct rows *r)
+{
+    struct table_counts c;
+    table_counts_get(r->table, &c);
+    return c.beside_bytes;
+}
+
+/* Rows that went under bsp are memory until the next clock of the table, whichever tablet that touches. */
+START_TEST(undo_of_rows_that_went_is_memory_for_one_clock)
+{
+    struct table_schema s = ageing(2);
+    uint64_t keys[400], other = 0;
+    s.rules.age_ttl = DAY;
+    struct rows r = rows_open(&s);
+    for (uint64_t i = 0; i < 400; i++) {
+        keys[i] = rows_key(i);
+        stats_push(&r, keys[i], 0.5f, 1, 0, (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 1 + i / 10)});
+    }
+    uint64_t steady = beside(&r), rows_bytes = 400 * (sizeof(uint64_t) + s.width * sizeof(float));
+    ck_assert_uint_gt(steady, 0); /* what the last clocks keep is counted */
+    for (uint32_t day = 1; day <= 3; day++) {
+        struct push_args tick = stats_args(&s, (struct stats_batch){.time = NOON + day * DAY, .undo_clock = table_undo_clock(7, 50)});
+        ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &tick), 0);
+    }
+    ck_assert_uint_eq(table_rows(r.table), 0);
+    ck_assert_uint_ge(beside(&r), steady + rows_bytes / 2);
+    stats_push(&r, keys[other], 0.5f, 1, 0, (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(8, 1)});
+    ck_assert_uint_ge(beside(&r), steady + rows_bytes / 4); /* another run's clock says nothing of this one's */
+    stats_push(&r, keys[other], 0.5f, 1, 0, (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 51)});
+    ck_assert_uint_lt(beside(&r), steady);
+    table_undo_drop(r.table, 7);
+    struct table_counts c;
+    table_counts_get(r.table, &c);
+    ck_assert_uint_lt(c.beside_bytes, steady / 4);
+    rows_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("age");
@@ -339,6 +377,7 @@ int main(void)
     tcase_add_test(c, ties_go_by_mixed_key);
     tcase_add_test(c, room_for_one_row_keeps_one);
     tcase_add_test(c, undo_knows_rows_that_went);
+    tcase_add_test(c, undo_of_rows_that_went_is_memory_for_one_clock);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }
