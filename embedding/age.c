@@ -152,43 +152,38 @@ int age_before(struct table *t, const struct push_args *args)
 
 /* ---- room ---- */
 
-struct rank { /* of a row: the least go first */
-    uint32_t order;
-    uint64_t mixed; /* so that keys of one field do not go before the others */
-};
-
-static bool below(const struct rank *a, const struct rank *b)
+struct age_rank age_rank_of(const struct table_schema *s, uint64_t key, const struct row_stats *stats)
 {
-    return a->order != b->order ? a->order < b->order : a->mixed < b->mixed;
-}
-
-static struct rank rank_of(const struct table *t, uint64_t key, const float *row)
-{
-    struct row_stats stats = stats_read(row + t->stats_at);
-    float score = stats_score(&t->schema.rules, stats.show, stats.click);
-    struct rank r = {stats.time, key_mix(key)};
-    if (t->schema.rules.age_by == EVICT_SCORE) { /* floats that are not negative are ordered as their bits */
+    float score = stats_score(&s->rules, stats->show, stats->click);
+    struct age_rank r = {stats->time, key_mix(key)};
+    if (s->rules.age_by == EVICT_SCORE) { /* floats that are not negative are ordered as their bits */
         score = score > 0 ? score : 0;
         memcpy(&r.order, &score, sizeof r.order);
     }
     return r;
 }
 
+static struct age_rank rank_of(const struct table *t, uint64_t key, const float *row)
+{
+    struct row_stats stats = stats_read(row + t->stats_at);
+    return age_rank_of(&t->schema, key, &stats);
+}
+
 /* The rank that has `place` ranks below it (Hoare 1961); ranks are put around it. */
-static struct rank select_rank(struct rank *list, size_t count, size_t place)
+static struct age_rank select_rank(struct age_rank *list, size_t count, size_t place)
 {
     size_t low = 0, high = count - 1;
     while (low < high) {
-        struct rank pivot = list[low + (high - low) / 2];
+        struct age_rank pivot = list[low + (high - low) / 2];
         size_t i = low, j = high;
         for (;;) {
-            while (below(&list[i], &pivot))
+            while (age_rank_below(&list[i], &pivot))
                 i++;
-            while (below(&pivot, &list[j]))
+            while (age_rank_below(&pivot, &list[j]))
                 j--;
             if (i >= j)
                 break;
-            struct rank other = list[i];
+            struct age_rank other = list[i];
             list[i++] = list[j];
             list[j--] = other;
         }
@@ -202,27 +197,27 @@ static struct rank select_rank(struct rank *list, size_t count, size_t place)
 
 struct room {
     const struct table *table;
-    struct rank least; /* of those that stay */
+    struct age_rank least; /* of those that stay */
 };
 
 static bool room_stays(void *context, uint64_t key, float *row)
 {
     const struct room *r = context;
-    struct rank own = rank_of(r->table, key, row);
-    return !below(&own, &r->least);
+    struct age_rank own = rank_of(r->table, key, row);
+    return !age_rank_below(&own, &r->least);
 }
 
 static int make_room(struct table *t, uint32_t tablet, uint64_t undo_clock)
 {
     const struct tablet *own = &t->tablets[tablet];
-    uint32_t stay = (uint32_t)((uint64_t)t->schema.rules.age_capacity * 15 / 16), n = 0;
-    struct rank *list = malloc(own->row_count * sizeof *list);
+    uint32_t stay = (uint32_t)age_room(own->row_count, t->schema.rules.age_capacity), n = 0;
+    struct age_rank *list = malloc(own->row_count * sizeof *list);
     if (list == NULL)
         return SHOAL_E_NOMEM;
     for (uint32_t b = 0; b < own->bucket_count; b++)
         for (uint32_t i = 0; i < own->buckets[b].count; i++)
             list[n++] = rank_of(t, own->buckets[b].key[i], row_at(&t->shape, own->buckets[b].row[i]));
-    uint32_t go = n - (stay > 0 ? stay : 1);
+    uint32_t go = n - stay;
     struct room room = {t, select_rank(list, n, go)};
     free(list);
     uint64_t gone;

@@ -24,8 +24,25 @@ int age_before(struct table *t, const struct push_args *args);
  * time that was told, see cold.h). Decay multiplies once a boundary, in whatever portions they come, so that late is the same as in time. */
 enum age_end { AGE_STAYS, AGE_LOW, AGE_EXPIRED };
 enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float *row, uint32_t then, uint32_t now);
-/* After the push: tablets with more than age_capacity rows drop the least of them, by time or by score, ties by mixed
- * key, down to 15/16. 0 or SHOAL_E_NOMEM. */
+/* After the push: tablets with more than age_capacity rows drop the least of them (age_rank), down to 15/16 (age_room). 0 or SHOAL_E_NOMEM. */
 int age_after(struct table *t, const struct push_args *args);
+
+/* How rows stand in line where there is no room: the least go first. By time, or by score; ties by mixed key, so that keys of
+ * one field do not go before the others. Tried out by census.h too. */
+struct age_rank {
+    uint32_t order;
+    uint64_t mixed;
+};
+struct age_rank age_rank_of(const struct table_schema *s, uint64_t key, const struct row_stats *stats);
+static inline bool age_rank_below(const struct age_rank *a, const struct age_rank *b)
+{
+    return a->order != b->order ? a->order < b->order : a->mixed < b->mixed;
+}
+/* Rows that stay of a tablet that has `rows` of them, with room for `capacity` (1 or more). */
+static inline uint64_t age_room(uint64_t rows, uint64_t capacity)
+{
+    uint64_t stay = capacity * 15 / 16;
+    return rows <= capacity ? rows : stay > 0 ? stay : 1;
+}
 
 #endif

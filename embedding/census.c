@@ -1,7 +1,9 @@
 /* census.c: counting rows. */
 #include "embedding/census.h"
 
+#include "embedding/age.h"
 #include "embedding/cold.h"
+#include "embedding/stats.h"
 #include "embedding/table_inner.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -23,9 +25,8 @@ struct histogram {
     uint64_t cell[CENSUS_CELLS];
 };
 
-struct rank { /* of a row that a budget may take: the greatest stay, ties by key */
-    double value;
-    uint64_t key;
+struct rank { /* of a row that a budget may take: the greatest stay */
+    struct age_rank of;
     uint32_t field;
     float show;
 };
@@ -105,18 +106,12 @@ static void newest_visit(void *context, const void *row)
     c->newest = s.time > c->newest ? s.time : c->newest;
 }
 
-static double score_of(const struct census *c, const struct row_stats *s)
-{
-    const struct row_rules *r = &c->schema->rules;
-    return (double)(r->score_show * (s->show - s->click) + r->score_click * s->click);
-}
-
 /* Whether the thresholds leave the row; a row of no known time has no age that a ttl could go by. */
 static bool passes(const struct census *c, const struct row_stats *s)
 {
     if (!c->schema->rules.stats)
         return true;
-    if (s->show < c->ask.shows || (c->ask.score > 0 && score_of(c, s) < (double)c->ask.score))
+    if (s->show < c->ask.shows || (c->ask.score > 0 && stats_score(&c->schema->rules, s->show, s->click) < c->ask.score))
         return false;
     return c->ask.ttl == 0 || s->time == 0 || c->newest - s->time <= c->ask.ttl;
 }
@@ -163,16 +158,13 @@ static void row_visit(void *context, const void *row)
         return;
     }
     SHOAL_ASSERT(c->ranked < c->rank_room);
-    double value = c->schema->rules.age_by == EVICT_SCORE ? score_of(c, &s) : (double)s.time;
-    c->rank[c->ranked++] = (struct rank){value, key, key_field(key), s.show};
+    c->rank[c->ranked++] = (struct rank){age_rank_of(c->schema, key, &s), key_field(key), s.show};
 }
 
 static int greatest_first(const void *a, const void *b)
 {
     const struct rank *x = a, *y = b;
-    if (x->value != y->value)
-        return x->value < y->value ? 1 : -1;
-    return (x->key < y->key) - (x->key > y->key);
+    return age_rank_below(&x->of, &y->of) ? 1 : age_rank_below(&y->of, &x->of) ? -1 : 0;
 }
 
 int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet, const struct table *live)
@@ -193,7 +185,7 @@ int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet, 
         table_visit(t, tablet, newest_visit, c);
     table_visit(t, tablet, row_visit, c);
     uint64_t share = c->ask.rows >> c->schema->tablet_bits;
-    size_t left = c->ranked < share ? c->ranked : (size_t)share;
+    size_t left = share == 0 ? 0 : (size_t)age_room(c->ranked, share);
     if (c->ranked > left)
         qsort(c->rank, c->ranked, sizeof *c->rank, greatest_first);
     for (size_t i = 0; i < left; i++)
@@ -256,6 +248,8 @@ static struct json *what_if_json(const struct census *c, uint64_t row_bytes)
     for (uint32_t i = 0; i < FIELDS; i++)
         shows += c->field[i].shows;
     json_set_int(j, "rows", (int64_t)c->kept);
+    if (c->ask.rows > 0)
+        json_set_int(j, "capacity", (int64_t)(c->ask.rows >> c->schema->tablet_bits << c->schema->tablet_bits));
     json_set_int(j, "bytes", (int64_t)(c->kept * row_bytes));
     json_set_number(j, "memory_bytes", (double)c->kept * census_row_memory(schema_row_floats(c->schema)));
     if (c->schema->rules.stats) {

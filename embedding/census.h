@@ -12,9 +12,9 @@
 
 #define CENSUS_CELLS 64u
 
-/* Another rule, tried out: rows go that have fewer shows, a lower score, or an age above ttl; then each tablet keeps its
- * share of `rows`, the newest ones, or those of the highest score where the table's age_by says so: as rules.age_capacity
- * would. 0: not asked. */
+/* Another rule, tried out: rows go that have fewer shows, a lower score, or an age above ttl; then each tablet keeps
+ * what it would with its share of `rows`, rounded down, as rules.age_capacity: all up to the share, past it 15/16 of the share,
+ * the newest ones, or those of the highest score where the table's age_by says so (age_rank). 0: not asked. */
 struct census_ask {
     bool what_if;
     float shows, score;
@@ -35,7 +35,7 @@ uint64_t census_rows(const struct census *c);
 /* Members: table, values, rows, row_bytes, bytes (rows alone), memory_bytes (pages and index of those in memory), tier (rows by where they
  * lie: memory, and store where there are any), statistics; fields: field, rows, bytes, stored (rows of them in the store, where there
  * are any), with statistics shows, clicks, and with what_if kept; norms, shows, ages: zero, cells [power, rows] that are not
- * empty, and of ages untold; what_if: rows, bytes and (statistics) share of the shows that are kept. The caller frees. */
+ * empty, and of ages untold; what_if: rows, capacity (of the whole table, with ask.rows), bytes and (statistics) share of the shows that are kept. The caller frees. */
 struct json *census_json(const struct census *c);
 /* Adds what census_json of another shard's census of the same table says. DATA when it is not that. */
 int census_add_json(struct census *c, const struct json *j, struct err *e);

@@ -99,6 +99,8 @@ void tables_print(const struct json *census, const struct json *fields)
     printf("  kept: %.0f rows (%.1f %%), %s, in memory %s", in(what_if, "rows"),
            in(census, "rows") > 0 ? 100 * in(what_if, "rows") / in(census, "rows") : 100,
            bytes_text(in(what_if, "bytes"), bytes), bytes_text(in(what_if, "memory_bytes"), memory));
+    if (json_get(what_if, "capacity") != NULL)
+        printf("; as evict.capacity: %.0f", in(what_if, "capacity"));
     if (json_get(what_if, "shows_share") != NULL)
         printf("; %.1f %% of the shows", 100 * in(what_if, "shows_share"));
     putchar('\n');

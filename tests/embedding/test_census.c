@@ -143,16 +143,54 @@ START_TEST(census_of_a_budget_keeps_the_newest_or_the_best)
 {
     struct table_schema s = stats_schema();
     struct rows r = six_rows(&s);
-    struct json *j = count(&r, &(struct census_ask){.what_if = true, .rows = 8}); /* two a tablet */
-    ck_assert_int_eq(in(j, "what_if.rows"), 4);
-    ck_assert(json_as_number(json_get(j, "what_if.shows"), 0) == 1 + 2 + 7);
+    struct json *j = count(&r, &(struct census_ask){.what_if = true, .rows = 11}); /* two a tablet: past it 15/16 of them, one */
+    ck_assert_int_eq(in(j, "what_if.rows"), 3);
+    ck_assert_int_eq(in(j, "what_if.capacity"), 8);
+    ck_assert(json_as_number(json_get(j, "what_if.shows"), 0) == 1 + 7);
     json_free(j);
     rows_close(&r);
     s.rules.age_by = EVICT_SCORE;
     r = six_rows(&s);
     j = count(&r, &(struct census_ask){.what_if = true, .rows = 8});
-    ck_assert(json_as_number(json_get(j, "what_if.shows"), 0) == 40 + 2 + 7);
+    ck_assert(json_as_number(json_get(j, "what_if.shows"), 0) == 40 + 7);
     json_free(j);
+    rows_close(&r);
+}
+END_TEST
+
+/* Each key in a field of its own, so that `kept` tells which rows stay; many are of equal use. */
+static struct rows tied_rows(const struct table_schema *s, uint32_t count)
+{
+    struct rows r = rows_open(s);
+    for (uint32_t i = 0; i < count; i++)
+        add(&r, key_make(i, 7), 1, (struct row_stats){.show = (float)(i % 3), .click = (float)(i % 5 == 0 ? 4 : 0), .time = 100 + i % 4});
+    return r;
+}
+
+/* What is told for a budget is what a table with that capacity keeps, row by row: at it, past it, and of equal ones. */
+START_TEST(census_of_a_budget_is_what_the_rule_would_keep)
+{
+    static const uint32_t share[] = {1, 2, 15, 16, 17, 24, 25, 26, 40, 100};
+    struct table_schema s = stats_schema();
+    s.rules.age_by = _i == 0 ? EVICT_LRU : EVICT_SCORE;
+    struct rows r = tied_rows(&s, 100); /* about 25 a tablet */
+    for (size_t n = 0; n < sizeof share / sizeof share[0]; n++) {
+        struct table_schema ruled = s;
+        ruled.rules.age_capacity = share[n];
+        struct rows after = tied_rows(&ruled, 100);
+        struct push_args all = {.lr_scale = 1, .tablet_count = 1u << BITS};
+        ck_assert_int_eq(table_push(after.table, NULL, NULL, 0, &all), 0);
+        struct json *j = count(&r, &(struct census_ask){.what_if = true, .rows = (uint64_t)share[n] << BITS});
+        ck_assert_int_eq(in(j, "what_if.rows"), (int64_t)table_rows(after.table));
+        for (uint32_t i = 0; i < 100; i++) {
+            char path[32];
+            snprintf(path, sizeof path, "fields.%u.kept", i);
+            ck_assert_msg(in(j, path) == (table_row(after.table, key_make(i, 7)) != NULL), "share %u, key %u: %ld is told", share[n], i,
+                          (long)in(j, path));
+        }
+        json_free(j);
+        rows_close(&after);
+    }
     rows_close(&r);
 }
 END_TEST
@@ -246,6 +284,7 @@ int main(void)
     tcase_add_test(c, census_counts_fields_norms_shows_and_ages);
     tcase_add_test(c, census_tries_thresholds_out);
     tcase_add_test(c, census_of_a_budget_keeps_the_newest_or_the_best);
+    tcase_add_loop_test(c, census_of_a_budget_is_what_the_rule_would_keep, 0, 2);
     tcase_add_test(c, census_without_statistics_knows_rows_and_norms_alone);
     tcase_add_test(c, censuses_of_shards_add_up);
     tcase_add_test(c, row_json_names_each_part_of_a_row);
