@@ -14,8 +14,9 @@ class Two(Fleet):
 
     def __init__(self, space, keep="64MiB"):
         self.endpoint, self.space, self.daemons = f"tcp://127.0.0.1:{free_port()}", space, []
-        self.start("shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={space / 'coordinator'}",
-                   "--set", "shards=2", "--set", f"report={space / 'report.json'}")
+        self.head = ("shoal-coordinator", "--set", f"listen={self.endpoint}", "--set", f"data_dir={space / 'coordinator'}",
+                     "--set", "shards=2", "--set", f"report={space / 'report.json'}")
+        self.start(*self.head)
         self.args = [("shoal-server", "--set", f"listen=tcp://127.0.0.1:{free_port()}", "--set", f"data_dir={space / f'server-{i}'}",
                       "--set", f"coordinator={self.endpoint}", "--set", f"journal.keep={keep}", "--set", "journal.segment=64KiB")
                      for i in range(2)]
@@ -31,6 +32,13 @@ class Two(Fleet):
         self.servers[i].kill()
         self.servers[i].wait()
         self.servers[i] = self.start(*self.args[i])
+
+    def restart_all(self):
+        for daemon in self.daemons:
+            daemon.kill()
+            daemon.wait()
+        self.start(*self.head)
+        self.servers = [self.start(*words) for words in self.args]
 
     def ask(self, *words):
         return shoal(*words, "--coordinator", self.endpoint)
@@ -162,5 +170,36 @@ def erased_keys_stay_gone(space):
         assert fleet.ask("erase", "emb", "--keys", space / "nothing").returncode == 66
 
 
+def all_is_read_after_a_restart_without_a_job(space):
+    train = synth(space / "train.tsv", ROWS, 3)
+    rows = log_of(train)
+    job = job_file(space / "job.yaml", train, **KEYS)
+    _, value = rare_and_common(rows, 14)
+    questions = [("tables", "emb"), ("digest",), ("inspect", "emb", f"0:{value}"), ("blame", "emb", f"0:{value}"),
+                 ("tables", "emb", "--what-if", "memory=1MiB")]
+    with Two(space) as fleet:
+        fleet.train(job)
+        before = [fleet.json(*q) for q in questions]
+        fleet.restart_all()
+        deadline = time.monotonic() + 60  # nobody submits anything; the daemons have to start
+        while fleet.ask("digest").returncode != 0 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        after = [fleet.json(*q) for q in questions]
+        for question, was, now in zip(questions, before, after):
+            for table in [was[0], now[0]] if question[0] == "tables" else []:
+                table.pop("memory_bytes")  # pages and indices are built anew
+            assert was == now, (question, was, now)
+        got = fleet.ask("erase", "emb", "--field", "0", "--value", value)
+        assert got.returncode == 0 and json.loads(got.stdout)["keys"] == 1, got
+        assert fleet.ask("inspect", "emb", f"0:{value}").returncode == 66
+        fleet.restart_all()
+        deadline = time.monotonic() + 60
+        while fleet.ask("digest").returncode != 0 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert fleet.ask("inspect", "emb", f"0:{value}").returncode == 66
+        assert fleet.json("tables", "emb")[0]["rows"] == before[0][0]["rows"] - 1
+
+
 if __name__ == "__main__":
-    main([figures_are_those_of_the_log, sample_tells_what_the_log_makes, blame_leads_back_to_worker_and_rows, erased_keys_stay_gone])
+    main([figures_are_those_of_the_log, sample_tells_what_the_log_makes, blame_leads_back_to_worker_and_rows, erased_keys_stay_gone,
+          all_is_read_after_a_restart_without_a_job])
