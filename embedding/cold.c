@@ -229,6 +229,22 @@ size_t table_cold_among(const struct table *t, const uint64_t *keys, size_t coun
     return found;
 }
 
+void table_cold_keep(struct table *t, const uint64_t *keys, size_t count)
+{
+    const struct tablet_shape *shape = &t->shape;
+    for (size_t i = 0; i < count; i++) {
+        if (i + AMONG_AHEAD < count) {
+            uint64_t ahead = key_mix(keys[i + AMONG_AHEAD]);
+            __builtin_prefetch(tablet_home(&t->tablets[mixed_tablet(ahead, shape->tablet_bits)], shape->tablet_bits, ahead));
+        }
+        uint64_t mixed = key_mix(keys[i]);
+        struct tablet *own = &t->tablets[mixed_tablet(mixed, shape->tablet_bits)];
+        float *row = NULL;
+        TABLET_SEARCH(row, own, shape, tablet_home(own, shape->tablet_bits, mixed), keys[i], bucket_match, bucket_seen);
+        (void)row;
+    }
+}
+
 void table_cold_keys(const struct table *t, uint32_t tablet, uint64_t *keys)
 {
     const struct cold *c = t->tablets[tablet].cold;
@@ -328,6 +344,7 @@ struct choice {
     uint32_t clock;
     uint32_t of_heat[HEAT_FULL + 1]; /* rows that may go, by heat */
     uint32_t left[HEAT_FULL + 1];    /* of them to be chosen still */
+    bool cool;                       /* those that stay count as less used */
     cold_put put;
     void *context;
     uint32_t chosen;
@@ -347,7 +364,7 @@ static int choose_row(void *context, struct bucket *b, uint32_t place)
     uint32_t notes = bucket_notes(b, place), heat = notes & HEAT_FULL;
     bool stored = is_stored(b, place);
     if (c->left[heat] == 0 || (c->put == NULL && !stored)) {
-        if (heat > 0)
+        if (heat > 0 && c->cool)
             bucket_note(b, place, (notes & ~HEAT_FULL) | (heat - 1));
         return 0;
     }
@@ -371,6 +388,7 @@ int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put 
     if (!table_cold_may(t) || cold_of(&t->tablets[tablet]) == NULL)
         return 0;
     (void)each_row(t, tablet, count_heat, &c);
+    c.cool = c.of_heat[0] <= most; /* while there are enough that nobody uses, the others stay apart as they are */
     for (uint32_t heat = 0; heat <= HEAT_FULL; heat++) {
         c.left[heat] = c.of_heat[heat] < most ? c.of_heat[heat] : most;
         most -= c.left[heat];

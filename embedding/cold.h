@@ -42,6 +42,8 @@ uint32_t table_cold_epoch(const struct table *t, uint32_t tablet);
 bool table_cold_has(const struct table *t, uint64_t key);
 /* Those of keys (count) whose rows are cold, in order, to cold (count); how many. */
 size_t table_cold_among(const struct table *t, const uint64_t *keys, size_t count, uint64_t *cold);
+/* Those of keys (count) that are in memory count as used now: rows of one request must not leave while it waits for the others. */
+void table_cold_keep(struct table *t, const uint64_t *keys, size_t count);
 /* The keys of a tablet's cold rows, in no order, to keys (table_tablet_cold). */
 void table_cold_keys(const struct table *t, uint32_t tablet, uint64_t *keys);
 /* Times that rows of the tablet have left memory. */
@@ -59,7 +61,7 @@ int table_cold_take(struct table *t, uint64_t key, const void *value, size_t byt
 int table_cold_copy(const struct table *t, struct table *into, uint64_t key, const void *value, size_t bytes);
 
 /* ---- leaving ---- */
-/* Chooses rows to go, about `most`, the least used first; the others count as less used from now on. put is called for each that the store
+/* Chooses rows to go, about `most`, the least used first; when too few of them were not used at all, the others count as less used from now on. put is called for each that the store
  * does not have as it is, with what its pair is to hold (row_bytes, then the clock); NULL: only rows that the store has are chosen. *chosen: how
  * many. 0, or what put returned. */
 typedef int (*cold_put)(void *context, uint64_t key, const void *row, size_t row_bytes, uint32_t clock);

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FLUSH_MOST (64u << 20)
+#define FILE_LEAST (8u << 20)
 #define CACHE_MOST (1ull << 30)
 
 struct store_rocks {
@@ -311,6 +313,13 @@ static void take_memory(struct store_rocks *s, uint64_t memory)
         s->blocks, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
     rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
     rocksdb_options_set_optimize_filters_for_hits(s->options, 1);
+    /* Rows that leave come in flushes of at most a quarter of the memory (flush.c), most of it images, whose blobs no compaction touches. Eight
+     * such files are merged into a first level of their size, so that not all rows are written again for a few. */
+    uint64_t flush = memory / 4 < FLUSH_MOST ? memory / 4 : FLUSH_MOST;
+    rocksdb_options_set_level0_file_num_compaction_trigger(s->options, 8);
+    rocksdb_options_set_max_bytes_for_level_base(s->options, 8 * flush);
+    rocksdb_options_set_max_bytes_for_level_multiplier(s->options, 8);
+    rocksdb_options_set_target_file_size_base(s->options, flush > FILE_LEAST ? flush : FILE_LEAST);
 }
 
 static rocksdb_t *open_db(struct store_rocks *s, const char *dir, int read_only, char **text)

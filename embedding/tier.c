@@ -24,7 +24,7 @@
 #define WANT_MOST (4 * FETCH_MOST)
 #define ASKED_SLOTS (4 * WANT_MOST) /* a power of two */
 #define LOOK_EVERY 32u              /* steps between two looks at what tables keep beside the arenas */
-#define LEAVE_SHARE 5u              /* of a tablet's rows one in so many goes at a time */
+#define LEAVE_SHARE 3u              /* of a tablet's rows one in so many goes at a time: each time the others are written too, as its image */
 #define FULL_NS 1000000u
 #define GATHER_LOOKS 16u            /* tablets looked at in one step: some 5 ms */
 
@@ -339,6 +339,7 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
     size_t cold = table_cold_among(t->table, keys, count, tier->among);
     if (cold == 0)
         return true;
+    table_cold_keep(t->table, keys, count);
     if (want(g, table, tier->among, cold) != 0)
         env_timer_start(g->env, &tier->timer, FULL_NS);
     fetch_start(g);

@@ -141,14 +141,14 @@ static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
     return clock;
 }
 
-/* Whether all rows of a clock are in memory. The first time all of its parts ask for theirs; then one that misses is enough. */
+/* Whether all rows of a clock are in memory. Every part asks each time: who asks keeps what has come already. */
 static bool clock_warm(struct shard *s, struct bsp_hold *h, uint64_t clock)
 {
-    bool warm = true, asked = h->asked == clock;
-    for (uint32_t i = 0; i < h->lanes && (warm || !asked); i++)
-        for (const struct request *q = h->lane[i].part; q && h->lane[i].to == clock && (warm || !asked); q = q->next)
+    bool warm = true;
+    for (uint32_t i = 0; i < h->lanes; i++)
+        for (const struct request *q = h->lane[i].part; q && h->lane[i].to == clock; q = q->next)
             warm &= engine_warm(s->engine, h->table, q->push.r.keys, q->push.r.key_count);
-    if (!warm && !asked)
+    if (!warm && h->asked != clock)
         s->counts.cold_pushes++;
     h->asked = clock;
     return warm;

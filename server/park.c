@@ -9,12 +9,14 @@
 
 #include <stddef.h>
 
-#define ROOM_NS 2000000ull
+#define ROOM_NS 5000000ull /* the engine says when it has made room; that the journal has some again it does not */
 #define MISSES 4u /* of one walk: requests whose rows are still not there */
 
 static void tick_cb(struct env_timer *t)
 {
-    shard_tick((struct shard *)((char *)t - offsetof(struct shard, park.timer)));
+    struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, park.timer));
+    s->park.pushes_due |= s->park.short_of_room;
+    shard_tick(s);
 }
 
 void park_init(struct shard *s)
@@ -120,8 +122,8 @@ void park_pushes(struct shard *s)
     struct park *p = &s->park;
     const struct request *missed[MISSES];
     uint32_t misses = 0;
-    if (s->hold.cut || s->fatal.code || (!p->short_of_room && !p->pushes_due))
-        return;
+    if (s->hold.cut || s->fatal.code || !p->pushes_due)
+        return; /* not at each tick: to look whether all rows are there takes milliseconds */
     p->short_of_room = p->pushes_due = false;
     bsp_retry(s);
     struct request_list all = p->pushes;

@@ -64,8 +64,9 @@ static void timer_give(struct later_timer *h)
 
 static void timer_cb(uv_timer_t *uv);
 
-/* libuv counts whole milliseconds from the time it noted last, so note it now, round up, and look again when it fires.
- */
+/* libuv counts whole milliseconds from the time it noted last, so note it now, round up, and look again when it fires. While timers fire the
+ * time of their round stands: were it to move on, two slow timers that start themselves again would fire in turn for ever, and nothing else
+ * would come to pass. */
 static void timer_arm(struct later_timer *h)
 {
     uint64_t now = uv_hrtime();
@@ -74,7 +75,8 @@ static void timer_arm(struct later_timer *h)
     if (ms == 0 && h->owner->firing) {
         ms = 1; /* libuv would fire it in this same round, so that a timer that restarts itself would hang the loop */
     }
-    uv_update_time(h->owner->loop);
+    if (!h->owner->firing)
+        uv_update_time(h->owner->loop);
     int rc = uv_timer_start(&h->uv, timer_cb, ms, 0);
     SHOAL_ASSERT(rc == 0);
 }

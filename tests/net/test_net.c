@@ -888,6 +888,62 @@ START_TEST(net_work_runs_elsewhere_and_ends_on_the_loop)
 }
 END_TEST
 
+/* Timers that start themselves again and take longer than they were set to. */
+struct grind {
+    struct env *env;
+    struct env_timer a, b;
+    struct env_work work;
+    int fired;
+    bool done;
+};
+
+static void grind_fire(struct grind *g, struct env_timer *t)
+{
+    usleep(3000);
+    if (!g->done && ++g->fired < 400)
+        env_timer_start(g->env, t, SECOND / 1000);
+    else
+        env_stop(g->env);
+}
+
+static void grind_a(struct env_timer *t)
+{
+    grind_fire((struct grind *)((char *)t - offsetof(struct grind, a)), t);
+}
+
+static void grind_b(struct env_timer *t)
+{
+    grind_fire((struct grind *)((char *)t - offsetof(struct grind, b)), t);
+}
+
+static void grind_run(struct env_work *w)
+{
+    (void)w;
+}
+
+static void grind_done(struct env_work *w)
+{
+    ((struct grind *)((char *)w - offsetof(struct grind, work)))->done = true;
+}
+
+START_TEST(net_slow_timers_do_not_keep_the_rest_of_the_loop_waiting)
+{
+    struct net_options options = {0};
+    struct grind g = {.a = {.fire = grind_a}, .b = {.fire = grind_b}, .work = {.run = grind_run, .done = grind_done}};
+    struct net *net;
+    struct err e;
+    ck_assert_int_eq(net_new(&options, &net, &e), 0);
+    g.env = net_env(net);
+    env_timer_start(g.env, &g.a, 0);
+    env_timer_start(g.env, &g.b, 0);
+    env_work_start(g.env, &g.work);
+    net_run(net);
+    ck_assert(g.done);
+    ck_assert_int_lt(g.fired, 50);
+    net_free(net);
+}
+END_TEST
+
 static void signal_seen(void *context, int signo)
 {
     struct clockwork *k = context;
@@ -939,6 +995,7 @@ int main(void)
     tcase_add_test(t, net_garbage_on_the_port_harms_nobody);
     tcase_add_test(t, net_foreign_messages_harm_nobody);
     tcase_add_test(t, net_timers_fire_in_order_and_never_early);
+    tcase_add_test(t, net_slow_timers_do_not_keep_the_rest_of_the_loop_waiting);
     tcase_add_test(t, net_work_runs_elsewhere_and_ends_on_the_loop);
     tcase_add_test(t, net_signals_reach_the_loop);
     suite_add_tcase(suite, t);
