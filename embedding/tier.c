@@ -26,6 +26,7 @@
 #define LOOK_EVERY 32u              /* steps between two looks at what tables keep beside the arenas */
 #define LEAVE_SHARE 3u              /* of a tablet's rows one in so many goes at a time: each time the others are written too, as its image */
 #define FULL_NS 1000000u
+#define STUCK_SHARE 32u             /* of what rows may take: what comes in while none can go */
 #define GATHER_LOOKS 16u            /* tablets looked at in one step: some 5 ms */
 
 /* ---- memory ---- */
@@ -75,6 +76,13 @@ static bool can_move(const struct engine *g)
     return g->store != NULL && g->journal != NULL && !g->broken;
 }
 
+/* Stuck, and a good deal has come in since: nothing more is wanted until all that was has come and been used, then it goes again. So who asks
+ * for more than there is room for gets it, once, and the next one after him. */
+static bool shut(const struct engine *g, uint64_t used)
+{
+    return g->tier.stuck && used > g->tier.stuck_used + g->tier.rows_max / STUCK_SHARE;
+}
+
 bool tier_wants_room(struct engine *g)
 {
     struct tier *tier = &g->tier;
@@ -85,7 +93,7 @@ bool tier_wants_room(struct engine *g)
         tier->making = true;
     else if (used < tier->rows_max / 16 * 14)
         tier->making = tier->stuck = false;
-    if (tier->stuck && used > tier->stuck_used + tier->rows_max / 16) { /* rows have come since: they may be such as can go */
+    if (shut(g, used) && tier->wanted_count == 0 && !tier->fetching) { /* they may be such as can go */
         tier->stuck = false;
         tier->idle = 0;
     }
@@ -301,11 +309,25 @@ static void asked_renew(struct engine *g)
             (void)asked_add(tier, i, tier->wanted[i].key[k]);
 }
 
+/* While no row can go. */
+static bool may_want(struct engine *g)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->tier.wanted[i].count > 0 && g->table[i].table != NULL)
+            bytes += g->tier.wanted[i].count * table_cold_bytes(g->table[i].table);
+    return bytes <= g->tier.rows_max / STUCK_SHARE && !shut(g, tier_used(g));
+}
+
 static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t count)
 {
     struct wanted *w = &g->tier.wanted[table];
     if (g->tier.asked == NULL && (g->tier.asked = calloc(ASKED_SLOTS, sizeof *g->tier.asked)) == NULL)
         return SHOAL_E_NOMEM;
+    if (g->tier.stuck && !may_want(g)) {
+        env_timer_start(g->env, &g->tier.timer, FULL_NS);
+        return 0;
+    }
     for (size_t i = 0; i < count && g->tier.wanted_count < WANT_MOST; i++) {
         if (!asked_add(&g->tier, table, cold[i]))
             continue;

@@ -52,7 +52,7 @@ static struct shared {
     uint64_t digest[PHASES]; /* at the end of each phase */
     uint64_t fetched, evicted, kills;
     uint64_t most; /* bytes that rows took beyond the budget of rows */
-    char failure[512];
+    char failure[1024];
 } * shared;
 
 struct push {
@@ -127,11 +127,15 @@ static void plan_make(struct plan *p, uint64_t seed)
     p->tables = 1 + (uint32_t)rng_below(&r, TABLES);
     p->memory = (3ull << 20) + rng_below(&r, 2ull << 20);
     p->window = 1000 + (uint32_t)rng_below(&r, 4000);
+    uint64_t least = 1u << 20; /* keys of cold rows, and pages of hot ones */
     for (uint32_t i = 0; i < p->tables; i++) {
         schema_make(&r, &p->schema[i], i, p->mode == RUN_BSP);
         uint32_t bytes = 4 * schema_row_floats(&p->schema[i]) + 16;
         p->span[i] = ((6u << 20) + (uint32_t)rng_below(&r, 8u << 20)) / bytes;
+        p->span[i] = p->span[i] < 60000 ? p->span[i] : 60000;
+        least += p->span[i] * 20 + (64u << (10 + p->schema[i].tablet_bits));
     }
+    p->memory = p->memory > least ? p->memory : least;
     for (uint32_t i = 0; i < OPS; i++) {
         struct op *o = &p->op[i];
         const struct op *before = i > 0 ? &p->op[i - 1] : NULL;
@@ -229,10 +233,29 @@ struct side {
     uint32_t groups;
 };
 
+/* What is where, for whoever looks for the reason. */
+static void tell_tables(const struct side *s, char *text, size_t room)
+{
+    struct engine *g = s->rig.g;
+    int n = snprintf(text, room, "; %llu bytes of %llu%s%s%s", (unsigned long long)tier_used(g),
+                     (unsigned long long)g->tier.rows_max, g->tier.making ? ", making" : "",
+                     g->tier.stuck ? ", stuck" : "", g->flush.busy ? ", busy" : "");
+    for (uint32_t i = 0; i < s->plan->tables && n > 0 && (size_t)n < room; i++) {
+        const struct table *t = engine_table(g, i);
+        n += snprintf(text + n, room - (size_t)n, "; table %u: %llu rows of %llu bytes in %u tablets, %llu cold%s", i,
+                      (unsigned long long)table_rows(t), (unsigned long long)table_row_bytes(t),
+                      1u << table_schema_of(t)->tablet_bits, (unsigned long long)table_cold_rows(t),
+                      table_cold_may(t) ? "" : ", stays");
+    }
+}
+
 static void give_up(const struct side *s, uint32_t i, const char *what, const char *more)
 {
-    snprintf(shared->failure, sizeof shared->failure, "seed %llu, operation %u (%s budget): %s: %s",
-             (unsigned long long)s->plan->seed, i, s->bounded ? "with a" : "without", what, more);
+    char where[400] = "";
+    if (s->bounded && s->rig.g != NULL)
+        tell_tables(s, where, sizeof where);
+    snprintf(shared->failure, sizeof shared->failure, "seed %llu, operation %u (%s budget): %s: %s%s",
+             (unsigned long long)s->plan->seed, i, s->bounded ? "with a" : "without", what, more, where);
     if (s->bounded)
         _exit(3);
     ck_abort_msg("%s", shared->failure);
