@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -179,6 +180,22 @@ static int phase_run(struct bench *b, bool pushing, bool filling, uint32_t windo
         return err_set(e, b->why.code, "%s", b->why.text);
     *keys_per_second = (double)b->answered * KEYS / ((double)(time_monotonic_ns() - begin) / 1e9);
     return 0;
+}
+
+void bench_touch(uint64_t bytes)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    uint64_t most = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * page / 2;
+
+    if (bytes > most)
+        bytes = most;
+    char *p = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return;
+    (void)madvise(p, bytes, MADV_HUGEPAGE);
+    for (uint64_t i = 0; i < bytes; i += page)
+        *(volatile char *)(p + i) = 1;
+    munmap(p, bytes + 1);
 }
 
 int bench_figure(struct bench_out *out, const char *name, double value, int decimals, const char *unit)

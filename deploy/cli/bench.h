@@ -29,6 +29,11 @@ static inline uint64_t bench_key(uint64_t row)
 /* As a batch's keys come off the wire: by mixed key. */
 void bench_keys_sort(uint64_t *keys, size_t count);
 
+/* Takes so many bytes of memory from the system and gives them back, before what is measured takes them: under a virtual machine a page that
+ * it has not touched before, or not for long, costs the host a fault (2.6 s of processor time a GiB where this was written, 0.1 s after),
+ * which would be most of what is measured. At most half of what is free. */
+void bench_touch(uint64_t bytes);
+
 /* bench_server.c: one server process with one shard. The bench is its own coordinator. */
 struct bench_server {
     struct child child;
