@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOLD_MAX_NS 2000000000ull   /* pushes wait for no longer, whatever becomes of the checkpoint */
+#define HOLD_MAX_NS 1000000000ull   /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
 #define RETRY_NS 5000000000ull      /* an automatic one that failed is begun again after this */
 
 static void cut_done(struct coord *c, int status, const char *text, uint64_t cut);

@@ -6,6 +6,7 @@
 #include "server/coord_flow.h"
 
 #define HOLD_MAX_NS 8000000000ull
+#define PAUSE_NS 1000000000ull /* between attempts: pushes that were held go on, and what was slow may be over */
 #define ATTEMPTS 5u
 
 static void cut_start(struct coord *c, const struct coord_cut_order *order);
@@ -52,10 +53,12 @@ static void cut_again(struct coord *c, int status, const char *text)
     coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, c->cut.cut);
     coord_call_cancel(&c->calls, WIRE_TYPE_GO, c->cut.cut);
     coord_cut_drop(c, c->cut.cut); /* invariant 2 */
-    if (++c->cut.attempt >= ATTEMPTS || status == SHOAL_E_NO_SPACE) /* room does not come back in a moment */
+    if (++c->cut.attempt >= ATTEMPTS || status == SHOAL_E_NO_SPACE) { /* room does not come back in a moment */
         cut_end(c, status, text);
-    else
-        cut_begin(c);
+    } else {
+        c->cut.state = CUT_PAUSED;
+        c->cut.since_ns = env_now_ns(c->env);
+    }
 }
 
 static void gone(void *context, const struct coord_call *call, int status, const char *text)
@@ -180,6 +183,8 @@ void coord_cut_tick(struct coord *c)
 
     if (c->cut.state == CUT_HOLDING && env_now_ns(c->env) - c->cut.since_ns > most)
         cut_again(c, SHOAL_E_TIMEOUT, "not every shard held in time");
+    else if (c->cut.state == CUT_PAUSED && env_now_ns(c->env) - c->cut.since_ns > PAUSE_NS)
+        cut_begin(c);
 }
 
 static void calls_cancel(struct coord *c)
@@ -196,8 +201,9 @@ void coord_cut_withdraw(struct coord *c, coord_cut_done done)
         c->cut.waits = false;
     if (c->cut.state == CUT_IDLE || c->cut.order.done != done)
         return;
+    bool made = !c->cut.order.restore && c->cut.state != CUT_PAUSED;
     calls_cancel(c);
-    if (!c->cut.order.restore)
+    if (made)
         coord_cut_drop(c, c->cut.cut); /* invariant 2 */
     if (!c->cut.waits)
         return;

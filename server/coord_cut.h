@@ -3,8 +3,8 @@
  *
  *   coord_cut_make -> HOLDING -all held: `held`-> GOING -all complete-> idle, done(cut)
  *                        |                           |
- *                        +-- refused, or held for too long (HOLD ends by itself after 10 s) -> again under a new number,
- *                            ATTEMPTS times
+ *                        +-- refused, or held for too long (HOLD ends by itself after 10 s) -> PAUSED, a second in which
+ *                            pushes go on -coord_cut_tick-> HOLDING again, under a new number, ATTEMPTS times
  *   coord_cut_restore -> RESTORING -all restored-> idle, done(cut)
  *
  * Invariants:
@@ -22,7 +22,7 @@
 
 struct coord;
 
-enum coord_cut_state { CUT_IDLE, CUT_HOLDING, CUT_GOING, CUT_RESTORING };
+enum coord_cut_state { CUT_IDLE, CUT_HOLDING, CUT_GOING, CUT_PAUSED, CUT_RESTORING };
 
 /* status 0: the cut is complete (or restored). Else the text says why not. */
 typedef void (*coord_cut_done)(struct coord *c, int status, const char *text, uint64_t cut);
@@ -33,7 +33,7 @@ typedef int (*coord_cut_held)(struct coord *c, struct err *e);
 struct coord_cut_order {
     bool restore;
     uint64_t cut, run;    /* of a restore */
-    uint64_t hold_max_ns; /* pushes wait for no longer; 0: as long as HOLD lasts */
+    uint64_t hold_max_ns; /* of an attempt: pushes wait for no longer; 0: as long as HOLD lasts */
     coord_cut_held held;  /* NULL: none */
     coord_cut_done done;
 };
@@ -48,7 +48,7 @@ struct coord_cut {
 };
 
 void coord_cut_make(struct coord *c, coord_cut_done done);
-/* For a checkpoint: `held` is called at the instant of the cut; pushes are held for hold_max_ns at most. */
+/* For a checkpoint: `held` is called at the instant of the cut; pushes are held for hold_max_ns at a time at most. */
 void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held, coord_cut_done done);
 void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done);
 void coord_cut_drop(struct coord *c, uint64_t cut); /* asked for, not waited for */

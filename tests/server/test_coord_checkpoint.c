@@ -28,6 +28,7 @@ struct rig {
     struct fake_client client;
     char dir[64], yaml[2048];
     uint64_t digest;
+    uint32_t lease_ms; /* 0: 1000 */
     bool hooks, hook_holds;
     char hooked[8][LIMIT_PATH]; /* folders that the command was run with */
     uint32_t hook_count, hook_polls, hook_asked, hook_killed;
@@ -70,7 +71,7 @@ static void hook_stop(void *context, bool kill)
 static void coord_start(void)
 {
     struct coord_options o = {.shards = SHARDS,
-                              .lease_ms = 1000,
+                              .lease_ms = r.lease_ms == 0 ? 1000 : r.lease_ms,
                               .resend_ms = 100,
                               .version = "test",
                               .folder = &coord_folder_disk,
@@ -352,6 +353,41 @@ START_TEST(checkpoint_and_best_epochs_do_not_disturb_each_other)
 END_TEST
 
 /* ---- what goes wrong --------------------------------------------------------------------------------------- */
+
+/* A shard that does not answer for five seconds: the others' pushes wait for a second at a time, and go on in between. */
+START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
+{
+    uint64_t longest = 0, shortest_open = UINT64_MAX, since = 0, until, holds = 0;
+
+    r.lease_ms = 10000;
+    rig_start("epochs: 4, consistency: async", "", NULL);
+    run_batches(20);
+    sim_pause(r.shard[1]->node, sim_now_ns(r.sim) + 5 * SECOND);
+    fake_client_checkpoint(&r.client, "");
+    bool held = false;
+    for (until = sim_now_ns(r.sim) + 8 * SECOND, since = sim_now_ns(r.sim); sim_now_ns(r.sim) < until;) {
+        ck_assert(sim_step(r.sim));
+        uint64_t now = sim_now_ns(r.sim);
+        if ((r.shard[0]->held != 0) == held)
+            continue;
+        if (held && now - since > longest)
+            longest = now - since;
+        if (!held && holds++ > 0 && now - since < shortest_open)
+            shortest_open = now - since;
+        held = !held;
+        since = now;
+    }
+    ck_assert_uint_ge(holds, 3);
+    ck_assert_uint_le(longest, SECOND + SECOND / 10);
+    ck_assert_uint_ge(shortest_open, SECOND * 9 / 10);
+    checkpoint_wait();
+    ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
+    ck_assert(r.coord->checkpoint.list->record[0].held_seconds < 1.1); /* of the attempt that was made */
+    job_done();
+    rows_once(4);
+    rig_stop();
+}
+END_TEST
 
 START_TEST(checkpoint_that_a_shard_cannot_write_is_given_up)
 {
@@ -785,6 +821,7 @@ int main(void)
     tcase_add_test(t, checkpoint_by_batches_keeps_the_newest);
     tcase_add_test(t, checkpoint_by_minutes);
     tcase_add_test(t, checkpoint_and_best_epochs_do_not_disturb_each_other);
+    tcase_add_test(t, checkpoint_holds_pushes_for_a_second_at_most);
     tcase_add_test(t, checkpoint_that_a_shard_cannot_write_is_given_up);
     tcase_add_loop_test(t, checkpoint_ends_with_the_shard_that_dies, 0, 2);
     tcase_add_test(t, checkpoint_of_a_dead_coordinator_is_removed);
