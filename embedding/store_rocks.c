@@ -19,6 +19,8 @@
 #define FLUSH_MOST (64u << 20)
 #define FILE_LEAST (8u << 20)
 #define CACHE_MOST (1ull << 30)
+#define READAHEAD (4u << 20)
+#define READAHEAD_BOUND (256u << 10) /* where memory is: a scan has up to a file of each level and some more open */
 
 struct store_rocks {
     struct store base;
@@ -91,7 +93,7 @@ static int rocks_range(struct store *base, const struct store_item *from, const 
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_verify_checksums(options, !s->verified);
     rocksdb_readoptions_set_fill_cache(options, 0);
-    rocksdb_readoptions_set_readahead_size(options, 4u << 20);
+    rocksdb_readoptions_set_readahead_size(options, s->blocks != NULL ? READAHEAD_BOUND : READAHEAD); /* of each file that is open */
     if (below != NULL)
         rocksdb_readoptions_set_iterate_upper_bound(options, below->key, below->key_bytes);
     rocksdb_iterator_t *it = rocksdb_create_iterator(s->db, options);

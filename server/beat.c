@@ -34,6 +34,16 @@ static void send_beat(struct shard *s)
         .keys_pulled = s->counts.keys_pulled,
         .keys_pushed = s->counts.keys_pushed,
         .skipped = s->counts.skipped,
+        .cold_rows = stats.cold_rows,
+        .fetched = stats.fetched,
+        .evicted = stats.evicted,
+        .evicted_clean = stats.evicted_clean,
+        .memory_bytes = stats.memory_bytes,
+        .memory_max = s->options.engine.memory,
+        .disk_bytes = stats.disk_bytes,
+        .disk_max = s->options.engine.disk,
+        .parked = park_count(s),
+        .disk_short = stats.disk_short,
     };
     snprintf(r->server, sizeof r->server, "%s", s->options.server);
     snprintf(r->endpoint, sizeof r->endpoint, "%s", s->endpoint);

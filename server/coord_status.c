@@ -23,6 +23,29 @@ static struct json *lanes_json(const struct coord_tasks *t)
     return list;
 }
 
+/* Where a shard's rows are, and what it takes of its budgets; a budget of 0 is none. */
+static void tier_json(struct json *item, const struct wire_SHARD_BEAT *f)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } figure[] = {
+        {"rows_memory", f->rows - (f->cold_rows < f->rows ? f->cold_rows : f->rows)},
+        {"rows_store", f->cold_rows},
+        {"fetched", f->fetched},
+        {"evicted", f->evicted},
+        {"evicted_clean", f->evicted_clean},
+        {"memory_bytes", f->memory_bytes},
+        {"memory_max", f->memory_max},
+        {"disk_bytes", f->disk_bytes},
+        {"disk_max", f->disk_max},
+        {"parked", f->parked},
+    };
+    for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
+        json_set_int(item, figure[i].name, (int64_t)figure[i].value);
+    json_set_bool(item, "disk_short", f->disk_short);
+}
+
 static struct json *servers_json(const struct coord *c)
 {
     struct json *list = json_new_array();
@@ -36,6 +59,7 @@ static struct json *servers_json(const struct coord *c)
         json_set_int(item, "rows", (int64_t)shard->figures.rows);
         json_set_int(item, "journal_bytes", (int64_t)shard->figures.journal_bytes);
         json_set_int(item, "rss_bytes", (int64_t)shard->figures.rss_bytes);
+        tier_json(item, &shard->figures);
         json_set_bool(item, "ready", shard->ready);
         json_set_int(item, "silent_ms", shard->seen ? (int64_t)((env_now_ns(c->env) - shard->beat_ns) / 1000000) : -1);
         json_append(list, item);

@@ -1,6 +1,7 @@
 /* inspect.c: JSON for people and tools. */
 #include "server/inspect.h"
 
+#include "embedding/cold.h"
 #include "embedding/row_json.h"
 #include "proto/base/json.h"
 
@@ -64,6 +65,7 @@ static struct json *tables(struct shard *s)
         struct json *j = json_new_object();
         json_set_string(j, "name", table_schema_of(t)->name);
         json_set_int(j, "rows", (int64_t)table_rows(t));
+        set_count(j, "cold_rows", table_cold_rows(t));
         json_set_int(j, "row_bytes", (int64_t)table_row_bytes(t));
         json_set_int(j, "tablets", s->lead.range[i].count);
         set_table_counts(j, t);
@@ -110,7 +112,16 @@ void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
     } figure[] = {
         {"rows", g.rows},
         {"row_bytes", g.row_bytes},
+        {"cold_rows", g.cold_rows},
+        {"fetched", g.fetched},
+        {"evicted", g.evicted},
+        {"evicted_clean", g.evicted_clean},
         {"memory_bytes", g.memory_bytes},
+        {"memory_max", s->options.engine.memory},
+        {"store_memory", g.store_memory},
+        {"disk_bytes", g.disk_bytes},
+        {"disk_max", s->options.engine.disk},
+        {"disk_short", g.disk_short},
         {"journal_bytes", g.journal_bytes},
         {"journal_written", g.journal_written},
         {"image_bytes_written", g.image_bytes_written},
@@ -132,6 +143,7 @@ void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
         {"waited_ns_max", c->waited_ns_max},
         {"waiting", s->clock.waiting},
         {"held", bsp_held(&s->bsp)},
+        {"parked", park_count(s)},
         {"cold_pulls", c->cold_pulls},
         {"cold_pushes", c->cold_pushes},
         {"requests", s->pool.used},

@@ -196,3 +196,16 @@ void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out)
     while ((q = request_pop(&all)))
         request_append(q->peer == peer ? out : &s->park.pulls, q);
 }
+
+static uint32_t count(const struct request_list *l)
+{
+    uint32_t n = 0;
+    for (const struct request *q = l->head; q; q = q->next)
+        n++;
+    return n;
+}
+
+uint32_t park_count(const struct shard *s)
+{
+    return count(&s->park.pushes) + count(&s->park.pulls);
+}

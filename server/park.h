@@ -40,5 +40,6 @@ void park_pulls(struct shard *s);
 /* Takes out the pulls of a peer that is gone. Its pushes stay: they are the lane's. */
 void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out);
 void park_close(struct shard *s);
+uint32_t park_count(const struct shard *s); /* of pushes and pulls that wait; counted one by one */
 
 #endif

@@ -17,6 +17,7 @@
 #include "server/shard.h"
 
 #include <getopt.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -223,6 +224,10 @@ static int serve(struct server *sv, struct err *e)
         return rc;
     budget_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk, sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
+    /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, and what was once a large buffer stays: 40 MiB and more
+     * that no budget knows of. */
+    mallopt(M_ARENA_MAX, (int)sv->config.shards + 1);
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
     rc = start_members(sv, e);
     if (sv->member) {
         struct err why;

@@ -47,6 +47,30 @@ static const char *worker_name(const struct json *workers, int64_t number)
     return "(nobody's)";
 }
 
+/* "12.3 MB", of a budget if there is one. */
+static const char *taken_text(double bytes, double most, char out[64])
+{
+    if (most > 0)
+        (void)snprintf(out, 64, "%.1f MB of %.1f", bytes * 1e-6, most * 1e-6);
+    else
+        (void)snprintf(out, 64, "%.1f MB", bytes * 1e-6);
+    return out;
+}
+
+static void tiers_print(const struct json *v)
+{
+    char memory[64], disk[64];
+
+    printf("            memory %s, disk %s%s\n", taken_text(json_as_number(json_get(v, "memory_bytes"), 0), json_as_number(json_get(v, "memory_max"), 0), memory),
+           taken_text(json_as_number(json_get(v, "disk_bytes"), 0), json_as_number(json_get(v, "disk_max"), 0), disk),
+           json_as_bool(json_get(v, "disk_short"), false) ? ": short, pushes are refused" : "");
+    if (json_as_number(json_get(v, "rows_store"), 0) + json_as_number(json_get(v, "evicted"), 0) == 0)
+        return;
+    printf("            rows in memory %.0f, in the store %.0f; fetched %.0f, evicted %.0f (%.0f clean); %.0f requests wait for rows or room\n",
+           json_as_number(json_get(v, "rows_memory"), 0), json_as_number(json_get(v, "rows_store"), 0), json_as_number(json_get(v, "fetched"), 0),
+           json_as_number(json_get(v, "evicted"), 0), json_as_number(json_get(v, "evicted_clean"), 0), json_as_number(json_get(v, "parked"), 0));
+}
+
 static void status_print(const struct json *s)
 {
     const struct json *servers = json_get(s, "servers"), *lanes = json_get(s, "lanes"),
@@ -69,6 +93,7 @@ static void status_print(const struct json *s)
                json_as_string(json_get(v, "name"), "?"), json_as_string(json_get(v, "endpoint"), "?"),
                json_as_number(json_get(v, "rows"), 0),
                json_as_bool(json_get(v, "ready"), false) ? "ready" : "not ready");
+        tiers_print(v);
     }
     for (size_t i = 0; i < json_count(lanes); i++) {
         const struct json *v = json_array_at(lanes, i);

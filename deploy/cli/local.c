@@ -23,12 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SERVERS_MAX = 16, WORKERS_MAX = 64, QUICK_DEATHS_MAX = 5 };
+enum { SERVERS_MAX = 16, WORKERS_MAX = 64, QUICK_DEATHS_MAX = 5, SERVER_SETS_MAX = 8 };
 #define ALONE_NS 15000000000ull /* without any worker for so long the job goes nowhere */
 
 struct local {
     const char *job_path;
-    struct string_list set;
+    struct string_list set, server_set; /* keys of the job file, of each server.yaml */
     struct job job;
     char dir[512], programs[512];
     int servers, workers, ports[1 + SERVERS_MAX];
@@ -57,6 +57,7 @@ static const char help[] =
     "  --workers N      worker processes (default 1)\n"
     "  --run-dir DIR    where everything of this run is kept (default runs/JOB-DATE-TIME; must be new or empty)\n"
     "  --set KEY=VALUE  change a key of the job file, such as --set train.batch=8192; may be repeated\n"
+    "  --server-set KEY=VALUE  change a key of each server's file, such as --server-set memory=4GiB; may be repeated\n"
     "  --tensorboard DIR  write event files for TensorBoard into DIR/JOB-NUMBER\n"
     "  --no-restart     do not start a dead server or worker again\n"
     "  --warm-start DIR begin with the tables of the ended run in DIR; as `warm_start` of the job file\n"
@@ -192,7 +193,15 @@ static int server_prepare(struct local *l, int i, struct err *e)
                    "coordinator: \"%s\"\ndurability: %s\nnet: {drop: %g}\n%s",
                    name, l->ports[1 + i], l->dir, name, l->coordinator, durability[l->job.durability], l->job.net.drop, journal);
     (void)snprintf(path, sizeof path, "%s/%s.yaml", l->dir, name);
-    child_arg(child_add(l, "shoal-server", name), "--config", path);
+    struct child *c = child_add(l, "shoal-server", name);
+    child_arg(c, "--config", path);
+    if (l->server_set.count > SERVER_SETS_MAX)
+        return err_set(e, SHOAL_E_USAGE, "--server-set may be given %d times at most", SERVER_SETS_MAX);
+    for (size_t k = 0; k < l->server_set.count; k++) {
+        if (strlen(l->server_set.item[k]) >= sizeof c->arg[0])
+            return err_set(e, SHOAL_E_USAGE, "--server-set %.40s...: at most %zu bytes", l->server_set.item[k], sizeof c->arg[0] - 1);
+        child_arg(c, "--set", l->server_set.item[k]);
+    }
     return file_write(path, text, e);
 }
 
@@ -593,7 +602,8 @@ int local_main(int argc, char **argv)
     int64_t servers = 0, workers = 0;
     struct cli_option options[] = {{"--servers", false, "1", NULL},  {"--workers", false, "1", NULL}, {"--run-dir", false, NULL, NULL},
                                    {"--set", false, NULL, &l.set},   {"--no-restart", true, NULL, NULL}, {"--help", true, NULL, NULL},
-                                   {"--tensorboard", false, NULL, NULL}, {"--warm-start", false, NULL, NULL}, {"--from", false, NULL, NULL}, {NULL, false, NULL, NULL}};
+                                   {"--tensorboard", false, NULL, NULL}, {"--warm-start", false, NULL, NULL}, {"--from", false, NULL, NULL},
+                                   {"--server-set", false, NULL, &l.server_set}, {NULL, false, NULL, NULL}};
 
     int status = cli_parse(argc, argv, options, words, 1, &word_count, &e);
     if (status == 0 && options[5].value != NULL) {
@@ -623,6 +633,7 @@ int local_main(int argc, char **argv)
     if (status == 0)
         status = local_run(&l, options[2].value, &e);
     string_list_free(&l.set);
+    string_list_free(&l.server_set);
     job_free(&l.job);
     return status == 0 ? 0 : cli_fail("local", &e);
 }

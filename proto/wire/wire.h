@@ -135,10 +135,13 @@
 /* ---- shard -> coordinator -------------------------------------------------------------------------------- */
 
 /* A shard says where it listens, at start and again every lease_ms / 3; server is the name kept in its data_dir, so a server that comes back gets
- * its shard numbers back. rss_bytes of the process; free figures for `shoal status`. */
+ * its shard numbers back. rss_bytes of the process; free figures for `shoal status`: rows in the store (cold), rows that came from it (fetched) and went there
+ * (evicted; clean: without a write), bytes of memory and disk against the shard's part of the budgets (0: none), requests that wait for rows or room
+ * (parked), whether pushes are refused for lack of disk. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR)                                                      \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) B(ready) U64(rows) U64(row_bytes) \
-    U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled) U64(keys_pushed) U64(skipped)
+    U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled) U64(keys_pushed) U64(skipped) U64(cold_rows) U64(fetched) \
+    U64(evicted) U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) B(disk_short)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(shard) U64(map_epoch) U32(lease_ms)
 
 /* ---- worker -> coordinator ------------------------------------------------------------------------------- */

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""test_budget: a server keeps to its memory and disk, and what it trains is what one without bounds trains, bit for bit."""
+from bisect import bisect
+from itertools import accumulate
+
+from lib import *
+
+MIB = 1 << 20
+
+
+def zipf_log(path, rows, columns, keys, exponent=1.05, seed=1):
+    """Each value of each line drawn by Zipf's law over `keys` keys, the frequent ones anywhere among them."""
+    dice = random.Random(seed)
+    sums = list(accumulate((k + 1) ** -exponent for k in range(keys)))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("label," + ",".join(f"c{i}" for i in range(columns)) + "\n")
+        for _ in range(rows):
+            f.write(f"{int(dice.random() < 0.3)}," + ",".join(str(bisect(sums, dice.random() * sums[-1])) for _ in range(columns)) + "\n")
+    return path
+
+
+def shard_status(run):
+    """What `shoal status` says of the one shard now; None while nobody answers."""
+    done = subprocess.run([SHOAL, "status", "--json", "--run-dir", str(run.dir)], capture_output=True, text=True, check=False)
+    status = json.loads(done.stdout) if done.returncode == 0 and done.stdout else {}
+    servers = status.get("servers")
+    return servers[0] if isinstance(servers, list) and servers else None  # an ended run's report has a number there
+
+
+def peak_memory(run):
+    peak = 0
+    for pid in run.children("server-0"):
+        try:
+            text = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        except OSError:
+            continue
+        peak = max([peak] + [int(x.split()[1]) * 1024 for x in text.split("\n") if x.startswith("VmHWM")])
+    return peak
+
+
+def watch(run, timeout=400):
+    """To the end of the run: its report, the highest VmHWM of its server, the highest of each figure of its shard."""
+    peak, most, end = 0, {}, time.monotonic() + timeout
+    while run.running() and time.monotonic() < end:
+        peak = max(peak, peak_memory(run))
+        for name, value in (shard_status(run) or {}).items():
+            if isinstance(value, (int, float)):
+                most[name] = max(most.get(name, 0), value)
+        time.sleep(0.2)
+    status = run.wait(10)
+    assert status == 0, f"exit status {status}:\n{run.output()[-3000:]}"
+    report = run.report()
+    return report, max(peak, report["peak_server_rss_bytes"]), most
+
+
+def table_of_four_budgets_trains_as_in_memory(space):
+    budget, columns, dim = 16 * MIB, 8, 64
+    train = zipf_log(space / "train.csv", 54000, columns, 1000000)
+    over = {"data.format": "csv", "data.label": "label", "model.hidden": [8], "tables[0].dim": dim, "train.consistency": "bsp", "train.batch": 256,
+            "train.epochs": 1, "journal.max": 64 * MIB}
+    job = job_file(space / "job.yaml", train, **over)
+    calm, free_peak, free = watch(Run(job, space / "calm"))
+    row_bytes = 8 + 2 * 4 * dim
+    size = calm["tables"][0]["rows"] * row_bytes
+    assert size >= 4 * budget, f"{size} bytes of rows are not four times {budget}"
+    assert free.get("evicted", 0) == 0 and free_peak > budget * 1.05 + 64 * MIB, (free, free_peak)  # so the bound is one
+    tight, peak, most = watch(Run(job, space / "tight", 1, 1, ["--server-set", f"memory={budget}"]))
+    print(f"      {size / MIB:.0f} MiB of rows under {budget / MIB:.0f} MiB: {most.get('evicted', 0):.0f} evicted, {most.get('fetched', 0):.0f} fetched, "
+          f"peak {peak / MIB:.0f} MiB (without a bound {free_peak / MIB:.0f})", flush=True)
+    assert most.get("evicted", 0) > 50000 and most.get("fetched", 0) > 10000 and most.get("rows_store", 0) > 50000, most
+    assert digests(tight) == digests(calm)
+    assert peak <= budget * 1.05 + 64 * MIB, f"peak {peak}, budget {budget}"
+    assert 0 < most["memory_max"] <= budget and most["memory_bytes"] > 0 and most["disk_bytes"] > 0, most
+    assert tight["restarts"] == 0
+
+
+def fill(path, left):
+    """Writes a file until only `left` bytes are free under it."""
+    with open(path, "ab", buffering=0) as f:
+        while True:
+            fs = os.statvfs(path.parent)
+            free = fs.f_bavail * fs.f_frsize - left
+            if free <= 0:
+                return
+            try:
+                f.write(bytes(min(free, MIB)))
+            except OSError:
+                return
+
+
+def server_says(run, words, timeout=60):
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        text = "".join(p.read_text(errors="replace") for p in (run.dir / "log").glob("server-0*.log"))
+        if words in text:
+            return
+        assert run.running(), f"the run ended before its server said {words!r}:\n{run.output()[-2000:]}"
+        time.sleep(0.1)
+    raise AssertionError(f"the server did not say {words!r}:\n{text[-2000:]}")
+
+
+def disk_that_somebody_else_fills_stops_nothing_for_good(space):
+    """The file system is filled while a job runs, first below the watermark, then wholly; later it is given back."""
+    if os.geteuid() != 0:
+        raise Skip("needs root to mount a small file system")
+    mount = space / "small"
+    mount.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(mount)], check=False, capture_output=True).returncode != 0:
+        raise Skip("cannot mount a tmpfs here")
+    try:
+        train = synth(space / "train.tsv", 60000, 6)
+        over = {"model.kind": "probe", "tables[0].dim": 1, "tables[0].optimizer.kind": "sgd", "train.consistency": "async", "train.prefetch": 4,
+                "train.batch": 128, "train.epochs": 12, "journal.max": 16 * MIB}
+        job = job_file(space / "job.yaml", train, **over)
+        expected = digests(run_job(job, space / "calm"))
+        run = Run(job, space / "run", 1, 1, ["--server-set", f"data_dir={mount}/data", "--server-set", f"disk_free={64 * MIB}",
+                                             "--server-set", f"journal.segment={MIB}"])
+        end = time.monotonic() + 60
+        while run.running() and time.monotonic() < end and (shard_status(run) or {}).get("rows", 0) == 0:
+            time.sleep(0.05)
+        before = run.children("server-0")
+        fill(mount / "filler", 48 * MIB)
+        server_says(run, "pushes are refused")
+        end = time.monotonic() + 20  # a beat tells it
+        while not (shard_status(run) or {}).get("disk_short"):
+            assert time.monotonic() < end, shard_status(run)
+            time.sleep(0.2)
+        fill(mount / "filler", 0)
+        time.sleep(3)
+        assert run.running() and run.children("server-0") == before, "the server did not live through a full disk"
+        worker_log = "".join(p.read_text(errors="replace") for p in (run.dir / "log").glob("worker-0*.log"))
+        os.unlink(mount / "filler")
+        server_says(run, "pushes are taken")
+        assert run.wait(300) == 0, run.output()[-3000:]
+        report = run.report()
+        assert digests(report) == expected, (digests(report), expected)
+        assert report["restarts"] == 0 and report["worker_deaths"] == 0, report
+        print(f"      the worker said: {worker_log.strip().splitlines()[-1:]}", flush=True)
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=False)
+
+
+if __name__ == "__main__":
+    main([table_of_four_budgets_trains_as_in_memory, disk_that_somebody_else_fills_stops_nothing_for_good])
