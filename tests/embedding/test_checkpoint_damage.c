@@ -1,9 +1,12 @@
 /* test_checkpoint_damage.c: files of a checkpoint truncated, flipped, swapped, missing or added: all refused by name, by tools
- * and by shards, and nothing changes. SHOAL_DAMAGES (200) says how many; tests/long does 1,000. */
+ * and by shards, and nothing changes. SHOAL_DAMAGES (200) says how
+ * many to each of three checkpoints: of fp32 rows, of 16-bit ones, of rows of which half are in the store; tests/long does 1,000. */
 #include "embedding/checkpoint.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
+#include "embedding/cold.h"
+#include "tests/lib/embedding_cool.h"
 #include "tests/lib/embedding_fleet.h"
 
 #include <check.h>
@@ -49,19 +52,50 @@ static void list(const char *folder)
     closedir(d);
 }
 
+/* What the tables are: fp32 in memory; values of 16 bits; rows of which half are in the store. */
+static enum source { PLAIN, HALF, COLD, SOURCES } source;
+static const char *const source_name[] = {"fp32", "16 bits", "cold rows"};
+
+static void tables(struct fleet *f)
+{
+    if (source != HALF) {
+        fleet_tables(f);
+        return;
+    }
+    for (uint32_t i = 0; i < FLEET_TABLES; i++) {
+        struct table_schema s = fleet_schema(i);
+        s.values = i == 0 ? VALUES_FP16 : VALUES_BF16;
+        fleet_table(f, &s);
+    }
+}
+
+/* Half of table 0's rows go to the store. */
+static void cool(void)
+{
+    uint64_t cold = 0;
+    for (uint32_t i = 0; i < PARTS; i++) {
+        cool_table(&from.s[i], 0, 8);
+        cold += table_cold_rows(engine_table(from.s[i].g, 0));
+    }
+    ck_assert_uint_gt(cold, 1000);
+}
+
 /* A checkpoint of three shards, with images, blobs and records in all of them, as plain copies. */
-static void setup(void)
+static void make(enum source kind)
 {
     char text[ERR_TEXT_MAX], command[8 * LIMIT_PATH];
+    source = kind;
     log_set_level(LOG_LEVEL_ERROR);
     rig_dir(dir);
     snprintf(save_dir, sizeof save_dir, "%s/a", dir);
     snprintf(path, sizeof path, "%s/c", dir);
     ck_assert_int_eq(mkdir(save_dir, 0700), 0);
     fleet_open(&from, PARTS, save_dir, DURABLE_JOURNAL);
-    fleet_tables(&from);
+    tables(&from);
     fleet_run_open(&from, 1, 2, 1);
     fleet_train(&from, 1, 0, 0, 60);
+    if (source == COLD)
+        cool();
     fleet_cut(&from, 5);
     ck_assert_int_eq(fleet_export(&from, 5, path, text), 0);
     fleet_close(&from, false);
@@ -71,7 +105,12 @@ static void setup(void)
     list("");
     ck_assert_uint_gt(files, 6 * PARTS);
     fleet_open(&to, 1, NULL, DURABLE_MEMORY);
-    fleet_tables(&to);
+    tables(&to);
+}
+
+static void setup(void)
+{
+    make(PLAIN);
 }
 
 static void teardown(void)
@@ -182,6 +221,7 @@ static void check_whole(uint64_t run)
 /* Every file in every way once, then by chance. */
 START_TEST(every_damage_is_refused_by_name)
 {
+    make((enum source)_i);
     const char *wanted = getenv("SHOAL_DAMAGES");
     uint64_t count = wanted != NULL ? strtoull(wanted, NULL, 10) : 200, done = 0;
     struct rng r = rng_of(2026, 11, 21);
@@ -191,6 +231,8 @@ START_TEST(every_damage_is_refused_by_name)
     while (done < count)
         done += damage_one(&r, (enum kind)rng_below(&r, KINDS), &file[rng_below(&r, files)]);
     ck_assert_uint_ge(done, 200);
+    printf("%s: %llu damages of %u files refused\n", source_name[source], (unsigned long long)done, files);
+    fflush(stdout);
     check_whole(7); /* put right again it is taken: what was refused was the damage */
 }
 END_TEST
@@ -305,9 +347,13 @@ int main(void)
 {
     Suite *suite = suite_create("checkpoint_damage");
     TCase *t = tcase_create("damage");
+    TCase *d = tcase_create("every damage");
+    tcase_add_checked_fixture(d, NULL, teardown);
+    tcase_set_timeout(d, 1200);
+    tcase_add_loop_test(d, every_damage_is_refused_by_name, 0, SOURCES);
+    suite_add_tcase(suite, d);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 1200);
-    tcase_add_test(t, every_damage_is_refused_by_name);
     tcase_add_test(t, parts_that_do_not_belong_together_are_refused);
     tcase_add_test(t, verify_names_every_file_and_a_tablet);
     tcase_add_test(t, a_load_verifies_the_parts_it_needs);
