@@ -59,7 +59,7 @@ struct coord_progress {
     uint32_t phase, epoch;
     uint32_t misses, best_epoch; /* 0: none yet */
     double best_value, lr_scale;
-    uint64_t best_cut; /* 0: none */
+    uint64_t best_cut; /* of kept_epoch; 0: none */
     uint64_t map_epoch;
     uint32_t tables, workers_wanted;
     uint32_t restarts, worker_deaths; /* of shards, of workers, while the job ran */
@@ -71,6 +71,9 @@ struct coord_progress {
     uint64_t staleness[COORD_HISTOGRAM];
     uint64_t keys_pulled_base, keys_pushed_base;
     uint64_t test_bad_lines;
+    double kept_value;
+    uint32_t kept_epoch; /* the best of those whose tables can be had again: best_epoch, unless that was before a checkpoint; 0: none */
+    uint32_t unused;
     uint64_t counted_ns; /* training of the epoch at hand that a restart has added to elapsed_ns */
     uint32_t from, from_phase;         /* enum coord_from_state; the phase in which the checkpoint was made */
     uint64_t from_rows, from_digest;   /* of data.train there */

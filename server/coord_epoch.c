@@ -190,7 +190,7 @@ static void restored(struct coord *c, int status, const char *text, uint64_t cut
 {
     (void)cut;
     if (status != 0) {
-        coord_flow_fail(c, status, "best epoch %u cannot be restored: %s", c->job.at.best_epoch, text);
+        coord_flow_fail(c, status, "best epoch %u cannot be restored: %s", c->job.at.kept_epoch, text);
         return;
     }
     (void)coord_epoch_resume(c, c->job.at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
@@ -247,7 +247,11 @@ static bool training_ended(struct coord *c)
 {
     struct coord_job *j = &c->job;
 
-    if (j->spec.train.early_stop.patience > 0 && j->at.best_epoch != j->at.epoch && j->at.best_cut != 0)
+    if (j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 && j->at.best_epoch != j->at.kept_epoch)
+        log_warn("the best epoch, %u, was before the checkpoint that the job went on from, which has not its tables: the job ends with "
+                 "those of epoch %u",
+                 j->at.best_epoch, j->at.kept_epoch != 0 ? j->at.kept_epoch : j->at.epoch);
+    if (j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != j->at.epoch && j->at.best_cut != 0)
         return coord_epoch_resume(c, PHASE_RESTORE);
     return coord_epoch_resume(c, j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
 }
@@ -293,14 +297,38 @@ static double early_value(const struct coord_job *j, const struct metric *mean)
     }
 }
 
-static bool metric_gains(const struct coord_job *j, double value)
+/* Whether the epoch at hand is better than `epoch` (0: none) was. */
+static bool metric_gains(const struct coord_job *j, double value, uint32_t epoch, double than)
 {
     if (!isfinite(value))
         return false;
-    if (j->at.best_epoch == 0 || j->at.best_epoch == j->at.epoch) /* evaluated again: the coordinator died at its cut */
+    if (epoch == 0)
         return true;
-    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < j->at.best_value - GAIN_MIN
-                                                             : value > j->at.best_value + GAIN_MIN;
+    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - GAIN_MIN : value > than + GAIN_MIN;
+}
+
+/* Gains and misses go by the best epoch of all; kept is the best of those whose tables there are. True: this one is. */
+static bool early_judge(struct coord_job *j, double value)
+{
+    if (j->at.kept_epoch == j->at.epoch) /* evaluated again, for the coordinator died at its cut: it has been judged */
+        return true;
+    bool gain = metric_gains(j, value, j->at.best_epoch, j->at.best_value);
+    bool keep = metric_gains(j, value, j->at.kept_epoch, j->at.kept_value);
+
+    SHOAL_ASSERT(keep || !gain);
+    if (gain) {
+        j->at.best_epoch = j->at.epoch;
+        j->at.best_value = value;
+        j->at.misses = 0;
+    } else {
+        j->at.misses++;
+        j->at.lr_scale *= j->spec.train.early_stop.lr_decay;
+    }
+    if (keep) {
+        j->at.kept_epoch = j->at.epoch;
+        j->at.kept_value = value;
+    }
+    return keep;
 }
 
 static bool eval_valid_ended(struct coord *c, const struct measure *m)
@@ -315,21 +343,13 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
     if (!epoch_put(c))
         return false;
     double value = early_value(j, &mean);
-    bool gain = metric_gains(j, value), best = gain || j->at.best_epoch == 0;
+    bool keep = early_judge(j, value);
     /* The report tells these of the epoch whose tables the job ends with: the best one, or without early stopping the last. */
-    if ((best || j->spec.train.early_stop.patience == 0) && !details_put(c, WIRE_VALID, m))
+    if ((keep || j->at.kept_epoch == 0 || j->spec.train.early_stop.patience == 0) && !details_put(c, WIRE_VALID, m))
         return false;
     coord_eval_close(&j->eval);
-    if (gain) {
-        j->at.best_epoch = j->at.epoch;
-        j->at.best_value = value;
-        j->at.misses = 0;
-    } else {
-        j->at.misses++;
-        j->at.lr_scale *= j->spec.train.early_stop.lr_decay;
-    }
     bool last = j->at.epoch >= j->spec.train.epochs;
-    if (!gain || last || j->spec.train.early_stop.patience == 0)
+    if (!keep || last || j->spec.train.early_stop.patience == 0)
         return epoch_ended(c);
     if (!coord_flow_enter(c, PHASE_CUT))
         return false;

@@ -93,7 +93,16 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
     return 0;
 }
 
-static int job_compare(const struct coord *c, const struct coord_from *f, const struct json *m, const struct job *spec, struct err *e)
+static bool same_words(const struct string_list *a, const struct string_list *b)
+{
+    bool same = a->count == b->count;
+
+    for (size_t i = 0; same && i < a->count; i++)
+        same = strcmp(a->item[i], b->item[i]) == 0;
+    return same;
+}
+
+static int job_compare(const struct coord *c, struct coord_from *f, const struct json *m, const struct job *spec, struct err *e)
 {
     void *yaml;
     size_t bytes;
@@ -107,6 +116,7 @@ static int job_compare(const struct coord *c, const struct coord_from *f, const 
     if (status != 0)
         return status;
     status = spec_compare(&was, spec, &f->saved, e);
+    f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric && same_words(&was.data.valid, &spec->data.valid);
     job_free(&was);
     return status;
 }

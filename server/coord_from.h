@@ -15,6 +15,7 @@ struct coord_from {
     void *state; /* owned */
     struct coord_saved saved;
     int hold; /* nobody removes the folder meanwhile */
+    bool stops_alike; /* early stopping looks at the same measure of the same files as it did */
 };
 
 /* path: absolute. NOINPUT, USAGE, CHECKSUM, CORRUPT, VERSION (the file is named); CONFIG: the job does not fit. The caller

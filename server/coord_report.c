@@ -230,10 +230,10 @@ static uint32_t servers_of(const struct coord_members *m)
     return servers;
 }
 
-/* The epoch whose rows the tables hold at the end: the best one, where early stopping restores it, else the last. */
+/* The epoch whose rows the tables hold at the end: the best one that was kept, where early stopping restores it, else the last. */
 static uint32_t final_epoch(const struct coord_job *j)
 {
-    return j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 ? j->at.best_epoch : j->at.epoch;
+    return j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != 0 ? j->at.kept_epoch : j->at.epoch;
 }
 
 static void report_settings(const struct coord *c, struct json *r)

@@ -66,9 +66,12 @@ static void progress_write(struct writer *w, const struct coord *c)
         at.elapsed_ns += now - c->job.started_ns;
     if (at.phase == PHASE_TRAIN)
         at.counted_ns = coord_epoch_trained_ns(c); /* as after a restart: coord_trace_load */
-    at.best_epoch = at.misses = at.cuts = at.restarts = at.worker_deaths = 0;
+    at.cuts = at.restarts = at.worker_deaths = 0;
     at.best_cut = 0;
-    at.best_value = 0;
+    if (at.phase != PHASE_TEST && at.phase != PHASE_CUT) { /* in these the tables, and the checkpoint's, are that epoch's */
+        at.kept_epoch = 0;
+        at.kept_value = 0;
+    }
     write_pair(w, "progress", &at, sizeof at);
 }
 
@@ -207,6 +210,7 @@ static int progress_check(const struct coord_progress *at, struct err *e)
                  at->phase == PHASE_CUT || at->phase == PHASE_TEST;
 
     if (!phase || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX || !isfinite(at->lr_scale) || at->lr_scale < 0 ||
+        at->best_epoch > at->epoch || at->kept_epoch > at->epoch || !isfinite(at->best_value) || !isfinite(at->kept_value) ||
         at->split[WIRE_TRAIN].rows == 0)
         return err_set(e, SHOAL_E_CORRUPT, "the saved job is in phase %u, epoch %u, which cannot be", at->phase,
                        at->epoch);

@@ -5,8 +5,8 @@
  *
  * Keys and values are those of the store (coord_store.h): progress, lanes, task/N of the epoch at hand, epoch/N, details/...,
  * curve/N; taken from memory, at the instant of the cut. What names the job's number or run gets the new ones when it is
- * taken over. Left out: the best epoch's cut, for its tables are not in a checkpoint; early stopping begins anew with the
- * first epoch that is evaluated afterwards. */
+ * taken over. The best epoch so far and the misses since go along, so that early stopping goes on; its cut does not, for
+ * its tables are not in a checkpoint: kept is then the best of the epochs that are evaluated afterwards. */
 #ifndef SERVER_COORD_SAVED_H
 #define SERVER_COORD_SAVED_H
 

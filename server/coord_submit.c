@@ -52,6 +52,11 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
     at.status = 0;
     at.text[0] = 0;
     memset(at.test, 0, sizeof at.test);
+    if (!f->stops_alike) { /* the best value so far says nothing of those that come */
+        at.best_epoch = at.misses = 0;
+        at.best_value = 0;
+        at.kept_epoch = was->phase == PHASE_TEST ? at.kept_epoch : 0;
+    }
     at.from = FROM_TO_LOAD;
     at.from_phase = was->phase;
     at.from_rows = was->split[WIRE_TRAIN].rows;

@@ -29,6 +29,7 @@ struct rig {
     char dir[64], yaml[2048];
     uint64_t digest;
     uint32_t lease_ms; /* 0: 1000 */
+    const double *quality; /* (FAKE_EPOCHS); NULL: each epoch is better than the one before */
     bool hooks, hook_holds;
     char hooked[8][LIMIT_PATH]; /* folders that the command was run with */
     uint32_t hook_count, hook_polls, hook_asked, hook_killed;
@@ -100,7 +101,7 @@ static void worker_add(uint32_t i)
     *w = (struct fake_worker){.rows = {1005, 300, 200}, .batch = 10, .seats = 2, .step_ns = 5000000, .resend_ns = SECOND / 2};
     w->digest = r.digest;
     for (uint32_t n = 0; n < FAKE_EPOCHS; n++)
-        w->quality[n] = 0.5 + 0.02 * n;
+        w->quality[n] = r.quality != NULL ? r.quality[n] : 0.5 + 0.02 * n;
     (void)snprintf(name, sizeof name, "worker-%u", i);
     fake_worker_start(w, r.sim, name, r.shard, SHARDS);
 }
@@ -539,6 +540,38 @@ START_TEST(checkpoint_of_an_evaluation_goes_on)
 }
 END_TEST
 
+/* Early stopping goes on with the best epoch so far and the misses since. Its tables are not in the checkpoint: what is kept
+ * is the best of those that come. By another measure, or on other data, it begins anew. */
+START_TEST(checkpoint_goes_on_with_the_best_epoch)
+{
+    static const double quality[][FAKE_EPOCHS] = {{0, 0.6, 0.9, 0.7, 0.65, 0.6, 0.55}, {0, 0.6, 0.8, 0.7, 0.95, 0.6, 0.55, 0.5}};
+    static const char *const after[] = {"auc", "auc", "logloss"};
+    static const uint32_t epochs[] = {4, 6, 5}, best[] = {2, 4, 3}, final[] = {3, 4, 3};
+    char path[LIMIT_PATH], train[160];
+
+    r.quality = quality[_i == 1];
+    rig_start("epochs: 10, consistency: ssp, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}", "", NULL);
+    while (r.coord->job.at.epoch < 3 || r.coord->job.at.phase != PHASE_TRAIN)
+        ck_assert(sim_step(r.sim));
+    (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
+    ck_assert_uint_eq(r.coord->job.at.epoch, 3);
+    rig_stop();
+    r.quality = quality[_i == 1];
+    (void)snprintf(train, sizeof train, "epochs: 10, consistency: ssp, early_stop: {metric: %s, patience: 2, lr_decay: 0.5}", after[_i]);
+    rig_start(train, "", path);
+    job_done();
+    ck_assert_uint_eq(r.coord->job.at.epoch, epochs[_i]);
+    ck_assert_double_eq(report_number("best_epoch"), best[_i]);
+    ck_assert_double_eq(report_number("final_epoch"), final[_i]);
+    char measured[40]; /* what the report tells in front is of the tables that are there */
+    (void)snprintf(measured, sizeof measured, "epochs.%u.valid.auc", final[_i] - 1);
+    ck_assert_double_eq(report_number("valid.auc"), report_number(measured));
+    ck_assert_uint_eq(r.shard[0]->restores, 1);
+    ck_assert_double_eq_tol(r.coord->job.at.lr_scale, _i == 1 ? 0.125 : 0.25, 1e-12);
+    rig_stop();
+}
+END_TEST
+
 /* The coordinator dies while the new cluster loads, and later: it loads once, and goes on. */
 START_TEST(checkpoint_restore_survives_the_coordinator)
 {
@@ -828,6 +861,7 @@ int main(void)
     tcase_add_test(t, checkpoint_cuts_that_were_given_up_go_at_registration);
     tcase_add_loop_test(t, checkpoint_goes_on_at_the_very_batch, 0, 10);
     tcase_add_test(t, checkpoint_of_an_evaluation_goes_on);
+    tcase_add_loop_test(t, checkpoint_goes_on_with_the_best_epoch, 0, 3);
     tcase_add_test(t, checkpoint_restore_survives_the_coordinator);
     tcase_add_loop_test(t, checkpoint_restore_that_failed_can_be_tried_again, 0, 2);
     tcase_add_test(t, checkpoint_for_another_job_is_refused);
