@@ -9,7 +9,8 @@ int model_dlrm_check(const struct job *job, const struct model_shape *shape, str
 {
     uint32_t vectors = shape->fields + (shape->numerics > 0 ? 1 : 0);
     if (job->model.interaction == INTERACT_DOT && plan_dims_differ(job))
-        return plan_dims_refuse(job, "with interaction dot multiplies the vectors of fields", e);
+        return plan_dims_refuse(job, "with interaction dot multiplies the vectors of fields",
+                                "model.interaction: cat", e);
     if (shape->numerics > 0 && job->model.bottom.count > 0) {
         int code = plan_widths_check(&job->model.bottom, "model.bottom", e);
         if (code != 0)

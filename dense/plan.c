@@ -239,14 +239,15 @@ bool plan_dims_differ(const struct job *job)
     return false;
 }
 
-int plan_dims_refuse(const struct job *job, const char *why, struct err *e)
+int plan_dims_refuse(const struct job *job, const char *why, const char *instead, struct err *e)
 {
     size_t t = 1;
     while (job->table[t].dim == job->table[0].dim)
         t++;
     return err_set(e, SHOAL_E_CONFIG,
-                   "tables: %s has dim %u and %s dim %u, but model.kind %s %s: give all tables one dim", job->table[0].name,
-                   job->table[0].dim, job->table[t].name, job->table[t].dim, job_model_name(job->model.kind), why);
+                   "tables: %s has dim %u and %s dim %u, but model.kind %s %s: give all tables one dim, or take %s",
+                   job->table[0].name, job->table[0].dim, job->table[t].name, job->table[t].dim,
+                   job_model_name(job->model.kind), why, instead);
 }
 
 double plan_vectors_width(const struct job *job, const struct model_shape *shape)
@@ -263,7 +264,10 @@ static int dims_check(const struct job *job, const struct plan_kind *kind, struc
         if (job->table[t].dim == 0 || job->table[t].dim + 1 > LIMIT_WIDTH)
             return err_set(e, SHOAL_E_CONFIG, "tables[%zu].dim is %u; a model with vectors needs 1 to %u", t, job->table[t].dim,
                            LIMIT_WIDTH - 1);
-    return plan_dims_differ(job) && !kind->mixed ? plan_dims_refuse(job, "multiplies the vectors of fields", e) : 0;
+    return plan_dims_differ(job) && !kind->mixed
+               ? plan_dims_refuse(job, "multiplies the vectors of fields",
+                                  "a model that puts them side by side, such as dcnv2", e)
+               : 0;
 }
 
 static int plan_check(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct err *e)

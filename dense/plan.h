@@ -52,8 +52,8 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape, cons
 /* Columns of all fields' vectors; and whether the job's tables have several dims. */
 double plan_vectors_width(const struct job *job, const struct model_shape *shape);
 bool plan_dims_differ(const struct job *job);
-/* CONFIG: tables of several dims; `why` says what of model.kind needs one. */
-int plan_dims_refuse(const struct job *job, const char *why, struct err *e);
+/* CONFIG: tables of several dims; `why` says what of model.kind needs one, `instead` what does not. */
+int plan_dims_refuse(const struct job *job, const char *why, const char *instead, struct err *e);
 /* CONFIG: no layers, too many, or one that is too wide. key: for the message. */
 int plan_widths_check(const struct widths *w, const char *key, struct err *e);
 /* Where gradients lie and who adds to whom; by plan_build. */

@@ -209,6 +209,8 @@ START_TEST(models_that_multiply_vectors_refuse_several_dims)
     ck_assert_int_eq(plan_build(&c.job, &c.shape, &plan, &e), SHOAL_E_CONFIG);
     ck_assert_msg(strstr(e.text, "emb0 has dim 5 and emb1 dim 2") != NULL, "%s", e.text);
     ck_assert_msg(strstr(e.text, job_model_name(one_dim[_i])) != NULL, "%s", e.text);
+    const char *instead = one_dim[_i] == MODEL_DLRM ? "or take model.interaction: cat" : "side by side, such as dcnv2";
+    ck_assert_msg(strstr(e.text, instead) != NULL, "%s", e.text);
     c.several[1].dim = c.several[2].dim = 5;
     ck_assert_msg(plan_build(&c.job, &c.shape, &plan, &e) == 0, "%s", e.text);
 }
