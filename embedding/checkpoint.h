@@ -81,6 +81,7 @@ int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64
  *   another optimizer     weights kept; its state starts from what the new optimizer gives a row with these weights (ftrl
  *                         likewise when lr, beta, l1 or l2 differ, for its weights are a function of them). Other settings of the
  *                         same optimizer: state kept
+ *   other values          fp32 from 16 bits exactly, 16 bits from fp32 to the nearest; state kept
  *   statistics added      zero, the vector counts as there; dropped: gone
  *   l2 of the table added or dropped: a row's count of batches begins with its next push; gone
  *   another number of tablets: rows go where their keys belong; a tablet that is split hands its marks on, tablets that

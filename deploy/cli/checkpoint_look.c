@@ -141,7 +141,8 @@ static const char export_help[] =
     "first-order weight of a sparse row). binary: for each row the key as u64, then the weights as float32, little-endian, nothing else.\n\n"
     "  --out FILE       where to; must not exist\n"
     "  --format F       tsv (default), csv or binary\n"
-    "  --state          the optimizer's state too: s0, s1, ... behind the weights\n";
+    "  --state          the optimizer's state too: s0, s1, ... behind the weights; and where rows have statistics show, click, delta_score,\n"
+    "                   time (seconds since 1970, 0: not told), flags (1: has its vector); binary: 4 bytes each, the last two u32\n";
 
 enum export_format { EXPORT_TSV, EXPORT_CSV, EXPORT_BINARY };
 
@@ -150,6 +151,7 @@ struct export {
     const struct table_schema *schema; /* borrowed */
     enum export_format format;
     uint32_t floats; /* of a row: weights, and state where wanted */
+    uint32_t plain;  /* so many of these are floats; behind them lies a struct row_stats */
     float *number;   /* owned (floats): a row's */
     uint64_t rows;
     bool failed;
@@ -172,20 +174,30 @@ static void row_export(void *context, const void *row)
         return;
     }
     fprintf(x->out, "0x%016llx%c%u", (unsigned long long)key, separator, key_field(key));
-    for (uint32_t i = 0; i < x->floats; i++)
+    for (uint32_t i = 0; i < x->plain; i++)
         fprintf(x->out, "%c%.9g", separator, (double)x->number[i]);
+    if (x->plain < x->floats) {
+        struct row_stats s;
+        memcpy(&s, x->number + x->plain, sizeof s);
+        fprintf(x->out, "%c%.9g%c%.9g%c%.9g%c%u%c%u", separator, (double)s.show, separator, (double)s.click, separator, (double)s.delta_score,
+                separator, s.time, separator, s.flags);
+    }
     x->failed |= fputc('\n', x->out) == EOF;
 }
 
 static void head_export(struct export *x, const struct table_schema *s)
 {
+    static const char *const statistics[] = {"show", "click", "delta_score", "time", "flags"};
     char separator = x->format == EXPORT_CSV ? ',' : '\t';
 
+    _Static_assert(sizeof statistics / sizeof *statistics == sizeof(struct row_stats) / sizeof(float), "one name each");
     if (x->format == EXPORT_BINARY)
         return;
     fprintf(x->out, "key%cfield", separator);
-    for (uint32_t i = 0; i < x->floats; i++)
+    for (uint32_t i = 0; i < x->plain; i++)
         fprintf(x->out, "%c%c%u", separator, i < s->width ? 'w' : 's', i < s->width ? i : i - s->width);
+    for (uint32_t i = x->plain; i < x->floats; i++)
+        fprintf(x->out, "%c%s", separator, statistics[i - x->plain]);
     fputc('\n', x->out);
 }
 
@@ -215,6 +227,7 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", half, strerror(errno));
     x->schema = s;
     x->floats = s->width + (state ? schema_state_floats(s) : 0);
+    x->plain = x->floats - (state && s->rules.stats ? (uint32_t)(sizeof(struct row_stats) / sizeof(float)) : 0);
     x->number = malloc(x->floats * sizeof *x->number);
     int status = x->number == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
     head_export(x, s);
