@@ -1,17 +1,19 @@
 /* fuzz_image.c: any bytes as a tablet's image, as they are and with length, schema and checksum made right.
- * First byte: bit 0: mend; bit 1: of a table whose tablets have a life (clock, keys that wait, sketch, names). A refused
- * image changes nothing, a taken one is written as it was read, and what it brought can be lived with. */
+ * First byte: bit 0: mend; bit 1: of a table whose tablets have a life (clock, keys that wait, sketch, names); bit 2: of
+ * one whose weights have 16 bits. A refused image changes nothing, a taken one is written as it was read, and what it brought can be lived with. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/image.h"
 #include "embedding/table.h"
 #include "proto/base/hash.h"
 
-static struct table *table_of[2];
-static uint64_t digest_of[2]; /* of its schema, as the table writes it */
+enum { LIVING = 1, HALF = 2, KINDS = 4 };
+static struct table *table_of[KINDS];
+static uint64_t digest_of[KINDS]; /* of its schema, as the table writes it */
 
-static struct table_schema schema_of(bool living)
+static struct table_schema schema_of(unsigned kind)
 {
+    bool living = (kind & LIVING) != 0;
     struct table_schema s = {.name = "emb",
                              .width = 2,
                              .tablet_bits = 1,
@@ -35,21 +37,22 @@ static struct table_schema schema_of(bool living)
         s.field_rule[0] =
             (struct field_rule){.field = 2, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_SCORE, .admit_threshold = 1};
     }
+    s.values = (kind & HALF) != 0 ? VALUES_FP16 : VALUES_FP32;
     return s;
 }
 
-static void table_prepare(bool living)
+static void table_prepare(unsigned kind)
 {
-    struct table_schema s = schema_of(living);
+    struct table_schema s = schema_of(kind);
     struct arena *arena;
     struct image_header h;
     struct err e;
     uint8_t image[256];
-    SHOAL_ASSERT(arena_new(&arena) == 0 && table_new(&s, arena, &table_of[living], &e) == 0);
-    SHOAL_ASSERT(table_image_bytes(table_of[living], 0) <= sizeof image);
-    table_image_write(table_of[living], 0, image);
+    SHOAL_ASSERT(arena_new(&arena) == 0 && table_new(&s, arena, &table_of[kind], &e) == 0);
+    SHOAL_ASSERT(table_image_bytes(table_of[kind], 0) <= sizeof image);
+    table_image_write(table_of[kind], 0, image);
     memcpy(&h, image, sizeof h);
-    digest_of[living] = h.schema_digest;
+    digest_of[kind] = h.schema_digest;
 }
 
 /* What was taken is pushed to, ages, and is named. */
@@ -66,7 +69,7 @@ static void live_on(struct table *table)
     }
 }
 
-static void image_mend(uint8_t *at, size_t size, bool living)
+static void image_mend(uint8_t *at, size_t size, unsigned kind)
 {
     struct image_header h;
     uint64_t sum;
@@ -76,7 +79,7 @@ static void image_mend(uint8_t *at, size_t size, bool living)
     h.magic = IMAGE_MAGIC;
     if (h.version != IMAGE_VERSION_OLD)
         h.version = IMAGE_VERSION;
-    h.schema_digest = digest_of[living];
+    h.schema_digest = digest_of[kind];
     h.bytes = size;
     memcpy(at, &h, sizeof h);
     sum = hash_bytes(at, size - sizeof sum, 0);
@@ -89,12 +92,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t before, after;
     uint8_t mode = fuzz_mode(&data, &size);
     bool mend = (mode & 1) != 0, living = (mode & 2) != 0;
-    if (table_of[living] == NULL)
-        table_prepare(living);
-    struct table *table = table_of[living];
+    unsigned kind = mode >> 1 & (KINDS - 1);
+    if (table_of[kind] == NULL)
+        table_prepare(kind);
+    struct table *table = table_of[kind];
     uint8_t *copy = fuzz_copy(data, size);
     if (mend)
-        image_mend(copy, size, living);
+        image_mend(copy, size, kind);
     SHOAL_ASSERT(table_digest(table, 0, &before) == 0);
     if (table_image_read(table, 0, copy, size, &e) == 0) {
         struct image_header h;
