@@ -147,6 +147,23 @@ static void tables_print(const struct json *r)
     }
 }
 
+static const char *table_name(const struct json *r, size_t i)
+{
+    return json_as_string(json_get(json_array_at(json_get(r, "tables"), i), "name"), "emb");
+}
+
+/* Which fields lie where is not in the report: with several tables the hint names none. */
+static void inspect_hint(const struct json *r, const char *shoal, const char *run_dir)
+{
+    bool several = json_count(json_get(r, "tables")) > 1 && strcmp(table_name(r, 1), "dense") != 0;
+
+    if (several)
+        printf("  try next       %s inspect --run-dir %s TABLE FIELD:VALUE     one row: of the table that has the field\n", shoal, run_dir);
+    else
+        printf("  try next       %s inspect --run-dir %s %s 0:VALUE     one row: a value of the first categorical field\n", shoal, run_dir,
+               table_name(r, 0));
+}
+
 void report_print(const struct json *r, const char *run_dir, const char *job_path)
 {
     char n[32], s[32];
@@ -177,8 +194,7 @@ void report_print(const struct json *r, const char *run_dir, const char *job_pat
     if (job_path == NULL)
         return;
     const char *shoal = program_invocation_name;
-    printf("  try next       %s inspect --run-dir %s %s 0:VALUE     one row: a value of the first categorical field\n", shoal, run_dir,
-           json_as_string(json_get(json_array_at(json_get(r, "tables"), 0), "name"), "emb"));
+    inspect_hint(r, shoal, run_dir);
     printf("                 %s local %s --set train.consistency=bsp     the same bits at every run\n", shoal, job_path);
     printf("                 %s local %s --servers 2 --workers 2     kill -9 one of them: the job ends all the same\n", shoal, job_path);
 }

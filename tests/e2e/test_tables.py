@@ -265,6 +265,24 @@ def restores_translate_values(space):
 # ---- what is refused --------------------------------------------------------------------------------------------
 
 
+def shipped_job_has_a_row_where_it_says(space):
+    train = synth(space / "train.tsv", 3000, 4)
+    rows = [line.split("\t") for line in train.read_text().splitlines()]
+    report = run_job(pathlib.Path(__file__).parents[2] / "deploy/jobs/criteo-tables.yaml", space / "run", 2, 1,
+                     ["--set", f"data.train={train}", "--set", "train.batch=250", "--set", "train.lanes=1", "--set", "data.shuffle=no",
+                      "--set", "model.hidden=[8]"])
+    batches, values = Counter(), Counter()
+    for column in (3, 4, 12, 16, 21):  # a key's appearance is a batch
+        for at in range(0, len(rows), 250):
+            batches.update({(column, r[13 + column]) for r in rows[at:at + 250]})
+    for column in range(1, 27):
+        few = column in (6, 9, 14, 17, 20, 22, 23)
+        values["few" if few else "emb"] += len({r[13 + column] for r in rows}) if few or column not in (3, 4, 12, 16, 21) else 0
+    found = {name: rows for name, (rows, _) in digests(report).items()}
+    assert 0 < found["many"] == sum(n >= 3 for n in batches.values()) and found["few"] == values["few"] and found["emb"] == values["emb"], found
+    assert "TABLE FIELD:VALUE" in (space / "run.out").read_text()
+
+
 def jobs_that_do_not_fit_are_refused(space):
     log_file(space / "train.csv", 200)
     for name, tables, over, said in (
@@ -283,4 +301,5 @@ def jobs_that_do_not_fit_are_refused(space):
 
 if __name__ == "__main__":
     main([one_table_or_two_train_alike, three_tables_through_kill_checkpoint_and_restore, commands_tell_tables_apart,
-          evaluation_sees_all_tables, warm_start_finds_all_tables, restores_translate_values, jobs_that_do_not_fit_are_refused])
+          evaluation_sees_all_tables, warm_start_finds_all_tables, restores_translate_values, shipped_job_has_a_row_where_it_says,
+          jobs_that_do_not_fit_are_refused])
