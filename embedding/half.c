@@ -27,7 +27,7 @@ ISA_INLINE void random_block(uint16_t *restrict random, uint64_t draw, const uin
     typedef uint64_t four __attribute__((vector_size(32)));
     if (n == 16) {
         const four step = {RANDOM_STEP, 2 * RANDOM_STEP, 3 * RANDOM_STEP, 4 * RANDOM_STEP};
-        four z = step + (draw + at / 4 * RANDOM_STEP);
+        four z = step + (uint64_t)(draw + at / 4 * RANDOM_STEP); /* clang adds no other type to a vector */
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL; /* rng_mix */
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
         z = z ^ (z >> 31);
