@@ -19,7 +19,7 @@ void checkpoint_scratch_free(struct engine *g);
 /* base[number of a table] (2^tablet_bits), all UINT64_MAX, for recover_source; freed with checkpoint_base_free. */
 int checkpoint_base(const struct checkpoint *c, uint64_t *base[LIMIT_TABLES]);
 void checkpoint_base_free(uint64_t *base[LIMIT_TABLES]);
-/* The tablets of one part that base asks for into g's tables; their runs and marks into `runs`. verified: the part's files
+/* The tablets of one part that base asks for into g's tables, all their rows in memory; their runs and marks into `runs`. verified: the part's files
  * have just been found right, so they are not checked block by block again; images check themselves in any case. */
 int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verified, struct engine *g,
                          uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e);

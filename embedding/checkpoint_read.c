@@ -1,6 +1,7 @@
 /* checkpoint_read.c: rows of a checkpoint: a part's images and the records above them, put together by an engine in memory. */
 #include "embedding/checkpoint_inner.h"
 #include "embedding/cut.h"
+#include "embedding/whole.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,17 @@ void checkpoint_base_free(uint64_t *base[LIMIT_TABLES])
         free(base[i]);
 }
 
+/* Rows that lie in the part's store as single pairs come in, aged as of the cut. */
+static int thaw_all(struct engine *g, struct store *store, uint64_t *const base[LIMIT_TABLES], struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        for (uint32_t k = 0; base[i] != NULL && k < g->table[i].scope.tablets && rc == 0; k++)
+            if (base[i][k] != UINT64_MAX)
+                rc = whole_thaw(g->table[i].table, k, store, e);
+    return rc;
+}
+
 int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verified, struct engine *g,
                          uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
 {
@@ -66,6 +78,8 @@ int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verifie
         rc = journal_open_copy(path, &source.journal, e);
     if (rc == 0)
         rc = recover_source(g, &source, base, runs, e);
+    if (rc == 0)
+        rc = thaw_all(g, source.store, base, e);
     cut_source_close(&source);
     return rc == 0 ? 0 : err_wrap(e, rc, "%s", p->dir);
 }

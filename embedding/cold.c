@@ -122,6 +122,7 @@ int cold_new(struct tablet *own, uint32_t epoch, uint32_t began)
         return SHOAL_E_NOMEM;
     c->epoch = epoch;
     c->began = began;
+    c->stale = epoch > 0; /* whether they went before the process ended is not known */
     return 0;
 }
 
@@ -306,13 +307,25 @@ int table_cold_take(struct table *t, uint64_t key, const void *value, size_t byt
     return 0;
 }
 
+int cold_erase(struct table *t, uint64_t key)
+{
+    struct cold *c = t->tablets[number_of(t, key)].cold;
+    if (!table_cold_has(t, key))
+        return 0;
+    if (cold_gone_add(c, key) != 0)
+        return SHOAL_E_NOMEM;
+    set_take_out(c, t->shape.tablet_bits, key_mix(key));
+    t->cold--;
+    return 0;
+}
+
 int table_cold_copy(const struct table *t, struct table *into, uint64_t key, const void *value, size_t bytes)
 {
     enum age_end end;
     if (bytes != table_cold_bytes(t) || !table_cold_has(t, key))
         return SHOAL_E_CORRUPT;
     const float *row = row_aged(t, key, value, &end);
-    return row != NULL ? put_in(into, key, row, NOTES_NEW) : 0;
+    return row != NULL ? put_in(into, key, row, NOTES_THAWED) : 0;
 }
 
 /* ---- leaving ---- */
@@ -466,7 +479,19 @@ int table_cold_begin(struct table *t, uint32_t tablet, uint32_t epoch)
     set_clear(c, t->shape.arena);
     table_cold_gone_clear(t, tablet);
     c->epoch = epoch;
+    c->stale = true;
     return 0;
+}
+
+bool table_cold_stale(const struct table *t, uint32_t tablet)
+{
+    return t->tablets[tablet].cold != NULL && t->tablets[tablet].cold->stale;
+}
+
+void table_cold_fresh(struct table *t, uint32_t tablet)
+{
+    if (t->tablets[tablet].cold != NULL)
+        t->tablets[tablet].cold->stale = false;
 }
 
 int table_cold_add(struct table *t, uint64_t key)

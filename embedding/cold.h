@@ -27,6 +27,7 @@ struct cold {
     uint32_t count; /* rows: used, and one more with `zero` */
     uint32_t unit;  /* where slots lie, if in the arena's units */
     bool zero;      /* key 0, whose mixed key is 0, is in it */
+    bool stale;     /* pairs of other epochs may be in the store */
     bool leaving;   /* an image written now lists the chosen rows as cold: set around it by who writes their pairs with it */
     uint32_t epoch; /* part of the pairs' keys: a restored tablet begins a new one, so that rows of before are not taken for its own */
     uint32_t began; /* the first clock that the tablet had after rows had left without one; 0: none yet */
@@ -75,15 +76,20 @@ uint32_t table_cold_gone(const struct table *t, uint32_t tablet, const uint64_t 
 void table_cold_gone_clear(struct table *t, uint32_t tablet);
 
 /* ---- restoring ---- */
-/* The tablet's set is empty from now on and of that epoch. 0 or NOMEM. */
+/* The tablet's set is empty from now on and of that epoch; what the store has of other epochs is stale. 0 or NOMEM. */
 int table_cold_begin(struct table *t, uint32_t tablet, uint32_t epoch);
 /* Makes a key that has no row cold: its pair is in the store under the tablet's epoch. 0 or NOMEM. */
 int table_cold_add(struct table *t, uint64_t key);
+
+/* Whether pairs of the tablet under other epochs may be in the store; no longer. */
+bool table_cold_stale(const struct table *t, uint32_t tablet);
+void table_cold_fresh(struct table *t, uint32_t tablet);
 
 /* ---- for table.c, tablet.c, keep.c, image.c ---- */
 void cold_free(struct cold *c, struct arena *a); /* NULL: nothing */
 uint64_t cold_beside_bytes(const struct cold *c); /* memory that is not the arena's; NULL: 0 */
 int cold_gone_add(struct cold *c, uint64_t key);  /* 0 or NOMEM */
+int cold_erase(struct table *t, uint64_t key);    /* a cold row goes for good; another key: nothing. 0 or NOMEM */
 struct tablet;
 int cold_new(struct tablet *own, uint32_t epoch, uint32_t began); /* an empty set; 0 or NOMEM */
 bool cold_has(const struct cold *c, uint32_t tablet_bits, uint64_t key);

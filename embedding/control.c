@@ -1,6 +1,7 @@
 /* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and applied in one call. */
 #include "embedding/cut.h"
 #include "embedding/engine_state.h"
+#include "embedding/flush.h"
 #include "embedding/load.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -241,6 +242,17 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
     return rc;
 }
 
+/* All records up to now, on this thread. */
+static int sync_now(struct engine *g, struct err *e)
+{
+    struct journal_sync sync;
+    struct err failure = {0};
+    journal_sync_peek(g->journal, &sync);
+    journal_sync_run(&sync);
+    int rc = journal_sync_end(g->journal, &sync, &failure);
+    return rc == 0 ? 0 : err_set(e, rc, "%s", failure.text);
+}
+
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
 {
     if (runs_find(&g->runs, run) != NULL)
@@ -270,11 +282,17 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
         return rc;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         r.existing |= (uint64_t)(g->table[i].table != NULL) << i;
+    if (g->store != NULL) /* its rows may not all fit into memory: applying the record writes to the store */
+        rc = flush_settle(g, e);
+    if (rc != 0)
+        return rc;
     rc = record_control(g, RECORD_RESTORE, &r, sizeof r, e);
     if (rc != 0)
         return rc;
     struct err failure = {0};
-    rc = g->journal == NULL ? 0 : cut_ref_add(g, cut, g->sequence);
+    rc = g->journal == NULL ? 0 : sync_now(g, &failure);
+    if (rc == 0 && g->journal != NULL)
+        rc = cut_ref_add(g, cut, g->sequence);
     if (rc == 0)
         rc = engine_restore_apply(g, &r, g->sequence, false, &failure);
     if (rc != 0) {

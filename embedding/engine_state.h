@@ -44,8 +44,16 @@ struct mem_cut { /* a cut of an engine without a folder */
     struct store *store; /* owned */
 };
 
+struct stale { /* a tablet that began an epoch: pairs of other epochs may be left */
+    uint32_t table, tablet, epoch;
+};
+
 struct flush_state {
     bool busy;       /* one batch is on its way */
+    struct work *under_way; /* borrowed: it, if it is of flush.c */
+    bool settling;          /* it is waited for: nothing new is begun */
+    struct stale *stale;    /* owned; (stale_room): tablets whose older pairs go behind the batch */
+    uint32_t stale_count, stale_room;
     uint8_t *buffer; /* owned: values of the batch */
     size_t capacity, bytes;  /* of them in use */
     struct store_item *item; /* owned; (item_room) */
@@ -91,6 +99,7 @@ struct tier { /* tier.h */
     uint32_t among_room;
     bool fetching;          /* one fetch is on its way */
     struct env_timer timer; /* a flush step when nothing else makes one */
+    bool tell;              /* who waits is to be told then */
     uint64_t fetched, evicted, evicted_clean;
 };
 

@@ -52,6 +52,16 @@ uint64_t flush_image_bytes(const struct engine *g)
     return bytes;
 }
 
+/* Of the pairs of rows in the store. */
+static uint64_t cold_bytes_all(const struct engine *g)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
+        if (g->table[i].table != NULL)
+            bytes += table_cold_rows(g->table[i].table) * (table_cold_bytes(g->table[i].table) + 16);
+    return bytes;
+}
+
 uint64_t flush_journal_max(const struct engine *g)
 {
     if (g->options.journal_max > 0)
@@ -192,6 +202,41 @@ void flush_put_gone(struct engine *g, uint32_t table, uint32_t tablet)
     }
 }
 
+/* Pairs of older epochs are needed until an image of this one is written: they go behind it. Without memory for the note a later image
+ * will do. */
+static void note_stale(struct engine *g, uint32_t table, uint32_t tablet)
+{
+    struct flush_state *f = &g->flush;
+    if (!table_cold_stale(g->table[table].table, tablet))
+        return;
+    if (f->stale_count == f->stale_room) {
+        uint32_t room = f->stale_room == 0 ? 64 : 2 * f->stale_room;
+        struct stale *grown = realloc(f->stale, room * sizeof *grown);
+        if (grown == NULL)
+            return;
+        f->stale = grown;
+        f->stale_room = room;
+    }
+    f->stale[f->stale_count++] = (struct stale){table, tablet, table_cold_epoch(g->table[table].table, tablet)};
+}
+
+static int drop_stale(const struct engine *g, struct err *e)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < g->flush.stale_count && rc == 0; i++) {
+        const struct stale *s = &g->flush.stale[i];
+        struct store_item from, own, below;
+        stored_row_range(s->table, s->tablet, 0, &from, &below);
+        stored_row_range(s->table, s->tablet, s->epoch, &own, &below);
+        rc = store_drop(g->store, &from, &own, e);
+        if (rc != 0)
+            return rc;
+        stored_row_range(s->table, s->tablet, STORED_EPOCH_MAX, &own, &from);
+        rc = store_drop(g->store, &below, &from, e);
+    }
+    return rc;
+}
+
 void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t sequence)
 {
     struct engine_table *t = &g->table[table];
@@ -201,6 +246,7 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
     stored_tablet_write(t->table, &g->runs, tablet, sequence, flush_put(g, &item, bytes));
     table_cold_gone_clear(t->table, tablet);
     t->written[tablet] = sequence;
+    note_stale(g, table, tablet);
 }
 
 /* The control state, at the end of a batch: never older than what is in it. */
@@ -228,7 +274,7 @@ static int gather(struct engine *g, uint64_t limit, bool room)
     struct flush_state *f = &g->flush;
     uint32_t table, tablet;
     const uint64_t *gone;
-    f->items = f->bytes = 0;
+    f->items = f->bytes = f->stale_count = 0;
     if (!flush_room(g, 1, 0))
         return SHOAL_E_NOMEM;
     if (room)
@@ -255,6 +301,8 @@ static int gather(struct engine *g, uint64_t limit, bool room)
 static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, struct err *e)
 {
     int rc = store_write(g->store, g->flush.item, g->flush.items, e);
+    if (rc == 0)
+        rc = drop_stale(g, e);
     if (rc != 0 || !flush)
         return rc;
     if (sync != NULL)
@@ -269,7 +317,7 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
  * else is dead: when the store takes thrice the rows and some more, or the disk budget is nearly used up, every tablet is written again. */
 static void rewrite_when_wasteful(struct engine *g)
 {
-    uint64_t most = 3 * flush_image_bytes(g) + 4ull * FLUSH_STORE_MAX;
+    uint64_t most = 3 * (flush_image_bytes(g) + cold_bytes_all(g)) + 4ull * FLUSH_STORE_MAX;
     struct store_space store = store_space(g->store);
     bool wasteful = store.large + store.small > most || (space_pressed(g) && store.large > 2 * flush_image_bytes(g));
     if (g->flush.rewriting || g->committed == 0 || !wasteful)
@@ -285,6 +333,9 @@ static void batch_done(struct engine *g, bool flushed)
     struct flush_state *f = &g->flush;
     free(f->control);
     f->control = NULL;
+    for (uint32_t i = 0; i < f->stale_count; i++)
+        table_cold_fresh(g->table[f->stale[i].table].table, f->stale[i].tablet);
+    f->stale_count = 0;
     if (!flushed)
         return;
     f->since_flush = 0;
@@ -315,6 +366,7 @@ static void flush_done(struct work *w)
     struct engine *g = f->g;
     struct err ignored;
     g->flush.busy = false;
+    g->flush.under_way = NULL;
     if (f->flush)
         journal_sync_end(g->journal, &f->sync, &ignored); /* closes its files; a failure is in f->status */
     if (w->cancelled || f->status != 0) {
@@ -329,6 +381,8 @@ static void flush_done(struct work *w)
         return;
     }
     batch_done(g, f->flush);
+    if (g->flush.settling)
+        return;
     bool left = g->tier.leaving_count > 0;
     if (f->flush)
         space_look(g);
@@ -398,7 +452,23 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
     w->work.run = flush_run;
     w->work.done = flush_done;
     f->busy = true;
+    f->under_way = &w->work;
     work_start(&g->works, g->env, &w->work);
+}
+
+int flush_settle(struct engine *g, struct err *e)
+{
+    struct flush_state *f = &g->flush;
+    if (f->busy && f->under_way == NULL)
+        return err_set(e, SHOAL_E_BUSY, "the row store is being rewritten; ask again");
+    if (!f->busy)
+        return 0;
+    f->settling = true;
+    work_settle(f->under_way);
+    f->settling = false;
+    g->tier.tell = true; /* of the room that the batch was to make */
+    env_timer_start(g->env, &g->tier.timer, 0);
+    return g->broken ? err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting") : 0;
 }
 
 /* ---- upkeep of the journal ---- */
@@ -537,7 +607,7 @@ int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct er
     struct flush_state *f = &g->flush;
     int rc = 0;
     while (rc == 0 && tier_wants_room(g)) {
-        f->items = f->bytes = 0;
+        f->items = f->bytes = f->stale_count = 0;
         tier_gather(g, sequence, flush_batch_bytes(g));
         if (f->items == 0)
             continue; /* they went without a write; or it is stuck, which ends this */
@@ -554,6 +624,7 @@ int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct er
 void flush_free(struct engine *g)
 {
     free(g->flush.buffer);
+    free(g->flush.stale);
     free(g->flush.item);
     free(g->flush.control);
 }

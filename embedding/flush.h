@@ -41,6 +41,9 @@ struct flush_mark {
 };
 struct flush_mark flush_mark(const struct engine *g);
 void flush_back(struct engine *g, struct flush_mark mark);
+/* Waits for the batch under way, or calls it off; what has been written counts. For a restore, which writes to the store itself. BUSY: the
+ * store is being rewritten. */
+int flush_settle(struct engine *g, struct err *e);
 /* Recovery: rows leave, as of record `sequence`, until there is room, written and durable on this thread. */
 int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e);
 

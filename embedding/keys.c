@@ -52,6 +52,9 @@ static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action acti
             waiting_forget(&life->waiting, keys[i]);
     if (action != KEY_ERASE)
         return 0;
+    for (size_t i = 0; i < count; i++)
+        if (cold_erase(t, keys[i]) != 0)
+            return SHOAL_E_NOMEM;
     int rc = table_keep(t, tablet, is_named_to_stay, &life->named, 0, &gone);
     return rc == 0 ? undo_erase(&t->tablets[tablet], &life->named) : rc;
 }

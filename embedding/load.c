@@ -2,6 +2,7 @@
  *
  *     engine_load -> BUILDING (an I/O thread: verify, read, translate) -> READY (waits for quiet) -> WRITING (an I/O thread,
  *     a batch at a time) -> SEALING (an I/O thread) -> taken in, done
+ *                          not all rows fit into memory: BUILDING -> READY -> WRITING -> BUILDING -> WRITING -> ... -> SEALING
  *                          without a store: READY -> taken in, done
  *
  *  1. Until the tables are taken in nothing of them can be seen: they are built beside the engine's own, in an arena of
@@ -24,8 +25,10 @@
 #include "embedding/cut.h"
 #include "embedding/flush.h"
 #include "embedding/load_inner.h"
+#include "embedding/slab.h"
 #include "embedding/space.h"
 #include "embedding/stored.h"
+#include "embedding/tier.h"
 #include "embedding/unload.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -40,8 +43,15 @@ bool load_opens(const struct engine *g, uint64_t run)
     return g->load != NULL && g->load->run == run;
 }
 
+uint64_t load_bytes(const struct engine *g)
+{
+    return g->load == NULL ? 0 : g->load->held;
+}
+
 static void release(struct load *l)
 {
+    checkpoint_close(l->checkpoint);
+    spill_free(&l->spill);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         table_free(l->made[i]);
         free(l->led[i]);
@@ -119,7 +129,8 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
         return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " was opened while the checkpoint was read", l->run);
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
-    return g->store == NULL ? 0 : space_check_for(g, l->bytes, "what is loaded", e);
+    uint64_t bytes = load_all_built(l) ? l->bytes : l->guess / 3 * 2;
+    return g->store == NULL ? 0 : space_check_for(g, bytes, "what is loaded", e);
 }
 
 /* ---- taken in ---- */
@@ -171,90 +182,6 @@ static void take_in(struct engine *g)
 
 /* ---- writing ---- */
 
-struct load_write {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
-    struct journal_sync sync;
-    bool marked; /* the marker goes before the images */
-    bool seal;
-    int status;
-    struct err err;
-};
-
-static void make_marker(const struct engine *g, bool under_way, struct store_item *item, struct stored_load *marker)
-{
-    *marker = (struct stored_load){.run = g->load->run, .tables = g->load->filled | g->load->added, .under_way = under_way};
-    stored_load_seal(marker);
-    stored_load_key(item);
-    item->value = marker;
-    item->value_bytes = sizeof *marker;
-}
-
-/* Images from where the cursor stands, about as many bytes as a journal segment has (64 MiB as a rule). */
-static int write_images(struct engine *g, struct err *e)
-{
-    struct load *l = g->load;
-    uint64_t bytes = 0;
-    int rc = 0;
-    for (; l->table < LIMIT_TABLES && rc == 0; l->table++, l->tablet = 0) {
-        struct table *t = l->made[l->table];
-        uint32_t tablets = t == NULL ? 0 : 1u << table_schema_of(t)->tablet_bits;
-        for (; l->tablet < tablets && rc == 0; l->tablet++) {
-            if (!l->led[l->table][l->tablet])
-                continue;
-            if (bytes >= g->segment_bytes)
-                return 0;
-            struct store_item item;
-            size_t count = stored_tablet_bytes(t, &l->runs, l->tablet);
-            void *value = malloc(count);
-            if (value == NULL)
-                return err_set(e, SHOAL_E_NOMEM, "no memory to write tablet %u of table %s", l->tablet,
-                               table_schema_of(t)->name);
-            stored_tablet_key(l->table, l->tablet, &item);
-            stored_tablet_write(t, &l->runs, l->tablet, l->sequence, value);
-            item.value = value;
-            item.value_bytes = count;
-            rc = store_write(g->store, &item, 1, e);
-            free(value);
-            bytes += count;
-        }
-    }
-    return rc;
-}
-
-static int write_seal(struct engine *g, struct err *e)
-{
-    struct store_item item[2];
-    struct stored_load marker;
-    make_marker(g, false, &item[0], &marker);
-    stored_control_key(&item[1]);
-    item[1].value = g->load->control;
-    item[1].value_bytes = g->load->control_bytes;
-    return store_write(g->store, item, 2, e);
-}
-
-static void write_run(struct work *work)
-{
-    struct load_write *w = (struct load_write *)work;
-    struct store_item item;
-    struct stored_load marker;
-    int rc = 0;
-    if (w->marked) {
-        make_marker(w->g, true, &item, &marker);
-        rc = store_write(w->g->store, &item, 1, &w->err);
-    }
-    if (rc == 0)
-        rc = w->seal ? write_seal(w->g, &w->err) : write_images(w->g, &w->err);
-    if (rc == 0) {
-        journal_sync_run(&w->sync);
-        rc = w->sync.status != 0 ? err_set(&w->err, w->sync.status,
-                                           "cannot sync the journal in %s: its disk is failing", w->g->dir)
-             : w->seal           ? store_flush(w->g->store, &w->err)
-                                 : store_flush_begin(w->g->store, &w->err); /* the next batch is made meanwhile */
-    }
-    w->status = rc;
-}
-
 static void write_done(struct work *work)
 {
     struct load_write *w = (struct load_write *)work;
@@ -273,6 +200,8 @@ static void write_done(struct work *work)
         g->control_durable = g->load->control_sequence;
         take_in(g);
         flush_trim(g);
+    } else {
+        g->load->held = arena_used(g->load->arena);
     }
     cut_continue(g);
     engine_flush_step(g); /* others' images have their turn, then the load goes on */
@@ -286,10 +215,11 @@ static void write_start(struct engine *g, bool seal)
         return; /* the next step tries again */
     w->g = g;
     w->seal = seal;
-    w->marked = l->stage == LOAD_READY;
+    w->marked = !l->marked;
+    l->marked = true;
     l->stage = seal ? LOAD_SEALING : LOAD_WRITING;
     journal_sync_peek(g->journal, &w->sync);
-    w->work.run = write_run;
+    w->work.run = load_write_run;
     w->work.done = write_done;
     g->flush.busy = true;
     work_start(&g->works, g->env, &w->work);
@@ -312,6 +242,32 @@ static int prepare_seal(struct engine *g)
     return stored_control_write(list, &all, g->sequence, &l->control, &l->control_bytes);
 }
 
+static void build_done(struct work *w);
+
+/* The next group, or all. False: no memory, the next step tries again. */
+static bool build_start(struct engine *g)
+{
+    struct load *l = g->load;
+    struct load_build *b = calloc(1, sizeof *b);
+    if (b == NULL)
+        return false;
+    if (l->arena != NULL)
+        l->held = arena_used(l->arena) + l->room / 4;
+    l->stage = LOAD_BUILDING;
+    b->g = g;
+    b->load = l;
+    b->work.run = load_build_run;
+    b->work.done = build_done;
+    work_start(&g->works, g->env, &b->work);
+    return true;
+}
+
+/* Whether images are built that are not written yet. */
+static bool images_wait(const struct load *l)
+{
+    return l->table < LIMIT_TABLES && (load_all_built(l) || l->tablet < load_tablets_below(l, l->table, l->group_to));
+}
+
 void load_continue(struct engine *g)
 {
     struct load *l = g->load;
@@ -332,8 +288,10 @@ void load_continue(struct engine *g)
         }
         g->loading = l->filled | l->added;
         write_start(g, false);
-    } else if (l->table < LIMIT_TABLES) {
+    } else if (images_wait(l)) {
         write_start(g, false);
+    } else if (!load_all_built(l)) {
+        build_start(g);
     } else if (prepare_seal(g) == 0) {
         write_start(g, true);
     }
@@ -346,12 +304,23 @@ bool load_call_off(struct engine *g, uint64_t run, uint64_t *tables)
         return true;
     if (l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING)
         return false;
-    *tables = l->stage == LOAD_WRITING ? l->filled | l->added : 0;
+    *tables = l->marked ? l->filled | l->added : 0;
     finish(g, SHOAL_E_STOPPED, "it was called off");
     return true;
 }
 
 /* ---- beginning ---- */
+
+/* What the load may have in memory: what is free, or a quarter of all at least; others' rows leave for it. */
+static void take_room(struct engine *g, struct load *l)
+{
+    uint64_t most = g->tier.rows_max, used = tier_used(g);
+    if (most == 0 || g->store == NULL)
+        return;
+    l->room = most / 16 * 13 > used + most / 4 ? most / 16 * 13 - used : most / 4;
+    l->held = l->room; /* until it is known */
+    spill_init(&l->spill, g->store, g->options.memory);
+}
 
 static void build_done(struct work *w)
 {
@@ -359,10 +328,16 @@ static void build_done(struct work *w)
     struct engine *g = b->g;
     if (w->cancelled)
         return;
-    if (b->status != 0)
-        finish(g, b->status, b->err.text);
+    struct load *l = b->load;
+    bool written = l->marked;
+    if (l->arena != NULL)
+        l->held = arena_used(l->arena);
+    if (b->status == 0)
+        l->stage = written ? LOAD_WRITING : LOAD_READY;
     else
-        g->load->stage = LOAD_READY;
+        finish(g, b->status, b->err.text);
+    if (b->status != 0 && written) /* what is on disk is taken out at the next start */
+        engine_fail(g, &b->err);
     unload_continue(g);
     load_continue(g);
 }
@@ -417,11 +392,9 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
         return 0;
     }
     struct load *l = calloc(1, sizeof *l);
-    struct load_build *b = calloc(1, sizeof *b);
-    if (l == NULL || b == NULL || snapshot(g, l) != 0) {
+    if (l == NULL || snapshot(g, l) != 0) {
         if (l != NULL)
             release(l);
-        free(b);
         return err_set(e, SHOAL_E_NOMEM, "no memory to load %s", o->path);
     }
     snprintf(l->path, sizeof l->path, "%s", o->path);
@@ -429,11 +402,11 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
     l->asked = o->tables;
     l->done = done;
     l->context = context;
+    take_room(g, l);
     g->load = l;
-    b->g = g;
-    b->load = l;
-    b->work.run = load_build_run;
-    b->work.done = build_done;
-    work_start(&g->works, g->env, &b->work);
-    return 0;
+    if (build_start(g))
+        return 0;
+    g->load = NULL;
+    release(l);
+    return err_set(e, SHOAL_E_NOMEM, "no memory to load %s", o->path);
 }

@@ -12,6 +12,8 @@ bool load_opens(const struct engine *g, uint64_t run);
 /* Ends the load under way, if it is of `run` or an older one: its done is told STOPPED. *tables: those of which it may have
  * images in the store. False: it is in the middle of something, ask again when that is done. */
 bool load_call_off(struct engine *g, uint64_t run, uint64_t *tables);
+/* Bytes of rows that the load under way has in memory, or may soon have. */
+uint64_t load_bytes(const struct engine *g);
 /* After work_drain, when the engine closes. */
 void load_free(struct engine *g);
 

@@ -2,7 +2,9 @@
 #ifndef EMBEDDING_LOAD_INNER_H
 #define EMBEDDING_LOAD_INNER_H
 
+#include "embedding/checkpoint_inner.h"
 #include "embedding/engine_state.h"
+#include "embedding/spill.h"
 
 enum load_stage { LOAD_BUILDING, LOAD_READY, LOAD_WRITING, LOAD_SEALING };
 
@@ -18,6 +20,20 @@ struct load {
     uint8_t *led[LIMIT_TABLES];   /* owned; (tablets) */
     uint64_t existing, untouched; /* bit t: table t */
 
+    /* Tablets are built and written in groups where they do not all fit into memory. A place is a tablet of the checkpoint, or of the
+     * table here if that has fewer: which of the two is cut finer does not matter. Places of all filled tables stand in one row. */
+    struct checkpoint *checkpoint; /* owned */
+    uint32_t from[LIMIT_TABLES];   /* by number here: place in the checkpoint's list of tables, UINT32_MAX: not in it */
+    uint32_t first[LIMIT_TABLES + 1]; /* first place of each table; the last: of all */
+    uint32_t bits[LIMIT_TABLES];   /* of places of a table */
+    uint32_t done_to, group_to;    /* places: built and written; built with the group at hand */
+    uint64_t room;                 /* bytes that rows brought may take in memory; 0: no bound */
+    uint64_t place_bytes;          /* of a place of the table at hand, as measured; 0: not yet */
+    uint64_t guess;                /* bytes of all rows, by the manifests */
+    uint64_t held;                 /* what the arena has, and what the group at hand is expected to take: for the loop */
+    uint64_t kept;                 /* bytes of tablets that were written and stay in memory */
+    struct spill spill;
+
     /* what was built */
     struct arena *arena;              /* owned until it is taken in */
     struct table *made[LIMIT_TABLES]; /* owned until they are taken in; NULL: not concerned */
@@ -27,6 +43,7 @@ struct load {
     uint64_t rows, bytes;
 
     /* writing */
+    bool marked;            /* the marker was handed to the store */
     uint64_t sequence;      /* that the images are of */
     uint32_t table, tablet; /* the next image */
     void *control;          /* owned */
@@ -42,7 +59,38 @@ struct load_build {
     struct err err;
 };
 
-/* On an I/O thread: verifies the checkpoint and fills in what was built. */
+/* On an I/O thread: verifies the checkpoint, and fills in the next group. */
 void load_build_run(struct work *w);
+/* Whether all places have been built. */
+static inline bool load_all_built(const struct load *l)
+{
+    return l->group_to == l->first[LIMIT_TABLES];
+}
+/* Tablets of a table here that the places below `place` cover. */
+static inline uint32_t load_tablets_below(const struct load *l, uint32_t table, uint32_t place)
+{
+    if (place >= l->first[table + 1])
+        return 1u << l->schema[table].tablet_bits;
+    return place <= l->first[table] ? 0 : (place - l->first[table]) << (l->schema[table].tablet_bits - l->bits[table]);
+}
+
+/* The place that a tablet here lies in. */
+static inline uint32_t load_place_of(const struct load *l, uint32_t table, uint32_t tablet)
+{
+    return l->first[table + 1] == l->first[table] ? l->first[table] : l->first[table] + (tablet >> (l->schema[table].tablet_bits - l->bits[table]));
+}
+
+struct load_write {
+    struct work work; /* first */
+    struct engine *g; /* borrowed */
+    struct journal_sync sync;
+    bool marked; /* the marker goes before the images */
+    bool seal;
+    int status;
+    struct err err;
+};
+
+/* On an I/O thread: the next images that are built, or the last batch. */
+void load_write_run(struct work *w);
 
 #endif

@@ -1,4 +1,4 @@
-/* recover.c: rows and marks from the store, then the records above them; and the same again for a cut that is restored.
+/* recover.c: rows and marks from the store, then the records above them; for a cut that is restored: restore.c.
  *
  *  1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): what is stored is not
  * repeated.
@@ -6,15 +6,12 @@
  * up to s.
  *  3. The control state is never older than a stored tablet, but may be younger: runs it no longer knows, yet old
  * records name, are ghosts until their drop is replayed.
- *  4. A RESTORE record acts on the tablets that are older than it and on no other.
- *  5. Tablets that a load was writing when the process died are taken out of the store before anything else is done with
+ *  4. Tablets that a load was writing when the process died are taken out of the store before anything else is done with
  *     them (load.c, 3).
  */
 #include "embedding/cut.h"
-#include "embedding/engine_state.h"
-#include "embedding/stored.h"
-#include "embedding/names.h"
 #include "embedding/flush.h"
+#include "embedding/replay.h"
 #include "embedding/tier.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -22,21 +19,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct replay {
-    struct engine *g;
-    struct store *store; /* where cold rows of its tablets are */
-    struct runs *runs;
-    uint64_t
-        *base[LIMIT_TABLES]; /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
-    uint64_t until;          /* a stored tablet beyond this does not belong to the cut */
-    uint64_t control;        /* sequence of the control state */
-    bool of_cut;
-    struct names names;      /* of the tablets that a restore puts back */
-    bool own[LIMIT_TABLES]; /* base[] is ours to free */
-    struct stored_load load; /* that was under way; all 0: none */
-    uint32_t loaded_end[LIMIT_TABLES]; /* one above the last tablet that it had stored */
-};
 
 /* ---- what is stored ---- */
 
@@ -55,7 +37,7 @@ static int take_load(struct replay *r, const void *value, size_t value_bytes, st
     return 0;
 }
 
-static int base_add(struct replay *r, uint32_t table)
+int replay_base(struct replay *r, uint32_t table)
 {
     struct engine_table *t = engine_slot(r->g, table);
     if (!r->of_cut) {
@@ -81,7 +63,7 @@ static int take_schema(void *context, const struct table_schema *s, struct err *
         rc = err_set(e, SHOAL_E_SCHEMA, "table %s is stored with another schema than it has here: %s", s->name,
                      schema_difference(s, table_schema_of(t->table), difference));
     }
-    return rc == 0 ? base_add(r, s->table) : rc;
+    return rc == 0 ? replay_base(r, s->table) : rc;
 }
 
 static int take_stored(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
@@ -111,12 +93,16 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
                      tablet, table_schema_of(t->table)->name, flushed, r->until < r->control ? r->until : r->control);
     if (rc == 0)
         rc = stored_tablet_read(value, value_bytes, t->table, r->runs, tablet, e);
+    if (rc == 0 && r->images != NULL)
+        rc = restore_settle(r, t->table, tablet, e);
+    else if (rc == 0 && r->spill != NULL)
+        rc = replay_make_room(r, e);
     r->base[table][tablet] = flushed;
     return rc;
 }
 
 /* All but cold rows, which sort behind. */
-static int scan_images(struct replay *r, struct store *store, struct err *e)
+int replay_images(struct replay *r, struct store *store, struct err *e)
 {
     static const struct store_item below = {.key = {'r'}, .key_bytes = 1};
     return store_range(store, NULL, &below, take_stored, r, e);
@@ -188,6 +174,8 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
     free(steps);
     if (rc != 0)
         return err_set(e, rc, "no memory to replay record %" PRIu64, h->sequence);
+    if (r->spill != NULL)
+        return replay_make_room(r, e);
     return r->of_cut ? 0 : flush_make_room(g, h->sequence, h->sequence > r->control, e);
 }
 
@@ -208,9 +196,7 @@ static int replay_run_open(struct replay *r, const struct record_header *h, cons
     return 0;
 }
 
-/* The restored run is opened, every run from before it is dropped; a ghost seen later than the record has been opened
- * later. */
-static int open_restored(struct runs *runs, const struct record_restore *record, uint64_t sequence, bool past,
+int replay_open_restored(struct runs *runs, const struct record_restore *record, uint64_t sequence, bool past,
                          struct run **out)
 {
     struct run *run = runs_find(runs, record->run);
@@ -243,7 +229,7 @@ static int replay_restore_in_cut(struct replay *r, const struct record_restore *
             if (r->base[i][k] < sequence)
                 return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %u is older than the restore in record %" PRIu64,
                                k, i, sequence);
-    int rc = open_restored(r->runs, record, sequence, past, &run);
+    int rc = replay_open_restored(r->runs, record, sequence, past, &run);
     return rc == 0 ? 0 : err_set(e, rc, "record %" PRIu64 " cannot be replayed: %s", sequence, err_text(rc));
 }
 
@@ -311,7 +297,7 @@ static int replay_keys(struct replay *r, const struct record_header *h, const vo
     return rc == 0 ? 0 : err_set(e, rc, "no memory to replay record %" PRIu64, h->sequence);
 }
 
-static int replay_record(void *context, const struct record_header *h, const void *payload, struct err *e)
+int replay_record(void *context, const struct record_header *h, const void *payload, struct err *e)
 {
     struct replay *r = context;
     if (!r->of_cut)
@@ -342,6 +328,13 @@ static int clear_load(struct replay *r, struct err *e)
             stored_tablet_key(i, k, &item);
             rc = store_write(r->g->store, &item, 1, e);
         }
+    for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
+        struct store_item from, below;
+        stored_row_key(i, 0, 0, 0, &from);
+        stored_row_key(i + 1, 0, 0, 0, &below);
+        if (r->load.tables >> i & 1)
+            rc = store_drop(r->g->store, &from, &below, e);
+    }
     if (rc == 0)
         rc = store_flush(r->g->store, e);
     stored_load_key(&item);
@@ -353,9 +346,14 @@ static int clear_load(struct replay *r, struct err *e)
 int engine_recover(struct engine *g, struct err *e)
 {
     struct replay r = {.g = g, .store = g->store, .runs = &g->runs, .until = UINT64_MAX};
+    struct spill spill; /* for an image alone: it has the rows in any case (spill.h), and nothing has been replayed over them */
     uint64_t first, last;
     uint64_t began = env_now_ns(g->env);
-    int rc = scan_images(&r, g->store, e);
+    spill_init(&spill, g->store, g->options.memory);
+    r.spill = &spill;
+    int rc = replay_images(&r, g->store, e);
+    r.spill = NULL;
+    spill_free(&spill);
     if (rc == 0 && r.load.run != 0)
         rc = clear_load(&r, e);
     if (rc == 0)
@@ -379,109 +377,6 @@ int engine_recover(struct engine *g, struct err *e)
     g->sequence = g->committed = last > r.control ? last : r.control;
     rc = journal_start(g->journal, g->sequence + 1, e);
     g->recovered_ns = env_now_ns(g->env) - began;
-    return rc;
-}
-
-/* ---- restoring a cut ---- */
-
-/* Empties every tablet that the record puts back and marks the others as none of our business. Answers how many in
- * *count. */
-static int clear_older(struct replay *r, const struct record_restore *record, uint64_t sequence, uint32_t *count)
-{
-    *count = 0;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        struct engine_table *t = engine_slot(r->g, i);
-        if (t == NULL)
-            continue;
-        if (base_add(r, i) != 0)
-            return SHOAL_E_NOMEM;
-        for (uint32_t k = 0; k < t->scope.tablets; k++) {
-            bool older = (record->existing >> i & 1) && (r->g->journal == NULL || t->durable[k] < sequence);
-            if (older && names_take(&r->names, t->table, k) != 0)
-                return SHOAL_E_NOMEM;
-            if (older)
-                table_clear(t->table, k);
-            else
-                r->base[i][k] = UINT64_MAX;
-            *count += older;
-        }
-    }
-    return 0;
-}
-
-/* Rows of the cut into the tablets concerned, its runs and marks into r->runs. */
-static int load_cut(struct replay *r, const struct record_restore *record, struct err *e)
-{
-    struct cut_source source;
-    int rc = cut_open(r->g, record->cut, &source, e);
-    if (rc != 0)
-        return rc;
-    uint64_t first, last = 0;
-    r->until = source.facts.sequence;
-    r->store = source.store;
-    rc = scan_images(r, source.store, e);
-    if (rc == 0 && source.journal != NULL) {
-        rc = journal_replay(source.journal, r->until, replay_record, r, &first, &last, e);
-        if (rc == 0 && last < r->until && r->control < r->until)
-            rc = err_set(e, SHOAL_E_CORRUPT, "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last,
-                         r->until);
-    }
-    const struct run *from = runs_find(r->runs, source.facts.run);
-    if (rc == 0 && (from == NULL || from->lanes != record->lanes))
-        rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records", source.facts.run);
-    if (rc == 0)
-        for (uint32_t i = r->runs->count; i-- > 0;) /* what is left is the run whose marks count */
-            if (r->runs->run[i] != from)
-                runs_drop(r->runs, r->runs->run[i]);
-    cut_source_close(&source);
-    return rc == 0 ? 0 : err_wrap(e, rc, "cut %" PRIu64, record->cut);
-}
-
-static int take_marks(struct replay *r, struct run *run, uint64_t sequence)
-{
-    const struct run *from = r->runs->run[0];
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
-        struct engine_table *t = engine_slot(r->g, i);
-        for (uint32_t k = 0; t != NULL && k < t->scope.tablets; k++) {
-            if (r->base[i][k] == UINT64_MAX)
-                continue;
-            for (uint32_t lane = 0; lane < from->lanes; lane++)
-                if (marks_set(run->marks, lane, i, t->scope.tablets, k, marks_get(from->marks, lane, i, k)) != 0)
-                    return SHOAL_E_NOMEM;
-            engine_touch(t, k, 1, NULL, sequence);
-        }
-    }
-    return 0;
-}
-
-int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence, bool past,
-                         struct err *e)
-{
-    struct runs then = {0};
-    struct replay r = {.g = g, .runs = &then, .of_cut = true};
-    struct run *run = NULL;
-    uint32_t older = 0;
-    int rc = clear_older(&r, record, sequence, &older);
-    if (rc != 0)
-        err_set(e, rc, "no memory to restore cut %" PRIu64, record->cut);
-    if (rc == 0 && older > 0)
-        rc = load_cut(&r, record, e);
-    if (rc == 0 && names_give(&r.names) != 0)
-        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the names of keys");
-    names_free(&r.names);
-    if (rc == 0) {
-        rc = open_restored(&g->runs, record, sequence, past, &run);
-        if (rc == 0 && older > 0)
-            rc = take_marks(&r, run, sequence);
-        if (rc != 0)
-            err_set(e, rc, "the marks of cut %" PRIu64 " cannot be taken over: %s", record->cut, err_text(rc));
-    }
-    if (rc == 0)
-        engine_refresh_marks(g);
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        if (r.own[i])
-            free(r.base[i]);
-    runs_free(&then);
     return rc;
 }
 

@@ -20,6 +20,7 @@ void stored_load_key(struct store_item *item);
 /* A cold row (cold.h): key "r", table, tablet, epoch (24 bits), key, each big-endian, so that a tablet's rows lie together in the order of
  * their keys. */
 void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item);
+#define STORED_EPOCH_MAX 0xffffffu
 /* The ends of all of one epoch of one tablet. */
 void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from, struct store_item *below);
 bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet, uint32_t *epoch, uint64_t *row);

@@ -102,6 +102,7 @@ ISA_INLINE uint32_t bucket_match(const struct bucket *b, uint64_t key)
 #define HEAT_CHOSEN(place) (1u << (10 + (place)))
 #define NOTES_NEW (HEAT_FULL) /* just made: hot, not in the store */
 #define NOTES_FETCHED (HEAT_FULL | 8u)
+#define NOTES_THAWED 0u /* nobody asked for it, and the store may be another's */
 
 /* heat | chosen x 4 | stored x 8 */
 ISA_INLINE uint32_t bucket_notes(const struct bucket *b, uint32_t place)

@@ -9,6 +9,7 @@
 
 #include "embedding/cold.h"
 #include "embedding/flush.h"
+#include "embedding/load.h"
 #include "embedding/slab.h"
 #include "embedding/stored.h"
 #include "proto/base/assert.h"
@@ -42,7 +43,12 @@ static void step_cb(struct env_timer *t)
 {
     struct engine *g = (struct engine *)((char *)t - offsetof(struct engine, tier.timer));
     engine_flush_step(g);
-    fetch_start(g);
+    if (!g->tier.tell) {
+        fetch_start(g);
+        return;
+    }
+    g->tier.tell = false;
+    tier_continue(g);
 }
 
 void tier_init(struct engine *g)
@@ -58,6 +64,7 @@ uint64_t tier_used(struct engine *g)
     uint64_t used = arena_used(g->arena);
     for (uint32_t i = 0; i < g->loaded_arenas; i++)
         used += arena_used(g->loaded_arena[i]);
+    used += load_bytes(g);
     if (tier->looks++ % LOOK_EVERY == 0) {
         tier->beside = 0;
         for (uint32_t i = 0; i < LIMIT_TABLES; i++) {

@@ -115,6 +115,8 @@ void translate_move(struct table *from, struct table *to, uint32_t tablet, uint6
     tablet_init(&from->tablets[tablet]);
     from->rows -= t->row_count;
     to->rows += t->row_count;
+    from->cold -= table_tablet_cold(to, tablet);
+    to->cold += table_tablet_cold(to, tablet);
     if (t->undo == NULL || t->undo->count == 0)
         return;
     /* A name is the run's, mixed, plus the clock (table_undo_clock); of another run's name a clock comes out that is never

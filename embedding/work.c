@@ -59,16 +59,19 @@ void work_start(struct work_list *list, struct env *env, struct work *w)
     env_work_start(env, &w->env);
 }
 
+void work_settle(struct work *w)
+{
+    int queued = WORK_QUEUED;
+    w->cancelled = atomic_compare_exchange_strong(&w->state, &queued, WORK_CANCELLED);
+    while (!w->cancelled && atomic_load(&w->state) != WORK_FINISHED)
+        nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    unlink_from(w->list, w);
+    push_to(&orphans, w);
+    w->done(w);
+}
+
 void work_drain(struct work_list *list)
 {
-    while (list->first != NULL) {
-        struct work *w = list->first;
-        int queued = WORK_QUEUED;
-        w->cancelled = atomic_compare_exchange_strong(&w->state, &queued, WORK_CANCELLED);
-        while (!w->cancelled && atomic_load(&w->state) != WORK_FINISHED)
-            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-        unlink_from(list, w);
-        push_to(&orphans, w);
-        w->done(w);
-    }
+    while (list->first != NULL)
+        work_settle(list->first);
 }

@@ -2,7 +2,8 @@
  *
  * A struct work is the first member of something that malloc gave. run is called on another thread, then done on the
  * loop, once; then it is freed. work_drain, for closing: what has not begun is called off (done is still called, with
- * `cancelled` set), what runs is waited for. */
+ * `cancelled` set), what runs is waited for.
+ * work_settle, for whoever cannot go on beside it: the same for one piece of work. */
 #ifndef EMBEDDING_WORK_H
 #define EMBEDDING_WORK_H
 
@@ -27,5 +28,6 @@ struct work {
 
 void work_start(struct work_list *list, struct env *env, struct work *w);
 void work_drain(struct work_list *list);
+void work_settle(struct work *w);
 
 #endif

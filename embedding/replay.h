@@ -1,0 +1,44 @@
+/* replay.h: stored tablets and the records above them, put together: for recover.c (a restart, a part of a checkpoint) and restore.c (a cut).
+ * Nobody else includes it. Invariants: recover.c. Thread: the engine's, or whoever owns the scratch engine that a checkpoint is read into. */
+#ifndef EMBEDDING_REPLAY_H
+#define EMBEDDING_REPLAY_H
+
+#include "embedding/engine_state.h"
+#include "embedding/names.h"
+#include "embedding/spill.h"
+#include "embedding/stored.h"
+
+struct replay {
+    struct engine *g;
+    struct store *store;  /* where cold rows of its tablets are */
+    struct store *images; /* of a restore: where the cut's own are */
+    struct runs *runs;
+    uint64_t
+        *base[LIMIT_TABLES]; /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
+    uint64_t until;          /* a stored tablet beyond this does not belong to the cut */
+    uint64_t control;        /* sequence of the control state */
+    bool of_cut;
+    struct spill *spill;          /* for rows beyond the memory budget; NULL: none leave */
+    uint32_t *epoch[LIMIT_TABLES]; /* owned; (tablets): which a restored tablet begins, with spill */
+    struct names names;           /* of the tablets that a restore puts back */
+    bool own[LIMIT_TABLES];       /* base[] is ours to free */
+    struct stored_load load;      /* that was under way; all 0: none */
+    uint32_t loaded_end[LIMIT_TABLES]; /* one above the last tablet that it had stored */
+};
+
+/* Makes base[table]. 0 or NOMEM. */
+int replay_base(struct replay *r, uint32_t table);
+/* All images of a store that are wanted, and the control state. */
+int replay_images(struct replay *r, struct store *store, struct err *e);
+/* One record; for journal_replay. */
+int replay_record(void *context, const struct record_header *h, const void *payload, struct err *e);
+/* The restored run is opened, every run from before it is dropped; a ghost seen later than the record has been opened
+ * later. */
+int replay_open_restored(struct runs *runs, const struct record_restore *record, uint64_t sequence, bool past,
+                         struct run **out);
+/* restore.c: an image of the cut was read: its cold rows become rows of this engine. */
+int restore_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e);
+/* Rows of tablets put back leave until there is room. Only with spill. */
+int replay_make_room(struct replay *r, struct err *e);
+
+#endif

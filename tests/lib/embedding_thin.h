@@ -1,0 +1,31 @@
+/* embedding_thin.h: an engine whose memory is a third of its rows: table 0 with 64 tablets of wide rows, batches of many keys made from their
+ * numbers. Checks its own steps with Check. */
+#ifndef TESTS_LIB_EMBEDDING_THIN_H
+#define TESTS_LIB_EMBEDDING_THIN_H
+
+#include "tests/lib/embedding_rig.h"
+
+#define THIN_WIDTH 16u
+#define THIN_BITS 6u
+#define THIN_KEYS 2048u /* of a batch */
+#define THIN_SPAN 120000u /* keys: 17 MB of rows when all have come */
+#define THIN_MEMORY (6ull << 20)
+#define THIN_MOST (THIN_MEMORY + 2 * (2ull << 20)) /* the arena's chunks are of 2 MiB */
+
+struct table_schema thin_schema(bool ages);
+/* dir is there already or is made; memory 0: no bound. */
+void thin_open(struct rig *s, const char *dir, uint64_t memory);
+/* Table and run 1, lane 0 live under generation 1. */
+void thin_begin(struct rig *s, bool ages);
+/* The same for a run that a restore or a load has opened. */
+void thin_fence(struct rig *s, uint64_t run);
+/* Batches (from, to] of lane 0, each once its rows are in memory and there is room, work lagging behind. */
+void thin_train(struct rig *s, uint64_t run, uint64_t from, uint64_t to, bool ages);
+/* Over the digests of all tablets, whole: nothing comes in. */
+uint64_t thin_digest(struct rig *s);
+/* A cut, and what follows from it. */
+void thin_cut(struct rig *s, uint64_t cut);
+/* What tables take now, and at most since the engine was opened, within MOST. */
+void thin_within(struct rig *s, uint64_t most);
+
+#endif
