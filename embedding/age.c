@@ -132,6 +132,9 @@ static int move_clock(struct table *t, uint32_t tablet, const struct push_args *
     uint64_t last, passed = boundaries(t, tablet, after, &last) - boundaries(t, tablet, before, &(uint64_t){0});
     if (passed == 0)
         return 0;
+    /* A cold row may end here and be noticed later, within this clock of bsp: then it is to be kept for it all the same (cold.c, 3). */
+    if (args->undo_clock != 0 && cold != NULL && table_undo_begin(t, tablet, args->undo_clock, before) != 0)
+        return SHOAL_E_NOMEM;
     for (uint64_t i = 0; i < passed && i < 2; i++) { /* two turns forget everything */
         waiting_turn(&life->waiting);
         sketch_turn(&life->sketch);

@@ -3,6 +3,8 @@
  *  1. A key is in the index, or in the set, or in neither.
  *  2. A row whose note says `stored` is, in the store, what it is in memory, but for ageing that it has had since: that is made up for
  *     when it comes in.
+ *  3. A row that ended unnoticed in the clock that undo is kept for has its weights kept when it is noticed, as a row in memory had when it
+ *     ended: a batch of that clock may still have to be computed again.
  */
 #include "embedding/age.h"
 #include "embedding/table_inner.h"
@@ -277,6 +279,23 @@ static const float *row_aged(const struct table *t, uint64_t key, const void *va
     return *end == AGE_STAYS ? row : NULL;
 }
 
+/* The row has not outlasted its ageing (3). 0 or NOMEM. */
+static int keep_undo(struct table *t, uint64_t key, const void *value)
+{
+    uint32_t tablet = number_of(t, key), then;
+    struct undo *undo = t->tablets[tablet].undo;
+    float *row = (float *)(void *)(t->whole_row + 1);
+    if (undo == NULL || undo->clock == 0 || undo->from == 0)
+        return 0;
+    memcpy(row, value, t->shape.row_bytes);
+    memcpy(&then, (const char *)value + t->shape.row_bytes, sizeof then);
+    if (age_row(t, tablet, key, row, then, undo->from) != AGE_STAYS)
+        return 0;
+    undo->went = true;
+    t->undo_went = undo->clock;
+    return undo_save(undo, key, table_open(t, row));
+}
+
 static int put_in(struct table *t, uint64_t key, const float *row, uint32_t notes)
 {
     uint32_t tablet = number_of(t, key);
@@ -298,6 +317,8 @@ int table_cold_take(struct table *t, uint64_t key, const void *value, size_t byt
         return SHOAL_E_CORRUPT;
     const float *row = row_aged(t, key, value, &end);
     int rc = row != NULL ? put_in(t, key, row, NOTES_FETCHED) : cold_gone_add(c, key);
+    if (rc == 0 && row == NULL)
+        rc = keep_undo(t, key, value);
     if (rc != 0)
         return rc;
     t->counts.aged += end == AGE_LOW;
@@ -470,14 +491,27 @@ void table_cold_gone_clear(struct table *t, uint32_t tablet)
 
 /* ---- restoring ---- */
 
+void table_cold_forget(struct table *t, uint32_t tablet)
+{
+    struct tablet *own = &t->tablets[tablet];
+    struct cold *c = own->cold;
+    if (c == NULL)
+        return;
+    t->cold -= c->count;
+    set_clear(c, t->shape.arena);
+    table_cold_gone_clear(t, tablet);
+    c->epoch = 0;
+    c->stale = false;
+    for (uint32_t b = 0; b < own->bucket_count && own->row_count > 0; b++) /* an empty tablet's bucket is everybody's */
+        own->buckets[b].stored = 0;
+}
+
 int table_cold_begin(struct table *t, uint32_t tablet, uint32_t epoch)
 {
     struct cold *c = cold_of(&t->tablets[tablet]);
     if (c == NULL)
         return SHOAL_E_NOMEM;
-    t->cold -= c->count;
-    set_clear(c, t->shape.arena);
-    table_cold_gone_clear(t, tablet);
+    table_cold_forget(t, tablet);
     c->epoch = epoch;
     c->stale = true;
     return 0;

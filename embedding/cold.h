@@ -78,6 +78,8 @@ void table_cold_gone_clear(struct table *t, uint32_t tablet);
 /* ---- restoring ---- */
 /* The tablet's set is empty from now on and of that epoch; what the store has of other epochs is stale. 0 or NOMEM. */
 int table_cold_begin(struct table *t, uint32_t tablet, uint32_t epoch);
+/* The tablet knows of no store: nothing is cold, and no row counts as stored. What is cold now is lost. */
+void table_cold_forget(struct table *t, uint32_t tablet);
 /* Makes a key that has no row cold: its pair is in the store under the tablet's epoch. 0 or NOMEM. */
 int table_cold_add(struct table *t, uint64_t key);
 

@@ -4,7 +4,8 @@
  *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no stored tablet is
  * beyond the noted sequence.
  *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all written here), or where
- * there is no journal, a cut copies all tablets instead of linking the journal.
+ * there is no journal, a cut copies all tablets instead of linking the journal, and with them the pairs of rows in the store: of a row that
+ * is cold at GO the pair does not change until the cut is made, for flushing pauses.
  *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of the record: till then
  * a file `dropped` in it remembers that it was asked for.
  *
@@ -139,12 +140,15 @@ static int copy_pair(void *context, const void *key, size_t key_bytes, const voi
     return rc;
 }
 
-int cut_copy_rows(struct store *from, const char *path, struct err *e)
+int cut_copy_rows(struct store *from, struct store *cold, const char *path, struct err *e)
 {
+    static const struct store_item first = {.key = {'r'}, .key_bytes = 1}, below = {.key = {'s'}, .key_bytes = 1};
     struct copying to = {0};
     int rc = store_rocks_open(path, 0, &to.to, e);
     if (rc == 0)
         rc = store_scan(from, copy_pair, &to, e);
+    if (rc == 0 && cold != NULL)
+        rc = store_range(cold, &first, &below, copy_pair, &to, e);
     if (rc == 0)
         rc = store_flush(to.to, e);
     store_close(to.to);
@@ -165,7 +169,7 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
         rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
     snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
     if (rc == 0)
-        rc = c->copy != NULL ? cut_copy_rows(c->copy, path, &c->err) : store_checkpoint(c->g->store, path, &c->err);
+        rc = c->copy != NULL ? cut_copy_rows(c->copy, c->g->store, path, &c->err) : store_checkpoint(c->g->store, path, &c->err);
     return rc == 0 && cut_sync_dir(path) != 0
                ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno))
                : rc;

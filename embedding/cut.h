@@ -16,8 +16,8 @@ struct cut_source {
 int cut_open(struct engine *g, uint64_t cut, struct cut_source *out, struct err *e);
 /* Makes those tables of the cut that are not here. */
 int cut_tables(struct engine *g, const struct cut_source *s, struct err *e);
-/* Writes all pairs into a new RocksDB folder; durable when it returns. Any thread. */
-int cut_copy_rows(struct store *from, const char *path, struct err *e);
+/* Writes all pairs into a new RocksDB folder, and those of cold rows that `cold` has (NULL: none); durable when it returns. Any thread. */
+int cut_copy_rows(struct store *from, struct store *cold, const char *path, struct err *e);
 void cut_source_close(struct cut_source *s);
 /* recover.c: the tablets of a part of a checkpoint, as they were at the cut, into tables of g (which exist, under the
  * part's schemas). base[table] (tablets): 0 for a tablet that is wanted, UINT64_MAX for the others; NULL: nothing of that

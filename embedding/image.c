@@ -146,7 +146,8 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out)
         .row_floats = t->shape.floats,
         .width = t->schema.width,
         .row_count = own->row_count - leaving_count(own),
-        .undo_clock = undo_count(own) > 0 ? undo->clock : 0,
+        .undo_clock = undo != NULL ? undo->clock : 0,
+        .undo_from = undo != NULL ? undo->from : 0,
         .undo_count = undo_count(own),
         .batches = own->batches,
     };
@@ -177,7 +178,9 @@ static bool rows_go(const struct table *t)
 
 static size_t header_bytes(const struct image_header *h)
 {
-    return h->version == IMAGE_VERSION_OLD ? offsetof(struct image_header, cold_epoch) : sizeof *h;
+    if (h->version == IMAGE_VERSION_OLD)
+        return offsetof(struct image_header, cold_epoch);
+    return h->version == IMAGE_VERSION ? sizeof *h : offsetof(struct image_header, undo_from);
 }
 
 /* Whether the counts add up to the length (invariant 2). */
@@ -198,7 +201,7 @@ static bool lengths_ok(const struct table *t, const struct image_header *h, size
         return false;
     left -= h->cold_count * sizeof(uint64_t);
     return (rows_go(t) || h->cold_count > 0 || h->undo_count <= h->row_count) && left % undo_bytes == 0 &&
-           h->undo_count == left / undo_bytes && (h->undo_clock == 0) == (h->undo_count == 0);
+           h->undo_count == left / undo_bytes && (h->undo_clock != 0 || h->undo_count == 0);
 }
 
 static int header_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes, struct image_header *h,
@@ -210,11 +213,11 @@ static int header_check(const struct table *t, uint32_t tablet, const void *imag
         return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: %zu bytes are too few", name, tablet, bytes);
     memset(h, 0, sizeof *h);
     memcpy(h, image, offsetof(struct image_header, cold_epoch));
-    if (h->version != IMAGE_VERSION_OLD && bytes >= sizeof *h)
-        memcpy(h, image, sizeof *h);
+    if (h->version > IMAGE_VERSION_OLD && h->version <= IMAGE_VERSION && bytes >= header_bytes(h))
+        memcpy(h, image, header_bytes(h));
     memcpy(&checksum, (const char *)image + bytes - sizeof checksum, sizeof checksum);
-    if (h->magic != IMAGE_MAGIC || (h->version != IMAGE_VERSION && h->version != IMAGE_VERSION_OLD))
-        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: not an image of version %u or %u", name,
+    if (h->magic != IMAGE_MAGIC || h->version < IMAGE_VERSION_OLD || h->version > IMAGE_VERSION)
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: not an image of version %u to %u", name,
                        tablet, IMAGE_VERSION_OLD, IMAGE_VERSION);
     if (!lengths_ok(t, h, bytes))
         return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: counts do not add up to its %zu bytes", name,
@@ -261,12 +264,12 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
     const char *name = t->schema.name, *weights = at + h->undo_count * sizeof(uint64_t);
     const size_t width_bytes = t->schema.width * sizeof(float);
     float copy[LIMIT_WIDTH]; /* an image may lie at any address */
-    if (h->undo_count == 0)
+    if (h->undo_clock == 0)
         return 0;
     into->undo = undo_new(t->schema.width);
     if (into->undo == NULL)
         return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name, tablet);
-    undo_begin(into->undo, h->undo_clock);
+    undo_begin(into->undo, h->undo_clock, h->undo_from);
     into->undo->went = rows_go(t);
     for (uint64_t i = 0; i < h->undo_count; i++, weights += width_bytes) {
         uint64_t key;

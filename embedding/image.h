@@ -7,7 +7,8 @@
  *
  * Rows are those in memory; a cold row (cold.h) is its pair in the store that the image is in.
  *
- * Version 3, of fp32 alone, had no cold rows: its header ends with cold_count, which is 0. It is read. */
+ * Version 3, of fp32 alone, had no cold rows: its header ends with cold_count, which is 0. Version 4 had no undo_from: its header ends before
+ * it. Both are read. */
 #ifndef EMBEDDING_IMAGE_H
 #define EMBEDDING_IMAGE_H
 
@@ -18,8 +19,8 @@
 #include <stdint.h>
 
 #define IMAGE_MAGIC 0x4154204c414f4853ULL /* "SHOAL TA" in memory */
-#define IMAGE_VERSION 4u
-#define IMAGE_VERSION_OLD 3u
+#define IMAGE_VERSION 5u
+#define IMAGE_VERSION_OLD 3u /* the oldest that is read */
 
 struct image_header {
     uint64_t magic;
@@ -30,7 +31,7 @@ struct image_header {
     uint32_t row_floats;
     uint32_t width;
     uint64_t row_count;
-    uint64_t undo_clock; /* 0 when there is no undo */
+    uint64_t undo_clock; /* 0 when there is no undo; with none counted, when the clock has just begun */
     uint64_t undo_count;
     uint64_t batches; /* tablet.batches */
     uint32_t clock;   /* tablet_life.clock, as the rest: zeros without one */
@@ -39,8 +40,10 @@ struct image_header {
     uint32_t sketch_keys[2];
     uint32_t name_count;
     uint32_t cold_count, cold_epoch, cold_began;
+    uint32_t undo_from; /* undo.from */
+    uint32_t none;      /* 0 */
 };
-_Static_assert(sizeof(struct image_header) == 112, "image_header is a disk format");
+_Static_assert(sizeof(struct image_header) == 120, "image_header is a disk format");
 
 /* The part of an image that is of a tablet's life (image_life.c), for image.c. */
 struct table;

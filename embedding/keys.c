@@ -24,7 +24,7 @@ static int undo_erase(struct tablet *own, const struct named *names)
         return 0;
     if (fresh == NULL)
         return SHOAL_E_NOMEM;
-    undo_begin(fresh, old->clock);
+    undo_begin(fresh, old->clock, old->from);
     int rc = 0;
     for (uint32_t i = 0; i < old->count && rc == 0; i++)
         if (named_find(names, old->keys[i]) != NAME_ERASED)

@@ -8,13 +8,20 @@
 
 #include <string.h>
 
-int table_undo_keep(struct table *t, uint32_t number, uint64_t key, const float *weights, uint64_t clock)
+int table_undo_begin(struct table *t, uint32_t number, uint64_t clock, uint32_t from)
 {
     struct tablet *tablet = &t->tablets[number];
     if (tablet->undo == NULL && (tablet->undo = undo_new(t->schema.width)) == NULL)
         return SHOAL_E_NOMEM;
-    undo_begin(tablet->undo, clock);
-    return undo_save(tablet->undo, key, weights);
+    undo_begin(tablet->undo, clock, from);
+    return 0;
+}
+
+int table_undo_keep(struct table *t, uint32_t number, uint64_t key, const float *weights, uint64_t clock)
+{
+    const struct tablet_life *life = t->tablets[number].life;
+    int rc = table_undo_begin(t, number, clock, life == NULL ? 0 : life->clock);
+    return rc == 0 ? undo_save(t->tablets[number].undo, key, weights) : rc;
 }
 
 static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t clock)

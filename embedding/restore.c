@@ -48,6 +48,7 @@ int replay_make_room(struct replay *r, struct err *e)
     while (rc == 0 && tier_wants_room(r->g)) {
         if (!hand_next(r, &table, &tablet)) {
             r->g->tier.stuck = true;
+            r->g->tier.stuck_used = tier_used(r->g);
             log_warn("%s: rows fill the memory budget and none can move to the store", r->g->dir);
             return 0;
         }

@@ -2,8 +2,11 @@
 #include "embedding/scrub.h"
 
 #include "embedding/audit.h"
+#include "embedding/cold.h"
 #include "embedding/cut.h"
 #include "embedding/flush.h"
+#include "embedding/stored.h"
+#include "proto/base/hash.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -28,6 +31,8 @@ struct scrub_work {
     struct work work; /* first */
     struct engine *g; /* borrowed */
     struct audit_files files; /* of the archive */
+    struct store_item *item;  /* owned; (items): pairs that the keys' rows may have left in the store */
+    uint32_t items;
     uint64_t records;
     int status;
     struct err err;
@@ -117,6 +122,8 @@ static void scrub_run(struct work *w)
                               .stop = &of->stop};
     s->status = audit_blank(&s->files, &wish, &s->records, &s->err);
     if (s->status == 0)
+        s->status = store_write(s->g->store, s->item, s->items, &s->err);
+    if (s->status == 0)
         s->status = store_compact(s->g->store, &s->err);
 }
 
@@ -129,12 +136,32 @@ static void scrub_done(struct work *w)
     uint64_t sequence = g->scrub->sequence;
     g->flush.busy = false;
     audit_free(&s->files);
+    free(s->item);
     scrub_free(g);
     if (w->cancelled)
         return;
     done(context, s->status, s->status == 0 ? "" : s->err.text, sequence);
     cut_continue(g);
     engine_flush_step(g);
+}
+
+/* A row that came back to memory leaves its pair behind, and whether it did is forgotten with the process: so the pairs of all keys without
+ * a row go by name. Those of older epochs have gone with the images that were waited for. */
+static int list_pairs(const struct engine *g, struct scrub_work *w)
+{
+    const struct scrub *s = g->scrub;
+    const struct table *t = g->table[s->schema->table].table;
+    if (t == NULL)
+        return 0;
+    w->item = calloc(s->count + 1, sizeof *w->item);
+    if (w->item == NULL)
+        return SHOAL_E_NOMEM;
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint32_t tablet = mixed_tablet(key_mix(s->keys[i]), s->schema->tablet_bits);
+        if (!table_cold_has(t, s->keys[i]) && table_row(t, s->keys[i]) == NULL)
+            stored_row_key(s->schema->table, tablet, table_cold_epoch(t, tablet), s->keys[i], &w->item[w->items++]);
+    }
+    return 0;
 }
 
 void scrub_tick(struct engine *g)
@@ -148,7 +175,9 @@ void scrub_tick(struct engine *g)
         return;
     journal_forget(g->journal);
     struct scrub_work *w = calloc(1, sizeof *w);
-    if (w == NULL || audit_gather(g->archive, NULL, &w->files, &e) != 0) {
+    if (w == NULL || list_pairs(g, w) != 0 || audit_gather(g->archive, NULL, &w->files, &e) != 0) {
+        if (w != NULL)
+            free(w->item);
         free(w);
         return; /* no memory: the next step tries again */
     }

@@ -78,6 +78,8 @@ float *table_insert(struct table *t, uint32_t tablet, uint64_t key);
 void table_absent(const struct table *t, const struct tablet *tablet, uint64_t key, float *weights);
 /* The tablet's life, made if it has none; NULL when memory is out. */
 struct tablet_life *table_life(struct table *t, uint32_t tablet);
+/* Undo is of `clock` from now on, which found the tablet at event time `from`. 0 or SHOAL_E_NOMEM. */
+int table_undo_begin(struct table *t, uint32_t tablet, uint64_t clock, uint32_t from);
 /* Keeps the row's weights for undo if this is its first change of the clock. 0 or SHOAL_E_NOMEM. */
 int table_undo_keep(struct table *t, uint32_t tablet, uint64_t key, const float *weights, uint64_t clock);
 

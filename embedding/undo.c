@@ -33,13 +33,14 @@ void undo_free(struct undo *u)
     free(u);
 }
 
-void undo_begin(struct undo *u, uint64_t clock)
+void undo_begin(struct undo *u, uint64_t clock, uint32_t from)
 {
     if (u->clock == clock)
         return;
     if (u->went)
         buffers_free(u);
     u->clock = clock;
+    u->from = from;
     u->count = 0;
     if (u->slots != NULL)
         memset(u->slots, 0, (u->slot_mask + 1ULL) * sizeof *u->slots);

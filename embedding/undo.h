@@ -11,6 +11,7 @@
 
 struct undo {
     uint64_t clock;
+    uint32_t from; /* the tablet's event time before it: what rows in the store are aged by that expired in it (cold.c) */
     uint32_t width;
     bool went;          /* some are of rows that went: more than a clock usually has, so the buffers go with the clock */
     uint32_t count, room;
@@ -23,8 +24,8 @@ struct undo {
 /* NULL when memory is out. */
 struct undo *undo_new(uint32_t width);
 void undo_free(struct undo *u);
-/* Begins `clock` unless it is the one kept. */
-void undo_begin(struct undo *u, uint64_t clock);
+/* Begins `clock`, which found the tablet at event time `from`, unless it is the one kept. */
+void undo_begin(struct undo *u, uint64_t clock, uint32_t from);
 /* Keeps weights (width) for key, unless the key has an entry. 0 or SHOAL_E_NOMEM. */
 int undo_save(struct undo *u, uint64_t key, const float *weights);
 /* The kept weights, or NULL; valid until the next save. */

@@ -44,8 +44,10 @@ int whole_thaw(struct table *t, uint32_t tablet, struct store *store, struct err
     struct thaw w = {.table = t};
     struct store_item from, below;
     uint32_t cold = table_tablet_cold(t, tablet);
-    if (cold == 0)
+    if (cold == 0) {
+        table_cold_forget(t, tablet); /* rows that came in before, by way of records */
         return 0;
+    }
     stored_row_range(s->table, tablet, table_cold_epoch(t, tablet), &from, &below);
     int rc = store_range(store, &from, &below, take_pair, &w, e);
     if (rc == 0 && w.taken != cold)
@@ -53,8 +55,8 @@ int whole_thaw(struct table *t, uint32_t tablet, struct store *store, struct err
                      "tablet %u of table %s names %u rows that lie in the row store, %" PRIu64
                      " of them are there; restore a cut or a checkpoint",
                      tablet, s->name, cold, w.taken);
-    if (rc == 0 && (rc = table_cold_begin(t, tablet, 0)) != 0)
-        err_set(e, rc, "no memory for tablet %u of table %s", tablet, s->name);
+    if (rc == 0)
+        table_cold_forget(t, tablet);
     return rc;
 }
 

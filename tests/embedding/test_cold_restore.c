@@ -304,6 +304,10 @@ int main(void)
     tcase_add_test(c, pairs_of_before_a_restore_go_once_its_images_are_written);
     tcase_add_test(c, a_fetch_under_way_is_not_believed_after_a_restore);
     tcase_add_loop_test(c, rows_on_their_way_out_do_not_disturb_a_restore, 0, 2);
+    suite_add_tcase(suite, c);
+    c = tcase_create("kills");
+    tcase_set_timeout(c, 280);
+    tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, killed_in_a_restore_it_is_all_there_or_not_at_all);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);

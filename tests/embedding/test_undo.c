@@ -24,14 +24,14 @@ START_TEST(undo_keeps_the_first_of_a_clock)
     struct undo *u = undo_new(2);
     float a[2] = {1, 2}, b[2] = {3, 4};
     ck_assert_ptr_null(undo_find(u, 9));
-    undo_begin(u, 4);
+    undo_begin(u, 4, 0);
     ck_assert_int_eq(undo_save(u, 9, a), 0);
     ck_assert_int_eq(undo_save(u, 9, b), 0);
     ck_assert_uint_eq(u->count, 1);
     ck_assert_mem_eq(undo_find(u, 9), a, sizeof a);
-    undo_begin(u, 4);
+    undo_begin(u, 4, 0);
     ck_assert_uint_eq(u->count, 1);
-    undo_begin(u, 5);
+    undo_begin(u, 5, 0);
     ck_assert_ptr_null(undo_find(u, 9));
     undo_free(u);
 }
@@ -42,7 +42,7 @@ START_TEST(undo_holds_many_and_reuses_its_buffers)
     struct undo *u = undo_new(1);
     const void *keys = NULL;
     for (uint64_t clock = 1; clock < 5; clock++) {
-        undo_begin(u, clock);
+        undo_begin(u, clock, 0);
         for (uint64_t i = 0; i < 5000; i++) {
             float w = (float)(i + clock);
             ck_assert_int_eq(undo_save(u, rows_key(i), &w), 0);

@@ -77,7 +77,7 @@ static void image_mend(uint8_t *at, size_t size, unsigned kind)
         return;
     memcpy(&h, at, sizeof h);
     h.magic = IMAGE_MAGIC;
-    if (h.version != IMAGE_VERSION_OLD)
+    if (h.version < IMAGE_VERSION_OLD || h.version > IMAGE_VERSION)
         h.version = IMAGE_VERSION;
     h.schema_digest = digest_of[kind];
     h.bytes = size;
@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (table_image_read(table, 0, copy, size, &e) == 0) {
         struct image_header h;
         memcpy(&h, copy, offsetof(struct image_header, cold_epoch));
-        size_t bytes = table_image_bytes(table, 0), grown = h.version == IMAGE_VERSION_OLD ? 8 : 0; /* its header's last words */
+        size_t bytes = table_image_bytes(table, 0), grown = h.version == IMAGE_VERSION_OLD ? 16 : h.version == IMAGE_VERSION ? 0 : 8; /* a header's last words */
         if (bytes != size + grown)
             abort();
         uint8_t *again = malloc(bytes);
