@@ -4,6 +4,7 @@
  *     flush steps, which come after a drain's pushes and pulls, and from the end of a batch with nothing pending.
  *  2. What was read from the store for a key is believed only if its tablet is of the same epoch and no row of it has left memory since the
  *     read began; else it is asked for again.
+ *  3. A row whose pair is in a batch that is not written yet does not leave: rows chosen for a batch leave with it, in one turn of the hand.
  */
 #include "embedding/tier.h"
 

@@ -13,6 +13,7 @@
 #include "tests/lib/kill_step.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,12 +29,12 @@
 #define DAY 86400u
 #define ARENA_SLACK (5ull << 20) /* two chunks of 2 MiB, and what a fetch may pass the budget by */
 
-enum kind { PUSH, PULL, KEYS_OP, IDLE };
+enum kind { PUSH, PULL, NAME, CUT, RESTORE, IDLE };
 
 struct op {
     enum kind kind;
     uint32_t table, lane, first, count; /* tablets */
-    uint64_t from, to;
+    uint64_t run, cut, from, to;        /* run: the one that is open before it */
     uint32_t time;
     bool split; /* the rest of the tablets follows */
 };
@@ -63,7 +64,7 @@ struct push {
 
 /* ---- what a seed decides ---- */
 
-static void rules_make(struct rng *r, struct row_rules *rules, bool bsp)
+static void rules_make(struct rng *r, struct row_rules *rules)
 {
     if (rng_below(r, 3) == 0)
         return;
@@ -72,10 +73,8 @@ static void rules_make(struct rng *r, struct row_rules *rules, bool bsp)
     rules->score_click = 1;
     rules->age_every = DAY;
     rules->age_decay = rng_below(r, 2) ? 0.8f : 0;
-    if (!bsp) { /* a row that goes while it is cold keeps no undo */
-        rules->age_score = rng_below(r, 2) ? 0.15f : 0;
-        rules->age_ttl = rng_below(r, 2) ? 3 * DAY : 0;
-    }
+    rules->age_score = rng_below(r, 2) ? 0.15f : 0;
+    rules->age_ttl = rng_below(r, 2) ? 3 * DAY : 0;
     if (rng_below(r, 3) == 0) {
         rules->admit_kind = ADMIT_COUNT;
         rules->admit_threshold = 2;
@@ -83,7 +82,7 @@ static void rules_make(struct rng *r, struct row_rules *rules, bool bsp)
     }
 }
 
-static void schema_make(struct rng *r, struct table_schema *s, uint32_t number, bool bsp)
+static void schema_make(struct rng *r, struct table_schema *s, uint32_t number)
 {
     static const uint32_t widths[] = {1, 8, 16, 32};
     static const enum optimizer_kind kinds[] = {OPT_SGD, OPT_ADAGRAD, OPT_ADAM, OPT_FTRL};
@@ -107,7 +106,7 @@ static void schema_make(struct rng *r, struct table_schema *s, uint32_t number, 
     if (s->optimizer.kind != OPT_FTRL && rng_below(r, 3) == 0)
         s->optimizer.l2 = 0.01f;
     s->values = (uint32_t)rng_below(r, 3);
-    rules_make(r, &s->rules, bsp);
+    rules_make(r, &s->rules);
     if (number > 0 && rng_below(r, 4) == 0) { /* its rows stay */
         s->rules.stats = 1;
         s->rules.score_click = 1;
@@ -119,7 +118,7 @@ static void schema_make(struct rng *r, struct table_schema *s, uint32_t number, 
 static void plan_make(struct plan *p, uint64_t seed)
 {
     struct rng r = rng_of(seed, 5, 5);
-    uint64_t mark[TABLES][LANES] = {{0}};
+    uint64_t mark[TABLES][LANES] = {{0}}, marked[TABLES][LANES], run = 1, cut = 0;
     uint32_t time = 1700006400, lane = 0;
     memset(p, 0, sizeof *p);
     p->seed = seed;
@@ -129,11 +128,11 @@ static void plan_make(struct plan *p, uint64_t seed)
     p->window = 1000 + (uint32_t)rng_below(&r, 4000);
     uint64_t least = 1u << 20; /* keys of cold rows, and pages of hot ones */
     for (uint32_t i = 0; i < p->tables; i++) {
-        schema_make(&r, &p->schema[i], i, p->mode == RUN_BSP);
+        schema_make(&r, &p->schema[i], i);
         uint32_t bytes = 4 * schema_row_floats(&p->schema[i]) + 16;
         p->span[i] = ((6u << 20) + (uint32_t)rng_below(&r, 8u << 20)) / bytes;
         p->span[i] = p->span[i] < 60000 ? p->span[i] : 60000;
-        least += p->span[i] * 20 + (64u << (10 + p->schema[i].tablet_bits));
+        least += p->span[i] * 16 + (32u << (10 + p->schema[i].tablet_bits));
     }
     p->memory = p->memory > least ? p->memory : least;
     for (uint32_t i = 0; i < OPS; i++) {
@@ -147,7 +146,20 @@ static void plan_make(struct plan *p, uint64_t seed)
             o->count = (1u << p->schema[o->table].tablet_bits) - before->count;
             continue;
         }
-        o->kind = dice < 70 ? PUSH : dice < 92 ? PULL : IDLE;
+        o->kind = dice < 70              ? PUSH
+                  : dice < 88            ? PULL
+                  : dice < 93            ? NAME
+                  : dice < 95            ? CUT
+                  : dice < 96 && cut > 0 ? RESTORE
+                                         : IDLE;
+        o->run = run;
+        if (o->kind == CUT)
+            memcpy(marked, mark, sizeof marked);
+        if (o->kind == RESTORE) {
+            memcpy(mark, marked, sizeof marked);
+            run++;
+        }
+        o->cut = cut += o->kind == CUT;
         o->table = (uint32_t)rng_below(&r, p->tables);
         o->lane = lane++ % LANES;
         o->count = 1u << p->schema[o->table].tablet_bits;
@@ -206,7 +218,7 @@ static void push_make(const struct plan *p, uint32_t i, struct push *out)
             out->gradients[k * floats + s->width + 1] = (float)rng_below(&r, 2);
         }
     }
-    out->record = (struct push_record){.run = 1,
+    out->record = (struct push_record){.run = o->run,
                                        .generation = 1,
                                        .from = o->from,
                                        .to = o->to,
@@ -226,8 +238,8 @@ static void push_make(const struct plan *p, uint32_t i, struct push *out)
 struct side {
     struct rig rig;
     const struct plan *plan;
-    struct rng chance; /* of when work is done */
-    bool bounded;
+    struct rng chance;     /* of when work is done */
+    bool bounded, failing; /* failing: one change of a file fails; it may be told, by any name */
     struct push group[GROUP];
     struct push_plan admitted[GROUP];
     uint32_t groups;
@@ -252,6 +264,8 @@ static void tell_tables(const struct side *s, char *text, size_t room)
 static void give_up(const struct side *s, uint32_t i, const char *what, const char *more)
 {
     char where[400] = "";
+    if (s->failing && strcmp(more, "other rows") != 0)
+        _exit(0);
     if (s->bounded && s->rig.g != NULL)
         tell_tables(s, where, sizeof where);
     snprintf(shared->failure, sizeof shared->failure, "seed %llu, operation %u (%s budget): %s: %s%s",
@@ -341,7 +355,6 @@ static void side_pull(struct side *s, uint32_t i)
     static float rows[KEYS * 32];
     const struct op *o = &s->plan->op[i];
     uint32_t n = keys_make(s->plan, i, keys), tries = 0;
-    group_apply(s, i);
     while (!engine_warm(s->rig.g, o->table, keys, n)) {
         if (++tries == 3000)
             give_up(s, i, "a pull gets no further", "");
@@ -351,8 +364,8 @@ static void side_pull(struct side *s, uint32_t i)
     const struct table *t = engine_table(s->rig.g, o->table);
     memset(rows, 0, sizeof rows);
     uint64_t low, clock;
-    (void)engine_clock(s->rig.g, 1, o->lane, 0, &clock, &low);
-    table_pull_before(t, keys, n, s->plan->mode == RUN_BSP ? table_undo_clock(1, low) : 0, rows);
+    (void)engine_clock(s->rig.g, o->run, o->lane, 0, &clock, &low);
+    table_pull_before(t, keys, n, s->plan->mode == RUN_BSP ? table_undo_clock(o->run, low) : 0, rows);
     uint64_t sum = hash_bytes(rows, sizeof rows, 0);
     if (!s->bounded)
         shared->pulled[i] = sum;
@@ -375,35 +388,112 @@ static uint64_t side_digest(struct side *s, uint32_t i)
     return sum;
 }
 
+static void lanes_begin(struct side *s, uint32_t i, uint64_t run)
+{
+    struct err e = {0};
+    uint64_t mark;
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        if (engine_fence(s->rig.g, run, lane, 1, true, &mark, &e) != 0)
+            give_up(s, i, "fence", e.text);
+}
+
+static void side_begin(struct side *s, uint64_t run)
+{
+    struct err e = {0};
+    for (uint32_t i = 0; i < s->plan->tables; i++)
+        if (engine_table_create(s->rig.g, &s->plan->schema[i], &e) != 0)
+            give_up(s, 0, "table", e.text);
+    if (engine_run_open(s->rig.g, run, LANES, s->plan->mode, &e) != 0)
+        give_up(s, 0, "run", e.text);
+    lanes_begin(s, 0, run);
+}
+
+static void side_name(struct side *s, uint32_t i)
+{
+    static uint64_t keys[KEYS];
+    static const enum key_action actions[] = {KEY_ERASE, KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET};
+    struct rng r = rng_of(s->plan->seed, 19, i);
+    struct err e = {0};
+    uint64_t changed;
+    uint32_t n = keys_make(s->plan, i, keys), some = (uint32_t)rng_below(&r, 64);
+    uint32_t table = s->plan->op[i].table;
+    enum key_action action = actions[rng_below(&r, 5)];
+    if (engine_keys(s->rig.g, table, action, keys + n / 2, some < n / 2 ? some : n / 2, &changed, &e) != 0)
+        give_up(s, i, "names", e.text);
+}
+
+static void on_cut(void *context, int status, uint64_t rows, uint64_t bytes)
+{
+    (void)rows, (void)bytes;
+    *(int *)context = status;
+}
+
+/* Work may be under way that a cut and a restore wait for. */
+static void wait_a_step(struct side *s, uint32_t i, uint32_t *tries, const char *what)
+{
+    if (++*tries == 3000)
+        give_up(s, i, what, "gets no further");
+    engine_flush_step(s->rig.g);
+    embedding_env_step(&s->rig.env);
+    side_check(s, i);
+}
+
+static void side_cut(struct side *s, uint32_t i)
+{
+    uint64_t cut = s->plan->op[i].cut, have[64], sequence;
+    int status = 1, rc;
+    uint32_t tries = 0, count = engine_cuts(s->rig.g, have, 64);
+    for (uint32_t k = 0; k < count; k++)
+        if (have[k] == cut) /* made in an earlier life */
+            return;
+    while ((rc = engine_hold(s->rig.g, cut, &sequence)) == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN)
+        wait_a_step(s, i, &tries, "a hold");
+    work_some(s);
+    while (rc == 0 && ((rc = engine_go(s->rig.g, cut, on_cut, &status)) == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN))
+        wait_a_step(s, i, &tries, "a go");
+    while (rc == 0 && status == 1)
+        wait_a_step(s, i, &tries, "a cut");
+    if (rc != 0 || status != 0)
+        give_up(s, i, "cut", err_name(rc != 0 ? rc : status));
+}
+
+static void side_restore(struct side *s, uint32_t i)
+{
+    const struct op *o = &s->plan->op[i];
+    struct err e = {0};
+    uint32_t tries = 0;
+    int rc;
+    while ((rc = engine_restore(s->rig.g, o->cut, o->run + 1, &e)) == SHOAL_E_AGAIN || rc == SHOAL_E_BUSY)
+        wait_a_step(s, i, &tries, "a restore");
+    if (rc != 0)
+        give_up(s, i, "restore", e.text);
+    lanes_begin(s, i, o->run + 1);
+}
+
 static void side_do(struct side *s, uint32_t i)
 {
     const struct op *o = &s->plan->op[i];
+    if (o->kind != PUSH) {
+        group_apply(s, i);
+        if (s->bounded)
+            shared->done = i;
+    }
     if (o->kind == PUSH)
         side_push(s, i);
     else if (o->kind == PULL)
         side_pull(s, i);
-    else
-        group_apply(s, i);
+    else if (o->kind == NAME)
+        side_name(s, i);
+    else if (o->kind == CUT)
+        side_cut(s, i);
+    else if (o->kind == RESTORE)
+        side_restore(s, i);
     if (s->bounded && s->groups == 0)
         engine_flush_step(s->rig.g);
     work_some(s);
     if (o->kind == IDLE && s->bounded && rng_below(&s->chance, 4) == 0)
         embedding_env_run(&s->rig.env);
     side_check(s, i);
-}
-
-static void side_begin(struct side *s)
-{
-    struct err e = {0};
-    uint64_t mark;
-    for (uint32_t i = 0; i < s->plan->tables; i++)
-        if (engine_table_create(s->rig.g, &s->plan->schema[i], &e) != 0)
-            give_up(s, 0, "table", e.text);
-    if (engine_run_open(s->rig.g, 1, LANES, s->plan->mode, &e) != 0)
-        give_up(s, 0, "run", e.text);
-    for (uint32_t lane = 0; lane < LANES; lane++)
-        if (engine_fence(s->rig.g, 1, lane, 1, true, &mark, &e) != 0)
-            give_up(s, 0, "fence", e.text);
 }
 
 static void on_fatal(void *context, const struct err *e)
@@ -413,12 +503,13 @@ static void on_fatal(void *context, const struct err *e)
     s->fatal_err = *e;
 }
 
-static void side_open(struct side *s, const struct plan *p, const char *dir, uint64_t chance)
+static void side_open(struct side *s, const struct plan *p, const char *dir, uint64_t chance, bool failing)
 {
     struct err e = {0};
     memset(s, 0, sizeof *s);
     s->plan = p;
     s->bounded = dir != NULL;
+    s->failing = failing;
     s->chance = rng_of(p->seed, 13, chance);
     embedding_env_init(&s->rig.env);
     s->rig.options = (struct engine_options){.dir = dir,
@@ -432,7 +523,7 @@ static void side_open(struct side *s, const struct plan *p, const char *dir, uin
     if (engine_open(&s->rig.options, &s->rig.env.env, &s->rig.g, &e) != 0)
         give_up(s, shared->done, "open", e.text);
     rig_lead(&s->rig);
-    side_begin(s);
+    side_begin(s, p->op[dir != NULL && shared->done < OPS ? shared->done : 0].run);
 }
 
 /* ---- both ---- */
@@ -440,7 +531,7 @@ static void side_open(struct side *s, const struct plan *p, const char *dir, uin
 static void without_budget(const struct plan *p)
 {
     static struct side s;
-    side_open(&s, p, NULL, 0);
+    side_open(&s, p, NULL, 0, false);
     for (uint32_t i = 0; i < OPS; i++) {
         side_do(&s, i);
         if ((i + 1) % (OPS / PHASES) == 0) {
@@ -455,6 +546,7 @@ struct life {
     const struct plan *plan;
     const char *dir;
     long kill_at;
+    int fail; /* 0: killed; else that step fails so */
     uint64_t number;
 };
 
@@ -464,8 +556,8 @@ static void with_budget(void *context)
     static struct side s;
     const struct life *l = context;
     struct engine_stats stats;
-    kill_begin(l->kill_at, 0);
-    side_open(&s, l->plan, l->dir, l->number);
+    kill_begin(l->kill_at, l->fail);
+    side_open(&s, l->plan, l->dir, l->number, l->fail != 0);
     side_check(&s, shared->done);
     for (uint32_t i = shared->done; i < OPS; i++) {
         side_do(&s, i);
@@ -484,7 +576,7 @@ static void with_budget(void *context)
     rig_close(&s.rig, rng_below(&s.chance, 2) == 0);
 }
 
-static bool killed(const struct life *l)
+static bool ended_early(const struct life *l)
 {
     int status;
     fflush(NULL);
@@ -495,6 +587,9 @@ static bool killed(const struct life *l)
         _exit(7);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
+    if (l->fail != 0 && WIFSIGNALED(status) &&
+        WTERMSIG(status) == SIGABRT) /* RocksDB asserts that what failed once goes well */
+        return true;
     ck_assert_msg(WIFEXITED(status) && (WEXITSTATUS(status) == 7 || WEXITSTATUS(status) == 0),
                   "seed %llu, life %llu, operation %u, status %x: %s", (unsigned long long)l->plan->seed,
                   (unsigned long long)l->number, shared->done, (unsigned)status, shared->failure);
@@ -511,8 +606,12 @@ static void one_seed(uint64_t seed)
     rig_dir(dir);
     struct rng r = rng_of(seed, 17, 17);
     for (uint64_t life = 0;; life++) {
-        struct life l = {&p, dir, life < 8 ? 1 + (long)rng_below(&r, 400) : 0, life};
-        if (!killed(&l))
+        struct life l = {&p, dir, 0, 0, life};
+        if (life < 8) {
+            l.kill_at = 1 + (long)rng_below(&r, 400);
+            l.fail = life % 3 != 2 ? 0 : rng_below(&r, 2) ? ENOSPC : EIO;
+        }
+        if (!ended_early(&l))
             break;
         shared->kills++;
     }
