@@ -241,6 +241,8 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
 {
     struct engine_table *t = &g->table[table];
     struct store_item item;
+    if (sequence < t->durable[tablet]) /* in recovery: the record that is replayed may be older than what the tablet came with */
+        sequence = t->durable[tablet];
     size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
     stored_tablet_key(table, tablet, &item);
     stored_tablet_write(t->table, &g->runs, tablet, sequence, flush_put(g, &item, bytes));

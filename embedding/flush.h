@@ -31,7 +31,7 @@ bool flush_room(struct engine *g, size_t items, size_t bytes);
 size_t flush_bytes(const struct engine *g);
 /* Adds a pair; returns where its value goes. The caller has asked for room. */
 void *flush_put(struct engine *g, const struct store_item *key, size_t bytes);
-/* Adds a tablet's image as of record `sequence`. */
+/* Adds a tablet's image as of record `sequence`, or of a later one that it was read from the store with. */
 void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t sequence);
 /* Deletes the pairs of the tablet's rows that went for good (table_cold_gone). They are forgotten with the image: an image must follow, or
  * flush_back. */

@@ -634,6 +634,8 @@ START_TEST(a_budget_changes_nothing_but_where_rows_lie)
     ck_assert(shared != MAP_FAILED);
     for (uint64_t seed = from; seed < from + count; seed++)
         one_seed(seed);
+    if (seeds == NULL) /* killed in a recovery that wrote tablets back as of less than they held */
+        one_seed(407);
     munmap(shared, sizeof *shared);
 }
 END_TEST
