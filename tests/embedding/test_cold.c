@@ -416,6 +416,57 @@ START_TEST(the_set_holds_what_was_put_in)
 }
 END_TEST
 
+/* Under bsp a batch of the last clock may be computed again, from the rows before it: also from one that expired in that clock while it was
+ * in the store, and is noticed only now. */
+START_TEST(a_row_that_ended_unnoticed_in_this_clock_has_its_undo)
+{
+    struct table_schema s = stats_schema(OPT_ADAGRAD, 4, 0);
+    s.rules.age_every = DAY;
+    s.rules.age_ttl = 2 * DAY;
+    struct rows hot = rows_open(&s), cold = rows_open(&s), again = rows_open(&s);
+    struct rows *both[2] = {&hot, &cold};
+    struct shelf shelf = {0};
+    uint64_t ends = rows_key(1), stays = rows_key(2);
+    float before[4], out[4];
+    struct err e;
+    for (int i = 0; i < 2; i++) {
+        stats_push(both[i], ends, 1, 8, 1, (struct stats_batch){.time = NOON, .batch = 1, .undo_clock = 1});
+        stats_push(both[i], stays, 1, 8, 1, (struct stats_batch){.time = NOON, .batch = 1, .undo_clock = 1});
+    }
+    table_pull(hot.table, &ends, 1, before);
+    ck_assert_uint_eq(leave(&cold, &shelf, 0, 10), 2);
+    fetch(&cold, &shelf, stays);
+    for (uint32_t day = 1; day <= 3; day++) /* in the last of these clocks it expires */
+        for (int i = 0; i < 2; i++)
+            stats_push(both[i], stays, 1, 8, 1,
+                       (struct stats_batch){.time = NOON + day * DAY, .batch = 1 + day, .undo_clock = 1 + day});
+    ck_assert(!stats_has(&hot, ends));
+    table_pull(hot.table, &ends, 1, out);
+    ck_assert_mem_ne(out, before, sizeof out);
+    table_pull_before(hot.table, &ends, 1, 4, out);
+    ck_assert_mem_eq(out, before, sizeof out);
+    size_t bytes = table_image_bytes(cold.table, 0); /* the same after a restart */
+    void *image = malloc(bytes);
+    table_image_write(cold.table, 0, image);
+    ck_assert_int_eq(table_image_read(again.table, 0, image, bytes, &e), 0);
+    free(image);
+    both[0] = &again;
+    for (int i = 0; i < 2; i++) {
+        ck_assert(table_cold_has(both[i]->table, ends));
+        fetch(both[i], &shelf, ends);
+        ck_assert(!stats_has(both[i], ends));
+        table_pull_before(both[i]->table, &ends, 1, 4, out);
+        ck_assert_mem_eq(out, before, sizeof out);
+        table_pull_before(both[i]->table, &ends, 1, 3, out); /* another clock is not kept */
+        ck_assert_mem_ne(out, before, sizeof out);
+    }
+    shelf_clear(&shelf);
+    rows_close(&hot);
+    rows_close(&cold);
+    rows_close(&again);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cold");
@@ -434,6 +485,7 @@ int main(void)
     tcase_add_test(c, rows_that_go_for_good_are_told);
     tcase_add_test(c, an_image_lists_what_leaves_with_it);
     tcase_add_test(c, the_set_holds_what_was_put_in);
+    tcase_add_test(c, a_row_that_ended_unnoticed_in_this_clock_has_its_undo);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }
