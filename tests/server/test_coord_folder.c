@@ -223,7 +223,7 @@ END_TEST
 START_TEST(hook_is_stopped_with_all_that_it_started)
 {
     char *soft[] = {"sh", "-c", "trap 'wait; exit 7' TERM; (trap 'touch \"$0/termed\"; exit' TERM; touch \"$0/ready\"; sleep 600 & wait) & wait"};
-    char *deaf[] = {"sh", "-c", "(trap '' TERM; touch \"$0/ready\"; sleep 600; touch \"$0/later\") & trap '' TERM; wait"};
+    char *deaf[] = {"sh", "-c", "trap '' TERM; (touch \"$0/ready\"; sleep 600; touch \"$0/later\") & wait"};
     char *leaves[] = {"sh", "-c", "(trap '' TERM; touch \"$0/ready\"; exec sleep 600) & echo $! > \"$0/child\"; wait"};
     struct coord_hook h = {0};
 
