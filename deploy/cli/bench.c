@@ -50,9 +50,10 @@ static const char help[] =
     "  --rows N        rows of the table (default 10000000)\n"
     "  --seconds S     length of each in-memory phase (default 3)\n"
     "  --journal-seconds S  length of the journal phase after 10 s of warm-up (default 60)\n"
-    "  --only LIST     of growth,checkpoint,memory,journal,fsync,train (default all but fsync)\n"
+    "  --only LIST     of growth,checkpoint,cold,memory,journal,fsync,train (default all but fsync)\n"
     "  --growth-rows N rows that a table in this process grows to (default 20000000)\n"
     "  --checkpoint-rows N  rows of the table whose checkpoints are measured (default 1000000)\n"
+    "  --cold-rows N   rows of the table that is four times its memory budget (default 2000000)\n"
     "  --train-rows N  examples of the training log (default 1000000)\n"
     "  --dir DIR       where server and log keep their files (default ./shoal-bench; on the disk to be measured)\n"
     "  --json          one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s\n"
@@ -324,7 +325,7 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
 
 static int only_check(const char *list, struct err *e)
 {
-    static const char *const part[] = {"memory", "journal", "fsync", "train", "growth", "checkpoint"};
+    static const char *const part[] = {"memory", "journal", "fsync", "train", "growth", "checkpoint", "cold"};
     enum { PARTS = sizeof part / sizeof *part };
 
     for (const char *p = list;; p++) {
@@ -332,7 +333,7 @@ static int only_check(const char *list, struct err *e)
         while (i < PARTS && (strlen(part[i]) != n || strncmp(p, part[i], n) != 0))
             i++;
         if (i == PARTS)
-            return err_set(e, SHOAL_E_USAGE, "--only %s: expected some of growth,checkpoint,memory,journal,fsync,train", list);
+            return err_set(e, SHOAL_E_USAGE, "--only %s: expected some of growth,checkpoint,cold,memory,journal,fsync,train", list);
         p += n;
         if (*p == 0)
             return 0;
@@ -344,12 +345,13 @@ int bench_main(int argc, char **argv)
     static struct bench b;
     struct err e = {0};
     int count;
-    int64_t rows = 0, train_rows = 0, growth_rows = 0, checkpoint_rows = 0, seconds = 0, journal_seconds = 0;
+    int64_t rows = 0, train_rows = 0, growth_rows = 0, checkpoint_rows = 0, cold_rows = 0, seconds = 0, journal_seconds = 0;
     struct cli_option o[] = {{"--rows", false, "10000000", NULL}, {"--seconds", false, "3", NULL},
-                             {"--journal-seconds", false, "60", NULL}, {"--only", false, "growth,checkpoint,memory,journal,train", NULL},
+                             {"--journal-seconds", false, "60", NULL}, {"--only", false, "growth,checkpoint,cold,memory,journal,train", NULL},
                              {"--train-rows", false, "1000000", NULL}, {"--dir", false, "shoal-bench", NULL},
                              {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL},
-                             {"--growth-rows", false, "20000000", NULL}, {"--checkpoint-rows", false, "1000000", NULL}, {NULL, false, NULL, NULL}};
+                             {"--growth-rows", false, "20000000", NULL}, {"--checkpoint-rows", false, "1000000", NULL},
+                             {"--cold-rows", false, "2000000", NULL}, {NULL, false, NULL, NULL}};
     int status = cli_parse(argc, argv, o, NULL, 0, &count, &e);
 
     if (status == 0 && o[7].value != NULL) {
@@ -359,7 +361,8 @@ int bench_main(int argc, char **argv)
     if (status == 0 && (cli_number(&o[0], KEYS, 100000000, &rows, &e) != 0 || cli_number(&o[1], 1, 3600, &seconds, &e) != 0 ||
                         cli_number(&o[2], 1, 3600, &journal_seconds, &e) != 0 || cli_number(&o[4], 1, 1000000000, &train_rows, &e) != 0 ||
                         cli_number(&o[8], 1000000, 200000000, &growth_rows, &e) != 0 ||
-                        cli_number(&o[9], BENCH_KEYS, 100000000, &checkpoint_rows, &e) != 0))
+                        cli_number(&o[9], BENCH_KEYS, 100000000, &checkpoint_rows, &e) != 0 ||
+                        cli_number(&o[10], 100000, 200000000, &cold_rows, &e) != 0))
         status = e.code;
     if (status == 0)
         status = only_check(o[3].value, &e);
@@ -376,6 +379,8 @@ int bench_main(int argc, char **argv)
         status = bench_growth(&b.out, (uint64_t)growth_rows, &e);
     if (status == 0 && strstr(o[3].value, "checkpoint") != NULL)
         status = bench_checkpoint(&b.out, b.dir, (uint64_t)checkpoint_rows, b.seconds, &e);
+    if (status == 0 && strstr(o[3].value, "cold") != NULL)
+        status = bench_cold(&b.out, b.dir, (uint64_t)cold_rows, b.seconds, &e);
     if (status == 0 && (strstr(o[3].value, "memory") != NULL || strstr(o[3].value, "journal") != NULL || strstr(o[3].value, "fsync") != NULL))
         status = keys_make(&b, &e);
     static const char *const durability[] = {"memory", "journal", "fsync"};

@@ -39,6 +39,8 @@ struct bench_server {
     struct child child;
     char endpoint[64], data[4200]; /* data: its data_dir */
     int port;                      /* 0 before the first start */
+    uint64_t memory;               /* its budget; 0: its own choice */
+    uint32_t tablet_bits;          /* of its table; 0: BENCH_TABLET_BITS, which is the most */
 };
 /* Starts shoal-server with data_dir DIR/NAME; fresh: without what an earlier run left there. Returns when it takes
  * connections. A server that is started again gets its port back. UNAVAILABLE with its last words when it ends. */
@@ -62,5 +64,8 @@ int bench_growth(struct bench_out *out, uint64_t rows, struct err *e);
 
 /* bench_checkpoint.c: checkpoints of so many rows under load, recovery after kill -9, restoring; files below dir. */
 int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e);
+
+/* bench_cold.c: pulls of a table of so many rows, four times its server's memory budget; files below dir. rows: at most 2^31. */
+int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e);
 
 #endif

@@ -32,6 +32,8 @@ static int config_write(const struct bench_server *s, const char *path, const ch
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     fprintf(f, "name: bench\nlisten: \"%s\"\ndata_dir: \"%s\"\nshards: 1\ncoordinator: \"\"\ndurability: %s\n",
             s->endpoint, s->data, durability);
+    if (s->memory > 0)
+        fprintf(f, "memory: %llu\n", (unsigned long long)s->memory);
     fclose(f);
     return 0;
 }
@@ -129,11 +131,16 @@ static int one_question(struct bench_server *s, struct wire *w, const void *data
     return status;
 }
 
+static uint32_t tablet_bits(const struct bench_server *s)
+{
+    return s->tablet_bits > 0 ? s->tablet_bits : BENCH_TABLET_BITS;
+}
+
 int bench_server_table(struct bench_server *s, struct err *e)
 {
     struct table_schema schema = {.name = "bench",
                                   .width = BENCH_WIDTH,
-                                  .tablet_bits = BENCH_TABLET_BITS,
+                                  .tablet_bits = tablet_bits(s),
                                   .seed = 1,
                                   .init = {INIT_UNIFORM, 0.01f},
                                   .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
@@ -148,8 +155,8 @@ int bench_server_lead(struct bench_server *s, struct err *e)
     static const uint16_t shard_of[TABLETS];
     struct wire w = {.type = WIRE_TYPE_MAP_SET};
 
-    w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = 1, .tablet_count = TABLETS};
-    return one_question(s, &w, shard_of, sizeof shard_of, e);
+    w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = 1, .tablet_count = 1u << tablet_bits(s)};
+    return one_question(s, &w, shard_of, sizeof *shard_of << tablet_bits(s), e);
 }
 
 int bench_server_arrange(struct bench_server *s, struct err *e)

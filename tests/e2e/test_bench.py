@@ -26,10 +26,17 @@ def checkpoint_recovery_and_restore_are_measured(space):
     assert f["recovery_journal_mb"] > 1, f
 
 
+def pulls_of_cold_rows_are_measured(space):
+    f = bench(space, "--only", "cold", "--cold-rows", "400000", "--seconds", "1")
+    assert f["pull_cold"] > 0 and 0.5 < f["pull_cold_stored"] < 1, f
+    assert 0.01 < f["pull_cold_misses"] < 0.9, f
+    assert abs(f["pull_cold_of_store"] - f["pull_cold"] * f["pull_cold_misses"] / 340000) < 1e-6, f
+
+
 def an_unknown_part_is_refused(space):
     done = subprocess.run([SHOAL, "bench", "--only", "speed"], capture_output=True, text=True)
     assert done.returncode == 64 and "growth" in done.stderr, done
 
 
 if __name__ == "__main__":
-    main([a_growing_table_keeps_to_its_memory, checkpoint_recovery_and_restore_are_measured, an_unknown_part_is_refused])
+    main([a_growing_table_keeps_to_its_memory, checkpoint_recovery_and_restore_are_measured, pulls_of_cold_rows_are_measured, an_unknown_part_is_refused])
