@@ -117,11 +117,6 @@ enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float
     return passed > 0 && sweep_begin(t, passed, last, &w) ? sweep_row(&w, key, row) : AGE_STAYS;
 }
 
-bool age_passed(const struct table *t, uint32_t tablet, uint32_t then, uint32_t now)
-{
-    return boundaries(t, tablet, now, &(uint64_t){0}) != boundaries(t, tablet, then, &(uint64_t){0});
-}
-
 static int move_clock(struct table *t, uint32_t tablet, const struct push_args *args)
 {
     struct tablet_life *life = table_life(t, tablet);

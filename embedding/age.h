@@ -24,8 +24,6 @@ int age_before(struct table *t, const struct push_args *args);
  * time that was told, see cold.h). Decay multiplies once a boundary, in whatever portions they come, so that late is the same as in time. */
 enum age_end { AGE_STAYS, AGE_LOW, AGE_EXPIRED };
 enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float *row, uint32_t then, uint32_t now);
-/* Whether a boundary lies between two clocks of a tablet of a table that ages. */
-bool age_passed(const struct table *t, uint32_t tablet, uint32_t then, uint32_t now);
 /* After the push: tablets with more than age_capacity rows drop the least of them (age_rank), down to 15/16 (age_room). 0 or SHOAL_E_NOMEM. */
 int age_after(struct table *t, const struct push_args *args);
 

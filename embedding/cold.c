@@ -328,35 +328,6 @@ int table_cold_take(struct table *t, uint64_t key, const void *value, size_t byt
     return 0;
 }
 
-bool table_cold_due(const struct table *t, uint32_t tablet)
-{
-    const struct cold *c = t->tablets[tablet].cold;
-    uint32_t now = table_cold_clock(t, tablet);
-    return c != NULL && c->count > 0 && now != 0 && (c->looked == 0 || age_passed(t, tablet, c->looked, now));
-}
-
-uint32_t table_cold_clock(const struct table *t, uint32_t tablet)
-{
-    const struct tablet_life *life = t->tablets[tablet].life;
-    return life == NULL || !t->ages || t->schema.rules.age_every == 0 ? 0 : life->clock;
-}
-
-void table_cold_looked(struct table *t, uint32_t tablet, uint32_t clock)
-{
-    if (t->tablets[tablet].cold != NULL)
-        t->tablets[tablet].cold->looked = clock;
-}
-
-int table_cold_end(struct table *t, uint64_t key, const void *value, size_t bytes)
-{
-    enum age_end end;
-    if (!table_cold_has(t, key))
-        return 0;
-    if (bytes != table_cold_bytes(t))
-        return SHOAL_E_CORRUPT;
-    return row_aged(t, key, value, &end) != NULL ? 0 : table_cold_take(t, key, value, bytes);
-}
-
 int cold_erase(struct table *t, uint64_t key)
 {
     struct cold *c = t->tablets[number_of(t, key)].cold;

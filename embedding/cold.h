@@ -27,7 +27,6 @@ struct cold {
     uint32_t count; /* rows: used, and one more with `zero` */
     uint32_t unit;  /* where slots lie, if in the arena's units */
     bool zero;      /* key 0, whose mixed key is 0, is in it */
-    uint32_t looked; /* the tablet's clock when its cold rows were looked through (sweep.h); 0: not yet */
     bool stale;     /* pairs of other epochs may be in the store */
     bool leaving;   /* an image written now lists the chosen rows as cold: set around it by who writes their pairs with it */
     uint32_t epoch; /* part of the pairs' keys: a restored tablet begins a new one, so that rows of before are not taken for its own */
@@ -61,15 +60,6 @@ size_t table_cold_bytes(const struct table *t);
 int table_cold_take(struct table *t, uint64_t key, const void *value, size_t bytes);
 /* The same for a reader: `into`, a table of the same schema, gets the row, aged; t does not change. */
 int table_cold_copy(const struct table *t, struct table *into, uint64_t key, const void *value, size_t bytes);
-
-/* ---- ending unnoticed (sweep.h) ---- */
-/* Whether cold rows of the tablet may have ended since they were looked through. */
-bool table_cold_due(const struct table *t, uint32_t tablet);
-uint32_t table_cold_clock(const struct table *t, uint32_t tablet);
-/* They were, as of that clock. */
-void table_cold_looked(struct table *t, uint32_t tablet, uint32_t clock);
-/* With the value of its pair: the row goes for good if it has ended; else nothing. 0, CORRUPT or NOMEM. */
-int table_cold_end(struct table *t, uint64_t key, const void *value, size_t bytes);
 
 /* ---- leaving ---- */
 /* Chooses rows to go, about `most`, the least used first; when too few of them were not used at all, the others count as less used from now on. put is called for each that the store

@@ -99,9 +99,6 @@ struct tier { /* tier.h */
     uint32_t among_room;
     bool fetching;          /* one fetch is on its way */
     struct env_timer timer; /* a flush step when nothing else makes one */
-    bool sweeping;          /* a look for rows that have aged away is under way (sweep.h) */
-    uint32_t sweep_table, sweep_tablet; /* where it stands */
-    uint64_t sweep_key;
     bool tell;              /* who waits is to be told then */
     uint64_t fetched, evicted, evicted_clean;
 };

@@ -21,7 +21,6 @@
 #include "embedding/scrub.h"
 #include "embedding/space.h"
 #include "embedding/stored.h"
-#include "embedding/sweep.h"
 #include "embedding/tier.h"
 #include "embedding/unload.h"
 #include "embedding/whole.h"
@@ -558,7 +557,6 @@ void engine_flush_step(struct engine *g)
 {
     whole_free(g);
     flush_step(g);
-    sweep_step(g);
     load_continue(g);
     unload_continue(g);
 }

@@ -105,15 +105,6 @@ static int find_pair(void *context, const void *key, size_t key_bytes, const voi
     return 0;
 }
 
-static int count_pair(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
-{
-    uint32_t table, tablet, epoch;
-    uint64_t row;
-    (void)value, (void)value_bytes, (void)e;
-    *(uint64_t *)context += stored_is_row(key, key_bytes, &table, &tablet, &epoch, &row);
-    return 0;
-}
-
 static uint64_t pairs_of(uint64_t key)
 {
     stored_of_key = 0;
@@ -214,40 +205,6 @@ START_TEST(a_pair_left_behind_before_a_restart_goes_with_the_erasing)
 }
 END_TEST
 
-/* ---- ageing ---- */
-
-/* Nobody asks for them, the store does not keep them: they leave the set within some steps, and their pairs with the next images. */
-START_TEST(rows_that_age_away_in_the_store_go)
-{
-    thin_open(&s, dir, THIN_MEMORY);
-    thin_begin(&s, true);
-    thin_train(&s, 1, 0, 60, true);
-    const struct table *t = engine_table(s.g, 0);
-    uint64_t cold = table_cold_rows(t);
-    ck_assert_uint_gt(cold, 5000);
-    thin_train(&s, 1, 60, 150, true); /* seven days and a half: all that was not pushed in five of them has expired */
-    for (int i = 0; i < 200; i++) {
-        engine_flush_step(s.g);
-        embedding_env_run(&s.env);
-    }
-    for (uint32_t k = 0; k < 1u << THIN_BITS; k++)
-        ck_assert(!table_cold_due(t, k));
-    uint64_t listed = table_rows(t), digest = thin_digest(&s), rows = 0;
-    for (uint32_t k = 0; k < 1u << THIN_BITS; k++) {
-        struct err e = {0};
-        rows += table_tablet_rows(engine_whole(s.g, 0, k, &e), k);
-    }
-    ck_assert_uint_eq(rows, listed); /* none that has ended is still counted */
-    rig_close(&s, true);
-    thin_open(&s, dir, THIN_MEMORY);
-    uint64_t pairs = 0;
-    ck_assert_int_eq(store_scan(s.g->store, count_pair, &pairs, NULL), 0);
-    ck_assert_uint_le(pairs, listed);
-    ck_assert_uint_eq(thin_digest(&s), digest);
-    rig_close(&s, false);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("cold_cut");
@@ -262,11 +219,6 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, an_erased_key_leaves_memory_set_and_store);
     tcase_add_test(c, a_pair_left_behind_before_a_restart_goes_with_the_erasing);
-    suite_add_tcase(suite, c);
-    c = tcase_create("ageing");
-    tcase_set_timeout(c, 200);
-    tcase_add_checked_fixture(c, setup, teardown);
-    tcase_add_test(c, rows_that_age_away_in_the_store_go);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

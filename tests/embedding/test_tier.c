@@ -182,7 +182,7 @@ static void within_budget(bool ages)
     uint64_t most = train(&s, 0, 200, ages);
     engine_stats_get(s.g, &stats);
     ck_assert_uint_gt(stats.fetched, 1000);
-    ck_assert_uint_gt(stats.cold_rows, stats.rows / (ages ? 3 : 2)); /* those that ended have gone (sweep.h) */
+    ck_assert_uint_gt(stats.cold_rows, stats.rows / 2);
     ck_assert_uint_lt(most, MOST);
     ck_assert_uint_eq(digest_whole(&s), digest_without_bound(200, ages));
     rig_close(&s, false);
