@@ -98,6 +98,8 @@ struct tier { /* tier.h */
     uint64_t *among;        /* owned: scratch of engine_warm */
     uint32_t among_room;
     bool fetching;          /* one fetch is on its way */
+    bool refused;           /* somebody, for want of room, and has not been told since that there is some */
+    uint32_t untold;        /* fetches since who waits was told */
     struct env_timer timer; /* a flush step when nothing else makes one */
     bool tell;              /* who waits is to be told then */
     uint64_t fetched, evicted, evicted_clean;

@@ -316,12 +316,13 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
 }
 
 /* Images are overwritten in rounds and dead ones leave the disk file by file. Tablets that never change would keep files alive in which all
- * else is dead: when the store takes thrice the rows and some more, or the disk budget is nearly used up, every tablet is written again. */
+ * else is dead: when large values (the small ones are rows that left) take thrice the rows in memory and some more, or the disk budget is
+ * nearly used up, every tablet is written again. */
 static void rewrite_when_wasteful(struct engine *g)
 {
     uint64_t most = 3 * (flush_image_bytes(g) + cold_bytes_all(g)) + 4ull * FLUSH_STORE_MAX;
     struct store_space store = store_space(g->store);
-    bool wasteful = store.large + store.small > most || (space_pressed(g) && store.large > 2 * flush_image_bytes(g));
+    bool wasteful = store.large > most || (space_pressed(g) && store.large > 2 * flush_image_bytes(g));
     if (g->flush.rewriting || g->committed == 0 || !wasteful)
         return;
     g->flush.rewriting = true;

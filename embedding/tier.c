@@ -27,6 +27,7 @@
 #define ASKED_SLOTS (4 * WANT_MOST) /* a power of two */
 #define LOOK_EVERY 32u              /* steps between two looks at what tables keep beside the arenas */
 #define LEAVE_SHARE 3u              /* of a tablet's rows one in so many goes at a time: each time the others are written too, as its image */
+#define UNTOLD_MOST 3u              /* fetches behind one another of which nobody is told */
 #define FULL_NS 1000000u
 #define STUCK_SHARE 32u             /* of what rows may take: what comes in while none can go */
 #define GATHER_LOOKS 16u            /* tablets looked at in one step: some 5 ms */
@@ -112,6 +113,7 @@ int tier_check_room(struct engine *g, struct err *e)
 {
     if (g->tier.rows_max == 0 || tier_used(g) <= g->tier.rows_max)
         return 0;
+    g->tier.refused = true;
     if (!can_move(g) || g->tier.stuck)
         return err_set(e, SHOAL_E_NO_SPACE,
                        "rows fill the memory budget of %" PRIu64 " bytes and none can move to the store; raise `memory` or add servers",
@@ -185,6 +187,7 @@ static int take_one(struct engine *g, struct table *t, const struct fetch_work *
 }
 
 static void asked_renew(struct engine *g);
+static void tell(struct engine *g);
 
 static void fetch_done(struct work *w)
 {
@@ -205,7 +208,11 @@ static void fetch_done(struct work *w)
     if (cancelled || rc != 0)
         return;
     asked_renew(g);
-    tier_continue(g);
+    fetch_start(g);
+    if (g->tier.fetching && g->tier.untold++ < UNTOLD_MOST)
+        return; /* who waits needs the rest too, most likely, and looks through all its keys when it is told */
+    g->tier.untold = 0;
+    tell(g);
 }
 
 /* As many of the wanted keys as one fetch takes, in rows and in bytes, the same for each table that wants any, into f. */
@@ -280,11 +287,18 @@ static void fetch_start(struct engine *g)
     work_start(&g->works, g->env, &f->work);
 }
 
+static void tell(struct engine *g)
+{
+    g->tier.refused = false;
+    if (g->options.on_fetched != NULL && !g->broken)
+        g->options.on_fetched(g->options.context);
+}
+
 void tier_continue(struct engine *g)
 {
     fetch_start(g);
-    if (g->options.on_fetched != NULL && !g->broken)
-        g->options.on_fetched(g->options.context);
+    if (g->tier.refused && (g->tier.stuck || tier_used(g) <= g->tier.rows_max))
+        tell(g);
 }
 
 /* ---- who was asked for already: keys of all tables, mixed with the table's number ---- */
@@ -333,6 +347,7 @@ static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t c
     if (g->tier.asked == NULL && (g->tier.asked = calloc(ASKED_SLOTS, sizeof *g->tier.asked)) == NULL)
         return SHOAL_E_NOMEM;
     if (g->tier.stuck && !may_want(g)) {
+        g->tier.refused = true;
         env_timer_start(g->env, &g->tier.timer, FULL_NS);
         return 0;
     }
