@@ -113,9 +113,13 @@ static uint64_t pairs_of(uint64_t key)
     return stored_of_key;
 }
 
+/* Of the first tablet from `tablet` on that has cold rows: which ones the hand has come to by now is nobody's promise. */
 static uint64_t some_cold_key(uint32_t tablet)
 {
     const struct table *t = engine_table(s.g, 0);
+    uint32_t all = 1u << table_schema_of(t)->tablet_bits;
+    for (uint32_t i = 0; i < all && table_tablet_cold(t, tablet) == 0; i++)
+        tablet = (tablet + 1) % all;
     uint32_t count = table_tablet_cold(t, tablet);
     uint64_t *keys = malloc((count + 1) * sizeof *keys), key;
     ck_assert_uint_gt(count, 0);
@@ -142,7 +146,7 @@ START_TEST(an_erased_key_leaves_memory_set_and_store)
     thin_train(&s, 1, 0, 80, false);
     struct table *t = engine_table(s.g, 0);
     keys[0] = some_cold_key(3);
-    keys[1] = some_cold_key(7);
+    keys[1] = some_cold_key(40);
     ck_assert_int_eq(engine_fetch_now(s.g, 0, &keys[1], 1, &e), 0);
     ck_assert(table_cold_has(t, keys[0]) && !table_cold_has(t, keys[1]));
     ck_assert_uint_eq(pairs_of(keys[0]) + pairs_of(keys[1]), 2);
