@@ -357,7 +357,6 @@ static int rocks_open(const char *dir, int read_only, uint64_t memory, struct st
     if (memory > 0)
         take_memory(s, memory);
     s->read_options = rocksdb_readoptions_create();
-    rocksdb_readoptions_set_fill_cache(s->read_options, 0); /* a row that is asked for comes to memory: who shares its block is as cold as before */
     s->write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(s->write_options, 1);
     s->flush_options = rocksdb_flushoptions_create();

@@ -87,27 +87,20 @@ static uint64_t get_be(const char *in, int bytes)
     return v;
 }
 
-static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mixed, struct store_item *item)
+void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item)
 {
     item->key[0] = 'r';
     put_be(item->key + 1, table, 1);
     put_be(item->key + 2, tablet, 2);
     put_be(item->key + 4, epoch & EPOCH_MAX, 3);
-    put_be(item->key + 7, mixed, 8);
+    put_be(item->key + 7, key, 8);
     item->key_bytes = ROW_KEY_BYTES;
-}
-
-/* Rows stand in the order of the tablet's index, in which they leave and are asked for: a memtable takes the next key after the last at half
- * the price of a key anywhere. */
-void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item)
-{
-    row_key(table, tablet, epoch, key_mix(key), item);
 }
 
 void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from, struct store_item *below)
 {
-    row_key(table, tablet, epoch, 0, from);
-    row_key(table, tablet, epoch, UINT64_MAX, below);
+    stored_row_key(table, tablet, epoch, 0, from);
+    stored_row_key(table, tablet, epoch, UINT64_MAX, below);
     below->key[below->key_bytes++] = 0; /* just above the last key */
 }
 
@@ -119,7 +112,7 @@ bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t 
     *table = (uint32_t)get_be(at + 1, 1);
     *tablet = (uint32_t)get_be(at + 2, 2);
     *epoch = (uint32_t)get_be(at + 4, 3);
-    *row = key_unmix(get_be(at + 7, 8));
+    *row = get_be(at + 7, 8);
     return true;
 }
 

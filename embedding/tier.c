@@ -26,11 +26,11 @@
 #define WANT_MOST (4 * FETCH_MOST)
 #define ASKED_SLOTS (4 * WANT_MOST) /* a power of two */
 #define LOOK_EVERY 32u              /* steps between two looks at what tables keep beside the arenas */
-#define LEAVE_SHARE 2u              /* of a tablet's rows one in so many goes at a time: each time the others are written too, as its image */
+#define LEAVE_SHARE 3u              /* of a tablet's rows one in so many goes at a time: each time the others are written too, as its image */
 #define UNTOLD_MOST 3u              /* fetches behind one another of which nobody is told */
 #define FULL_NS 1000000u
 #define STUCK_SHARE 32u             /* of what rows may take: what comes in while none can go */
-#define GATHER_ROWS (256u << 10)    /* rows in memory of tablets looked at in one step: some 5 ms */
+#define GATHER_LOOKS 16u            /* tablets looked at in one step: some 5 ms */
 
 /* ---- memory ---- */
 
@@ -55,7 +55,7 @@ static void step_cb(struct env_timer *t)
 
 void tier_init(struct engine *g)
 {
-    uint64_t memory = g->options.memory, beside = tier_store_memory(g) + 2 * flush_batch_bytes(g) + memory / 32;
+    uint64_t memory = g->options.memory, beside = tier_store_memory(g) + 2 * flush_batch_bytes(g) + memory / 64;
     g->tier.timer.fire = step_cb;
     g->tier.rows_max = memory > beside ? memory - beside : memory;
 }
@@ -548,7 +548,7 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
 {
     struct tier *tier = &g->tier;
     uint32_t table, tablet;
-    for (uint64_t looked = 0; looked < GATHER_ROWS && flush_bytes(g) < limit;) {
+    for (uint32_t looks = 0; looks < GATHER_LOOKS && flush_bytes(g) < limit; looks++) {
         if (tier_used(g) < tier->rows_max / 16 * 14 + tier->leaving_bytes)
             return;
         if (!hand_next(g, &table, &tablet) || tier->idle++ > 4 * tablets_all(g)) {
@@ -557,8 +557,6 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit)
             log_warn("%s: rows fill the memory budget and none can move to the store", g->dir);
             return;
         }
-        const struct table *t = g->table[table].table;
-        looked += table_tablet_rows(t, tablet) - table_tablet_cold(t, tablet);
         if (!gather_one(g, table, tablet, sequence))
             return;
     }

@@ -59,10 +59,9 @@ void work_start(struct work_list *list, struct env *env, struct work *w)
     env_work_start(env, &w->env);
 }
 
-void work_settle(struct work *w)
+/* Run or called off; done here and now, and not again when the loop hears of it. */
+static void settle(struct work *w)
 {
-    int queued = WORK_QUEUED;
-    w->cancelled = atomic_compare_exchange_strong(&w->state, &queued, WORK_CANCELLED);
     while (!w->cancelled && atomic_load(&w->state) != WORK_FINISHED)
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
     unlink_from(w->list, w);
@@ -70,8 +69,18 @@ void work_settle(struct work *w)
     w->done(w);
 }
 
+void work_settle(struct work *w)
+{
+    run_cb(&w->env); /* nothing, where another thread has begun it */
+    settle(w);
+}
+
 void work_drain(struct work_list *list)
 {
-    while (list->first != NULL)
-        work_settle(list->first);
+    while (list->first != NULL) {
+        struct work *w = list->first;
+        int queued = WORK_QUEUED;
+        w->cancelled = atomic_compare_exchange_strong(&w->state, &queued, WORK_CANCELLED);
+        settle(w);
+    }
 }
