@@ -1,60 +1,21 @@
-/* config.c: YAML -> a flat list of (path, value, line), checked against the known keys. The one door to yaml.h.
+/* config.c: YAML -> a flat list of (path, value, line). The one door to yaml.h. Entries are held against the known keys in
+ * config_check.c and read in config_get.c.
  *
  * A file is flattened to entries like "tables[0].init.kind" = "uniform" (line 12); --set replaces or adds entries; then every entry
  * must be a known key with a value of its type. config_text writes the entries back one a line: such dotted keys are read like nested ones. */
-#include "proto/base/config.h"
-#include "proto/base/assert.h"
+#include "proto/base/config_inner.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <yaml.h>
 
-enum { ENTRIES_MAX = 4096, DEPTH_MAX = 8, PATH_MAX_BYTES = 192 };
-
-struct entry {
-    char path[PATH_MAX_BYTES];
-    char *value; /* owned; NULL for an empty list */
-    int line;
-    bool set; /* by --set */
-    bool quoted; /* so that "" is a value */
-    const struct config_key *key;
-};
-
-struct config {
-    char name[LIMIT_PATH];
-    struct entry *entry; /* owned */
-    size_t count;
-};
-
-/* ---- lists of strings ------------------------------------------------------------------------------------- */
-
-int string_list_add(struct string_list *l, const char *s)
-{
-    char **grown = realloc(l->item, (l->count + 1) * sizeof *grown);
-    if (grown == NULL)
-        return SHOAL_E_NOMEM;
-    l->item = grown;
-    l->item[l->count] = strdup(s);
-    if (l->item[l->count] == NULL)
-        return SHOAL_E_NOMEM;
-    l->count++;
-    return 0;
-}
-
-void string_list_free(struct string_list *l)
-{
-    for (size_t i = 0; i < l->count; i++)
-        free(l->item[i]);
-    free(l->item);
-    *l = (struct string_list){0};
-}
+enum { DEPTH_MAX = 8 };
 
 /* ---- entries ---------------------------------------------------------------------------------------------- */
 
-static struct entry *entry_find(const struct config *c, const char *path)
+struct entry *config_entry_find(const struct config *c, const char *path)
 {
     for (size_t i = 0; i < c->count; i++)
         if (strcmp(c->entry[i].path, path) == 0)
@@ -68,7 +29,7 @@ static int entry_add(struct config *c, const char *path, const char *value, int 
         return err_set(e, SHOAL_E_CONFIG, "%s: more than %d values", c->name, ENTRIES_MAX);
     if (strlen(path) >= PATH_MAX_BYTES)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: key %.60s... is too long", c->name, line, path);
-    if (entry_find(c, path) != NULL)
+    if (config_entry_find(c, path) != NULL)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: key %s stands twice; keep one", c->name, line, path);
     struct entry *grown = realloc(c->entry, (c->count + 1) * sizeof *grown);
     if (grown == NULL)
@@ -83,8 +44,7 @@ static int entry_add(struct config *c, const char *path, const char *value, int 
     return 0;
 }
 
-/* Whether path lies at or under prefix. */
-static bool path_under(const char *path, const char *prefix)
+bool config_path_under(const char *path, const char *prefix)
 {
     size_t n = strlen(prefix);
     return strncmp(path, prefix, n) == 0 && (path[n] == 0 || path[n] == '.' || path[n] == '[');
@@ -95,7 +55,7 @@ static void entry_remove_under(struct config *c, const char *prefix)
     size_t kept = 0;
 
     for (size_t i = 0; i < c->count; i++) {
-        if (path_under(c->entry[i].path, prefix))
+        if (config_path_under(c->entry[i].path, prefix))
             free(c->entry[i].value);
         else
             c->entry[kept++] = c->entry[i];
@@ -214,220 +174,6 @@ static int overrides_apply(struct config *c, const struct string_list *set, stru
     return 0;
 }
 
-/* ---- entries against the known keys ----------------------------------------------------------------------- */
-
-/* "tables[3].dim" -> "tables[].dim" */
-static void path_generic(const char *in, char out[PATH_MAX_BYTES])
-{
-    size_t n = 0;
-
-    for (const char *p = in; *p != 0; p++) {
-        out[n++] = *p;
-        if (*p == '[')
-            while (p[1] >= '0' && p[1] <= '9')
-                p++;
-    }
-    out[n] = 0;
-}
-
-static unsigned edit_distance(const char *a, const char *b)
-{
-    unsigned row[PATH_MAX_BYTES + 1];
-    size_t n = strlen(b);
-
-    for (size_t j = 0; j <= n; j++)
-        row[j] = (unsigned)j;
-    for (size_t i = 1; a[i - 1] != 0; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= n; j++) {
-            unsigned change = diagonal + (a[i - 1] != b[j - 1]), least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = change < least ? change : least;
-        }
-    }
-    return row[n];
-}
-
-static const char *nearest_key(const struct config_key *spec, const char *path)
-{
-    const char *best = "";
-    unsigned least = ~0u;
-
-    for (; spec->path != NULL; spec++) {
-        unsigned d = edit_distance(path, spec->path);
-        if (d < least) {
-            least = d;
-            best = spec->path;
-        }
-    }
-    return best;
-}
-
-static const struct config_key *key_find(const struct config_key *spec, const char *generic)
-{
-    size_t n = strlen(generic);
-
-    for (; spec->path != NULL; spec++) {
-        if (strcmp(spec->path, generic) == 0)
-            return spec;
-        if (spec->type == CONFIG_LIST) { /* its elements: "x[]", "x[].cmd", "x.cmd" */
-            size_t k = strlen(spec->path);
-            if (n > k && strncmp(spec->path, generic, k) == 0 &&
-                (strcmp(generic + k, "[]") == 0 || strcmp(generic + k, "[].cmd") == 0 || strcmp(generic + k, ".cmd") == 0))
-                return spec;
-        }
-    }
-    return NULL;
-}
-
-#define SIZE_LARGEST 9e18 /* bytes or ms: fits 63 bits */
-
-/* A number with an optional suffix out of `suffix` pairs; false when it is none. */
-static bool size_parse(const char *text, double *out)
-{
-    static const struct {
-        const char *suffix;
-        double factor;
-    } unit[] = {{"", 1},           {"k", 1e3},         {"M", 1e6},         {"G", 1e9},  {"T", 1e12},  {"KiB", 1024.0},
-                {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}, {"ms", 1},   {"s", 1e3},   {"min", 6e4}};
-    char *end;
-    double x = strtod(text, &end);
-
-    if (end == text)
-        return false;
-    while (*end == ' ')
-        end++;
-    for (size_t i = 0; i < sizeof unit / sizeof unit[0]; i++)
-        if (strcmp(end, unit[i].suffix) == 0) {
-            *out = x * unit[i].factor;
-            return isfinite(*out);
-        }
-    return false;
-}
-
-static bool number_parse(const char *text, double *out)
-{
-    char *end;
-
-    *out = strtod(text, &end);
-    return end != text && *end == 0 && isfinite(*out);
-}
-
-/* Plain digits are exact up to 63 bits, for seeds; 1e6 and 0x1f are taken as far as a double holds every whole number. */
-static bool int_parse(const char *text, int64_t *out)
-{
-    double x;
-
-    if (strpbrk(text, ".eExX") == NULL) {
-        char *end;
-        errno = 0;
-        *out = (int64_t)strtoll(text, &end, 10);
-        return end != text && *end == 0 && errno == 0;
-    }
-    if (!number_parse(text, &x) || x != floor(x) || fabs(x) > 9007199254740992.0)
-        return false;
-    *out = (int64_t)x;
-    return true;
-}
-
-static int bool_parse(const char *text)
-{
-    static const char *const word[] = {"false", "true", "no", "yes", "off", "on"};
-
-    for (int i = 0; i < 6; i++)
-        if (strcmp(text, word[i]) == 0)
-            return i % 2;
-    return -1;
-}
-
-static int choice_parse(const char *text, const char *choices)
-{
-    size_t n = strlen(text);
-    int index = 0;
-
-    for (const char *p = choices; p != NULL; p = strchr(p, '|') == NULL ? NULL : strchr(p, '|') + 1, index++)
-        if (strncmp(p, text, n) == 0 && (p[n] == 0 || p[n] == '|'))
-            return index;
-    return -1;
-}
-
-#define PLACE_BYTES (LIMIT_PATH + 16)
-
-/* "job.yaml:12", or "--set" where the command line said it. */
-static const char *place_of(const struct config *c, const struct entry *n, char out[PLACE_BYTES])
-{
-    if (n->set)
-        return "--set";
-    (void)snprintf(out, PLACE_BYTES, "%.*s:%d", (int)LIMIT_PATH, c->name, n->line);
-    return out;
-}
-
-static int value_check(const struct config *c, const struct entry *n, const struct config_key *k, struct err *e)
-{
-    char where[PLACE_BYTES];
-    double x = 0;
-    int64_t whole;
-
-    if (n->value == NULL) /* an empty list */
-        return k->type == CONFIG_LIST ? 0
-                                      : err_set(e, SHOAL_E_CONFIG, "%s: %s: an empty list is no value here", place_of(c, n, where), n->path);
-    if (n->value[0] == 0 && !n->quoted)
-        return err_set(e, SHOAL_E_CONFIG, "%s: %s has no value; give one or take the line out", place_of(c, n, where), n->path);
-    switch (k->type) {
-    case CONFIG_STRING:
-    case CONFIG_LIST:
-    case CONFIG_ANY:
-        return 0;
-    case CONFIG_BOOL:
-        return bool_parse(n->value) >= 0
-                   ? 0
-                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not true or false", place_of(c, n, where), n->path, n->value);
-    case CONFIG_ENUM:
-        return choice_parse(n->value, k->choices) >= 0
-                   ? 0
-                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not one of %s", place_of(c, n, where), n->path, n->value, k->choices);
-    case CONFIG_SIZE:
-        if (!size_parse(n->value, &x) || x < 0 || x > SIZE_LARGEST)
-            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a size or time (such as 512MiB, 4GiB, 10s)", place_of(c, n, where),
-                           n->path, n->value);
-        break;
-    case CONFIG_INT:
-    case CONFIG_FLOAT:
-        if (!number_parse(n->value, &x))
-            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a number", place_of(c, n, where), n->path, n->value);
-        if (k->type == CONFIG_INT && !int_parse(n->value, &whole))
-            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a whole number of at most 63 bits", place_of(c, n, where), n->path, n->value);
-        break;
-    }
-    if ((k->min != 0 || k->max != 0) && (x < k->min || x > k->max))
-        return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not between %g and %g", place_of(c, n, where), n->path, n->value, k->min, k->max);
-    return 0;
-}
-
-static int entries_check(struct config *c, const struct config_key *spec, struct err *e)
-{
-    char generic[PATH_MAX_BYTES], where[PLACE_BYTES];
-
-    for (size_t i = 0; i < c->count; i++) {
-        struct entry *n = &c->entry[i];
-        path_generic(n->path, generic);
-        n->key = key_find(spec, generic);
-        if (n->key == NULL) {
-            for (const struct config_key *k = spec; k->path != NULL; k++)
-                if (path_under(k->path, generic) && k->path[strlen(generic)] != 0)
-                    return err_set(e, SHOAL_E_CONFIG, "%s: %s holds further keys (such as %s), not a value", place_of(c, n, where), n->path,
-                                   k->path);
-            return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; the nearest known key is %s", place_of(c, n, where), n->path,
-                           nearest_key(spec, generic));
-        }
-        int status = value_check(c, n, n->key, e);
-        if (status != 0)
-            return status;
-    }
-    return 0;
-}
-
 /* ---- opening ---------------------------------------------------------------------------------------------- */
 
 int config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, const struct config_key *spec,
@@ -442,7 +188,7 @@ int config_parse(const char *text, size_t bytes, const char *name, const struct 
     if (status == 0)
         status = overrides_apply(c, set, e);
     if (status == 0)
-        status = entries_check(c, spec, e);
+        status = config_entries_check(c, spec, e);
     if (status != 0) {
         config_free(c);
         return status;
@@ -518,134 +264,4 @@ char *config_text(const struct config *c)
         return NULL;
     }
     return text;
-}
-
-/* ---- getters ---------------------------------------------------------------------------------------------- */
-
-bool config_has(const struct config *c, const char *path)
-{
-    for (size_t i = 0; i < c->count; i++)
-        if (path_under(c->entry[i].path, path))
-            return true;
-    return false;
-}
-
-size_t config_count(const struct config *c, const char *path)
-{
-    size_t n = strlen(path), count = 0;
-
-    for (size_t i = 0; i < c->count; i++)
-        if (strncmp(c->entry[i].path, path, n) == 0 && c->entry[i].path[n] == '[') {
-            size_t index = (size_t)strtoul(c->entry[i].path + n + 1, NULL, 10);
-            if (index < ENTRIES_MAX && index + 1 > count)
-                count = index + 1;
-        }
-    return count;
-}
-
-static const struct entry *entry_typed(const struct config *c, const char *path, enum config_type type)
-{
-    const struct entry *n = entry_find(c, path);
-
-    SHOAL_ASSERT(n == NULL || n->key->type == type);
-    return n;
-}
-
-const char *config_string(const struct config *c, const char *path, const char *fallback)
-{
-    const struct entry *n = entry_find(c, path);
-
-    SHOAL_ASSERT(n == NULL || n->key->type == CONFIG_STRING || n->key->type == CONFIG_ANY);
-    return n == NULL ? fallback : n->value;
-}
-
-int64_t config_int(const struct config *c, const char *path, int64_t fallback)
-{
-    const struct entry *n = entry_typed(c, path, CONFIG_INT);
-    int64_t x = 0;
-
-    if (n == NULL)
-        return fallback;
-    (void)int_parse(n->value, &x);
-    return x;
-}
-
-double config_float(const struct config *c, const char *path, double fallback)
-{
-    const struct entry *n = entry_typed(c, path, CONFIG_FLOAT);
-    double x;
-
-    if (n == NULL)
-        return fallback;
-    (void)number_parse(n->value, &x);
-    return x;
-}
-
-bool config_bool(const struct config *c, const char *path, bool fallback)
-{
-    const struct entry *n = entry_typed(c, path, CONFIG_BOOL);
-
-    return n == NULL ? fallback : bool_parse(n->value) == 1;
-}
-
-uint64_t config_size(const struct config *c, const char *path, uint64_t fallback)
-{
-    const struct entry *n = entry_typed(c, path, CONFIG_SIZE);
-    double x;
-
-    if (n == NULL)
-        return fallback;
-    (void)size_parse(n->value, &x);
-    return (uint64_t)x;
-}
-
-int config_enum(const struct config *c, const char *path, int fallback)
-{
-    const struct entry *n = entry_typed(c, path, CONFIG_ENUM);
-
-    return n == NULL ? fallback : choice_parse(n->value, n->key->choices);
-}
-
-int config_line(const struct config *c, const char *path)
-{
-    for (size_t i = 0; i < c->count; i++)
-        if (path_under(c->entry[i].path, path))
-            return c->entry[i].line;
-    return 0;
-}
-
-/* One item of a list at `path`: a string, or a command as "cmd:...". */
-static int list_item(const struct config *c, const char *path, struct string_list *out)
-{
-    char below[PATH_MAX_BYTES + 8];
-    const struct entry *n = entry_find(c, path);
-
-    if (n != NULL)
-        return n->value == NULL ? 0 : string_list_add(out, n->value);
-    (void)snprintf(below, sizeof below, "%s.cmd", path);
-    n = entry_find(c, below);
-    if (n == NULL || n->value == NULL)
-        return 0;
-    char *command = malloc(strlen(n->value) + 5);
-    if (command == NULL)
-        return SHOAL_E_NOMEM;
-    (void)sprintf(command, "cmd:%s", n->value);
-    int status = string_list_add(out, command);
-    free(command);
-    return status;
-}
-
-int config_list(const struct config *c, const char *path, struct string_list *out)
-{
-    char item[PATH_MAX_BYTES + 16];
-    size_t count = config_count(c, path);
-    int status = 0;
-
-    if (count == 0)
-        return list_item(c, path, out);
-    for (size_t i = 0; i < count && status == 0; i++) {
-        (void)snprintf(item, sizeof item, "%s[%zu]", path, i);
-        status = list_item(c, item, out);
-    }
-    return status;
 }

@@ -1,4 +1,4 @@
-/* wire.h: the messages. Everybody outside proto/wire sees these plain structs; protobuf-c stops in wire.c.
+/* wire.h: the messages. Everybody outside proto/wire sees these plain structs; protobuf-c stops in wire.c and wire_shape.c.
  *
  * A message is a header (proto2, at most 64 KiB) and exactly the number of raw little-endian frames that its type
  * has: WIRE_MAP says how many. A request carries an `id` of the sender's choice; the reply has the same id, the type

@@ -1,0 +1,43 @@
+/* local_inner.h: a cluster on this machine, for local.c, local_setup.c and local_watch.c. */
+#ifndef DEPLOY_CLI_LOCAL_INNER_H
+#define DEPLOY_CLI_LOCAL_INNER_H
+
+#include "deploy/cli/child.h"
+#include "deploy/cli/cli.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { SERVERS_MAX = 16, WORKERS_MAX = 64 };
+
+struct local {
+    const char *job_path;
+    struct string_list set, server_set; /* keys of the job file, of each server.yaml */
+    struct job job;
+    char dir[512], programs[512];
+    int servers, workers, ports[1 + SERVERS_MAX];
+    char coordinator[64];
+    struct child child[1 + SERVERS_MAX + WORKERS_MAX];
+    int children;
+    struct ask *ask;
+    char from[LIMIT_PATH];   /* a checkpoint to go on from; empty: none */
+    const char *tensorboard; /* folder for event files; NULL: none */
+    bool restart; /* --no-restart: tests of what happens then */
+    uint64_t last_line_ns;
+    bool line_open;
+};
+/* local_setup.c. From the job file to children ready to start; *text: the job as it is submitted, owned by the caller, also
+ * after an error. */
+int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e);
+int local_file_write(const char *path, const char *text, struct err *e);
+
+/* local_watch.c. Children that die meanwhile are started again. */
+int local_submit(struct local *l, const char *text, struct err *e);
+/* Until the job is over: 0 and its outcome in *job_status, or what broke: STOPPED after local_interrupt. */
+int local_follow(struct local *l, int *job_status, struct err *e);
+/* Workers leave by themselves when the job is over; then servers, then the coordinator; what does not go is killed. */
+void local_stop(struct local *l);
+/* A signal handler: the run is to end. */
+void local_interrupt(int signo);
+
+#endif

@@ -1,0 +1,244 @@
+/* local_setup.c: what `shoal local` makes before anything runs: the run folder, free ports, the daemons' configuration and
+ * command lines, the job with what this run adds to it. */
+#include "deploy/cli/local_inner.h"
+#include "deploy/cli/warm.h"
+#include "proto/base/time.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SERVER_SETS_MAX = 8 };
+
+/* ---- folder and ports ------------------------------------------------------------------------------------- */
+
+static int folder_make(const char *path, struct err *e)
+{
+    char part[LIMIT_PATH];
+
+    (void)snprintf(part, sizeof part, "%s", path);
+    for (char *p = part + 1;; p++) {
+        if (*p != '/' && *p != 0)
+            continue;
+        char keep = *p;
+        *p = 0;
+        if (mkdir(part, 0755) != 0 && errno != EEXIST)
+            return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part, strerror(errno));
+        *p = keep;
+        if (keep == 0)
+            return 0;
+    }
+}
+
+static int run_dir_make(struct local *l, const char *wish, struct err *e)
+{
+    char path[LIMIT_PATH], absolute[4096];
+    time_t now = (time_t)(time_wall_ns() / 1000000000u);
+    struct tm t;
+
+    localtime_r(&now, &t);
+    if (wish != NULL)
+        (void)snprintf(path, sizeof path, "%s", wish);
+    else
+        (void)snprintf(path, sizeof path, "runs/%s-%04d%02d%02d-%02d%02d%02d", l->job.name, t.tm_year + 1900, t.tm_mon + 1, t.tm_mday,
+                       t.tm_hour, t.tm_min, t.tm_sec);
+    int status = folder_make(path, e);
+    if (status != 0)
+        return status;
+    if (realpath(path, absolute) == NULL || strlen(absolute) >= sizeof l->dir)
+        return err_set(e, SHOAL_E_CANTCREATE, "the folder %s cannot be used: its full path is too long or not readable", path);
+    memcpy(l->dir, absolute, strlen(absolute) + 1);
+    (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
+    if (access(path, F_OK) == 0)
+        return err_set(e, SHOAL_E_EXISTS, "%s holds an earlier run; name another --run-dir or remove it", l->dir);
+    (void)snprintf(path, sizeof path, "%s/log", l->dir);
+    return folder_make(path, e);
+}
+
+/* Free loopback ports, found by binding all of them at once; another process could take one before the daemon does: it then says so. */
+static int ports_find(struct local *l, struct err *e)
+{
+    int fd[1 + SERVERS_MAX], count = 1 + l->servers, status = 0;
+
+    for (int i = 0; i < count; i++)
+        fd[i] = -1;
+    for (int i = 0; i < count && status == 0; i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+        socklen_t bytes = sizeof a;
+        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd[i] < 0 || bind(fd[i], (struct sockaddr *)&a, sizeof a) != 0 || getsockname(fd[i], (struct sockaddr *)&a, &bytes) != 0)
+            status = err_set(e, SHOAL_E_UNAVAILABLE, "no free loopback port: %s", strerror(errno));
+        l->ports[i] = ntohs(a.sin_port);
+    }
+    for (int i = 0; i < count; i++)
+        if (fd[i] >= 0)
+            close(fd[i]);
+    return status;
+}
+
+int local_file_write(const char *path, const char *text, struct err *e)
+{
+    FILE *f = fopen(path, "w");
+
+    if (f == NULL)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    fputs(text, f);
+    if (fclose(f) != 0)
+        return err_set(e, SHOAL_E_IO, "cannot write %s: %s", path, strerror(errno));
+    return 0;
+}
+
+/* ---- daemons ---------------------------------------------------------------------------------------------- */
+
+static struct child *child_add(struct local *l, const char *program, const char *name)
+{
+    struct child *c = &l->child[l->children++];
+
+    (void)snprintf(c->name, sizeof c->name, "%s", name);
+    (void)snprintf(c->log, sizeof c->log, "%s/log/%s.log", l->dir, name);
+    (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%.200s/%s", l->programs, program);
+    return c;
+}
+
+static void child_arg(struct child *c, const char *format, const char *value)
+{
+    (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%s", format);
+    if (value != NULL)
+        (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%.255s", value);
+}
+
+static int coordinator_prepare(struct local *l, struct err *e)
+{
+    char text[4096], path[LIMIT_PATH];
+
+    (void)snprintf(l->coordinator, sizeof l->coordinator, "tcp://127.0.0.1:%d", l->ports[0]);
+    (void)snprintf(text, sizeof text,
+                   "# written by `shoal local`\nlisten: \"%s\"\ndata_dir: \"%s/coordinator\"\nshards: %d\nlease: %u ms\nreport: \"%s/report.json\"\npublish: true\n",
+                   l->coordinator, l->dir, l->servers, l->job.coordinator.lease_ms, l->dir);
+    (void)snprintf(path, sizeof path, "%s/coordinator.yaml", l->dir);
+    struct child *c = child_add(l, "shoal-coordinator", "coordinator");
+    child_arg(c, "--config", path);
+    if (l->tensorboard != NULL && strlen(l->tensorboard) >= sizeof c->arg[0])
+        return err_set(e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes", sizeof c->arg[0] - 1);
+    if (l->tensorboard != NULL)
+        child_arg(c, "--tensorboard", l->tensorboard);
+    return local_file_write(path, text, e);
+}
+
+static int server_prepare(struct local *l, int i, struct err *e)
+{
+    static const char *const durability[] = {"memory", "journal", "fsync"};
+    char text[4096], path[LIMIT_PATH], name[32], journal[128] = "";
+
+    (void)snprintf(name, sizeof name, "server-%d", i);
+    if (l->job.journal.max > 0 || l->job.journal.keep > 0) /* max 0: the server's own choice */
+        (void)snprintf(journal, sizeof journal, "journal: {max: %llu, keep: %llu}\n", (unsigned long long)l->job.journal.max,
+                       (unsigned long long)l->job.journal.keep);
+    (void)snprintf(text, sizeof text,
+                   "# written by `shoal local`\nname: %s\nlisten: \"tcp://127.0.0.1:%d\"\ndata_dir: \"%s/%s\"\nshards: 1\n"
+                   "coordinator: \"%s\"\ndurability: %s\nnet: {drop: %g}\n%s",
+                   name, l->ports[1 + i], l->dir, name, l->coordinator, durability[l->job.durability], l->job.net.drop, journal);
+    (void)snprintf(path, sizeof path, "%s/%s.yaml", l->dir, name);
+    struct child *c = child_add(l, "shoal-server", name);
+    child_arg(c, "--config", path);
+    if (l->server_set.count > SERVER_SETS_MAX)
+        return err_set(e, SHOAL_E_USAGE, "--server-set may be given %d times at most", SERVER_SETS_MAX);
+    for (size_t k = 0; k < l->server_set.count; k++) {
+        if (strlen(l->server_set.item[k]) >= sizeof c->arg[0])
+            return err_set(e, SHOAL_E_USAGE, "--server-set %.40s...: at most %zu bytes", l->server_set.item[k], sizeof c->arg[0] - 1);
+        child_arg(c, "--set", l->server_set.item[k]);
+    }
+    return local_file_write(path, text, e);
+}
+
+/* Cores that a worker's parsing may keep busy: all workers share this machine. */
+static int cores_each(const struct local *l)
+{
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+
+    return cores > l->workers ? cores / l->workers : 1;
+}
+
+/* Worker i works on GPU i, as far as there are so many. */
+static void worker_prepare(struct local *l, int i)
+{
+    char name[32], lanes[16], device[16], cores[16], path[LIMIT_PATH];
+
+    (void)snprintf(name, sizeof name, "worker-%d", i);
+    (void)snprintf(lanes, sizeof lanes, "%u", job_lanes(&l->job));
+    (void)snprintf(device, sizeof device, "%d", i);
+    (void)snprintf(cores, sizeof cores, "%d", cores_each(l));
+    (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
+    struct child *c = child_add(l, "shoal-worker", name);
+    child_arg(c, "train", NULL);
+    child_arg(c, "--config", path);
+    child_arg(c, "--coordinator", l->coordinator);
+    child_arg(c, "--name", name);
+    child_arg(c, "--lanes", lanes);
+    child_arg(c, "--device", device);
+    child_arg(c, "--cores", cores);
+}
+
+static int programs_find(struct local *l, struct err *e)
+{
+    char probe[LIMIT_PATH];
+    ssize_t n = readlink("/proc/self/exe", l->programs, sizeof l->programs - 1);
+
+    if (n <= 0)
+        return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
+    l->programs[n] = 0;
+    *strrchr(l->programs, '/') = 0;
+    (void)snprintf(probe, sizeof probe, "%s/shoal-server", l->programs);
+    if (access(probe, X_OK) != 0)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s is not there: install or build all of Shoal's programs into one folder", probe);
+    return 0;
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------- */
+
+int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
+{
+    char cache[LIMIT_PATH + 32], path[LIMIT_PATH];
+    int status = job_load(l->job_path, &l->set, &l->job, e);
+
+    if (status == 0)
+        status = programs_find(l, e);
+    if (status == 0)
+        status = run_dir_make(l, run_dir, e);
+    if (status != 0)
+        return status;
+    if (l->job.data.cache[0] == 0) {
+        (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", l->dir);
+        if (string_list_add(&l->set, cache) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    }
+    if (l->job.checkpoint.dir[0] == 0) {
+        (void)snprintf(cache, sizeof cache, "checkpoint.dir=%s/checkpoints", l->dir);
+        if (string_list_add(&l->set, cache) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "out of memory");
+    }
+    status = job_text(l->job_path, &l->set, text, e);
+    (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
+    if (status == 0)
+        status = local_file_write(path, *text, e);
+    if (status == 0 && l->job.warm_start[0] != 0)
+        status = warm_copy(l->job.warm_start, l->dir, l->servers, e);
+    if (status == 0)
+        status = ports_find(l, e);
+    if (status == 0)
+        status = coordinator_prepare(l, e);
+    for (int i = 0; i < l->servers && status == 0; i++)
+        status = server_prepare(l, i, e);
+    for (int i = 0; i < l->workers && status == 0; i++)
+        worker_prepare(l, i);
+    return status;
+}

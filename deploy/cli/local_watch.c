@@ -1,0 +1,209 @@
+/* local_watch.c: the children of `shoal local` while they run: the job goes in, what dies is started again, how it goes is
+ * shown; and their end.
+ *
+ * 1. Nothing is waited for that will not come: a child that dies again and again, a coordinator that is silent, a job
+ *    without workers each end the run with words that say so.
+ * 2. A signal only sets a number; every loop here looks at it. */
+#include "deploy/cli/local_inner.h"
+#include "proto/base/time.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { QUICK_DEATHS_MAX = 5 };
+#define ALONE_NS 15000000000ull /* without any worker for so long the job goes nowhere */
+
+static volatile sig_atomic_t interrupted;
+
+void local_interrupt(int signo)
+{
+    interrupted = signo;
+}
+
+/* ---- children --------------------------------------------------------------------------------------------- */
+
+static void line_show(struct local *l, const char *text, bool passing)
+{
+    bool terminal = isatty(STDOUT_FILENO) != 0;
+
+    if (terminal) {
+        printf("\r\033[K%s", text);
+        if (!passing)
+            putchar('\n');
+    } else if (!passing || time_monotonic_ns() - l->last_line_ns > 5000000000u) {
+        printf("%s\n", text);
+        l->last_line_ns = time_monotonic_ns();
+    }
+    l->line_open = terminal && passing;
+    fflush(stdout);
+}
+
+static void progress_show(struct local *l, const struct json *s)
+{
+    char line[256];
+
+    progress_text(s, line);
+    line_show(l, line, true);
+}
+
+static bool is_worker(const struct child *c)
+{
+    return strncmp(c->name, "worker", 6) == 0;
+}
+
+/* A worker that cannot run, by its own fault (a device that fails each time, say), is left where it lies as long as another is there. */
+static bool worker_spared(const struct local *l, const struct child *c)
+{
+    for (int i = 0; i < l->children && is_worker(c); i++)
+        if (&l->child[i] != c && is_worker(&l->child[i]) && !l->child[i].done)
+            return (c->exit_status == 69 || c->exit_status == 70);
+    return false;
+}
+
+/* Starts again what died; a program that dies at once, again and again, ends the run with its last words. */
+static int children_watch(struct local *l, struct err *e)
+{
+    char line[512], words[256];
+
+    for (int i = 0; i < l->children; i++) {
+        struct child *c = &l->child[i];
+        if (!child_ended(c) || c->done)
+            continue;
+        child_last_words(c, words);
+        if (c->exit_status == 0 && is_worker(c)) {
+            c->done = true;
+            continue;
+        }
+        if (!l->restart) {
+            c->done = true;
+            continue;
+        }
+        if (c->quick_deaths >= QUICK_DEATHS_MAX && worker_spared(l, c)) {
+            (void)snprintf(line, sizeof line, "%s ended %u times soon after its start (exit status %d: %s); going on without it", c->name,
+                           c->quick_deaths, c->exit_status, words);
+            line_show(l, line, false);
+            c->done = true;
+            continue;
+        }
+        if (c->quick_deaths >= QUICK_DEATHS_MAX || c->exit_status == 78 || c->exit_status == 77 || c->exit_status == 64)
+            return err_set(e, c->exit_status == 78 ? SHOAL_E_CONFIG : SHOAL_E_UNAVAILABLE, "%s cannot run (exit status %d): %s; see %s",
+                           c->name, c->exit_status, words, c->log);
+        c->restarts++;
+        (void)snprintf(line, sizeof line, "%s ended (%s %d), starting it again", c->name, c->exit_status > 128 ? "signal" : "exit status",
+                       c->exit_status > 128 ? c->exit_status - 128 : c->exit_status);
+        line_show(l, line, false);
+        int status = child_start(c, e);
+        if (status != 0)
+            return status;
+    }
+    return 0;
+}
+
+/* What will not come back must not be waited for: all workers gone, or a daemon that --no-restart leaves dead. */
+static int children_missed(struct local *l, uint64_t *alone_ns, struct err *e)
+{
+    uint64_t now = time_monotonic_ns();
+    bool any = false;
+
+    for (int i = 0; i < l->children; i++) {
+        struct child *c = &l->child[i];
+        bool worker = is_worker(c);
+        any |= worker && !c->done;
+        if (c->done && !worker && l->job.durability != DURABLE_MEMORY)
+            return err_set(e, SHOAL_E_UNAVAILABLE, "%s has ended and --no-restart leaves it so; see %s", c->name, c->log);
+    }
+    if (any || *alone_ns == 0)
+        *alone_ns = now;
+    if (now - *alone_ns > ALONE_NS)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "no worker is left and the job is not over; see %s/log", l->dir);
+    return 0;
+}
+
+/* ---- the job ---------------------------------------------------------------------------------------------- */
+
+int local_submit(struct local *l, const char *text, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
+    struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
+    int status = SHOAL_E_UNAVAILABLE;
+
+    w.u.SUBMIT.workers = (uint32_t)l->workers;
+    memcpy(w.u.SUBMIT.from, l->from, sizeof l->from);
+    for (int tries = 0; tries < 30 && status != 0 && interrupted == 0; tries++) {
+        status = ask(l->ask, &w, &f, 2000, &reply, NULL, e);
+        if (status != 0 && status != SHOAL_E_UNAVAILABLE)
+            return status;
+        int watched = children_watch(l, e);
+        if (watched != 0)
+            return watched;
+    }
+    return status;
+}
+
+int local_follow(struct local *l, int *job_status, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
+    struct err silent;
+    struct msg *m;
+    uint64_t heard = time_monotonic_ns(), alone = 0;
+
+    while (interrupted == 0) {
+        struct timespec pause = {0, 200000000};
+        nanosleep(&pause, NULL);
+        int status = children_watch(l, e);
+        if (status == 0)
+            status = children_missed(l, &alone, e);
+        if (status != 0)
+            return status;
+        if (ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0) {
+            if (time_monotonic_ns() - heard > 60000000000u)
+                return err_set(e, SHOAL_E_UNAVAILABLE, "the coordinator has been silent for 60 s; see %s/log/coordinator.log", l->dir);
+            continue;
+        }
+        heard = time_monotonic_ns();
+        struct json *s = NULL;
+        if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0)
+            progress_show(l, s);
+        json_free(s);
+        msg_free(m);
+        if (reply.u.STATUS_reply.state == WIRE_JOB_DONE || reply.u.STATUS_reply.state == WIRE_JOB_FAILED) {
+            *job_status = reply.u.STATUS_reply.job_status;
+            return 0;
+        }
+    }
+    return err_set(e, SHOAL_E_STOPPED, "stopped by signal %d", (int)interrupted);
+}
+
+/* ---- stopping --------------------------------------------------------------------------------------------- */
+
+void local_stop(struct local *l)
+{
+    static const char *const order[] = {"worker", "server", "coordinator"};
+
+    for (int step = 0; step < 3; step++) {
+        uint64_t begin = time_monotonic_ns();
+        bool running = true, told = false;
+        while (running) {
+            uint64_t waited = time_monotonic_ns() - begin;
+            running = false;
+            for (int i = 0; i < l->children; i++) {
+                struct child *c = &l->child[i];
+                if (strncmp(c->name, order[step], strlen(order[step])) != 0)
+                    continue;
+                (void)child_ended(c);
+                if (c->pid != 0 && waited > 30000000000u)
+                    child_signal(c, SIGKILL);
+                else if (c->pid != 0 && !told && (step > 0 || waited > 1000000000u || interrupted != 0))
+                    child_signal(c, SIGTERM);
+                running |= c->pid != 0;
+            }
+            told |= step > 0 || waited > 1000000000u || interrupted != 0;
+            struct timespec pause = {0, 5000000};
+            if (running)
+                nanosleep(&pause, NULL);
+        }
+    }
+}
