@@ -136,7 +136,12 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
     int rc = record_control(g, RECORD_RUN_DROP, &r, sizeof r, e);
     if (rc != 0)
         return rc;
-    runs_drop(&g->runs, known);
+    if (runs_end(&g->runs, known, g->sequence - 1, g->sequence) != 0) {
+        err_set(e, SHOAL_E_NOMEM, "no memory to drop run %" PRIu64 "; the shard restarts and recovers", run);
+        return engine_fail(g, e);
+    }
+    if (g->journal == NULL)
+        runs_forget(&g->runs, UINT64_MAX);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL)
             table_undo_drop(g->table[i].table, run);

@@ -4,6 +4,7 @@
 #include "embedding/cold.h"
 #include "embedding/cut.h"
 #include "embedding/engine_state.h"
+#include "embedding/fetch.h"
 #include "embedding/flush.h"
 #include "embedding/load.h"
 #include "embedding/scrub.h"
@@ -298,6 +299,7 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
     g->env = env;
     g->lock_fd = -1;
     tier_init(g);
+    fetch_init(g);
     int rc = arena_new(&g->arena);
     if (rc != 0)
         err_set(e, rc, "no memory for a shard's rows");
@@ -347,7 +349,7 @@ int engine_close(struct engine *g, bool flush)
     cut_free(g);
     flush_free(g);
     space_free(g);
-    tier_free(g);
+    fetch_free(g);
     whole_free(g);
     store_close(g->store);
     journal_close(g->journal);

@@ -103,6 +103,8 @@ struct tier { /* tier.h */
     struct env_timer timer; /* a flush step when nothing else makes one */
     bool tell;              /* who waits is to be told then */
     uint64_t fetched, evicted, evicted_clean;
+    uint64_t came, used; /* since the last look back: rows that came in, keys of requests whose rows were all there */
+    uint64_t in_vain;    /* looks back that found most rows had left again unused */
 };
 
 #define SPACE_PARTS 1024u

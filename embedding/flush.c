@@ -17,6 +17,7 @@
 
 #include "embedding/cold.h"
 #include "embedding/cut.h"
+#include "embedding/fetch.h"
 #include "embedding/load.h"
 #include "embedding/scrub.h"
 #include "embedding/space.h"
@@ -107,6 +108,7 @@ void flush_trim(struct engine *g)
     uint64_t floor = flush_floor(g);
     uint32_t spare = g->scrub != NULL || g->space.refusing == SPACE_BOUND ? 0 : (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
     journal_trim(g->journal, floor, spare);
+    runs_forget(&g->runs, floor);
     cut_refs_trim(g, floor);
 }
 
@@ -127,146 +129,6 @@ static bool next_dirty(struct engine *g, uint32_t *table, uint32_t *tablet)
         f->tablet = 0;
     }
     return false;
-}
-
-size_t flush_batch_bytes(const struct engine *g)
-{
-    uint64_t share = g->options.memory / 32, least = 256u << 10;
-    if (g->options.memory == 0 || share > FLUSH_BATCH_BYTES)
-        return FLUSH_BATCH_BYTES;
-    return share > least ? share : least;
-}
-
-size_t flush_bytes(const struct engine *g)
-{
-    return g->flush.bytes;
-}
-
-struct flush_mark flush_mark(const struct engine *g)
-{
-    return (struct flush_mark){g->flush.items, g->flush.bytes};
-}
-
-void flush_back(struct engine *g, struct flush_mark mark)
-{
-    g->flush.items = mark.items;
-    g->flush.bytes = mark.bytes;
-}
-
-bool flush_room(struct engine *g, size_t items, size_t bytes)
-{
-    struct flush_state *f = &g->flush;
-    if (f->items + items > f->item_room) {
-        size_t room = f->items + items + 4096;
-        struct store_item *item = realloc(f->item, room * sizeof *item);
-        if (item == NULL)
-            return false;
-        f->item = item;
-        f->item_room = room;
-    }
-    if (f->bytes + bytes <= f->capacity)
-        return true;
-    if (f->items > 0) /* their values must not move */
-        return false;
-    size_t capacity = bytes > flush_batch_bytes(g) ? bytes : flush_batch_bytes(g);
-    free(f->buffer);
-    f->buffer = malloc(capacity);
-    f->capacity = f->buffer == NULL ? 0 : capacity;
-    return f->buffer != NULL;
-}
-
-void *flush_put(struct engine *g, const struct store_item *key, size_t bytes)
-{
-    struct flush_state *f = &g->flush;
-    SHOAL_ASSERT(f->items < f->item_room && f->bytes + bytes <= f->capacity);
-    struct store_item *item = &f->item[f->items++];
-    *item = *key;
-    item->value = f->buffer + f->bytes;
-    item->value_bytes = bytes;
-    f->bytes += bytes;
-    return f->buffer + f->bytes - bytes;
-}
-
-void flush_put_gone(struct engine *g, uint32_t table, uint32_t tablet)
-{
-    struct flush_state *f = &g->flush;
-    const uint64_t *gone;
-    const struct table *t = g->table[table].table;
-    uint32_t count = table_cold_gone(t, tablet, &gone);
-    SHOAL_ASSERT(f->items + count <= f->item_room);
-    for (uint32_t i = 0; i < count; i++) {
-        struct store_item *item = &f->item[f->items++];
-        stored_row_key(table, tablet, table_cold_epoch(t, tablet), gone[i], item);
-        item->value = NULL;
-        item->value_bytes = 0;
-    }
-}
-
-/* Pairs of older epochs are needed until an image of this one is written: they go behind it. Without memory for the note a later image
- * will do. */
-static void note_stale(struct engine *g, uint32_t table, uint32_t tablet)
-{
-    struct flush_state *f = &g->flush;
-    if (!table_cold_stale(g->table[table].table, tablet))
-        return;
-    if (f->stale_count == f->stale_room) {
-        uint32_t room = f->stale_room == 0 ? 64 : 2 * f->stale_room;
-        struct stale *grown = realloc(f->stale, room * sizeof *grown);
-        if (grown == NULL)
-            return;
-        f->stale = grown;
-        f->stale_room = room;
-    }
-    f->stale[f->stale_count++] = (struct stale){table, tablet, table_cold_epoch(g->table[table].table, tablet)};
-}
-
-static int drop_stale(const struct engine *g, struct err *e)
-{
-    int rc = 0;
-    for (uint32_t i = 0; i < g->flush.stale_count && rc == 0; i++) {
-        const struct stale *s = &g->flush.stale[i];
-        struct store_item from, own, below;
-        stored_row_range(s->table, s->tablet, 0, &from, &below);
-        stored_row_range(s->table, s->tablet, s->epoch, &own, &below);
-        rc = store_drop(g->store, &from, &own, e);
-        if (rc != 0)
-            return rc;
-        stored_row_range(s->table, s->tablet, STORED_EPOCH_MAX, &own, &from);
-        rc = store_drop(g->store, &below, &from, e);
-    }
-    return rc;
-}
-
-void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t sequence)
-{
-    struct engine_table *t = &g->table[table];
-    struct store_item item;
-    if (sequence < t->durable[tablet]) /* in recovery: the record that is replayed may be older than what the tablet came with */
-        sequence = t->durable[tablet];
-    size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
-    stored_tablet_key(table, tablet, &item);
-    stored_tablet_write(t->table, &g->runs, tablet, sequence, flush_put(g, &item, bytes));
-    table_cold_gone_clear(t->table, tablet);
-    t->written[tablet] = sequence;
-    note_stale(g, table, tablet);
-}
-
-/* The control state, at the end of a batch: never older than what is in it. */
-static int put_control(struct engine *g, uint64_t sequence)
-{
-    struct flush_state *f = &g->flush;
-    struct table *list[LIMIT_TABLES];
-    struct store_item item;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        list[i] = g->table[i].table;
-    int rc = stored_control_write(list, &g->runs, sequence, &f->control, &item.value_bytes);
-    if (rc != 0)
-        return rc;
-    stored_control_key(&item);
-    item.value = f->control;
-    f->item[f->items++] = item;
-    f->control_seq = g->control_written = sequence;
-    return 0;
 }
 
 /* Copies tablets that rows leave, where memory is short, then dirty ones, about `limit` bytes of them (one at least), and the control
@@ -297,14 +159,14 @@ static int gather(struct engine *g, uint64_t limit, bool room)
     }
     if (f->items == 0 && g->control_changed <= g->control_durable && f->since_flush == 0)
         return 0;
-    return flush_room(g, 1, 0) ? put_control(g, g->sequence) : SHOAL_E_NOMEM;
+    return flush_room(g, 1, 0) ? flush_put_control(g, g->sequence) : SHOAL_E_NOMEM;
 }
 
 static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, struct err *e)
 {
     int rc = store_write(g->store, g->flush.item, g->flush.items, e);
     if (rc == 0)
-        rc = drop_stale(g, e);
+        rc = flush_drop_stale(g, e);
     if (rc != 0 || !flush)
         return rc;
     if (sync != NULL)
@@ -399,13 +261,13 @@ static void flush_done(struct work *w)
     engine_flush_step(g);
     scrub_tick(g);
     if (left)
-        tier_continue(g);
+        fetch_continue(g);
 }
 
 /* A round takes several flushes of the store, so that the journal can be trimmed bit by bit. */
 static uint64_t flush_store_every(const struct engine *g)
 {
-    uint64_t every = flush_journal_max(g) / 16, part = flush_image_bytes(g) / 8, memory = tier_store_memory(g) / 4;
+    uint64_t every = flush_journal_max(g) / 16, part = flush_image_bytes(g) / 8, memory = tier_store_memory(g) / 2;
     every = every > FLUSH_STORE_MAX ? FLUSH_STORE_MAX : every;
     every = every > part ? part : every;
     return memory > 0 && every > memory ? memory : every;
@@ -441,7 +303,7 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
         if (room && tier_wants_room(g))
             env_timer_start(g->env, &g->tier.timer, 0);
         if (room)
-            tier_continue(g);
+            fetch_continue(g);
         return;
     }
     f->since_flush += f->bytes;
@@ -523,7 +385,7 @@ static void flush_step(struct engine *g)
     if (g->tier.written && g->pending == 0) {
         g->tier.written = false;
         tier_leave(g);
-        tier_continue(g);
+        fetch_continue(g);
     }
     scrub_tick(g);
     upkeep(g);
@@ -548,6 +410,7 @@ static void flush_step(struct engine *g)
         return;
     uint32_t table, tablet;
     if (!room && !next_dirty(g, &table, &tablet) && f->since_flush == 0 && g->control_changed <= g->control_durable) {
+        flush_trim(g); /* killed after a flush and before its trim, a shard comes back with a full journal of which all is stored */
         space_reclaim(g);
         return;
     }
@@ -589,6 +452,7 @@ int flush_all(struct engine *g, struct err *e)
 {
     uint32_t table, tablet;
     bool more = true;
+    SHOAL_ASSERT(!g->flush.busy); /* its batch would be gathered over */
     while (more) {
         uint64_t images = flush_image_bytes(g);
         if (!space_batch(g, images < FLUSH_BATCH_BYTES ? images : FLUSH_BATCH_BYTES))
@@ -614,7 +478,7 @@ int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct er
         tier_gather(g, sequence, flush_batch_bytes(g));
         if (f->items == 0)
             continue; /* they went without a write; or it is stuck, which ends this */
-        if (control && (!flush_room(g, 1, 0) || put_control(g, sequence) != 0))
+        if (control && (!flush_room(g, 1, 0) || flush_put_control(g, sequence) != 0))
             rc = err_set(e, SHOAL_E_NOMEM, "no memory to write rows");
         if (rc == 0)
             rc = write_now(g, f->since_flush + f->bytes >= flush_store_every(g), NULL, e);

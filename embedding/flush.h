@@ -25,7 +25,7 @@ void flush_free(struct engine *g);
 /* Bytes of a batch: FLUSH_BATCH_BYTES, less where memory is short. */
 size_t flush_batch_bytes(const struct engine *g);
 
-/* ---- the batch being gathered, for flush.c and tier.c ---- */
+/* ---- the batch being gathered (flush_batch.c), for flush.c and tier.c ---- */
 /* Whether so many more items and bytes of values fit; the first of a batch may be of any size. */
 bool flush_room(struct engine *g, size_t items, size_t bytes);
 size_t flush_bytes(const struct engine *g);
@@ -41,6 +41,10 @@ struct flush_mark {
 };
 struct flush_mark flush_mark(const struct engine *g);
 void flush_back(struct engine *g, struct flush_mark mark);
+/* Adds the control state, at the end: never older than what is in the batch. 0 or NOMEM. */
+int flush_put_control(struct engine *g, uint64_t sequence);
+/* Once the batch is written: pairs that its images have made stale go. 0 or IO. */
+int flush_drop_stale(const struct engine *g, struct err *e);
 /* Waits for the batch under way, or calls it off; what has been written counts. For a restore, which writes to the store itself. BUSY: the
  * store is being rewritten. */
 int flush_settle(struct engine *g, struct err *e);

@@ -231,7 +231,7 @@ static int prepare_seal(struct engine *g)
     struct load *l = g->load;
     struct table *list[LIMIT_TABLES];
     struct run *run[LIMIT_RUNS * 2 + 1];
-    struct runs all = {.run = run};
+    struct runs all = {.run = run, .past = g->runs.past, .past_count = g->runs.past_count};
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         list[i] = g->table[i].table;
     for (uint32_t i = 0; i < g->runs.count; i++)

@@ -30,7 +30,7 @@ static int leave_room(struct load *l, struct table *t, uint32_t tablet, struct e
     int rc = 0;
     if (l->room > 0 && table_cold_may(t) && rows > 0 && l->kept + bytes > most) {
         uint64_t over = l->kept + bytes - most, go = over / each + 1;
-        rc = spill_tablet(&l->spill, t, tablet, (uint32_t)(go < rows ? go : rows), &count, e);
+        rc = spill_tablet(&l->spill, t, tablet, true, (uint32_t)(go < rows ? go : rows), &count, e);
     }
     l->kept += table_tablet_memory(t, tablet);
     return rc;

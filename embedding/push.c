@@ -36,15 +36,17 @@ static bool undo_is_past(const struct undo *u, uint64_t clock)
     return clock - u->clock - 1 < UINT32_MAX;
 }
 
-/* The first push of a clock: what rows that went have left for an earlier one of its run is not asked for any more. */
-static void undo_let_go(struct table *t, uint64_t clock)
+/* The first push of a clock: what rows that went have left for an earlier one of its run is not asked for any more. Not in tablets that do not take
+ * the push: in a replay they may be of later than it. */
+static void undo_let_go(struct table *t, const struct push_args *args)
 {
     uint64_t left = 0;
     for (uint32_t i = 0; i < t->tablet_count; i++) {
         struct undo *u = t->tablets[i].undo;
         if (u == NULL || !u->went)
             continue;
-        if (undo_is_past(u, clock)) {
+        bool takes = i - args->tablet_first < args->tablet_count && (args->take == NULL || args->take[i] != 0);
+        if (takes && undo_is_past(u, args->undo_clock)) {
             undo_free(u);
             t->tablets[i].undo = NULL;
         } else {
@@ -92,7 +94,7 @@ int table_push(struct table *t, const uint64_t *keys, const float *gradients, si
     if (t->pulled_back != NULL)
         l2_count(t, args);
     if (t->undo_went != 0 && args->undo_clock != 0 && args->undo_clock != t->undo_went)
-        undo_let_go(t, args->undo_clock);
+        undo_let_go(t, args);
     if (!t->ruled && !t->ages)
         return push[t->isa](t, keys, gradients, count, args);
     int rc = age_before(t, args);

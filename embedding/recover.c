@@ -4,12 +4,13 @@
  * repeated.
  *  2. Marks decide as they did live: a tablet's marks after record s are a function of its stored marks and its records
  * up to s.
- *  3. The control state is never older than a stored tablet, but may be younger: runs it no longer knows, yet old
- * records name, are ghosts until their drop is replayed.
+ *  3. The control state is never older than a stored tablet, but may be younger: runs that were dropped before it, yet old
+ * records name, are ghosts until their drop is replayed. It lists them (run_past), for the records that opened them may be gone.
  *  4. Tablets that a load was writing when the process died are taken out of the store before anything else is done with
  *     them (load.c, 3).
  */
 #include "embedding/cut.h"
+#include "embedding/fetch.h"
 #include "embedding/flush.h"
 #include "embedding/replay.h"
 #include "embedding/tier.h"
@@ -150,7 +151,7 @@ static int replay_push(struct replay *r, const struct record_header *h, const vo
         free(take);
         return err_set(e, SHOAL_E_NOMEM, "no memory to replay record %" PRIu64, h->sequence);
     }
-    if (taken > 0 && (rc = tier_bring(t->table, r->store, p.keys, p.key_count, e)) != 0) {
+    if (taken > 0 && (rc = fetch_bring(t->table, r->store, p.keys, p.key_count, e)) != 0) {
         free(take);
         free(steps);
         return rc;
@@ -212,8 +213,9 @@ int replay_open_restored(struct runs *runs, const struct record_restore *record,
         run->seen = sequence;
     for (uint32_t i = runs->count; i-- > 0;) {
         struct run *other = runs->run[i];
-        if (other != run && (!past || (other->ghost && other->seen < sequence)))
-            runs_drop(runs, other);
+        if (other != run && (!past || (other->ghost && other->seen < sequence)) &&
+            runs_end(runs, other, sequence - 1, sequence) != 0)
+            return SHOAL_E_NOMEM;
     }
     *out = run;
     return 0;
@@ -263,8 +265,8 @@ static int replay_control(struct replay *r, const struct record_header *h, const
         return replay_run_open(r, h, &u.open, e);
     case RECORD_RUN_DROP:
         run = runs_find(r->runs, u.drop.run);
-        if (run != NULL)
-            runs_drop(r->runs, run);
+        if (run != NULL && runs_end(r->runs, run, h->sequence - 1, h->sequence) != 0)
+            return err_set(e, SHOAL_E_NOMEM, "no memory to replay record %" PRIu64, h->sequence);
         return 0;
     case RECORD_FENCE:
         run = runs_find(r->runs, u.fence.run);
@@ -307,11 +309,13 @@ int replay_record(void *context, const struct record_header *h, const void *payl
     return h->kind == RECORD_PUSH ? replay_push(r, h, payload, e) : replay_control(r, h, payload, e);
 }
 
-static void drop_ghosts(struct runs *runs)
+/* Killed again before all tablets of before their drop are written, recovery meets them again. */
+static int end_ghosts(struct runs *runs, uint64_t sequence)
 {
     for (uint32_t i = runs->count; i-- > 0;)
-        if (runs->run[i]->ghost)
-            runs_drop(runs, runs->run[i]);
+        if (runs->run[i]->ghost && runs_end(runs, runs->run[i], runs->run[i]->seen, sequence) != 0)
+            return SHOAL_E_NOMEM;
+    return 0;
 }
 
 /* ---- recovery ---- */
@@ -372,9 +376,10 @@ int engine_recover(struct engine *g, struct err *e)
                        g->dir, first, r.control);
     if (last < r.control && last > 0)
         log_warn("%s: rows are stored up to record %" PRIu64 ", the journal ends at %" PRIu64, g->dir, r.control, last);
-    drop_ghosts(&g->runs);
-    engine_refresh_marks(g);
     g->sequence = g->committed = last > r.control ? last : r.control;
+    if (end_ghosts(&g->runs, g->sequence) != 0)
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
+    engine_refresh_marks(g);
     rc = journal_start(g->journal, g->sequence + 1, e);
     g->recovered_ns = env_now_ns(g->env) - began;
     return rc;

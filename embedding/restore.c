@@ -54,7 +54,9 @@ int replay_make_room(struct replay *r, struct err *e)
         }
         struct table *t = r->g->table[table].table;
         uint64_t hot = table_tablet_rows(t, tablet) - table_tablet_cold(t, tablet);
-        rc = spill_tablet(r->spill, t, tablet, (uint32_t)(hot / LEAVE_SHARE) + 1, &count, e);
+        /* Of a tablet that is not put back there is an image, and what it lists must stay (spill.h). */
+        bool fresh = r->epoch[table] != NULL && r->base[table][tablet] != UINT64_MAX;
+        rc = spill_tablet(r->spill, t, tablet, fresh, (uint32_t)(hot / LEAVE_SHARE) + 1, &count, e);
     }
     return rc;
 }
@@ -184,6 +186,8 @@ int engine_restore_apply(struct engine *g, const struct record_restore *record, 
     }
     if (rc == 0)
         engine_refresh_marks(g);
+    if (g->journal == NULL)
+        runs_forget(&g->runs, UINT64_MAX);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         if (r.own[i])
             free(r.base[i]);

@@ -57,11 +57,38 @@ void runs_drop(struct runs *r, struct run *run)
     run_free(run);
 }
 
+int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until)
+{
+    uint32_t at = 0;
+    while (at < r->past_count && r->past[at].id != run->id)
+        at++;
+    if (at == r->past_capacity) {
+        uint32_t capacity = r->past_capacity == 0 ? LIMIT_RUNS : 2 * r->past_capacity;
+        struct run_past *grown = realloc(r->past, capacity * sizeof *grown);
+        if (grown == NULL)
+            return SHOAL_E_NOMEM;
+        r->past = grown;
+        r->past_capacity = capacity;
+    }
+    r->past[at] = (struct run_past){run->id, run->tables, run->lanes, run->mode, seen, until};
+    r->past_count += at == r->past_count;
+    runs_drop(r, run);
+    return 0;
+}
+
+void runs_forget(struct runs *r, uint64_t floor)
+{
+    for (uint32_t i = r->past_count; i-- > 0;)
+        if (r->past[i].until <= floor)
+            r->past[i] = r->past[--r->past_count];
+}
+
 void runs_free(struct runs *r)
 {
     for (uint32_t i = 0; i < r->count; i++)
         run_free(r->run[i]);
     free(r->run);
+    free(r->past);
     *r = (struct runs){0};
 }
 

@@ -33,14 +33,29 @@ struct run {
     struct marks *marks;   /* owned */
 };
 
+/* A run that was dropped, as long as records from before are needed. Its pushes may be younger than stored tablets that know nothing of it, and
+ * the record that opened it may be gone: the control state tells recovery who it was. */
+struct run_past {
+    uint64_t id, tables;
+    uint32_t lanes, mode;
+    uint64_t seen;  /* a sequence at which it was open, the latest known */
+    uint64_t until; /* no record from there on is its own */
+};
+
 struct runs {
     struct run **run; /* owned */
     uint32_t count, capacity;
+    struct run_past *past; /* owned */
+    uint32_t past_count, past_capacity;
 };
 
 struct run *runs_find(const struct runs *r, uint64_t id); /* or NULL */
 int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode, struct run **out);
 void runs_drop(struct runs *r, struct run *run);
+/* The same, and it is kept in `past`. NOMEM: it is not dropped. */
+int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until);
+/* No record up to `floor` is needed any more. */
+void runs_forget(struct runs *r, uint64_t floor);
 void runs_free(struct runs *r);           /* all of them; r itself is the caller's */
 uint32_t runs_open(const struct runs *r); /* ghosts not counted */
 

@@ -102,7 +102,7 @@ static int reserve(struct spill *s, size_t row_bytes)
     return s->value == NULL || s->item == NULL ? SHOAL_E_NOMEM : 0;
 }
 
-int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, uint32_t most, uint32_t *count, struct err *e)
+int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, uint32_t most, uint32_t *count, struct err *e)
 {
     const struct table_schema *schema = table_schema_of(t);
     struct leaving l = {s, schema->table, tablet, table_cold_epoch(t, tablet)};
@@ -110,7 +110,7 @@ int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, uint32_t mos
     *count = 0;
     s->err = e;
     int rc = reserve(s, table_cold_bytes(t));
-    if (rc == 0)
+    if (rc == 0 && fresh)
         rc = put_gone(s, t, tablet);
     if (rc == 0)
         rc = table_cold_choose(t, tablet, most, put, &l, &chosen);

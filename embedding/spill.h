@@ -25,7 +25,9 @@ struct spill {
 /* memory: of the engine; what the spill itself takes is a thirty-second of it, within 256 KiB and 8 MiB. Everything is made with the first row. */
 void spill_init(struct spill *s, struct store *store, uint64_t memory);
 void spill_free(struct spill *s);
-/* About `most` rows of the tablet, the least used first, become cold. *count: how many. 0, IO or NOMEM. */
-int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, uint32_t most, uint32_t *count, struct err *e);
+/* About `most` rows of the tablet, the least used first, become cold. fresh: no image of the tablet's epoch is stored yet, so pairs of rows that
+ * went for good are deleted, too; else an image may still name them as cold, and the next one takes them along. *count: how many rows. 0, IO or
+ * NOMEM. */
+int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, uint32_t most, uint32_t *count, struct err *e);
 
 #endif

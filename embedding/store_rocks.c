@@ -315,10 +315,11 @@ static void take_memory(struct store_rocks *s, uint64_t memory)
         s->blocks, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
     rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
     rocksdb_options_set_optimize_filters_for_hits(s->options, 1);
-    /* Rows that leave come in flushes of at most a quarter of the memory (flush.c), most of it images, whose blobs no compaction touches. Eight
-     * such files are merged into a first level of their size, so that not all rows are written again for a few. */
-    uint64_t flush = memory / 4 < FLUSH_MOST ? memory / 4 : FLUSH_MOST;
-    rocksdb_options_set_level0_file_num_compaction_trigger(s->options, 8);
+    /* Rows that leave come in flushes of at most half of the memory (flush.c), most of it images, whose blobs no compaction touches. Fourteen
+     * such files are merged at a time into a first level of eight, so that not all rows are written again for a few; each has a filter. */
+    uint64_t flush = memory / 2 < FLUSH_MOST ? memory / 2 : FLUSH_MOST;
+    rocksdb_options_set_level0_file_num_compaction_trigger(s->options, 14);
+    rocksdb_options_compaction_readahead_size(s->options, READAHEAD_BOUND);
     rocksdb_options_set_max_bytes_for_level_base(s->options, 8 * flush);
     rocksdb_options_set_max_bytes_for_level_multiplier(s->options, 8);
     rocksdb_options_set_target_file_size_base(s->options, flush > FILE_LEAST ? flush : FILE_LEAST);
@@ -357,6 +358,7 @@ static int rocks_open(const char *dir, int read_only, uint64_t memory, struct st
     if (memory > 0)
         take_memory(s, memory);
     s->read_options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_fill_cache(s->read_options, 0); /* a row that is asked for comes to memory: who shares its block is as cold as before */
     s->write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(s->write_options, 1);
     s->flush_options = rocksdb_flushoptions_create();

@@ -34,6 +34,8 @@ struct control_head {
 };
 _Static_assert(sizeof(struct control_head) == 32, "control_head is a disk format");
 
+#define CONTROL_PAST (1u << 31) /* in `mode`: a run that was dropped; a u64, run_past.seen, follows in the place of lanes */
+
 struct control_run {
     uint64_t id, tables;
     uint32_t lanes, mode;
@@ -87,20 +89,27 @@ static uint64_t get_be(const char *in, int bytes)
     return v;
 }
 
-void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item)
+static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mixed, struct store_item *item)
 {
     item->key[0] = 'r';
     put_be(item->key + 1, table, 1);
     put_be(item->key + 2, tablet, 2);
     put_be(item->key + 4, epoch & EPOCH_MAX, 3);
-    put_be(item->key + 7, key, 8);
+    put_be(item->key + 7, mixed, 8);
     item->key_bytes = ROW_KEY_BYTES;
+}
+
+/* Rows stand in the order of the tablet's index, in which they leave and are asked for: a memtable takes the next key after the last at half
+ * the price of a key anywhere. */
+void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item)
+{
+    row_key(table, tablet, epoch, key_mix(key), item);
 }
 
 void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from, struct store_item *below)
 {
-    stored_row_key(table, tablet, epoch, 0, from);
-    stored_row_key(table, tablet, epoch, UINT64_MAX, below);
+    row_key(table, tablet, epoch, 0, from);
+    row_key(table, tablet, epoch, UINT64_MAX, below);
     below->key[below->key_bytes++] = 0; /* just above the last key */
 }
 
@@ -112,7 +121,7 @@ bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t 
     *table = (uint32_t)get_be(at + 1, 1);
     *tablet = (uint32_t)get_be(at + 2, 2);
     *epoch = (uint32_t)get_be(at + 4, 3);
-    *row = get_be(at + 7, 8);
+    *row = key_unmix(get_be(at + 7, 8));
     return true;
 }
 
@@ -235,7 +244,7 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
     return 0;
 }
 
-/* ---- control state: head; schemas (u64 bytes, then them); runs, each with its lanes ---- */
+/* ---- control state: head; schemas (u64 bytes, then them); runs, each with its lanes; runs that were dropped ---- */
 
 static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
 {
@@ -244,8 +253,11 @@ static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struc
         if (table[i] != NULL)
             bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i]));
     for (uint32_t i = 0; i < r->count; i++)
-        if (!r->run[i]->ghost)
-            bytes += sizeof(struct control_run) + r->run[i]->lanes * sizeof(struct control_lane);
+        bytes += sizeof(struct control_run) +
+                 (r->run[i]->ghost ? sizeof r->run[i]->seen : r->run[i]->lanes * sizeof(struct control_lane));
+    for (uint32_t i = 0; i < r->past_count; i++)
+        if (runs_find(r, r->past[i].id) == NULL)
+            bytes += sizeof(struct control_run) + sizeof r->past[i].seen;
     return bytes;
 }
 
@@ -253,6 +265,12 @@ static char *put(char *at, const void *from, size_t bytes)
 {
     memcpy(at, from, bytes);
     return at + bytes;
+}
+
+static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode, uint64_t seen)
+{
+    at = put(at, &(struct control_run){id, tables, lanes, mode | CONTROL_PAST}, sizeof(struct control_run));
+    return put(at, &seen, sizeof seen);
 }
 
 int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, uint64_t sequence, void **out,
@@ -275,13 +293,22 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
         }
     for (uint32_t i = 0; i < r->count; i++) {
         const struct run *run = r->run[i];
-        if (run->ghost)
+        h.runs++;
+        if (run->ghost) {
+            at = put_past(at, run->id, run->tables, run->lanes, run->mode, run->seen);
             continue;
+        }
         at = put(at, &(struct control_run){run->id, run->tables, run->lanes, run->mode}, sizeof(struct control_run));
         for (uint32_t lane = 0; lane < run->lanes; lane++) {
             const struct run_lane *l = &run->lane[lane];
             at = put(at, &(struct control_lane){l->generation, l->offset, l->live}, sizeof(struct control_lane));
         }
+    }
+    for (uint32_t i = 0; i < r->past_count; i++) {
+        const struct run_past *p = &r->past[i];
+        if (runs_find(r, p->id) != NULL)
+            continue;
+        at = put_past(at, p->id, p->tables, p->lanes, p->mode, p->seen);
         h.runs++;
     }
     SHOAL_ASSERT((size_t)(at - value) == *bytes);
@@ -306,22 +333,38 @@ static bool get(struct reader *r, void *out, size_t bytes)
     return true;
 }
 
-static int read_run(struct reader *in, struct runs *r)
+static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
 {
-    struct control_run c;
-    struct run *run = NULL;
-    if (!get(in, &c, sizeof c) || c.lanes == 0 || c.lanes > LIMIT_LANES || c.mode > RUN_BSP)
-        return SHOAL_E_CORRUPT;
-    if (r != NULL && runs_find(r, c.id) != NULL)
-        return SHOAL_E_CORRUPT;
-    if (r != NULL && runs_add(r, c.id, c.tables, c.lanes, c.mode, &run) != 0)
-        return SHOAL_E_NOMEM;
-    for (uint32_t lane = 0; lane < c.lanes; lane++) {
+    for (uint32_t lane = 0; lane < lanes; lane++) {
         struct control_lane l;
         if (!get(in, &l, sizeof l))
             return SHOAL_E_CORRUPT;
         if (run != NULL)
             run->lane[lane] = (struct run_lane){.generation = l.generation, .offset = l.offset, .live = l.live != 0};
+    }
+    return 0;
+}
+
+static int read_run(struct reader *in, struct runs *r)
+{
+    struct control_run c;
+    struct run *run = NULL;
+    uint64_t seen = 0;
+    if (!get(in, &c, sizeof c))
+        return SHOAL_E_CORRUPT;
+    bool past = (c.mode & CONTROL_PAST) != 0;
+    c.mode &= ~CONTROL_PAST;
+    if (c.lanes == 0 || c.lanes > LIMIT_LANES || c.mode > RUN_BSP || (past && !get(in, &seen, sizeof seen)))
+        return SHOAL_E_CORRUPT;
+    if (r != NULL && runs_find(r, c.id) != NULL)
+        return SHOAL_E_CORRUPT;
+    if (r != NULL && runs_add(r, c.id, c.tables, c.lanes, c.mode, &run) != 0)
+        return SHOAL_E_NOMEM;
+    if (!past)
+        return read_lanes(in, run, c.lanes);
+    if (run != NULL) {
+        run->ghost = true;
+        run->seen = seen;
     }
     return 0;
 }

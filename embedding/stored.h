@@ -17,8 +17,8 @@
 void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item);
 void stored_control_key(struct store_item *item);
 void stored_load_key(struct store_item *item);
-/* A cold row (cold.h): key "r", table, tablet, epoch (24 bits), key, each big-endian, so that a tablet's rows lie together in the order of
- * their keys. */
+/* A cold row (cold.h): key "r", table, tablet, epoch (24 bits), mixed key, each big-endian, so that a tablet's rows lie together in the order of
+ * its index. */
 void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item);
 #define STORED_EPOCH_MAX 0xffffffu
 /* The ends of all of one epoch of one tablet. */

@@ -1,6 +1,6 @@
 /* tier.h: rows between memory and the store (cold.h), for the engine's own files. The promise is in engine.h.
  *
- *     wanted:  engine_warm notes keys -> one fetch at a time on an I/O thread -> rows come in -> on_fetched
+ *     wanted:   fetch.h
  *     too full: a hand goes round the tablets; in each it chooses rows that were not used lately
  *               -> those that the store has are dropped at once
  *               -> else pairs and image go into a flush (flush.h) -> written -> what nobody has touched is dropped
@@ -15,12 +15,13 @@
 
 /* From the options: what rows may take, what the store may. */
 void tier_init(struct engine *g);
-void tier_free(struct engine *g);
 uint64_t tier_store_memory(const struct engine *g); /* 0: no bound */
 /* Bytes that tables have, in arenas and beside; the latter as of the last look. */
 uint64_t tier_used(struct engine *g);
 /* Whether a push must wait: BUSY while room is being made, NO_SPACE when no row can go; 0: there is room. */
 int tier_check_room(struct engine *g, struct err *e);
+/* Whether so many bytes of rows may be wanted: always, but while none can go. */
+bool tier_lets_in(struct engine *g, uint64_t bytes);
 /* Whether room is to be made. */
 bool tier_wants_room(struct engine *g);
 /* Puts tablets that rows leave into the batch being gathered, about `limit` bytes of them, as of record `sequence`; where no write is needed
@@ -30,9 +31,5 @@ void tier_gather(struct engine *g, uint64_t sequence, size_t limit);
 void tier_leave(struct engine *g);
 /* The batch was called off, its rows stay. */
 void tier_stay(struct engine *g);
-/* Room was made: a fetch may begin, and who waits may try again. */
-void tier_continue(struct engine *g);
-/* Rows of keys (count) out of `store` into t, on this thread. 0, IO, CORRUPT or NOMEM. */
-int tier_bring(struct table *t, struct store *store, const uint64_t *keys, size_t count, struct err *e);
 
 #endif

@@ -210,6 +210,16 @@ static uint64_t memory_default(void)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 5 * 4;
 }
 
+/* Sockets keep heaps large (sock.c). Where memory is short, what was once a large buffer goes back to the kernel, for a page fault each 4 KiB. */
+static void heap_bound(uint64_t memory)
+{
+    uint64_t large = memory / 256, spare = memory / 64;
+    large = large < 512u << 10 ? 512u << 10 : large > 32u << 20 ? 32u << 20 : large;
+    spare = spare < 1u << 20 ? 1u << 20 : spare > 64u << 20 ? 64u << 20 : spare;
+    mallopt(M_MMAP_THRESHOLD, (int)large);
+    mallopt(M_TRIM_THRESHOLD, (int)spare);
+}
+
 static int serve(struct server *sv, struct err *e)
 {
     sigset_t signals;
@@ -224,10 +234,8 @@ static int serve(struct server *sv, struct err *e)
         return rc;
     budget_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk, sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
-    /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, and what was once a large buffer stays: 40 MiB and more
-     * that no budget knows of. */
+    /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40 MiB and more that no budget knows of. */
     mallopt(M_ARENA_MAX, (int)sv->config.shards + 1);
-    mallopt(M_MMAP_THRESHOLD, 4 << 20);
     rc = start_members(sv, e);
     if (sv->member) {
         struct err why;
@@ -235,6 +243,8 @@ static int serve(struct server *sv, struct err *e)
         if (!rc && (rc = opened))
             *e = why;
     }
+    if (sv->config.memory)
+        heap_bound(sv->config.memory);
     if (!rc) {
         log_info("server %s: %u shards ready", sv->name, sv->config.shards);
         notify_ready("serving");

@@ -91,6 +91,8 @@ struct ask {
     struct wire *reply;
     struct msg *message; /* the reply's */
     int outcome;         /* 1 while waiting */
+    uint64_t silent_ns;  /* 0, or after how long without a word the other is taken for gone */
+    uint64_t heard_ns;   /* when it last said something */
     struct err why;
 };
 
@@ -131,9 +133,27 @@ static void ask_send(struct ask *a)
     env_timer_start(a->env, &a->resend, 1000000000u);
 }
 
+/* While it works on the answer, any other question tells whether it is there. */
+static void ask_probe(struct ask *a)
+{
+    struct wire w = {.type = WIRE_TYPE_STATUS, .id = a->id | 1ull << 63};
+    struct msg *m = wire_encode(&w);
+
+    if (m != NULL)
+        (void)env_send(a->env, a->peer, m);
+    if (env_now_ns(a->env) - a->heard_ns < a->silent_ns)
+        return;
+    a->outcome = SHOAL_E_UNAVAILABLE;
+    env_stop(a->env);
+}
+
 static void resend_fire(struct env_timer *t)
 {
-    ask_send(the_ask_of_resend(t));
+    struct ask *a = the_ask_of_resend(t);
+
+    ask_send(a);
+    if (a->silent_ns > 0)
+        ask_probe(a);
 }
 
 static void deadline_fire(struct env_timer *t)
@@ -149,6 +169,7 @@ static void ask_on_message(void *core, peer_t from, struct msg *m)
     struct ask *a = core;
 
     (void)from;
+    a->heard_ns = env_now_ns(a->env);
     if (a->outcome != 1 || wire_decode(m, a->reply, &a->why) != 0 || !a->reply->reply || a->reply->id != a->id) {
         msg_free(m);
         return;
@@ -213,6 +234,7 @@ int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_
     a->reply = reply;
     a->message = NULL;
     a->outcome = 1;
+    a->heard_ns = env_now_ns(a->env);
     ask_send(a);
     env_timer_start(a->env, &a->deadline, (uint64_t)timeout_ms * 1000000u);
     net_run(a->net);
@@ -221,6 +243,9 @@ int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_
     if (a->outcome == SHOAL_E_TIMEOUT && a->message == NULL)
         return err_set(e, SHOAL_E_UNAVAILABLE, "no answer to %s within %g s; is it running, and is that its address?",
                        wire_type_name(request->type), timeout_ms / 1000.0);
+    if (a->outcome == SHOAL_E_UNAVAILABLE && a->message == NULL)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "nothing heard for %g s while waiting for the answer to %s; has it stopped? Look with `shoal status`, then ask again",
+                       (double)a->silent_ns / 1e9, wire_type_name(request->type));
     if (a->outcome == 1)
         return err_set(e, SHOAL_E_STOPPED, "interrupted");
     if (a->outcome != 0) {
@@ -232,4 +257,9 @@ int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_
     else
         msg_free(a->message);
     return 0;
+}
+
+void ask_silence(struct ask *a, uint32_t silent_ms)
+{
+    a->silent_ns = (uint64_t)silent_ms * 1000000u;
 }

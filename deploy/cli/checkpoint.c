@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { MAKE_MS = 3600000, BUSY_TRIES = 600, LIST_MAX = 100000 };
+enum { MAKE_MS = 3600000, SILENT_MS = 10000, BUSY_TRIES = 600, LIST_MAX = 100000 };
 
 static const struct {
     const char *name;
@@ -176,6 +176,7 @@ int checkpoint_create_main(int argc, char **argv)
     if (status == 0)
         status = ask_open(endpoint, &a, &e);
     if (status == 0) {
+        ask_silence(a, SILENT_MS);
         (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", count == 1 ? words[0] : "");
         status = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
         for (int i = 0; status == SHOAL_E_BUSY && i < BUSY_TRIES; i++) { /* another one is being made */

@@ -59,6 +59,8 @@ int cli_fail(const char *verb, const struct err *e);
 struct ask; /* one connection */
 int ask_open(const char *endpoint, struct ask **out, struct err *e);
 void ask_close(struct ask *a);
+/* For answers that take long: from now on who is asked is taken for gone after so long without a word (UNAVAILABLE), whatever the question. */
+void ask_silence(struct ask *a, uint32_t silent_ms);
 /* Sends a request (frames: raw frames, lent) and waits for its reply; resends each second. reply_message, when not NULL, gets the message
  * whose frames belong to reply (msg_free). A refusal is an error with the peer's sentence. TIMEOUT after timeout_ms. */
 int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms, struct wire *reply,

@@ -1,4 +1,5 @@
 """lib: what the end-to-end tests share: real daemons through `shoal local`, small synthetic logs, kills, digests."""
+import contextlib
 import json
 import os
 import pathlib
@@ -104,6 +105,10 @@ class Run:
         self.log.flush()
         return pathlib.Path(self.log.name).read_text(encoding="utf-8", errors="replace")
 
+    def logs(self, name="*"):
+        """What the daemons of that name have logged so far."""
+        return "".join(p.read_text(errors="replace") for p in (self.dir / "log").glob(f"{name}.log"))
+
     def report(self):
         return json.loads((self.dir / "report.json").read_text(encoding="utf-8"))
 
@@ -135,6 +140,21 @@ def data_folder(name):
 
 class Skip(Exception):
     pass
+
+
+@contextlib.contextmanager
+def small_disk(space, size):
+    """A file system of its own of `size` (as tmpfs says it), so that it can be full; gives its folder. Skips without root."""
+    if os.geteuid() != 0:
+        raise Skip("needs root to mount a small file system")
+    mount = space / "small"
+    mount.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(mount)], check=False, capture_output=True).returncode != 0:
+        raise Skip("cannot mount a tmpfs here")
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=False)
 
 
 def main(cases):

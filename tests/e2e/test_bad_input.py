@@ -98,13 +98,7 @@ def unreachable_coordinator_is_said(space):
 
 def full_disk_is_refused_by_name(space):
     """A small file system is full: the server says NO_SPACE or ends with a sentence; nothing hangs."""
-    if os.geteuid() != 0:
-        raise Skip("needs root to mount a small file system")
-    mount = space / "small"
-    mount.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(mount)], check=False, capture_output=True).returncode != 0:
-        raise Skip("cannot mount a tmpfs here")
-    try:
+    with small_disk(space, "48m") as mount:
         train = synth(space / "train.tsv", 20000, 1)
         run = Run(job_file(space / "job.yaml", train, **{"train.epochs": 100}), mount / "run", 1, 1)
         run_log = None
@@ -112,13 +106,11 @@ def full_disk_is_refused_by_name(space):
         said = False
         while time.monotonic() < end and run.running() and not said:
             time.sleep(0.5)
-            run_log = run.output() + "".join(p.read_text(errors="replace") for p in (mount / "run" / "log").glob("*.log"))
+            run_log = run.output() + run.logs()
             said = "space" in run_log.lower()
         run.process.terminate()
         run.wait(120)
         assert said, f"nobody said that space is short:\n{run_log[-3000:]}"
-    finally:
-        subprocess.run(["umount", "-l", str(mount)], check=False)
 
 
 def garbage_to_every_port_harms_nobody(space):

@@ -91,7 +91,7 @@ def fill(path, left):
 def server_says(run, words, timeout=60):
     end = time.monotonic() + timeout
     while time.monotonic() < end:
-        text = "".join(p.read_text(errors="replace") for p in (run.dir / "log").glob("server-0*.log"))
+        text = run.logs("server-0*")
         if words in text:
             return
         assert run.running(), f"the run ended before its server said {words!r}:\n{run.output()[-2000:]}"
@@ -101,13 +101,7 @@ def server_says(run, words, timeout=60):
 
 def disk_that_somebody_else_fills_stops_nothing_for_good(space):
     """The file system is filled while a job runs, first below the watermark, then wholly; later it is given back."""
-    if os.geteuid() != 0:
-        raise Skip("needs root to mount a small file system")
-    mount = space / "small"
-    mount.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256m", "tmpfs", str(mount)], check=False, capture_output=True).returncode != 0:
-        raise Skip("cannot mount a tmpfs here")
-    try:
+    with small_disk(space, "256m") as mount:
         train = synth(space / "train.tsv", 60000, 6)
         over = {"model.kind": "probe", "tables[0].dim": 1, "tables[0].optimizer.kind": "sgd", "train.consistency": "async", "train.prefetch": 4,
                 "train.batch": 128, "train.epochs": 12, "journal.max": 16 * MIB}
@@ -128,7 +122,7 @@ def disk_that_somebody_else_fills_stops_nothing_for_good(space):
         fill(mount / "filler", 0)
         time.sleep(3)
         assert run.running() and run.children("server-0") == before, "the server did not live through a full disk"
-        worker_log = "".join(p.read_text(errors="replace") for p in (run.dir / "log").glob("worker-0*.log"))
+        worker_log = run.logs("worker-0*")
         os.unlink(mount / "filler")
         server_says(run, "pushes are taken")
         assert run.wait(300) == 0, run.output()[-3000:]
@@ -136,8 +130,6 @@ def disk_that_somebody_else_fills_stops_nothing_for_good(space):
         assert digests(report) == expected, (digests(report), expected)
         assert report["restarts"] == 0 and report["worker_deaths"] == 0, report
         print(f"      the worker said: {worker_log.strip().splitlines()[-1:]}", flush=True)
-    finally:
-        subprocess.run(["umount", "-l", str(mount)], check=False)
 
 
 if __name__ == "__main__":

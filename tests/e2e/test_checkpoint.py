@@ -199,7 +199,23 @@ def commands_answer_for_people_and_programs(space):
     shoal("export", two, "emb", "--out", space / "emb.tsv", status=73)
 
 
+def create_says_that_the_coordinator_is_gone(space):
+    """A frozen one answers nobody, as one that has ended; the command does not wait for its answer for ever."""
+    run = Run(job_file(space / "job.yaml", synth(space / "train.tsv", 20000, 27), **{**PROBE, "train.epochs": 100}), space / "run", 1, 1)
+    started(run)
+    asking = subprocess.Popen([SHOAL, "checkpoint", "create", "--run-dir", run.dir], stderr=subprocess.PIPE, text=True)
+    run.signal("coordinator", signal.SIGSTOP)
+    try:
+        text = asking.communicate(timeout=40)[1]
+        assert asking.returncode in (0, 69), (asking.returncode, text)  # 0: it was made before
+        if asking.returncode == 0:
+            text = shoal("create", "--run-dir", run.dir, status=69)
+        assert "has it stopped?" in text, text
+    finally:
+        stop(run)
+
+
 if __name__ == "__main__":
-    main([probe_counts_are_exact_on_one_two_and_three_servers, bsp_goes_on_bit_for_bit_on_the_same_servers,
+    main([create_says_that_the_coordinator_is_gone, probe_counts_are_exact_on_one_two_and_three_servers, bsp_goes_on_bit_for_bit_on_the_same_servers,
           bsp_goes_on_bit_for_bit_on_other_servers, killed_while_one_is_made_nothing_half_is_left, changed_bit_is_found_and_not_restored,
           other_job_and_other_data_are_refused, commands_answer_for_people_and_programs])

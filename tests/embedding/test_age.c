@@ -359,6 +359,36 @@ START_TEST(undo_of_rows_that_went_is_memory_for_one_clock)
 }
 END_TEST
 
+/* In a replay, records of before a tablet's image are applied to others. */
+START_TEST(undo_of_rows_that_went_outlives_pushes_that_its_tablet_does_not_take)
+{
+    struct table_schema s = ageing(2);
+    uint8_t take[4] = {0};
+    float weights[64], before[64];
+    s.rules.age_ttl = DAY;
+    struct rows r = rows_open(&s);
+    uint64_t key = rows_key(1);
+    stats_push(&r, key, 0.5f, 1, 0, (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 1)});
+    table_pull(r.table, &key, 1, weights);
+    for (uint32_t day = 1; day <= 3; day++) {
+        struct push_args tick = stats_args(&s, (struct stats_batch){.time = NOON + day * DAY, .undo_clock = table_undo_clock(7, 4)});
+        ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &tick), 0);
+    }
+    ck_assert(!stats_has(&r, key));
+    take[(mixed_tablet(key_mix(key), 2) + 1) % 4] = 1;
+    struct push_args late = stats_args(&s, (struct stats_batch){.undo_clock = table_undo_clock(7, 9)});
+    late.take = take;
+    ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &late), 0);
+    table_pull_before(r.table, &key, 1, table_undo_clock(7, 4), before);
+    ck_assert_mem_eq(before, weights, s.width * sizeof *weights);
+    late.take = NULL;
+    ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &late), 0);
+    table_pull_before(r.table, &key, 1, table_undo_clock(7, 4), before);
+    ck_assert_mem_ne(before, weights, s.width * sizeof *weights);
+    rows_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("age");
@@ -378,6 +408,7 @@ int main(void)
     tcase_add_test(c, room_for_one_row_keeps_one);
     tcase_add_test(c, undo_knows_rows_that_went);
     tcase_add_test(c, undo_of_rows_that_went_is_memory_for_one_clock);
+    tcase_add_test(c, undo_of_rows_that_went_outlives_pushes_that_its_tablet_does_not_take);
     suite_add_tcase(suite, c);
     return rows_main(suite);
 }

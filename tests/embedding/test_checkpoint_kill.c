@@ -58,9 +58,7 @@ static void teardown(void)
 /* Every point, or as many as are wanted, spread over all of them. */
 static long stride(long steps)
 {
-    const char *text = getenv("SHOAL_KILL_POINTS");
-    long points = text != NULL ? strtol(text, NULL, 10) : 40;
-    return points == 0 || points > steps ? 1 : steps / points;
+    return kill_stride(steps, 40);
 }
 
 struct point {

@@ -3,9 +3,10 @@
 #include "embedding/cold.h"
 #include "embedding/cut.h"
 #include "embedding/engine_state.h"
-#include "embedding/stored.h"
 #include "proto/base/log.h"
+#include "tests/lib/embedding_cool.h"
 #include "tests/lib/embedding_thin.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -25,13 +26,6 @@ static void teardown(void)
     rig_remove_dir(dir);
 }
 
-static void restore(uint64_t cut, uint64_t run)
-{
-    struct err e = {0};
-    int rc = engine_restore(s.g, cut, run, &e);
-    ck_assert_msg(rc == 0, "%s", e.text);
-}
-
 static void on_gone(void *context, int status, uint64_t rows, uint64_t bytes)
 {
     (void)rows, (void)bytes;
@@ -43,9 +37,7 @@ START_TEST(a_cut_while_rows_leave_is_its_instant)
 {
     uint64_t sequence;
     int status = 1;
-    thin_open(&s, dir, THIN_MEMORY);
-    thin_begin(&s, false);
-    thin_train(&s, 1, 0, 80, false);
+    thin_open_trained(&s, dir, THIN_MEMORY, 80, false);
     s.g->tier.rows_max /= 2; /* room is wanted at once */
     engine_flush_step(s.g);
     ck_assert(s.g->flush.busy);
@@ -60,7 +52,7 @@ START_TEST(a_cut_while_rows_leave_is_its_instant)
     s.g->tier.rows_max *= 2;
     ck_assert_int_eq(status, 0);
     thin_train(&s, 1, 81, 110, false);
-    restore(5, 2);
+    thin_restore(&s, 5, 2);
     ck_assert_uint_eq(thin_digest(&s), at_cut);
     rig_close(&s, false);
 }
@@ -69,12 +61,10 @@ END_TEST
 /* While the record of a restore is still needed a cut copies images, and the pairs that they list. */
 START_TEST(a_cut_that_is_a_copy_has_the_cold_rows)
 {
-    thin_open(&s, dir, THIN_MEMORY);
-    thin_begin(&s, false);
-    thin_train(&s, 1, 0, 80, false);
+    thin_open_trained(&s, dir, THIN_MEMORY, 80, false);
     thin_cut(&s, 5);
     thin_train(&s, 1, 80, 90, false);
-    restore(5, 2);
+    thin_restore(&s, 5, 2);
     ck_assert_uint_gt(table_cold_rows(engine_table(s.g, 0)), 5000);
     ck_assert_uint_gt(s.g->ref_count, 0); /* so it cannot link the journal */
     thin_cut(&s, 6);
@@ -82,7 +72,7 @@ START_TEST(a_cut_that_is_a_copy_has_the_cold_rows)
     ck_assert_int_eq(engine_cut_drop(s.g, 5), 0);
     thin_fence(&s, 2);
     thin_train(&s, 2, 80, 110, false);
-    restore(6, 3);
+    thin_restore(&s, 6, 3);
     ck_assert_uint_eq(thin_digest(&s), at_cut);
     thin_within(&s, THIN_MOST);
     rig_close(&s, false);
@@ -94,25 +84,6 @@ END_TEST
 
 /* ---- keys by name ---- */
 
-static uint64_t stored_of_key, wanted_key;
-
-static int find_pair(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
-{
-    uint32_t table, tablet, epoch;
-    uint64_t row;
-    (void)context, (void)value, (void)value_bytes, (void)e;
-    stored_of_key += stored_is_row(key, key_bytes, &table, &tablet, &epoch, &row) && row == wanted_key;
-    return 0;
-}
-
-static uint64_t pairs_of(uint64_t key)
-{
-    stored_of_key = 0;
-    wanted_key = key;
-    ck_assert_int_eq(store_scan(s.g->store, find_pair, NULL, NULL), 0);
-    return stored_of_key;
-}
-
 /* Of the first tablet from `tablet` on that has cold rows: which ones the hand has come to by now is nobody's promise. */
 static uint64_t some_cold_key(uint32_t tablet)
 {
@@ -120,13 +91,7 @@ static uint64_t some_cold_key(uint32_t tablet)
     uint32_t all = 1u << table_schema_of(t)->tablet_bits;
     for (uint32_t i = 0; i < all && table_tablet_cold(t, tablet) == 0; i++)
         tablet = (tablet + 1) % all;
-    uint32_t count = table_tablet_cold(t, tablet);
-    uint64_t *keys = malloc((count + 1) * sizeof *keys), key;
-    ck_assert_uint_gt(count, 0);
-    table_cold_keys(t, tablet, keys);
-    key = keys[count / 2];
-    free(keys);
-    return key;
+    return cool_key(&s, 0, tablet);
 }
 
 static void scrubbed(void *context, int status, const char *text, uint64_t sequence)
@@ -135,33 +100,37 @@ static void scrubbed(void *context, int status, const char *text, uint64_t seque
     *(int *)context = status;
 }
 
-/* What was in the store, what was fetched and left its pair behind, and what was in memory alone: gone, there and after a restart. */
-START_TEST(an_erased_key_leaves_memory_set_and_store)
+static void scrub(const uint64_t *keys, uint32_t count)
 {
     struct err e = {0};
-    uint64_t changed, keys[2];
     int status = 1;
-    thin_open(&s, dir, THIN_MEMORY);
-    thin_begin(&s, false);
-    thin_train(&s, 1, 0, 80, false);
-    struct table *t = engine_table(s.g, 0);
-    keys[0] = some_cold_key(3);
-    keys[1] = some_cold_key(40);
-    ck_assert_int_eq(engine_fetch_now(s.g, 0, &keys[1], 1, &e), 0);
-    ck_assert(table_cold_has(t, keys[0]) && !table_cold_has(t, keys[1]));
-    ck_assert_uint_eq(pairs_of(keys[0]) + pairs_of(keys[1]), 2);
-    uint64_t rows = table_rows(t);
-    ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, keys, 2, &changed, &e), 0);
-    ck_assert_uint_eq(changed, 2);
-    ck_assert(!table_cold_has(t, keys[0]));
-    ck_assert_uint_eq(table_rows(t), rows - 2);
-    ck_assert_int_eq(engine_scrub(s.g, 0, keys, 2, scrubbed, &status, &e), 0);
+    ck_assert_int_eq(engine_scrub(s.g, 0, keys, count, scrubbed, &status, &e), 0);
     for (int i = 0; i < 50 && status == 1; i++) {
         engine_flush_step(s.g);
         embedding_env_run(&s.env);
     }
     ck_assert_int_eq(status, 0);
-    ck_assert_uint_eq(pairs_of(keys[0]) + pairs_of(keys[1]), 0);
+}
+
+/* What was in the store, what was fetched and left its pair behind, and what was in memory alone: gone, there and after a restart. */
+START_TEST(an_erased_key_leaves_memory_set_and_store)
+{
+    struct err e = {0};
+    uint64_t changed, keys[2];
+    thin_open_trained(&s, dir, THIN_MEMORY, 80, false);
+    struct table *t = engine_table(s.g, 0);
+    keys[0] = some_cold_key(3);
+    keys[1] = some_cold_key(40);
+    ck_assert_int_eq(engine_fetch_now(s.g, 0, &keys[1], 1, &e), 0);
+    ck_assert(table_cold_has(t, keys[0]) && !table_cold_has(t, keys[1]));
+    ck_assert_uint_eq(thin_stored(&s, keys[0]).of_key + thin_stored(&s, keys[1]).of_key, 2);
+    uint64_t rows = table_rows(t);
+    ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, keys, 2, &changed, &e), 0);
+    ck_assert_uint_eq(changed, 2);
+    ck_assert(!table_cold_has(t, keys[0]));
+    ck_assert_uint_eq(table_rows(t), rows - 2);
+    scrub(keys, 2);
+    ck_assert_uint_eq(thin_stored(&s, keys[0]).of_key + thin_stored(&s, keys[1]).of_key, 0);
     uint64_t digest = thin_digest(&s);
     rig_close(&s, false);
     thin_open(&s, dir, THIN_MEMORY);
@@ -177,18 +146,13 @@ START_TEST(a_pair_left_behind_before_a_restart_goes_with_the_erasing)
 {
     struct err e = {0};
     uint64_t changed, key;
-    int status = 1;
-    thin_open(&s, dir, THIN_MEMORY);
-    thin_begin(&s, false);
-    thin_train(&s, 1, 0, 80, false);
+    thin_open_trained(&s, dir, THIN_MEMORY, 80, false);
     key = some_cold_key(7);
     rig_close(&s, true);
     thin_open(&s, dir, 0);
-    struct table *t = engine_table(s.g, 0);
     for (uint32_t k = 0; k < 1u << THIN_BITS; k++) {
-        uint32_t count = table_tablet_cold(t, k);
-        uint64_t *keys = malloc((count + 1) * sizeof *keys);
-        table_cold_keys(t, k, keys);
+        uint32_t count;
+        uint64_t *keys = cool_keys(&s, 0, k, &count);
         ck_assert_int_eq(engine_fetch_now(s.g, 0, keys, count, &e), 0);
         free(keys);
     }
@@ -196,15 +160,10 @@ START_TEST(a_pair_left_behind_before_a_restart_goes_with_the_erasing)
     thin_train(&s, 1, 80, 81, false); /* every tablet changes, and is written with all its rows */
     rig_close(&s, true);
     thin_open(&s, dir, 0);
-    ck_assert_uint_eq(pairs_of(key), 1);
+    ck_assert_uint_eq(thin_stored(&s, key).of_key, 1);
     ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, &key, 1, &changed, &e), 0);
-    ck_assert_int_eq(engine_scrub(s.g, 0, &key, 1, scrubbed, &status, &e), 0);
-    for (int i = 0; i < 50 && status == 1; i++) {
-        engine_flush_step(s.g);
-        embedding_env_run(&s.env);
-    }
-    ck_assert_int_eq(status, 0);
-    ck_assert_uint_eq(pairs_of(key), 0);
+    scrub(&key, 1);
+    ck_assert_uint_eq(thin_stored(&s, key).of_key, 0);
     rig_close(&s, false);
 }
 END_TEST
@@ -212,21 +171,11 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("cold_cut");
-    TCase *c = tcase_create("cuts");
-    tcase_set_timeout(c, 200);
-    tcase_add_checked_fixture(c, setup, teardown);
+    TCase *c = suite_case(suite, "cuts", 200, setup, teardown);
     tcase_add_loop_test(c, a_cut_while_rows_leave_is_its_instant, 0, 2);
     tcase_add_test(c, a_cut_that_is_a_copy_has_the_cold_rows);
-    suite_add_tcase(suite, c);
-    c = tcase_create("keys");
-    tcase_set_timeout(c, 200);
-    tcase_add_checked_fixture(c, setup, teardown);
+    c = suite_case(suite, "keys", 200, setup, teardown);
     tcase_add_test(c, an_erased_key_leaves_memory_set_and_store);
     tcase_add_test(c, a_pair_left_behind_before_a_restart_goes_with_the_erasing);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main(suite);
 }

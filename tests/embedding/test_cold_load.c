@@ -4,12 +4,12 @@
 #include "embedding/cold.h"
 #include "embedding/engine_state.h"
 #include "embedding/load_inner.h"
-#include "embedding/stored.h"
 #include "embedding/tier.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "tests/lib/embedding_thin.h"
 #include "tests/lib/kill_step.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -68,9 +68,7 @@ static void save_child(void *context)
     const struct saving *how = context;
     struct err e = {0};
     struct outcome out = {0};
-    thin_open(&s, save_dir, how->memory);
-    thin_begin(&s, how->ages);
-    thin_train(&s, 1, 0, BATCHES, how->ages);
+    thin_open_trained(&s, save_dir, how->memory, BATCHES, how->ages);
     ck_assert_int_eq(table_cold_rows(engine_table(s.g, 0)) > 10000, how->memory != 0);
     shared->digest = thin_digest(&s);
     thin_cut(&s, 5);
@@ -130,22 +128,11 @@ static uint64_t load(uint64_t run, struct outcome *out)
     return most;
 }
 
-static uint64_t pairs, images;
-
-static int count(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+/* Pairs of rows and images of tablets in the store. */
+static uint64_t stored_here(void)
 {
-    uint32_t table, tablet, epoch;
-    uint64_t row;
-    (void)context, (void)value, (void)value_bytes, (void)e;
-    pairs += stored_is_row(key, key_bytes, &table, &tablet, &epoch, &row);
-    images += stored_is_tablet(key, key_bytes, &table, &tablet);
-    return 0;
-}
-
-static void count_stored(void)
-{
-    pairs = images = 0;
-    ck_assert_int_eq(store_scan(s.g->store, count, NULL, NULL), 0);
+    struct thin_stored stored = thin_stored(&s, 0);
+    return stored.pairs + stored.images;
 }
 
 static void within(bool ages, uint64_t saved_with)
@@ -247,22 +234,19 @@ START_TEST(a_load_taken_back_leaves_nothing)
     for (int step = 0; step < 12; step++)
         ck_assert(embedding_env_step(&s.env));
     ck_assert_ptr_nonnull(s.g->load);
-    count_stored();
-    ck_assert_uint_gt(pairs + images, 0); /* in the middle of it */
+    ck_assert_uint_gt(stored_here(), 0); /* in the middle of it */
     ck_assert_int_eq(engine_load_drop(s.g, 7, dropped, &back, &e), 0);
     embedding_env_run(&s.env);
     ck_assert_int_eq(back.calls, 1);
     ck_assert_int_eq(back.status, 0);
     ck_assert_int_eq(out.status, SHOAL_E_STOPPED);
-    count_stored();
-    ck_assert_uint_eq(pairs + images, 0);
+    ck_assert_uint_eq(stored_here(), 0);
     load(8, &out); /* and again to its end */
     ck_assert_uint_eq(thin_digest(&s), shared->digest);
     ck_assert_int_eq(engine_load_drop(s.g, 8, dropped, &back, &e), 0);
     embedding_env_run(&s.env);
     ck_assert_int_eq(back.status, 0);
-    count_stored();
-    ck_assert_uint_eq(pairs + images, 0);
+    ck_assert_uint_eq(stored_here(), 0);
     ck_assert_uint_eq(table_rows(engine_table(s.g, 0)), 0);
     ck_assert_uint_eq(tier_used(s.g), 0);
     rig_close(&s, false);
@@ -289,9 +273,9 @@ static void check_child(void *context)
     thin_open(&s, load_dir, THIN_MEMORY);
     bool there = engine_run_mode(s.g, 7, &mode, &lanes) == 0;
     ck_assert(there || shared->loaded == 0);
-    count_stored();
+    uint64_t stored = stored_here();
     if (!there)
-        ck_assert_uint_eq(pairs + images + table_rows(engine_table(s.g, 0)), 0);
+        ck_assert_uint_eq(stored + table_rows(engine_table(s.g, 0)), 0);
     load(7, &out);
     ck_assert_msg(out.status == 0, "%s", out.text);
     ck_assert_uint_eq(thin_digest(&s), shared->digest);
@@ -300,11 +284,10 @@ static void check_child(void *context)
 
 START_TEST(killed_in_a_load_it_is_all_there_or_not_at_all)
 {
-    const char *text = getenv("SHOAL_KILL_POINTS");
-    long points = text != NULL ? strtol(text, NULL, 10) : 5, at = 0;
+    long at = 0;
     save(THIN_MEMORY, false);
     rig_in_child(load_child, &at);
-    long steps = shared->steps, stride = points == 0 || points > steps ? 1 : steps / points;
+    long steps = shared->steps, stride = kill_stride(steps, 5);
     ck_assert_int_gt(steps, 20);
     for (at = 1; at <= steps; at += stride) {
         rig_remove_dir(load_dir);
@@ -318,23 +301,13 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("cold_load");
-    TCase *c = tcase_create("cold_load");
-    tcase_set_timeout(c, 280);
-    tcase_add_checked_fixture(c, setup, teardown);
+    TCase *c = suite_case(suite, "cold_load", 280, setup, teardown);
     tcase_add_loop_test(c, a_checkpoint_larger_than_memory_is_loaded_within_it, 0, 2);
     tcase_add_test(c, rows_that_age_are_loaded_within_memory);
     tcase_add_loop_test(c, it_is_read_by_tools_as_it_was, 0, 2);
     tcase_add_loop_test(c, it_is_translated_within_memory, 0, 2);
     tcase_add_test(c, a_load_taken_back_leaves_nothing);
-    suite_add_tcase(suite, c);
-    c = tcase_create("kills");
-    tcase_set_timeout(c, 280);
-    tcase_add_checked_fixture(c, setup, teardown);
+    c = suite_case(suite, "kills", 280, setup, teardown);
     tcase_add_test(c, killed_in_a_load_it_is_all_there_or_not_at_all);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main(suite);
 }

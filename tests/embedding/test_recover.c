@@ -1,6 +1,7 @@
 /* test_recover.c: what a killed shard has when it comes back. A child does the work and ends without closing anything.
  */
-#include "embedding/engine.h"
+#include "embedding/engine_state.h"
+#include "embedding/flush.h"
 #include "embedding/stored.h"
 #include "tests/lib/embedding_rig.h"
 
@@ -192,6 +193,47 @@ START_TEST(clean_stop_replays_nothing)
 }
 END_TEST
 
+/* Batches of lane 0, without a flush, until one is refused; the last that was taken. */
+static uint64_t fill_journal(void)
+{
+    struct push_plan plan;
+    for (uint64_t batch = 0;; batch++) {
+        rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
+        if (rig_push(&s, &p, &plan) == SHOAL_E_BUSY)
+            return batch;
+    }
+}
+
+/* Killed between the flush of the store and the journal's trim. */
+static void full_child(void *context)
+{
+    struct err e = {0};
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+    shared->batches = (uint32_t)fill_journal();
+    s.g->cut_busy = true; /* nothing is trimmed */
+    embedding_env_run(&s.env);
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    note();
+}
+
+START_TEST(a_full_journal_of_which_all_is_stored_takes_pushes_again)
+{
+    struct push_plan plan;
+    rig_in_child(full_child, NULL);
+    reopen();
+    check_same();
+    rig_push_make(&p, 1, 0, 0, 0, shared->batches, shared->batches + 1);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), SHOAL_E_BUSY);
+    engine_flush_step(s.g);
+    embedding_env_run(&s.env);
+    ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(resend_after_restart_is_skipped)
 {
     struct push_plan plan;
@@ -336,6 +378,59 @@ static void flip(const char *path, off_t at)
     close(fd);
 }
 
+static void open_child(void *context)
+{
+    (void)context;
+    reopen();
+    rig_table(&s, 0);
+    ck_assert_int_eq(engine_run_open(s.g, 1, 2, 1, NULL), 0);
+}
+
+/* Half of the tablets are stored, as of after the run's drop, the others never were. */
+static void half_stored_child(void *context)
+{
+    struct err e = {0};
+    (void)context;
+    reopen(); /* a segment of its own */
+    struct engine_table *t = &s.g->table[0];
+    rig_train(&s, 1, 0, 0, 0, 3);
+    uint64_t durable = t->durable[8]; /* just before the first push */
+    ck_assert_int_eq(engine_run_drop(s.g, 1, &e), 0);
+    ck_assert_int_eq(engine_run_open(s.g, 2, 2, 1, &e), 0);
+    s.g->cut_busy = true;
+    for (uint32_t k = 8; k < 16; k++)
+        t->written[k] = t->changed[k];
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    for (uint32_t k = 8; k < 16; k++)
+        t->written[k] = t->durable[k] = durable;
+    s.g->cut_busy = false;
+    uint32_t segments = journal_segment_count(s.g->journal);
+    flush_trim(s.g);
+    ck_assert_uint_lt(journal_segment_count(s.g->journal), segments); /* the record that opened the run is gone */
+    note();
+}
+
+/* The second time the control state is what the first recovery has made of it. */
+START_TEST(a_run_that_was_dropped_is_known_to_recoveries_that_replay_its_pushes)
+{
+    struct err e = {0};
+    rig_in_child(open_child, NULL);
+    rig_in_child(half_stored_child, NULL);
+    for (int turn = 0; turn < 2; turn++) {
+        reopen();
+        check_same();
+        ck_assert_ptr_null(runs_find(&s.g->runs, 1));
+        ck_assert_ptr_nonnull(runs_find(&s.g->runs, 2));
+        ck_assert_uint_eq(s.g->runs.past_count, 1);
+        if (turn == 0)
+            rig_close(&s, false);
+    }
+    ck_assert_msg(flush_all(s.g, &e) == 0, "%s", e.text);
+    ck_assert_uint_eq(s.g->runs.past_count, 0); /* nobody needs it any more */
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(torn_last_record_is_as_if_never_sent)
 {
     char path[LIMIT_PATH];
@@ -433,10 +528,12 @@ int main(void)
     tcase_add_test(t, killed_shard_comes_back_from_its_journal);
     tcase_add_test(t, killed_shard_comes_back_from_rows_and_journal);
     tcase_add_test(t, clean_stop_replays_nothing);
+    tcase_add_test(t, a_full_journal_of_which_all_is_stored_takes_pushes_again);
     tcase_add_test(t, resend_after_restart_is_skipped);
     tcase_add_test(t, fences_and_clocks_survive);
     tcase_add_test(t, undo_survives);
     tcase_add_test(t, dropped_runs_are_replayed_and_gone);
+    tcase_add_test(t, a_run_that_was_dropped_is_known_to_recoveries_that_replay_its_pushes);
     tcase_add_test(t, torn_last_record_is_as_if_never_sent);
     tcase_add_test(t, flipped_byte_in_the_middle_is_refused);
     tcase_add_test(t, missing_journal_is_refused);

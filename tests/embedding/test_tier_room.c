@@ -207,6 +207,26 @@ START_TEST(who_asks_for_more_than_there_is_room_for_gets_it_once)
 }
 END_TEST
 
+/* Rows that come for others than those that are asked for again. */
+START_TEST(rows_that_come_in_vain_are_told)
+{
+    fill_up();
+    ck_assert_uint_eq(s.g->tier.in_vain, 0);
+    for (uint64_t turn = 0; s.g->tier.in_vain == 0; turn++) {
+        ck_assert_uint_lt(turn, 5000);
+        keys_from(turn % 8 * KEYS, KEYS);
+        (void)engine_warm(s.g, GOES, p.keys, _i == 1 ? KEYS : KEYS - 1);
+        engine_flush_step(s.g);
+        embedding_env_run(&s.env);
+        if (_i == 1 && s.g->tier.fetched > 600000)
+            break;
+        for (uint32_t tries = 0; _i == 1 && !engine_warm(s.g, GOES, p.keys, KEYS); tries++)
+            embedding_env_step(&s.env);
+    }
+    ck_assert_uint_eq(s.g->tier.in_vain, _i == 0);
+}
+END_TEST
+
 static uint32_t cold_keys(uint32_t table, uint64_t *keys, uint32_t most)
 {
     const struct table *t = engine_table(s.g, table);
@@ -262,6 +282,7 @@ int main(void)
     tcase_add_test(c, no_row_goes_before_its_batch_is_written);
     tcase_add_test(c, rows_that_were_read_go_again);
     tcase_add_test(c, who_asks_for_more_than_there_is_room_for_gets_it_once);
+    tcase_add_loop_test(c, rows_that_come_in_vain_are_told, 0, 2);
     tcase_add_test(c, a_fetch_takes_its_bytes_from_every_table);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);

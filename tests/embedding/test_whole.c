@@ -8,6 +8,7 @@
 #include "embedding/stored.h"
 #include "tests/lib/embedding_cool.h"
 #include "tests/lib/embedding_rows.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -31,18 +32,6 @@ static void teardown(void)
 {
     rig_close(&s, false);
     rig_remove_dir(dir);
-}
-
-static uint64_t any_cold_key(uint32_t tablet)
-{
-    const struct table *t = engine_table(s.g, 0);
-    uint32_t count = table_tablet_cold(t, tablet);
-    uint64_t *keys = malloc((count + 1) * sizeof *keys), key;
-    ck_assert_uint_gt(count, 0);
-    table_cold_keys(t, tablet, keys);
-    key = keys[count / 2];
-    free(keys);
-    return key;
 }
 
 START_TEST(a_digest_does_not_depend_on_where_rows_lie)
@@ -90,7 +79,7 @@ START_TEST(one_row_is_shown_from_the_store)
     struct err e = {0};
     bool stored, found;
     cool_table(&s, 0, 8);
-    uint64_t key = any_cold_key(2);
+    uint64_t key = cool_key(&s, 0, 2);
     const struct table *t = engine_row(s.g, 0, key, &stored, &e);
     ck_assert_msg(t != NULL, "%s", e.text);
     ck_assert(stored);
@@ -118,7 +107,7 @@ START_TEST(a_missing_or_short_pair_is_damage)
     struct store_item item;
     bool stored;
     cool_table(&s, 0, 8);
-    uint64_t key = any_cold_key(5);
+    uint64_t key = cool_key(&s, 0, 5);
     stored_row_key(0, 5, table_cold_epoch(engine_table(s.g, 0), 5), key, &item);
     item.value = "short";
     item.value_bytes = 5;
@@ -143,7 +132,7 @@ START_TEST(leftovers_are_passed_over)
     struct err e = {0};
     uint64_t before = cool_digest(&s);
     cool_table(&s, 0, 8);
-    uint64_t key = any_cold_key(5);
+    uint64_t key = cool_key(&s, 0, 5);
     cool_fetch(&s, 0, &key, 1); /* its pair stays */
     const struct table *t = engine_table(s.g, 0);
     struct store_item item;
@@ -242,9 +231,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("whole");
-    TCase *c = tcase_create("whole");
-    tcase_set_timeout(c, 60);
-    tcase_add_checked_fixture(c, setup, teardown);
+    TCase *c = suite_case(suite, "whole", 60, setup, teardown);
     tcase_add_test(c, a_digest_does_not_depend_on_where_rows_lie);
     tcase_add_test(c, a_tablet_without_cold_rows_is_not_copied);
     tcase_add_test(c, the_copy_goes_with_the_next_step);
@@ -252,9 +239,8 @@ int main(void)
     tcase_add_test(c, a_missing_or_short_pair_is_damage);
     tcase_add_test(c, leftovers_are_passed_over);
     tcase_add_test(c, a_census_tells_where_rows_lie);
-    suite_add_tcase(suite, c);
     c = tcase_create("ageing");
     tcase_add_test(c, thawed_rows_have_aged_as_if_they_had_stayed);
     suite_add_tcase(suite, c);
-    return rows_main(suite);
+    return suite_main(suite);
 }

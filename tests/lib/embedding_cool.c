@@ -52,6 +52,26 @@ void cool_table(struct rig *s, uint32_t table, uint32_t share)
     }
 }
 
+uint64_t *cool_keys(struct rig *s, uint32_t table, uint32_t tablet, uint32_t *count)
+{
+    const struct table *t = engine_table(s->g, table);
+    *count = table_tablet_cold(t, tablet);
+    uint64_t *keys = malloc((*count + 1) * sizeof *keys);
+    ck_assert_ptr_nonnull(keys);
+    table_cold_keys(t, tablet, keys);
+    return keys;
+}
+
+uint64_t cool_key(struct rig *s, uint32_t table, uint32_t tablet)
+{
+    uint32_t count;
+    uint64_t *keys = cool_keys(s, table, tablet, &count), key;
+    ck_assert_uint_gt(count, 0);
+    key = keys[count / 2];
+    free(keys);
+    return key;
+}
+
 void cool_fetch(struct rig *s, uint32_t table, const uint64_t *keys, uint32_t count)
 {
     struct table *t = engine_table(s->g, table);

@@ -9,6 +9,10 @@ void cool_table(struct rig *s, uint32_t table, uint32_t share);
 /* The same for a table and a store of no engine. */
 struct store;
 void cool_tablet(struct table *t, uint32_t tablet, uint32_t most, struct store *store);
+/* Keys of a tablet's cold rows, *count of them: the caller's to free. */
+uint64_t *cool_keys(struct rig *s, uint32_t table, uint32_t tablet, uint32_t *count);
+/* One of them; there must be some. */
+uint64_t cool_key(struct rig *s, uint32_t table, uint32_t tablet);
 /* Cold rows of keys come in. */
 void cool_fetch(struct rig *s, uint32_t table, const uint64_t *keys, uint32_t count);
 /* As rig_digest, of whole tablets. */

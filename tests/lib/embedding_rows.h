@@ -5,6 +5,7 @@
 #include "embedding/table.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
+#include "tests/lib/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -92,11 +93,7 @@ static inline uint64_t rows_digest(const struct table *t)
 
 static inline int rows_main(Suite *suite)
 {
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main(suite);
 }
 
 #endif

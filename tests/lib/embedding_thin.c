@@ -3,6 +3,7 @@
 
 #include "embedding/cold.h"
 #include "embedding/engine_state.h"
+#include "embedding/stored.h"
 #include "embedding/tier.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
@@ -10,12 +11,6 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct batch {
-    struct push_record record;
-    uint64_t keys[THIN_KEYS];
-    float gradients[THIN_KEYS * (THIN_WIDTH + 2)];
-};
 
 struct table_schema thin_schema(bool ages)
 {
@@ -39,8 +34,7 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Keys: most of them often, some of the whole span. Two hours of event time a batch. */
-static void make(struct batch *b, uint64_t run, uint64_t to, bool ages)
+void thin_batch_make(struct thin_batch *b, uint64_t run, uint64_t to, bool ages)
 {
     struct rng r = rng_of(3, 1, to);
     uint32_t floats = THIN_WIDTH + (ages ? 2 : 0), n = 0;
@@ -110,13 +104,22 @@ void thin_begin(struct rig *s, bool ages)
     thin_fence(s, 1);
 }
 
-void thin_train(struct rig *s, uint64_t run, uint64_t from, uint64_t to, bool ages)
+static void most_memory(struct rig *s, uint64_t *most)
 {
-    static struct batch b;
+    struct engine_stats stats;
+    engine_stats_get(s->g, &stats);
+    if (stats.memory_bytes > *most)
+        *most = stats.memory_bytes;
+}
+
+uint64_t thin_train(struct rig *s, uint64_t run, uint64_t from, uint64_t to, bool ages)
+{
+    static struct thin_batch b;
+    uint64_t most = 0;
     for (uint64_t batch = from + 1; batch <= to; batch++) {
         struct push_plan plan;
         struct err e = {0};
-        make(&b, run, batch, ages);
+        thin_batch_make(&b, run, batch, ages);
         int rc = SHOAL_E_BUSY;
         for (int tries = 0; rc == SHOAL_E_BUSY; tries++) {
             ck_assert_int_lt(tries, 100);
@@ -128,11 +131,21 @@ void thin_train(struct rig *s, uint64_t run, uint64_t from, uint64_t to, bool ag
         ck_assert_msg(rc == 0, "batch %llu: %s", (unsigned long long)batch, e.text);
         ck_assert_int_eq(engine_commit(s->g), 0);
         ck_assert_int_eq(engine_apply_push(s->g, &b.record, &plan), 0);
+        most_memory(s, &most);
         engine_flush_step(s->g);
         if (batch % 3 == 0)
             embedding_env_run(&s->env);
     }
     embedding_env_run(&s->env);
+    most_memory(s, &most);
+    return most;
+}
+
+void thin_open_trained(struct rig *s, const char *dir, uint64_t memory, uint64_t to, bool ages)
+{
+    thin_open(s, dir, memory);
+    thin_begin(s, ages);
+    thin_train(s, 1, 0, to, ages);
 }
 
 uint64_t thin_digest(struct rig *s)
@@ -147,6 +160,18 @@ uint64_t thin_digest(struct rig *s)
         sum = hash_bytes(&digest, sizeof digest, sum);
     }
     return sum;
+}
+
+uint64_t thin_digest_without_bound(uint64_t batches, bool ages)
+{
+    char dir[LIMIT_PATH];
+    struct rig s;
+    thin_open_trained(&s, rig_dir(dir), 0, batches, ages);
+    ck_assert_uint_eq(table_cold_rows(engine_table(s.g, 0)), 0);
+    uint64_t digest = thin_digest(&s);
+    rig_close(&s, false);
+    rig_remove_dir(dir);
+    return digest;
 }
 
 static void on_gone(void *context, int status, uint64_t rows, uint64_t bytes)
@@ -165,6 +190,13 @@ void thin_cut(struct rig *s, uint64_t cut)
     ck_assert_int_eq(status, 0);
 }
 
+void thin_restore(struct rig *s, uint64_t cut, uint64_t run)
+{
+    struct err e = {0};
+    int rc = engine_restore(s->g, cut, run, &e);
+    ck_assert_msg(rc == 0, "%s", e.text);
+}
+
 void thin_within(struct rig *s, uint64_t most)
 {
     struct engine_stats stats;
@@ -172,4 +204,34 @@ void thin_within(struct rig *s, uint64_t most)
     engine_stats_get(s->g, &stats); /* chunks of arenas are never given back */
     ck_assert_uint_le(stats.memory_bytes, most);
     ck_assert_uint_le(tier_used(s->g), s->g->tier.rows_max);
+}
+
+struct counting {
+    struct rig *s;
+    uint64_t key;
+    struct thin_stored sum;
+};
+
+static int count_stored(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+{
+    struct counting *c = context;
+    uint32_t table, tablet, epoch;
+    uint64_t row;
+    (void)value, (void)value_bytes, (void)e;
+    if (stored_is_row(key, key_bytes, &table, &tablet, &epoch, &row)) {
+        const struct table *t = engine_table(c->s->g, table);
+        c->sum.pairs++;
+        c->sum.stale_pairs += t == NULL || epoch != table_cold_epoch(t, tablet);
+        c->sum.of_key += row == c->key;
+    }
+    c->sum.images += stored_is_tablet(key, key_bytes, &table, &tablet);
+    return 0;
+}
+
+struct thin_stored thin_stored(struct rig *s, uint64_t key)
+{
+    struct counting c = {.s = s, .key = key};
+    struct err e = {0};
+    ck_assert_msg(store_scan(s->g->store, count_stored, &c, &e) == 0, "%s", e.text);
+    return c.sum;
 }

@@ -12,20 +12,40 @@
 #define THIN_MEMORY (6ull << 20)
 #define THIN_MOST (THIN_MEMORY + 2 * (2ull << 20)) /* the arena's chunks are of 2 MiB */
 
+struct thin_batch {
+    struct push_record record;
+    uint64_t keys[THIN_KEYS];
+    float gradients[THIN_KEYS * (THIN_WIDTH + 2)];
+};
+
 struct table_schema thin_schema(bool ages);
+/* Keys: most of them often, some of the whole span. Two hours of event time a batch. */
+void thin_batch_make(struct thin_batch *b, uint64_t run, uint64_t to, bool ages);
 /* dir is there already or is made; memory 0: no bound. */
 void thin_open(struct rig *s, const char *dir, uint64_t memory);
 /* Table and run 1, lane 0 live under generation 1. */
 void thin_begin(struct rig *s, bool ages);
 /* The same for a run that a restore or a load has opened. */
 void thin_fence(struct rig *s, uint64_t run);
-/* Batches (from, to] of lane 0, each once its rows are in memory and there is room, work lagging behind. */
-void thin_train(struct rig *s, uint64_t run, uint64_t from, uint64_t to, bool ages);
+/* Batches (from, to] of lane 0, each once its rows are in memory and there is room, work lagging behind. The most memory that
+ * the engine took meanwhile. */
+uint64_t thin_train(struct rig *s, uint64_t run, uint64_t from, uint64_t to, bool ages);
+/* Opened, begun, and the batches up to `to` of run 1. */
+void thin_open_trained(struct rig *s, const char *dir, uint64_t memory, uint64_t to, bool ages);
 /* Over the digests of all tablets, whole: nothing comes in. */
 uint64_t thin_digest(struct rig *s);
+/* What it is after so many batches in an engine without a bound, where no row is cold. */
+uint64_t thin_digest_without_bound(uint64_t batches, bool ages);
 /* A cut, and what follows from it. */
 void thin_cut(struct rig *s, uint64_t cut);
+void thin_restore(struct rig *s, uint64_t cut, uint64_t run);
 /* What tables take now, and at most since the engine was opened, within MOST. */
 void thin_within(struct rig *s, uint64_t most);
+
+/* What the store has: pairs of rows, those of them of an epoch that is not their tablet's, images of tablets; and pairs of one key. */
+struct thin_stored {
+    uint64_t pairs, stale_pairs, images, of_key;
+};
+struct thin_stored thin_stored(struct rig *s, uint64_t key);
 
 #endif

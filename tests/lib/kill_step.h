@@ -31,6 +31,15 @@ static inline long kill_end(void)
     return atomic_load(&kill_steps);
 }
 
+/* From one of so many steps to the next that is tried: SHOAL_KILL_POINTS says how many are (else `points`), 0: all. */
+static inline long kill_stride(long steps, long points)
+{
+    const char *text = getenv("SHOAL_KILL_POINTS");
+    if (text != NULL)
+        points = strtol(text, NULL, 10);
+    return points == 0 || points > steps ? 1 : steps / points;
+}
+
 /* True: the call is to fail. */
 static inline int kill_step(void)
 {
