@@ -29,6 +29,10 @@ class Space:
     def remove(self):
         shutil.rmtree(self.path, ignore_errors=True)
 
+    def renew(self):
+        self.remove()
+        self.path.mkdir()
+
 
 def synth(path, rows, seed=1):
     subprocess.run([SHOAL, "synth", "--rows", str(rows), "--seed", str(seed), "--out", str(path)], check=True, stdout=subprocess.DEVNULL)
@@ -142,6 +146,31 @@ class Skip(Exception):
     pass
 
 
+class TooShort(Exception):
+    """The job was over before the case had done with it what it wanted: `main` plays the case again with a job twice as long."""
+
+
+LENGTH = [1]  # how many times as long as written jobs are at the moment
+
+
+def longer(count):
+    """Rows, epochs or kills of a job that must still run when a case disturbs it."""
+    return count * LENGTH[0]
+
+
+def still_going(run):
+    if not run.running():
+        raise TooShort(run.output()[-1000:])
+
+
+def strike(run, name, number=signal.SIGKILL):
+    """A signal to a daemon of a job under way."""
+    if not run.signal(name, number):
+        time.sleep(0.5)  # who has just ended may be started again, or the job is over
+        still_going(run)
+        assert run.signal(name, number), f"{name} was not running:\n{run.output()[-2000:]}"
+
+
 @contextlib.contextmanager
 def small_disk(space, size):
     """A file system of its own of `size` (as tmpfs says it), so that it can be full; gives its folder. Skips without root."""
@@ -157,6 +186,24 @@ def small_disk(space, size):
         subprocess.run(["umount", "-l", str(mount)], check=False)
 
 
+def long_enough(case, space):
+    """Plays a case, on a machine where its job is over too soon again with a longer one."""
+    try:
+        LENGTH[0] = 1
+        while True:
+            try:
+                case(space)
+                return
+            except TooShort:
+                if LENGTH[0] == 8:
+                    raise
+                LENGTH[0] *= 2
+                print(f"      the job was over too soon: again, {LENGTH[0]} times as long", flush=True)
+                space.renew()
+    finally:
+        LENGTH[0] = 1
+
+
 def main(cases):
     """Runs the cases named on the command line, or all; each gets a Space."""
     wanted = sys.argv[1:]
@@ -167,7 +214,7 @@ def main(cases):
         space = Space()
         begin = time.monotonic()
         try:
-            case(space)
+            long_enough(case, space)
             passed += 1
             print(f"ok    {case.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
             space.remove()

@@ -17,6 +17,16 @@ def shoal(*words, status=0):
     return done.stdout + done.stderr
 
 
+def create(run, name):
+    """What the command says of a checkpoint that it makes in a job under way."""
+    done = subprocess.run([SHOAL, "checkpoint", "create", name, "--run-dir", run.dir, "--json"], capture_output=True, text=True, timeout=120)
+    if done.returncode == 69 and ("in finish by now" in done.stderr or not run.running()):
+        run.wait(120)
+        raise TooShort(done.stderr)
+    assert done.returncode == 0, f"{name}: exit status {done.returncode}:\n{done.stdout}{done.stderr}"
+    return json.loads(done.stdout)
+
+
 def started(run, seconds=60):
     """Waits until the job trains."""
     end = time.monotonic() + seconds
@@ -25,6 +35,7 @@ def started(run, seconds=60):
         if done.returncode == 0 and json.loads(done.stdout).get("state") == "train" and json.loads(done.stdout).get("examples", 0) > 0:
             return
         time.sleep(0.05)
+    still_going(run)
     raise AssertionError(f"the job never trained:\n{run.output()[-2000:]}")
 
 
@@ -45,6 +56,7 @@ def entries(folder):
 
 def goes_on(space, over, rows, servers_then, servers_after):
     """Makes checkpoints in the middle, stops the run, goes on from the newest on each number of servers."""
+    rows = longer(rows)
     train = synth(space / "train.tsv", rows, 21)
     job = job_file(space / "job.yaml", train, **over)
     expected = digests(run_job(job, space / "calm", 2, 2))
@@ -53,8 +65,8 @@ def goes_on(space, over, rows, servers_then, servers_after):
     made = []
     for i in range(3):
         time.sleep(0.15)
-        made.append(json.loads(shoal("create", f"at-{i}", "--run-dir", run.dir, "--json")))
-    assert run.running(), "the job was over before the checkpoints were made: it is too short for this test"
+        made.append(create(run, f"at-{i}"))
+    still_going(run)
     stop(run)
     folder = pathlib.Path(made[-1]["path"])
     assert entries(folder.parent) == ["at-0", "at-1", "at-2"]
@@ -114,11 +126,11 @@ def killed_while_one_is_made_nothing_half_is_left(space):
 
 
 def one_checkpoint(space):
-    train = synth(space / "train.tsv", 150000, 23)
+    train = synth(space / "train.tsv", longer(150000), 23)
     job = job_file(space / "job.yaml", train, **{**PROBE, "train.epochs": 2})
     run = Run(job, space / "run", 2, 1)
     started(run)
-    path = json.loads(shoal("create", "here", "--run-dir", run.dir, "--json"))["path"]
+    path = create(run, "here")["path"]
     stop(run)
     return job, pathlib.Path(path)
 
@@ -161,7 +173,7 @@ def other_job_and_other_data_are_refused(space):
 
 
 def commands_answer_for_people_and_programs(space):
-    train = synth(space / "train.tsv", 300000, 25)
+    train = synth(space / "train.tsv", longer(300000), 25)
     hook = space / "hook.sh"
     hook.write_text(f"#!/bin/sh\nls \"$2\" >> {space.path}/hooked\ntest $1 = well\n")
     hook.chmod(0o755)
@@ -169,11 +181,11 @@ def commands_answer_for_people_and_programs(space):
                                                  "checkpoint.publish": [str(hook), "well"]})
     run = Run(job, space / "run", 2, 1)
     started(run)
-    one = json.loads(shoal("create", "one", "--run-dir", run.dir, "--json"))["path"]
+    one = create(run, "one")["path"]
     assert "exists" in shoal("create", "one", "--run-dir", run.dir, status=73)
     shoal("create", "../one", "--run-dir", run.dir, status=64)
     time.sleep(0.5)
-    two = json.loads(shoal("create", "two", "--run-dir", run.dir, "--json"))["path"]
+    two = create(run, "two")["path"]
     assert run.wait(300) == 0, run.output()[-2000:]
     report = run.report()
     assert {c["publish"] for c in report["checkpoints"]} <= {"done", "passed over"}, report["checkpoints"]

@@ -29,7 +29,8 @@ def repeated(space, train, over, servers, workers, names, kills, pause, expected
     rng, died, number = random.Random(seed), 0, 0
     while died < kills:
         number += 1
-        assert number <= kills + 5, f"only {died} kills in {number} runs: the job is too short for this test"
+        if number > kills + 5:
+            raise TooShort(f"only {died} kills in {number} runs")
         job = bsp_job(space, f"killed-{number}.yaml", train, **over)
         run = Run(job, space / f"killed-{number}", servers, workers)
         died += kill_at_random(run, names, kills - died, rng, pause)
@@ -41,13 +42,13 @@ def repeated(space, train, over, servers, workers, names, kills, pause, expected
 
 
 def server_killed_in_bsp_leaves_the_undisturbed_digest(space):
-    train, over = synth(space / "train.tsv", 6000, 5), {"train.epochs": 20}
+    train, over = synth(space / "train.tsv", 6000, 5), {"train.epochs": longer(20)}
     expected = digests(run_job(bsp_job(space, "calm.yaml", train, **over), space / "calm", 2, 2))
     repeated(space, train, over, 2, 2, ["server-0", "server-1"], KILLS, (0.3, 1.5), expected, 11)
 
 
 def server_killed_while_replies_are_lost(space):
-    train, over = synth(space / "train.tsv", 4000, 5), {"train.epochs": 10}
+    train, over = synth(space / "train.tsv", 4000, 5), {"train.epochs": longer(10)}
     expected = digests(run_job(bsp_job(space, "calm.yaml", train, **over), space / "calm", 2, 2))
     over["net.drop"] = 0.05
     repeated(space, train, over, 2, 2, ["server-0", "server-1"], max(2, KILLS // 2), (0.5, 2.0), expected, 12)
@@ -59,20 +60,20 @@ PROBE = {"model.kind": "probe", "tables[0].dim": 1, "train.consistency": "async"
 
 
 def probe_counts_are_exact_after_server_kills(space):
-    train = synth(space / "train.tsv", 300000, 6)
+    train = synth(space / "train.tsv", longer(300000), 6)
     expected = digests(run_job(job_file(space / "calm.yaml", train, **PROBE), space / "calm", 2, 2))
     repeated(space, train, {**PROBE, "train.lanes": 2, "model.norm": None, "model.dropout": None}, 2, 2, ["server-0", "server-1"], KILLS,
              (0.1, 0.8), expected, 13)
 
 
 def worker_killed_in_bsp_leaves_the_undisturbed_digest(space):
-    train, over = synth(space / "train.tsv", 6000, 5), {"train.epochs": 20}
+    train, over = synth(space / "train.tsv", 6000, 5), {"train.epochs": longer(20)}
     expected = digests(run_job(bsp_job(space, "calm.yaml", train, **over), space / "calm", 2, 2))
     repeated(space, train, over, 2, 2, ["worker-0", "worker-1"], max(2, KILLS // 2), (0.5, 3.0), expected, 14)
 
 
 def probe_counts_are_exact_after_worker_kills(space):
-    train = synth(space / "train.tsv", 200000, 6)
+    train = synth(space / "train.tsv", longer(200000), 6)
     expected = digests(run_job(job_file(space / "calm.yaml", train, **PROBE), space / "calm", 2, 2))
     repeated(space, train, {**PROBE, "train.lanes": 2, "model.norm": None, "model.dropout": None}, 2, 2, ["worker-0", "worker-1"],
              max(2, KILLS // 2), (0.3, 2.0), expected, 15)
@@ -80,13 +81,13 @@ def probe_counts_are_exact_after_worker_kills(space):
 
 def frozen_worker_writes_nothing_when_it_wakes(space):
     train = synth(space / "train.tsv", 6000, 6)
-    over = {**PROBE, "train.epochs": 400}
+    over = {**PROBE, "train.epochs": longer(400)}
     expected = digests(run_job(job_file(space / "calm.yaml", train, **over), space / "calm", 2, 2))
     run = Run(job_file(space / "job.yaml", train, **over), space / "run", 2, 2)
     time.sleep(1.0)
-    assert run.signal("worker-0", signal.SIGSTOP), "worker-0 was not running"
+    strike(run, "worker-0", signal.SIGSTOP)
     time.sleep(4.0)  # beyond its lease of 2 s: its lane is with the other
-    assert run.running(), "the job was too short to see anything"
+    still_going(run)
     run.signal("worker-0", signal.SIGCONT)
     assert run.wait(300) == 0, run.output()[-3000:]
     assert digests(run.report()) == expected

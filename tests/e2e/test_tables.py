@@ -92,6 +92,7 @@ def checkpoint(run):
         if got.returncode == 0:
             return pathlib.Path(json.loads(got.stdout)["path"])
         time.sleep(0.2)
+    still_going(run)
     raise AssertionError(f"no checkpoint was made: {got}\n{run.output()[-2000:]}")
 
 
@@ -117,15 +118,15 @@ def values_of(lines, column):
 
 def three_tables_through_kill_checkpoint_and_restore(space):
     log_file(space / "train.csv", 4000)
-    three = job(space, "three", TABLES, **{"train.epochs": 30})
+    three = job(space, "three", TABLES, **{"train.epochs": longer(30)})
     calm = run_job(three, space / "calm", 2, 2)
     expected = digests(calm)
     assert list(expected) == ["user", "goods", "rest", "dense", "dense_stats"], expected
     run = Run(three, space / "killed", 2, 2)
     started(run)
-    assert run.signal("server-0")
+    strike(run, "server-0")
     folder = checkpoint(run)
-    assert run.running(), "the job was over before it was disturbed: it is too short for this test"
+    still_going(run)
     listed = ask("checkpoint", "diff", folder, folder)["tables"]
     assert [t["name"] for t in listed] == list(expected), listed
     for table, fields, width, state, stats in (("user", {0}, 9, 2 * 9 + 2, 5), ("goods", {1}, 5, 5, 5), ("rest", {3, 4}, 4, 2 * 4, 0)):
@@ -230,21 +231,24 @@ def users_of(folder):
 
 def restores_translate_values(space):
     """Users e0 to e89 are in the first lines alone: what changes their rows afterwards is the restore."""
-    log_file(space / "train.csv", 30000)
+    log_file(space / "train.csv", longer(30000))
     head, *lines = (space / "train.csv").read_text().splitlines()
     lines = [re.sub(",u[0-9]+,", f",e{i % 90}," if i < 900 else ",late,", line) for i, line in enumerate(lines)]
     (space / "train.csv").write_text("\n".join([head, *lines]) + "\n")
     table = {"name": "emb", "dim": 5, "optimizer": {"kind": "adagrad", "lr": 0.05}, **COMMON}
     over = {"data.shuffle": False, "checkpoint.every_batches": 80, "checkpoint.keep": 0}
 
-    def made_by(values, name, servers, extra=()):
+    def made_by(values, name, servers, extra=(), at_least=1):
         """The checkpoints of a run, and what it said of the restore."""
         run = Run(job(space, name, [{**table, "values": values}], **over), space / name, servers, 2, list(extra))
         assert run.wait() == 0, run.output()[-2000:]
         said = "".join(p.read_text() for p in (run.dir / "log").iterdir()) + run.output()
-        return sorted((run.dir / "checkpoints").iterdir()), said
+        made = sorted((run.dir / "checkpoints").iterdir())
+        if len(made) < at_least:
+            raise TooShort(f"{name}: {made}")
+        return made, said
 
-    whole, _ = made_by("fp32", "whole", 2)
+    whole, _ = made_by("fp32", "whole", 2, at_least=2)
     rows, later = users_of(whole[0]), users_of(whole[1])
     still = [key for key in rows if rows[key] == later[key]]
     assert len(still) == 90 and len(rows) == 91, (len(still), len(rows))
