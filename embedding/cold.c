@@ -370,7 +370,12 @@ static bool is_stored(const struct bucket *b, uint32_t place)
 
 static bool is_chosen(const struct bucket *b, uint32_t place)
 {
-    return (b->heat & HEAT_CHOSEN(place)) != 0;
+    return (b->chosen >> place & 1u) != 0;
+}
+
+static bool is_asked(const struct bucket *b, uint32_t place)
+{
+    return (b->asked >> place & 1u) != 0;
 }
 
 struct choice {
@@ -387,7 +392,7 @@ struct choice {
 static int count_heat(void *context, struct bucket *b, uint32_t place)
 {
     struct choice *c = context;
-    if (c->put != NULL || is_stored(b, place))
+    if (!is_asked(b, place) && (c->put != NULL || is_stored(b, place)))
         c->of_heat[bucket_notes(b, place) & HEAT_FULL]++;
     return 0;
 }
@@ -397,6 +402,10 @@ static int choose_row(void *context, struct bucket *b, uint32_t place)
     struct choice *c = context;
     uint32_t notes = bucket_notes(b, place), heat = notes & HEAT_FULL;
     bool stored = is_stored(b, place);
+    if (is_asked(b, place)) { /* its push may never come: the next choice does not spare it again */
+        bucket_note(b, place, notes & ~NOTES_ASKED);
+        return 0;
+    }
     if (c->left[heat] == 0 || (c->put == NULL && !stored)) {
         if (heat > 0 && c->cool)
             bucket_note(b, place, (notes & ~HEAT_FULL) | (heat - 1));
@@ -409,8 +418,7 @@ static int choose_row(void *context, struct bucket *b, uint32_t place)
     }
     c->left[heat]--;
     c->chosen++;
-    b->stored = (uint8_t)(b->stored | 1u << place);
-    b->heat = (uint16_t)((b->heat & ~HEAT_OF(place)) | HEAT_CHOSEN(place));
+    bucket_note(b, place, NOTES_STORED | NOTES_CHOSEN);
     return 0;
 }
 

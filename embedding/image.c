@@ -49,7 +49,7 @@ static uint64_t undo_count(const struct tablet *t)
 /* Rows that leave with this very image are not among its rows. */
 static bool leaves(const struct tablet *own, const struct bucket *b, uint32_t place)
 {
-    return own->cold != NULL && own->cold->leaving && (b->heat & HEAT_CHOSEN(place)) != 0 && (b->stored >> place & 1u) != 0;
+    return own->cold != NULL && own->cold->leaving && (b->chosen & b->stored & 1u << place) != 0;
 }
 
 static uint32_t leaving_count(const struct tablet *own)

@@ -91,7 +91,8 @@ static void index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint
             b = t->buckets;
     b->key[b->count] = key;
     b->row[b->count] = row;
-    bucket_note(b, b->count++, notes);
+    bucket_note(b, b->count, notes);
+    b->count = (b->count + 1u) & 7u;
 }
 
 static int index_resize(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t buckets)

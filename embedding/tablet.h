@@ -29,9 +29,11 @@ struct cold;        /* cold.h */
 struct bucket {
     uint64_t key[BUCKET_KEYS];
     uint32_t row[BUCKET_KEYS]; /* row references */
-    uint8_t count;             /* places in use, from the first */
-    uint8_t stored;            /* a bit a place: the store has the row as it is (cold.h) */
-    uint16_t heat;             /* two bits a place, how lately it was used; above them a bit a place: chosen to go (cold.h) */
+    uint32_t count : 3;        /* places in use, from the first; below, a bit a place, for who makes room (cold.h): */
+    uint32_t stored : 5;       /* the store has the row as it is */
+    uint32_t chosen : 5;       /* it is to leave with the batch that is being written */
+    uint32_t asked : 5;        /* it was pulled, and its push has not come yet */
+    uint32_t heat : 10;        /* two bits a place: how often it was used */
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
 
@@ -98,23 +100,35 @@ ISA_INLINE uint32_t bucket_match(const struct bucket *b, uint64_t key)
 
 /* ---- what a bucket notes of a row, beside its reference ---- */
 #define HEAT_FULL 3u
-#define HEAT_OF(place) (HEAT_FULL << 2 * (place))
-#define HEAT_CHOSEN(place) (1u << (10 + (place)))
-#define NOTES_NEW (HEAT_FULL) /* just made: hot, not in the store */
-#define NOTES_FETCHED (HEAT_FULL | 8u)
+#define HEATS_ALL 0x3ffu
+#define PLACES_ALL 0x1fu
+#define NOTES_CHOSEN 4u /* beside the heat */
+#define NOTES_STORED 8u
+#define NOTES_ASKED 16u
+#define NOTES_NEW 0u
+#define NOTES_FETCHED (NOTES_STORED | NOTES_ASKED)
 #define NOTES_THAWED 0u /* nobody asked for it, and the store may be another's */
 
-/* heat | chosen x 4 | stored x 8 */
 ISA_INLINE uint32_t bucket_notes(const struct bucket *b, uint32_t place)
 {
-    return (b->heat >> 2 * place & HEAT_FULL) | (b->heat >> (10 + place) & 1u) << 2 | (b->stored >> place & 1u) << 3;
+    return (b->heat >> 2 * place & HEAT_FULL) | (b->chosen >> place & 1u) << 2 | (b->stored >> place & 1u) << 3 | (b->asked >> place & 1u) << 4;
 }
 
 ISA_INLINE void bucket_note(struct bucket *b, uint32_t place, uint32_t notes)
 {
-    uint32_t heat = b->heat & ~(HEAT_OF(place) | HEAT_CHOSEN(place)), stored = b->stored & ~(1u << place);
-    b->heat = (uint16_t)(heat | (notes & HEAT_FULL) << 2 * place | (notes >> 2 & 1u) << (10 + place));
-    b->stored = (uint8_t)(stored | (notes >> 3 & 1u) << place);
+    uint32_t bit = 1u << place;
+    b->heat = ((b->heat & ~(HEAT_FULL << 2 * place)) | (notes & HEAT_FULL) << 2 * place) & HEATS_ALL;
+    b->chosen = ((b->chosen & ~bit) | (notes >> 2 & 1u) << place) & PLACES_ALL;
+    b->stored = ((b->stored & ~bit) | (notes >> 3 & 1u) << place) & PLACES_ALL;
+    b->asked = ((b->asked & ~bit) | (notes >> 4 & 1u) << place) & PLACES_ALL;
+}
+
+/* A pull and the push that answers it are one use; so is a push alone. In long tails rows that are used often are worth more than those that were
+ * used last: Einziger, Friedman and Manes, "TinyLFU" (2017), count so for caches. */
+ISA_INLINE void bucket_used(struct bucket *b, uint32_t place)
+{
+    if ((b->heat >> 2 * place & HEAT_FULL) != HEAT_FULL)
+        b->heat = (b->heat + (1u << 2 * place)) & HEATS_ALL;
 }
 
 /* What a search does with the place it found: a reader leaves it, or has seen it; a writer has changed it. Written only when there is
@@ -125,15 +139,20 @@ ISA_INLINE void bucket_leave(struct bucket *b, uint32_t place)
 }
 ISA_INLINE void bucket_seen(struct bucket *b, uint32_t place)
 {
-    uint32_t own = HEAT_OF(place) | HEAT_CHOSEN(place);
-    if (__builtin_expect((b->heat & own) != HEAT_OF(place), 0))
-        b->heat = (uint16_t)((b->heat & ~own) | HEAT_OF(place));
+    uint32_t bit = 1u << place;
+    if ((b->asked & bit) == 0)
+        bucket_used(b, place);
+    b->asked = (b->asked | bit) & PLACES_ALL;
+    b->chosen = b->chosen & ~bit & PLACES_ALL;
 }
 ISA_INLINE void bucket_changed(struct bucket *b, uint32_t place)
 {
-    bucket_seen(b, place);
-    if (__builtin_expect((b->stored >> place & 1u) != 0, 0))
-        b->stored = (uint8_t)(b->stored & ~(1u << place));
+    uint32_t bit = 1u << place;
+    if ((b->asked & bit) == 0)
+        bucket_used(b, place);
+    b->asked = b->asked & ~bit & PLACES_ALL;
+    b->chosen = b->chosen & ~bit & PLACES_ALL;
+    b->stored = b->stored & ~bit & PLACES_ALL;
 }
 
 /* Sets out to the key's, searched from its home bucket on, or leaves it. A macro, for match is compiled for another

@@ -20,7 +20,7 @@ def shoal(*words, status=0):
 def create(run, name):
     """What the command says of a checkpoint that it makes in a job under way."""
     done = subprocess.run([SHOAL, "checkpoint", "create", name, "--run-dir", run.dir, "--json"], capture_output=True, text=True, timeout=120)
-    if done.returncode == 69 and ("in finish by now" in done.stderr or not run.running()):
+    if done.returncode in (66, 69) and ("in finish by now" in done.stderr or "no job is running" in done.stderr or not run.running()):
         run.wait(120)
         raise TooShort(done.stderr)
     assert done.returncode == 0, f"{name}: exit status {done.returncode}:\n{done.stdout}{done.stderr}"
