@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define SLOTS_FIRST 64u
+#define SLOTS_UNIT (ARENA_UNIT_BYTES / sizeof(uint64_t))
 
 /* ---- the set ---- */
 
@@ -38,12 +39,14 @@ static bool set_has(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
     return c->used > 0 && c->slot[slot_of(c, tablet_bits, mixed)] == mixed;
 }
 
-/* Room for `count` keys at three quarters full. */
+/* Room for `count` keys at four fifths full. It grows by little, for there may be far more cold rows than others; what the arena gives is used whole. */
 static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t count)
 {
-    if (count < c->slots / 4 * 3ull)
+    if (count < c->slots / 5 * 4ull)
         return 0;
-    uint64_t slots = count + count / 2 < SLOTS_FIRST ? SLOTS_FIRST : (count + count / 2 + 7) / 8 * 8;
+    uint64_t slots = count + count * 3 / 8;
+    uint64_t step = slots < SLOTS_UNIT ? SLOTS_FIRST : SLOTS_UNIT;
+    slots = (slots + step) / step * step;
     if (slots > UINT32_MAX)
         return SHOAL_E_NOMEM;
     struct cold old = *c;

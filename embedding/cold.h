@@ -1,6 +1,6 @@
 /* cold.h: rows of a tablet that are in the store and not in memory.
  *
- * A tablet keeps the keys of its cold rows in a set: 8 bytes a key, open addressing. So it is known without a look at the
+ * A tablet keeps the keys of its cold rows in a set: 8 bytes a key, open addressing, up to four fifths full. So it is known without a look at the
  * store whether a key has a row, and where. What is in the store for a key that is not in the set is a leftover and never
  * read. A row of the table is either in the index or in the set.
  *
@@ -9,8 +9,8 @@
  * row, the boundaries passed and the last of them, so late is the same as in time, bit for bit. Rows of dense tables and of
  * tables with a capacity stay in memory: the first are used at each batch, the second must be compared with each other.
  *
- * In the index each row has notes (tablet.h): whether the store has it as it is, and how lately it was used. To make room: rows are
- * chosen, the least used first; those that the store does not have yet are written, with an image that lists them as cold;
+ * In the index each row has notes (tablet.h): whether the store has it as it is, how often it was used, and whether it was pulled and awaits its
+ * push. To make room: rows are chosen, the least used first; those that the store does not have yet are written, with an image that lists them as cold;
  * then those that nobody has touched meanwhile are dropped. Neither notes nor tier are state: digests and followers
  * ignore them.
  *
@@ -62,7 +62,8 @@ int table_cold_take(struct table *t, uint64_t key, const void *value, size_t byt
 int table_cold_copy(const struct table *t, struct table *into, uint64_t key, const void *value, size_t bytes);
 
 /* ---- leaving ---- */
-/* Chooses rows to go, about `most`, the least used first; when too few of them were not used at all, the others count as less used from now on. put is called for each that the store
+/* Chooses rows to go, about `most`, the least used first; when too few of them were not used again since they came, the others count as less used
+ * from now on. Rows that await a push are spared, once. put is called for each that the store
  * does not have as it is, with what its pair is to hold (row_bytes, then the clock); NULL: only rows that the store has are chosen. *chosen: how
  * many. 0, or what put returned. */
 typedef int (*cold_put)(void *context, uint64_t key, const void *row, size_t row_bytes, uint32_t clock);

@@ -79,6 +79,8 @@ struct tier_tablet {
     uint32_t table, tablet;
 };
 
+#define TIER_FETCHES 2u
+struct fetch_work;
 struct tier { /* tier.h */
     uint64_t rows_max;      /* bytes that tables may take; 0: no bound */
     uint64_t beside;        /* what they had beside the arenas at the last look */
@@ -97,9 +99,8 @@ struct tier { /* tier.h */
     uint64_t *asked;        /* owned: names of keys wanted or on their way */
     uint64_t *among;        /* owned: scratch of engine_warm */
     uint32_t among_room;
-    bool fetching;          /* one fetch is on its way */
+    struct fetch_work *fetch[TIER_FETCHES]; /* on their way; NULL: none */
     bool refused;           /* somebody, for want of room, and has not been told since that there is some */
-    uint32_t untold;        /* fetches since who waits was told */
     struct env_timer timer; /* a flush step when nothing else makes one */
     bool tell;              /* who waits is to be told then */
     uint64_t fetched, evicted, evicted_clean;

@@ -2,8 +2,7 @@
  *
  *  1. What was read from the store for a key is believed only if its tablet is of the same epoch and no row of it has left memory since the
  *     read began; else it is asked for again.
- *  2. One fetch is on its way at a time. Who waits is told when all that was wanted has come, or after some fetches behind one another: he
- *     looks through all his keys each time.
+ *  2. Two fetches are on their way at a time: while rows of one come in here, the other reads. Who waits is told after each.
  */
 #include "embedding/fetch.h"
 
@@ -21,8 +20,8 @@
 
 #define FETCH_MOST 16384u
 #define WANT_MOST (4 * FETCH_MOST)
-#define ASKED_SLOTS (4 * WANT_MOST) /* a power of two */
-#define UNTOLD_MOST 3u              /* fetches behind one another of which nobody is told */
+#define ASKED_SLOTS (4 * WANT_MOST) /* a power of two: there is always a free one */
+#define FETCH_SHARED 2048u          /* so many and more are shared between the fetches */
 #define FULL_NS 1000000u
 #define LOOK_BACK (16 * FETCH_MOST) /* rows that come in between two looks at whether they were of use */
 
@@ -115,9 +114,13 @@ static void fetch_done(struct work *w)
     const char *value = f->value;
     size_t at = 0;
     int rc = 0;
-    g->tier.fetching = false;
+    for (uint32_t i = 0; i < TIER_FETCHES; i++)
+        if (g->tier.fetch[i] == f)
+            g->tier.fetch[i] = NULL;
     if (!w->cancelled && f->status != 0)
         rc = engine_fail(g, &f->err);
+    if (!w->cancelled && rc == 0)
+        fetch_start(g);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0 && !w->cancelled; i++)
         for (uint32_t k = 0; k < f->of_table[i] && rc == 0; k++, at++, value += f->bytes_of[i])
             if (g->table[i].table != NULL && !(g->loading >> i & 1)) /* its pairs are being written, or deleted */
@@ -128,10 +131,6 @@ static void fetch_done(struct work *w)
     if (cancelled || rc != 0)
         return;
     asked_renew(g);
-    fetch_start(g);
-    if (g->tier.fetching && g->tier.untold++ < UNTOLD_MOST)
-        return; /* who waits needs the rest too, most likely, and looks through all its keys when it is told */
-    g->tier.untold = 0;
     tell(g);
 }
 
@@ -139,12 +138,13 @@ static void fetch_done(struct work *w)
 static int fetch_fill(struct engine *g, struct fetch_work *f)
 {
     size_t bytes = 0;
-    uint32_t tables = 0;
+    uint32_t tables = 0, share = g->tier.wanted_count < FETCH_SHARED || !fetch_none(g) ? 1 : TIER_FETCHES;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         tables += g->tier.wanted[i].count > 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         struct wanted *w = &g->tier.wanted[i];
-        uint32_t n = w->count < FETCH_MOST / tables ? w->count : FETCH_MOST / tables;
+        uint32_t n = (w->count + share - 1) / share;
+        n = n < FETCH_MOST / tables ? n : FETCH_MOST / tables;
         if (g->table[i].table == NULL) {
             g->tier.wanted_count -= w->count;
             n = w->count = 0;
@@ -181,11 +181,19 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
     return 0;
 }
 
+bool fetch_none(const struct engine *g)
+{
+    for (uint32_t i = 0; i < TIER_FETCHES; i++)
+        if (g->tier.fetch[i] != NULL)
+            return false;
+    return true;
+}
+
 /* A fetch may pass the budget by its own rows, a batch's bytes of them, but is not begun beyond it. */
-static void fetch_start(struct engine *g)
+static void start_one(struct engine *g, struct fetch_work **place)
 {
     struct tier *tier = &g->tier;
-    if (tier->fetching || tier->wanted_count == 0 || g->broken)
+    if (tier->wanted_count == 0 || g->broken)
         return;
     if (tier->rows_max > 0 && !tier->stuck && tier_used(g) > tier->rows_max) {
         env_timer_start(g->env, &tier->timer, FULL_NS); /* not at once: a cut may hold all up */
@@ -203,8 +211,15 @@ static void fetch_start(struct engine *g)
     f->g = g;
     f->work.run = fetch_run;
     f->work.done = fetch_done;
-    tier->fetching = true;
+    *place = f;
     work_start(&g->works, g->env, &f->work);
+}
+
+static void fetch_start(struct engine *g)
+{
+    for (uint32_t i = 0; i < TIER_FETCHES; i++)
+        if (g->tier.fetch[i] == NULL)
+            start_one(g, &g->tier.fetch[i]);
 }
 
 static void tell(struct engine *g)
@@ -269,11 +284,15 @@ static bool asked_add(struct tier *tier, uint32_t table, uint64_t key)
     return fresh;
 }
 
-/* After a fetch: what is still wanted. */
+/* After a fetch: what is still wanted or on its way. */
 static void asked_renew(struct engine *g)
 {
     struct tier *tier = &g->tier;
     memset(tier->asked, 0, ASKED_SLOTS * sizeof *tier->asked);
+    for (uint32_t i = 0; i < TIER_FETCHES; i++)
+        for (size_t table = 0, at = 0; tier->fetch[i] != NULL && table < LIMIT_TABLES; table++)
+            for (uint32_t k = 0; k < tier->fetch[i]->of_table[table]; k++, at++)
+                (void)asked_add(tier, (uint32_t)table, tier->fetch[i]->key[at]);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         for (uint32_t k = 0; k < tier->wanted[i].count; k++)
             (void)asked_add(tier, i, tier->wanted[i].key[k]);

@@ -6,6 +6,7 @@
 #include "proto/base/assert.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 size_t flush_batch_bytes(const struct engine *g)
 {
@@ -63,6 +64,33 @@ void *flush_put(struct engine *g, const struct store_item *key, size_t bytes)
     item->value_bytes = bytes;
     f->bytes += bytes;
     return f->buffer + f->bytes - bytes;
+}
+
+static uint64_t half_of(const struct store_item *item, size_t half)
+{
+    uint64_t word;
+    memcpy(&word, item->key + half * sizeof word, sizeof word);
+    return __builtin_bswap64(word);
+}
+
+static bool is_behind(const struct store_item *a, const struct store_item *b)
+{
+    uint64_t of_a = half_of(a, 0), of_b = half_of(b, 0);
+    return of_a == of_b ? half_of(a, 1) > half_of(b, 1) : of_a > of_b;
+}
+
+/* As stored_row_key makes them, keys are 16 bytes, big-endian. */
+void flush_sort(struct engine *g, struct flush_mark from)
+{
+    struct store_item *item = g->flush.item;
+    for (size_t i = from.items + 1; i < g->flush.items; i++) {
+        struct store_item one = item[i];
+        size_t to = i;
+        for (; to > from.items && is_behind(&item[to - 1], &one); to--)
+            item[to] = item[to - 1];
+        if (to < i)
+            item[to] = one;
+    }
 }
 
 void flush_put_gone(struct engine *g, uint32_t table, uint32_t tablet)

@@ -54,17 +54,17 @@ WALK_TARGET static void WALK_NAME(pull)(const struct table *t, const uint64_t *k
     const uint32_t width = t->schema.width, row_bytes = t->shape.row_bytes, place_bits = t->shape.place_bits;
     const bool aligned = row_bytes % 64 == 0;
     /* 32 bytes of weights in a row of 96 lie in one line, too. */
-    const bool common = width == 16 && row_bytes == 96 && place_bits == 8;
+    const bool common = width == 16 && row_bytes == 96 && place_bits == 6;
     if (t->schema.values == VALUES_FP16 && common)
-        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 8, true, VALUES_FP16);
+        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 6, true, VALUES_FP16);
     else if (t->schema.values == VALUES_FP16)
         WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_FP16);
     else if (t->schema.values == VALUES_BF16 && common)
-        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 8, true, VALUES_BF16);
+        WALK_NAME(walk)(t, keys, count, rows, 16, 96, 6, true, VALUES_BF16);
     else if (t->schema.values == VALUES_BF16)
         WALK_NAME(walk)(t, keys, count, rows, width, row_bytes, place_bits, aligned, VALUES_BF16);
-    else if (width == 16 && row_bytes == 128 && place_bits == 7)
-        WALK_NAME(walk)(t, keys, count, rows, 16, 128, 7, true, VALUES_FP32);
+    else if (width == 16 && row_bytes == 128 && place_bits == 5)
+        WALK_NAME(walk)(t, keys, count, rows, 16, 128, 5, true, VALUES_FP32);
     else if (width == 16)
         WALK_NAME(walk)(t, keys, count, rows, 16, row_bytes, place_bits, aligned, VALUES_FP32);
     else if (width == 8)

@@ -77,7 +77,7 @@ WALK_TARGET static int WALK_NAME(push)(struct table *t, const uint64_t *keys, co
         return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, false, true);
     if (t->ruled)
         return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, true, false);
-    if (row_bytes == 128 && place_bits == 7)
-        return WALK_NAME(walk)(t, keys, gradients, count, args, 128, 7, true, false, false);
+    if (row_bytes == 128 && place_bits == 5)
+        return WALK_NAME(walk)(t, keys, gradients, count, args, 128, 5, true, false, false);
     return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, false, false);
 }

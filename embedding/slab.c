@@ -82,11 +82,11 @@ static int chunk_arrays_grow(struct arena *a)
     if (chunk == NULL)
         return SHOAL_E_NOMEM;
     a->chunk = chunk;
-    uint64_t(*used)[2] = realloc(a->used, room * sizeof *used);
+    uint64_t(*used)[ARENA_CHUNK_WORDS] = realloc(a->used, room * sizeof *used);
     if (used == NULL)
         return SHOAL_E_NOMEM;
     a->used = used;
-    uint8_t *free_units = realloc(a->free_units, room);
+    uint16_t *free_units = realloc(a->free_units, room * sizeof *free_units);
     if (free_units == NULL)
         return SHOAL_E_NOMEM;
     a->free_units = free_units;
@@ -106,27 +106,39 @@ static int chunk_add(struct arena *a)
     a->chunk[c] = a->region;
     a->region += ARENA_CHUNK_BYTES;
     a->region_left--;
-    a->used[c][0] = a->used[c][1] = 0;
+    memset(a->used[c], 0, sizeof a->used[c]);
     a->free_units[c] = ARENA_CHUNK_UNITS;
     a->free_total += ARENA_CHUNK_UNITS;
     return 0;
 }
 
-/* The first free run of a chunk, or 128. */
-static uint32_t run_find(const uint64_t used[2], uint32_t units)
+/* A bit stays where the one `step` above it is set, too. */
+static void bits_and_above(uint64_t bits[ARENA_CHUNK_WORDS], uint32_t step)
 {
-    unsigned __int128 starts = ~(((unsigned __int128)used[1] << 64) | used[0]);
-    /* After the loop a bit stands where `units` free ones begin: each step doubles the length that a bit vouches for.
-     */
+    const uint32_t words = step / 64, rest = step % 64;
+    for (uint32_t i = 0; i < ARENA_CHUNK_WORDS; i++) {
+        uint64_t low = i + words < ARENA_CHUNK_WORDS ? bits[i + words] : 0;
+        uint64_t high = i + words + 1 < ARENA_CHUNK_WORDS ? bits[i + words + 1] : 0;
+        bits[i] &= rest == 0 ? low : low >> rest | high << (64 - rest);
+    }
+}
+
+/* The first free run of a chunk, or its end. */
+static uint32_t run_find(const uint64_t used[ARENA_CHUNK_WORDS], uint32_t units)
+{
+    uint64_t starts[ARENA_CHUNK_WORDS];
+    for (uint32_t i = 0; i < ARENA_CHUNK_WORDS; i++)
+        starts[i] = ~used[i];
+    /* After the loop a bit stands where `units` free ones begin: each step doubles the length that a bit vouches for. */
     for (uint32_t length = 1; length < units;) {
         uint32_t step = units - length < length ? units - length : length;
-        starts &= starts >> step;
+        bits_and_above(starts, step);
         length += step;
     }
-    uint64_t low = (uint64_t)starts, high = (uint64_t)(starts >> 64);
-    if (low != 0)
-        return (uint32_t)__builtin_ctzll(low);
-    return high != 0 ? 64 + (uint32_t)__builtin_ctzll(high) : ARENA_CHUNK_UNITS;
+    for (uint32_t i = 0; i < ARENA_CHUNK_WORDS; i++)
+        if (starts[i] != 0)
+            return 64 * i + (uint32_t)__builtin_ctzll(starts[i]);
+    return ARENA_CHUNK_UNITS;
 }
 
 static void run_flip(struct arena *a, uint32_t unit, uint32_t units, bool take)
@@ -154,7 +166,7 @@ uint32_t arena_take(struct arena *a, uint32_t units)
             continue;
         uint32_t unit = c * ARENA_CHUNK_UNITS + at;
         run_flip(a, unit, units, true);
-        a->free_units[c] = (uint8_t)(a->free_units[c] - units);
+        a->free_units[c] = (uint16_t)(a->free_units[c] - units);
         a->free_total -= units;
         return unit;
     }
@@ -165,7 +177,7 @@ void arena_give(struct arena *a, uint32_t unit, uint32_t units)
     uint32_t c = unit / ARENA_CHUNK_UNITS;
     SHOAL_ASSERT(c < a->chunk_count && unit % ARENA_CHUNK_UNITS + units <= ARENA_CHUNK_UNITS);
     run_flip(a, unit, units, false);
-    a->free_units[c] = (uint8_t)(a->free_units[c] + units);
+    a->free_units[c] = (uint16_t)(a->free_units[c] + units);
     a->free_total += units;
     if (c < a->first_free)
         a->first_free = c;

@@ -25,6 +25,7 @@ typedef int (*store_visit)(void *context, const void *key, size_t key_bytes, con
 struct store_space { /* bytes; overwritten values that are not yet gone are among them */
     uint64_t large, small; /* files of large values, which are written once; of all else, which are merged now and then */
     uint64_t memory;       /* about; what is not in files yet */
+    uint64_t readers;      /* memory for the files' indexes and filters */
 };
 
 struct store;
@@ -63,7 +64,8 @@ struct store {
     const struct store_ops *ops;
 };
 
-/* Creates it when missing. memory: what its caches and buffers may take in all; 0: as it likes (up to 600 MiB). */
+/* Creates it when missing. memory: what its buffers may take in all (indexes and filters of its files come on top: store_space); 0: as it likes
+ * (up to 600 MiB). */
 int store_rocks_open(const char *dir, uint64_t memory, struct store **out, struct err *e);
 int store_rocks_open_copy(const char *dir, struct store **out, struct err *e); /* read-only, such as a checkpoint */
 /* The same of files that have just been compared with a checksum of the whole: RocksDB's own checksums, which take as long

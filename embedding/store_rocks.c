@@ -18,8 +18,11 @@
 
 #define FLUSH_MOST (64u << 20)
 #define FILE_LEAST (8u << 20)
-#define CACHE_MOST (1ull << 30)
+#define FILES_MERGED 28
+#define MEMTABLE_FILTER 64 /* of a memtable's bytes a filter takes one in so many: ten bits and more a row */
+#define BLOCK_BYTES (2u << 10) /* read and checked for a row */
 #define READAHEAD (4u << 20)
+#define MEMTABLE_MOST (256u << 20)
 #define READAHEAD_BOUND (256u << 10) /* where memory is: a scan has up to a file of each level and some more open */
 
 struct store_rocks {
@@ -32,7 +35,6 @@ struct store_rocks {
     rocksdb_column_family_handle_t *family; /* the one there is: some calls want it named */
     rocksdb_writebatch_t *batch;
     rocksdb_block_based_table_options_t *blocks; /* NULL: as it comes */
-    rocksdb_cache_t *cache;
     char *dir;
     atomic_uint_fast64_t written;
     bool verified; /* its files are known to be right: blocks and blobs are not checked when read */
@@ -196,8 +198,6 @@ static void rocks_close(struct store *base)
     rocksdb_readoptions_destroy(s->read_options);
     if (s->blocks != NULL)
         rocksdb_block_based_options_destroy(s->blocks);
-    if (s->cache != NULL)
-        rocksdb_cache_destroy(s->cache);
     rocksdb_writebatch_destroy(s->batch);
     rocksdb_flushoptions_destroy(s->flush_options);
     rocksdb_flushoptions_destroy(s->begin_options);
@@ -219,6 +219,7 @@ static void rocks_space(struct store *base, struct store_space *out)
     out->memory = property(s, "rocksdb.cur-size-all-mem-tables");
     out->large = property(s, "rocksdb.total-blob-file-size");
     out->small = property(s, "rocksdb.total-sst-files-size");
+    out->readers = property(s, "rocksdb.estimate-table-readers-mem");
 }
 
 static uint64_t rocks_written(struct store *base)
@@ -288,7 +289,7 @@ static rocksdb_options_t *options_new(void)
     rocksdb_options_set_enable_blob_gc(o, 0);
     /* The engine says when to flush; a memtable must not fill up before that (flush.c writes at most 64 MiB between
      * flushes). */
-    rocksdb_options_set_write_buffer_size(o, 256u << 20);
+    rocksdb_options_set_write_buffer_size(o, MEMTABLE_MOST);
     rocksdb_options_set_max_write_buffer_number(o, 2);
     rocksdb_options_set_level0_file_num_compaction_trigger(o, 4);
     rocksdb_options_set_max_background_jobs(o, 2);
@@ -300,27 +301,29 @@ static rocksdb_options_t *options_new(void)
     return o;
 }
 
-/* Rows are asked for one by one when they come back to memory: their blocks' indexes and filters count in the cache, and every row that
- * is asked for is there, so the last level, nine tenths of all, has no filters. */
+/* Rows are asked for one by one when they come back to memory, and then lie there: no block is worth a cache, and indexes and filters stay with
+ * their files. Every row that is asked for is there, so the last level, nine tenths of all, has no filters. */
 static void take_memory(struct store_rocks *s, uint64_t memory)
 {
-    uint64_t cache = memory / 2 < CACHE_MOST ? memory / 2 : CACHE_MOST;
-    s->cache = rocksdb_cache_create_lru(cache);
     s->blocks = rocksdb_block_based_options_create();
-    rocksdb_block_based_options_set_block_cache(s->blocks, s->cache);
+    rocksdb_block_based_options_set_no_block_cache(s->blocks, 1);
+    rocksdb_block_based_options_set_block_size(s->blocks, BLOCK_BYTES);
     rocksdb_block_based_options_set_filter_policy(s->blocks, rocksdb_filterpolicy_create_bloom_full(10)); /* it is theirs now */
-    rocksdb_block_based_options_set_cache_index_and_filter_blocks(s->blocks, 1);
-    rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(s->blocks, 1);
     rocksdb_block_based_options_set_data_block_index_type(
         s->blocks, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
     rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
     rocksdb_options_set_optimize_filters_for_hits(s->options, 1);
-    /* Rows that leave come in flushes of at most half of the memory (flush.c), most of it images, whose blobs no compaction touches. Fourteen
-     * such files are merged at a time into a first level of eight, so that not all rows are written again for a few; each has a filter. */
+    /* Rows that leave come in flushes of at most half of the memory (flush.c), most of it images, whose blobs no compaction touches. Many
+     * such files are merged at a time into a first level of about as much, so that not all rows are written again for a few; each has a filter
+     * and holds but some tablets. */
     uint64_t flush = memory / 2 < FLUSH_MOST ? memory / 2 : FLUSH_MOST;
-    rocksdb_options_set_level0_file_num_compaction_trigger(s->options, 14);
+    rocksdb_options_set_level0_file_num_compaction_trigger(s->options, FILES_MERGED);
+    rocksdb_options_set_level0_slowdown_writes_trigger(s->options, 2 * FILES_MERGED);
+    rocksdb_options_set_level0_stop_writes_trigger(s->options, 3 * FILES_MERGED);
     rocksdb_options_compaction_readahead_size(s->options, READAHEAD_BOUND);
-    rocksdb_options_set_max_bytes_for_level_base(s->options, 8 * flush);
+    rocksdb_options_set_memtable_whole_key_filtering(s->options, 1);
+    rocksdb_options_set_memtable_prefix_bloom_size_ratio(s->options, (double)flush / MEMTABLE_FILTER / MEMTABLE_MOST);
+    rocksdb_options_set_max_bytes_for_level_base(s->options, FILES_MERGED * flush);
     rocksdb_options_set_max_bytes_for_level_multiplier(s->options, 8);
     rocksdb_options_set_target_file_size_base(s->options, flush > FILE_LEAST ? flush : FILE_LEAST);
 }

@@ -13,7 +13,7 @@
 #define BUCKETS_FIRST 4u
 #define UNIT_BUCKETS (uint32_t)(ARENA_UNIT_BYTES / sizeof(struct bucket))
 #define CHUNK_BUCKETS (uint32_t)(ARENA_CHUNK_BYTES / sizeof(struct bucket))
-#define PAGE_UNITS_MAX 8u
+#define PAGE_UNITS_MAX 32u
 
 /* Every empty tablet's index: searches end in it, and grow_at 0 keeps inserts away. */
 static struct bucket empty_bucket;

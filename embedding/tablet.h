@@ -8,7 +8,7 @@
  * bucket with room ends a search.
  *
  * A row reference is its page's unit number and its place in the page; pages never move, growing rebuilds the index
- * alone. Beside a row's reference the bucket notes how lately it was used: who has to make room (cold.h) reads it there. Each tablet grows at a load of its own (0.66 to 0.86), so that they do not all grow at once. Thread: the
+ * alone. Beside a row's reference the bucket notes how often it was used: who has to make room (cold.h) reads it there. Each tablet grows at a load of its own (0.66 to 0.86), so that they do not all grow at once. Thread: the
  * shard's. */
 #ifndef EMBEDDING_TABLET_H
 #define EMBEDDING_TABLET_H

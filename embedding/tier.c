@@ -7,6 +7,7 @@
 #include "embedding/tier.h"
 
 #include "embedding/cold.h"
+#include "embedding/fetch.h"
 #include "embedding/flush.h"
 #include "embedding/load.h"
 #include "embedding/slab.h"
@@ -19,7 +20,8 @@
 #include <string.h>
 
 #define LOOK_EVERY 32u           /* steps between two looks at what tables keep beside the arenas */
-#define LEAVE_SHARE 2u           /* of a tablet's rows one in so many goes at a time: each time the others are written too, as its image */
+#define LEAVE_OF 3u              /* of as many of a tablet's rows LEAVE go at a time: each time the others are written too, as its image */
+#define LEAVE 2u
 #define STUCK_SHARE 32u          /* of what rows may take: what comes in while none can go */
 #define GATHER_ROWS (256u << 10) /* rows in memory of tablets looked at in one step: some 5 ms */
 
@@ -32,8 +34,7 @@ uint64_t tier_store_memory(const struct engine *g)
 
 void tier_init(struct engine *g)
 {
-    uint64_t memory = g->options.memory, beside = tier_store_memory(g) + 2 * flush_batch_bytes(g);
-    g->tier.rows_max = memory > beside ? memory - beside : memory;
+    g->tier.rows_max = g->options.memory - tier_store_memory(g);
 }
 
 uint64_t tier_used(struct engine *g)
@@ -44,7 +45,7 @@ uint64_t tier_used(struct engine *g)
         used += arena_used(g->loaded_arena[i]);
     used += load_bytes(g);
     if (tier->looks++ % LOOK_EVERY == 0) {
-        tier->beside = 0;
+        tier->beside = g->store == NULL ? 0 : store_space(g->store).readers;
         for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
             struct table_counts counts;
             if (g->table[i].table == NULL)
@@ -83,7 +84,7 @@ bool tier_wants_room(struct engine *g)
         tier->making = true;
     else if (used < tier->rows_max / 16 * 14)
         tier->making = tier->stuck = false;
-    if (shut(g, used) && tier->wanted_count == 0 && !tier->fetching) { /* they may be such as can go */
+    if (shut(g, used) && tier->wanted_count == 0 && fetch_none(g)) { /* they may be such as can go */
         tier->stuck = false;
         tier->idle = 0;
     }
@@ -169,7 +170,7 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
     struct engine_table *t = &g->table[number];
     struct leaving l = {.g = g, .table = number, .tablet = tablet, .epoch = table_cold_epoch(t->table, tablet)};
     uint64_t hot = table_tablet_rows(t->table, tablet) - table_tablet_cold(t->table, tablet);
-    uint32_t most = (uint32_t)(hot / LEAVE_SHARE) + 1, chosen = 0;
+    uint32_t most = (uint32_t)(hot * LEAVE / LEAVE_OF) + 1, chosen = 0;
     const uint64_t *gone;
     size_t image = stored_tablet_bytes(t->table, &g->runs, tablet), pairs = most * table_cold_bytes(t->table);
     if (tier->leaving_count == TIER_LEAVING || is_leaving(tier, number, tablet) /* 2. */ ||
@@ -177,6 +178,7 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
         return false;
     struct flush_mark mark = flush_mark(g);
     flush_put_gone(g, number, tablet);
+    struct flush_mark pairs_from = flush_mark(g);
     if (table_cold_choose(t->table, tablet, most, put_pair, &l, &chosen) != 0 || chosen == 0) {
         flush_back(g, mark);
         return true;
@@ -186,6 +188,7 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
         drop_chosen(g, number, tablet, true);
         return true;
     }
+    flush_sort(g, pairs_from);
     int rc = table_cold_leaving(t->table, tablet, true);
     SHOAL_ASSERT(rc == 0); /* choosing made what it needs */
     flush_put_image(g, number, tablet, sequence);

@@ -1,7 +1,7 @@
 /* tier.h: rows between memory and the store (cold.h), for the engine's own files. The promise is in engine.h.
  *
  *     wanted:   fetch.h
- *     too full: a hand goes round the tablets; in each it chooses rows that were not used lately
+ *     too full: a hand goes round the tablets; in each it chooses the rows that are used least
  *               -> those that the store has are dropped at once
  *               -> else pairs and image go into a flush (flush.h) -> written -> what nobody has touched is dropped
  *

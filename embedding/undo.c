@@ -58,7 +58,9 @@ static uint32_t slot_of(const struct undo *u, uint64_t key)
 
 static int grow(struct undo *u)
 {
-    uint32_t room = u->room == 0 ? ROOM_FIRST : 2 * u->room;
+    uint32_t room = u->room + u->room / 4 + ROOM_FIRST, mask = 15;
+    while (mask < 2 * room)
+        mask = 2 * mask + 1;
     uint64_t *keys = realloc(u->keys, room * sizeof *keys);
     if (keys == NULL)
         return SHOAL_E_NOMEM;
@@ -67,12 +69,12 @@ static int grow(struct undo *u)
     if (weights == NULL)
         return SHOAL_E_NOMEM;
     u->weights = weights;
-    uint32_t *slots = calloc(2 * (size_t)room, sizeof *slots);
+    uint32_t *slots = calloc(mask + 1ull, sizeof *slots);
     if (slots == NULL)
         return SHOAL_E_NOMEM;
     free(u->slots);
     u->slots = slots;
-    u->slot_mask = 2 * room - 1;
+    u->slot_mask = mask;
     u->room = room;
     for (uint32_t i = 0; i < u->count; i++)
         u->slots[slot_of(u, u->keys[i])] = i + 1;
