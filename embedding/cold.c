@@ -150,11 +150,16 @@ void cold_free(struct cold *c, struct arena *a)
     free(c);
 }
 
+uint64_t cold_set_bytes(const struct cold *c)
+{
+    return c == NULL ? 0 : c->slots * sizeof *c->slot;
+}
+
 uint64_t cold_beside_bytes(const struct cold *c)
 {
     if (c == NULL)
         return 0;
-    size_t slots = c->slots * sizeof *c->slot;
+    uint64_t slots = cold_set_bytes(c);
     return sizeof *c + c->gone_room * sizeof *c->gone + (slots < ARENA_UNIT_BYTES ? slots : 0); /* longer ones are the arena's */
 }
 

@@ -90,6 +90,7 @@ void table_cold_fresh(struct table *t, uint32_t tablet);
 
 /* ---- for table.c, tablet.c, keep.c, image.c ---- */
 void cold_free(struct cold *c, struct arena *a); /* NULL: nothing */
+uint64_t cold_set_bytes(const struct cold *c);    /* of keys; NULL: 0 */
 uint64_t cold_beside_bytes(const struct cold *c); /* memory that is not the arena's; NULL: 0 */
 int cold_gone_add(struct cold *c, uint64_t key);  /* 0 or NOMEM */
 int cold_erase(struct table *t, uint64_t key);    /* a cold row goes for good; another key: nothing. 0 or NOMEM */

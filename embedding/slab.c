@@ -123,7 +123,8 @@ static void bits_and_above(uint64_t bits[ARENA_CHUNK_WORDS], uint32_t step)
     }
 }
 
-/* The first free run of a chunk, or its end. */
+/* Where in a chunk a run is free, or its end. Single units, pages of rows mostly, come from below and longer runs, which need them side by side, from
+ * above, so that the former leave no holes too short for the latter. */
 static uint32_t run_find(const uint64_t used[ARENA_CHUNK_WORDS], uint32_t units)
 {
     uint64_t starts[ARENA_CHUNK_WORDS];
@@ -135,9 +136,12 @@ static uint32_t run_find(const uint64_t used[ARENA_CHUNK_WORDS], uint32_t units)
         bits_and_above(starts, step);
         length += step;
     }
-    for (uint32_t i = 0; i < ARENA_CHUNK_WORDS; i++)
+    for (uint32_t i = 0; units == 1 && i < ARENA_CHUNK_WORDS; i++)
         if (starts[i] != 0)
             return 64 * i + (uint32_t)__builtin_ctzll(starts[i]);
+    for (uint32_t i = ARENA_CHUNK_WORDS; units > 1 && i-- > 0;)
+        if (starts[i] != 0)
+            return 64 * i + 63 - (uint32_t)__builtin_clzll(starts[i]);
     return ARENA_CHUNK_UNITS;
 }
 

@@ -128,7 +128,7 @@ uint64_t table_tablet_memory(const struct table *t, uint32_t tablet)
     SHOAL_ASSERT(tablet < t->tablet_count);
     const struct tablet *own = &t->tablets[tablet];
     uint64_t index = own->page_count > 0 ? own->bucket_count * (uint64_t)sizeof(struct bucket) : 0;
-    return index + own->page_count * (uint64_t)t->shape.page_units * ARENA_UNIT_BYTES;
+    return index + own->page_count * (uint64_t)t->shape.page_units * ARENA_UNIT_BYTES + cold_set_bytes(own->cold);
 }
 
 float *table_insert(struct table *t, uint32_t tablet, uint64_t key)

@@ -106,7 +106,7 @@ ISA_INLINE uint32_t bucket_match(const struct bucket *b, uint64_t key)
 #define NOTES_STORED 8u
 #define NOTES_ASKED 16u
 #define NOTES_NEW 0u
-#define NOTES_FETCHED (NOTES_STORED | NOTES_ASKED)
+#define NOTES_FETCHED NOTES_STORED /* who waits for it asks as soon as it is told (engine_warm) */
 #define NOTES_THAWED 0u /* nobody asked for it, and the store may be another's */
 
 ISA_INLINE uint32_t bucket_notes(const struct bucket *b, uint32_t place)

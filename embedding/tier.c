@@ -34,7 +34,8 @@ uint64_t tier_store_memory(const struct engine *g)
 
 void tier_init(struct engine *g)
 {
-    g->tier.rows_max = g->options.memory - tier_store_memory(g);
+    uint64_t memory = g->options.memory, beside = tier_store_memory(g) + 2 * flush_batch_bytes(g);
+    g->tier.rows_max = memory > beside ? memory - beside : memory;
 }
 
 uint64_t tier_used(struct engine *g)

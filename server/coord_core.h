@@ -134,7 +134,7 @@ struct coord_job {
     struct coord_guard guard;
     struct json *details[3]; /* by split, owned: curves and tables of `valid` and `test` (measure_json.h); NULL: none */
     uint64_t rate_examples, rate_ns; /* the last sample, for status */
-    double rate;
+    double rate, rate_step; /* examples a second; those of the last jump */
     char *report; /* owned; the finished one */
     int from_hold; /* FROM_TO_LOAD: keeps the checkpoint's folder from being removed */
 };

@@ -102,19 +102,35 @@ static uint64_t examples_so_far(const struct coord_job *j, struct coord_losses *
     return examples;
 }
 
-/* Workers' own counts between two questions, at least a second apart: finer than tasks. */
+/* Workers' own counts between two questions, at least five seconds apart once there is a rate: finer than tasks. They come in jumps: a rate is from one
+ * jump to the next, and less once the next one is late. */
 static void rate_sample(struct coord *c)
 {
     struct wire_WORKER_BEAT sum;
     uint64_t now = env_now_ns(c->env);
 
     coord_member_sums(&c->members, &sum);
-    if (c->job.rate_ns != 0 && now - c->job.rate_ns < 1000000000ull)
+    struct coord_job *j = &c->job;
+    if (j->at.phase != PHASE_TRAIN) {
+        j->rate = 0;
+        j->rate_ns = 0;
         return;
-    if (c->job.rate_ns != 0 && sum.examples >= c->job.rate_examples)
-        c->job.rate = (double)(sum.examples - c->job.rate_examples) / ((double)(now - c->job.rate_ns) * 1e-9);
-    c->job.rate_ns = now;
-    c->job.rate_examples = sum.examples;
+    }
+    if (j->rate_ns != 0 && now - j->rate_ns < (j->rate > 0 ? 5000000000ull : 1000000000ull))
+        return;
+    double elapsed = (double)(now - j->rate_ns) * 1e-9;
+    if (j->rate_ns == 0 || sum.examples < j->rate_examples) { /* the first, or another job */
+        j->rate = j->rate_step = 0;
+    } else if (sum.examples > j->rate_examples) {
+        j->rate_step = (double)(sum.examples - j->rate_examples);
+        j->rate = j->rate_step / elapsed;
+    } else {
+        if (j->rate > j->rate_step / elapsed)
+            j->rate = j->rate_step / elapsed;
+        return;
+    }
+    j->rate_ns = now;
+    j->rate_examples = sum.examples;
 }
 
 char *coord_status_text(struct coord *c)

@@ -607,6 +607,7 @@ static void worker_beat(struct env_timer *t)
         q.id = w->next_id++;
         q.u.WORKER_BEAT.worker = w->number;
         q.u.WORKER_BEAT.batches = w->batches;
+        q.u.WORKER_BEAT.examples = w->batches / 8 * 8 * w->batch; /* in jumps, as tasks end */
         q.u.WORKER_BEAT.compute_s = 1;
         worker_send(w, &q, NULL, 0, NULL, 0);
         if (w->tables_declared < 5) { /* again and again: some may be lost */

@@ -363,6 +363,32 @@ START_TEST(coord_scalars_have_no_rate_of_a_moment)
 }
 END_TEST
 
+/* Workers tell of examples once in some seconds: in between the status has no rate of nothing, and then none of all in a second. */
+START_TEST(coord_status_tells_the_rate_of_jumps)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
+    double most = 0;
+    uint32_t told = 0, asked = 0;
+    for (uint32_t w = 0; w < 2; w++)
+        r.worker[w].step_ns = SECOND;
+    while (!sim_run(r.sim, sim_now_ns(r.sim) + SECOND, job_over, NULL)) {
+        char *text = coord_status_text(r.coord);
+        struct json *j;
+        ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
+        double rate = json_as_number(json_get(j, "rate"), 0);
+        most = rate > most ? rate : most;
+        told += rate > 0;
+        asked += strcmp(json_as_string(json_get(j, "state"), ""), "train") == 0;
+        json_free(j);
+        free(text);
+    }
+    double usual = report_number("examples_per_second");
+    ck_assert_double_lt(most, usual * 2);
+    ck_assert_uint_gt(told, asked / 2);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(coord_scalars_tell_training_and_evaluation)
 {
     r.scalars_fail = _i == 1;
@@ -938,6 +964,7 @@ int main(void)
     tcase_add_loop_test(t, coord_restart_keeps_the_test_splits_figures, 0, 2);
     tcase_add_test(t, coord_restart_keeps_the_time_spent);
     tcase_add_loop_test(t, coord_scalars_have_no_rate_of_a_moment, 0, 3);
+    tcase_add_test(t, coord_status_tells_the_rate_of_jumps);
     tcase_add_loop_test(t, coord_scalars_tell_training_and_evaluation, 0, 2);
     tcase_add_test(t, coord_best_epoch_by_group_auc);
     tcase_add_test(t, coord_predictions_of_another_job_are_refused);
