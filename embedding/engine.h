@@ -42,7 +42,7 @@ struct engine_options {
                                 system */
     uint64_t disk; /* bytes that DIR may take, with what exports share with it on its file system; past it pushes are refused
                       (NO_SPACE) until there is room again (space.h). 0: no bound */
-    uint64_t memory; /* bytes that this engine may take, its store's caches among them; past it rows move to the store (tier.h). 0: no
+    uint64_t memory; /* bytes that this engine may take, its store's buffers among them; past it rows move to the store (tier.h). 0: no
                         bound, and rows stay in memory; without a store (`memory`) rows never move */
     uint64_t (*wall_ns)(void); /* time since 1970, for lines in the quarantine alone; NULL: they have none */
     void (*on_synced)(void *context); /* fsync mode: engine_synced() moved on; on the loop */
@@ -261,7 +261,7 @@ struct engine_stats {
     uint32_t tables, tablets_dirty;
     uint64_t cold_rows;                       /* among `rows`: those in the store, aged ones that nobody has noticed yet too */
     uint64_t fetched, evicted, evicted_clean; /* rows that came from the store; that went to it, of them without a write */
-    uint64_t store_memory;                    /* among memory_bytes: caches and buffers of the store */
+    uint64_t store_memory;                    /* among memory_bytes: buffers of the store */
     uint64_t disk_bytes;                      /* of DIR and of exported parts on its file system, as far as it knows; 0 without a folder */
     bool disk_short;                          /* pushes are refused for lack of disk */
 };

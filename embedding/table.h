@@ -106,7 +106,7 @@ void table_image_write(const struct table *t, uint32_t tablet, void *out); /* ta
 int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes, struct err *e);
 void table_clear(struct table *t, uint32_t tablet);
 uint64_t table_tablet_rows(const struct table *t, uint32_t tablet); /* as table_rows */
-uint64_t table_tablet_memory(const struct table *t, uint32_t tablet); /* bytes of its pages and its index */
+uint64_t table_tablet_memory(const struct table *t, uint32_t tablet); /* bytes of its pages, its index and its set of cold keys */
 /* Calls visit for each row of a tablet that is in memory, in no order; for inspection tools. */
 void table_visit(const struct table *t, uint32_t tablet, void (*visit)(void *context, const void *row), void *context);
 
