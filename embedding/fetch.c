@@ -189,7 +189,7 @@ bool fetch_none(const struct engine *g)
     return true;
 }
 
-/* A fetch may pass the budget by its own rows, a batch's bytes of them, but is not begun beyond it. */
+/* Fetches may pass the budget by their own rows, a batch's bytes of them each, but none is begun beyond it. */
 static void start_one(struct engine *g, struct fetch_work **place)
 {
     struct tier *tier = &g->tier;

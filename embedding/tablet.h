@@ -140,6 +140,8 @@ ISA_INLINE void bucket_leave(struct bucket *b, uint32_t place)
 ISA_INLINE void bucket_seen(struct bucket *b, uint32_t place)
 {
     uint32_t bit = 1u << place;
+    if (__builtin_expect((b->asked & ~b->chosen & bit) != 0, 1))
+        return;
     if ((b->asked & bit) == 0)
         bucket_used(b, place);
     b->asked = (b->asked | bit) & PLACES_ALL;
@@ -150,6 +152,8 @@ ISA_INLINE void bucket_changed(struct bucket *b, uint32_t place)
     uint32_t bit = 1u << place;
     if ((b->asked & bit) == 0)
         bucket_used(b, place);
+    if (((b->asked | b->chosen | b->stored) & bit) == 0)
+        return;
     b->asked = b->asked & ~bit & PLACES_ALL;
     b->chosen = b->chosen & ~bit & PLACES_ALL;
     b->stored = b->stored & ~bit & PLACES_ALL;

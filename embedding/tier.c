@@ -20,8 +20,8 @@
 #include <string.h>
 
 #define LOOK_EVERY 32u           /* steps between two looks at what tables keep beside the arenas */
-#define LEAVE_OF 3u              /* of as many of a tablet's rows LEAVE go at a time: each time the others are written too, as its image */
-#define LEAVE 2u
+#define LEAVE 2u                 /* so many of LEAVE_OF of a tablet's rows go at a time: each time the others are written too, as its image */
+#define LEAVE_OF 3u
 #define STUCK_SHARE 32u          /* of what rows may take: what comes in while none can go */
 #define GATHER_ROWS (256u << 10) /* rows in memory of tablets looked at in one step: some 5 ms */
 
