@@ -13,6 +13,7 @@
 /* Journals a control record; queued pushes before it are written with it. */
 static int record_control(struct engine *g, enum record_kind kind, const void *bytes, size_t count, struct err *e)
 {
+    SHOAL_ASSERT(engine_back(g));
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
     if (g->journal == NULL) {

@@ -250,7 +250,7 @@ static int copy_all(const struct engine *g, struct cut_work *c)
     void *control = NULL;
     struct store_item item;
     if (rc == 0)
-        rc = stored_control_write(list, &g->runs, c->facts.sequence, &control, &item.value_bytes);
+        rc = stored_control_write(list, &g->runs, (struct stored_as_of){c->facts.sequence, 0}, &control, &item.value_bytes);
     if (rc == 0) {
         stored_control_key(&item);
         item.value = control;

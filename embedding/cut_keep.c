@@ -102,13 +102,13 @@ static int take_control(void *context, const void *key, size_t key_bytes, const 
                         struct err *e)
 {
     struct control_scan *c = context;
-    uint64_t sequence;
+    struct stored_as_of as_of;
     if (stored_is_load(key, key_bytes))
         return 0;
     if (!stored_is_control(key, key_bytes))
         return SHOAL_E_END; /* tablets sort behind it */
     c->found = true;
-    return stored_control_read(value, value_bytes, NULL, &sequence, create_table, c->g, e);
+    return stored_control_read(value, value_bytes, NULL, &as_of, create_table, c->g, e);
 }
 
 int cut_tables(struct engine *g, const struct cut_source *s, struct err *e)

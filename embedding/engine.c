@@ -7,6 +7,7 @@
 #include "embedding/fetch.h"
 #include "embedding/flush.h"
 #include "embedding/load.h"
+#include "embedding/reload.h"
 #include "embedding/scrub.h"
 #include "embedding/space.h"
 #include "embedding/tier.h"
@@ -204,6 +205,7 @@ void engine_stats_get(const struct engine *g, struct engine_stats *out)
                                  .replayed = g->replayed,
                                  .recovered_ns = g->recovered_ns,
                                  .tablets_dirty = flush_dirty(g),
+                                 .tablets_away = reload_left(g),
                                  .fetched = g->tier.fetched,
                                  .evicted = g->tier.evicted,
                                  .evicted_clean = g->tier.evicted_clean,
@@ -340,12 +342,13 @@ int engine_close(struct engine *g, bool flush)
     unload_free(g);
     if (g->journal != NULL && !g->broken)
         rc = engine_commit(g);
-    if (flush && rc == 0 && g->store != NULL && !g->broken) {
+    if (flush && rc == 0 && g->store != NULL && !g->broken && engine_back(g)) { /* else it has taken nothing, and the next start replays again */
         SHOAL_ASSERT(g->pending == 0);
         rc = flush_all(g, &e);
         if (rc != 0)
             log_error("closing %s: %s", g->dir, e.text);
     }
+    reload_free(g);
     cut_free(g);
     flush_free(g);
     space_free(g);

@@ -48,6 +48,8 @@ struct engine_options {
     void (*on_synced)(void *context); /* fsync mode: engine_synced() moved on; on the loop */
     void (*on_fetched)(void *context); /* rows have come from the store, or room was made: what engine_warm said no to may be asked
                                           again; on the loop. NULL: nobody waits */
+    void (*on_recovered)(void *context); /* engine_open may return before all tablets are back (engine_back), and this says that they are; on the
+                                            loop. NULL: they are when it returns */
     void (*on_fatal)(void *context,
                      const struct err *e); /* disk broken: stop acknowledging, exit 74, recover at restart */
     void *context;
@@ -57,6 +59,9 @@ struct engine_options {
  * env_now, for recovered_ns). No tablet is led before engine_lead. `memory` with a dir keeps cuts there and nothing
  * else: it starts empty. */
 int engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
+/* Whether all tablets are back. Until then they come in steps, those first that engine_warm is asked for, and only engine_warm, engine_row,
+ * engine_lead, engine_stats_get, reading of what engine_warm has said yes to, and closing are allowed. */
+bool engine_back(const struct engine *g);
 /* Waits for work at hand; flush_all first writes every dirty tablet (a clean stop: the next start replays nothing). */
 int engine_close(struct engine *g, bool flush_all);
 
@@ -257,8 +262,8 @@ uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most);
 
 struct engine_stats {
     uint64_t rows, row_bytes, memory_bytes, journal_bytes, journal_written, image_bytes_written;
-    uint64_t sequence, flushed_sequence, replayed, recovered_ns;
-    uint32_t tables, tablets_dirty;
+    uint64_t sequence, flushed_sequence, replayed, recovered_ns; /* recovered_ns: until all tablets were back; 0 before */
+    uint32_t tables, tablets_dirty, tablets_away;
     uint64_t cold_rows;                       /* among `rows`: those in the store, aged ones that nobody has noticed yet too */
     uint64_t fetched, evicted, evicted_clean; /* rows that came from the store; that went to it, of them without a write */
     uint64_t store_memory;                    /* among memory_bytes: buffers of the store */

@@ -170,6 +170,7 @@ int engine_admit_push(struct engine *g, const struct push_record *r, struct push
 {
     struct run *run = NULL;
     struct engine_table *t = NULL;
+    SHOAL_ASSERT(engine_back(g));
     *plan = (struct push_plan){0};
     int rc = check_push(g, r, &run, &t, e);
     if (rc != 0)

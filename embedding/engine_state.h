@@ -177,6 +177,9 @@ struct engine {
     struct arena *whole_arena; /* owned; of the copy that engine_whole made last; NULL: none (whole.h) */
     struct table *whole;       /* owned */
 
+    struct reload *reload;         /* owned; NULL: all tablets are back (reload.h) */
+    struct env_timer reload_timer;
+    uint32_t reload_rows;          /* of a step, about */
     uint64_t replayed, recovered_ns;
 };
 

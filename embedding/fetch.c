@@ -8,6 +8,7 @@
 
 #include "embedding/cold.h"
 #include "embedding/flush.h"
+#include "embedding/reload.h"
 #include "embedding/stored.h"
 #include "embedding/tier.h"
 #include "proto/base/hash.h"
@@ -338,6 +339,8 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
 {
     const struct engine_table *t = engine_slot(g, table);
     struct tier *tier = &g->tier;
+    if (t != NULL && !reload_has(g, table, keys, count))
+        return false;
     if (t == NULL || table_cold_rows(t->table) == 0)
         return true;
     if (count > tier->among_room) {

@@ -2,6 +2,7 @@
  * made for the batch and kept. */
 #include "embedding/cold.h"
 #include "embedding/flush.h"
+#include "embedding/reload.h"
 #include "embedding/stored.h"
 #include "proto/base/assert.h"
 
@@ -147,6 +148,7 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
 {
     struct engine_table *t = &g->table[table];
     struct store_item item;
+    SHOAL_ASSERT(!reload_is_away(g, table, tablet)); /* its rows would be lost */
     if (sequence < t->durable[tablet]) /* in recovery: the record that is replayed may be older than what the tablet came with */
         sequence = t->durable[tablet];
     size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
@@ -157,6 +159,19 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
     note_stale(g, table, tablet);
 }
 
+/* Up to which every record is in images of this batch or of one before, which are durable first. */
+static uint64_t written_floor(const struct engine *g, uint64_t sequence)
+{
+    uint64_t floor = sequence;
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
+        const struct engine_table *t = &g->table[i];
+        for (uint32_t k = 0; t->table != NULL && k < t->scope.tablets; k++)
+            if (t->changed[k] > t->written[k] && t->written[k] < floor)
+                floor = t->written[k];
+    }
+    return floor;
+}
+
 int flush_put_control(struct engine *g, uint64_t sequence)
 {
     struct flush_state *f = &g->flush;
@@ -164,7 +179,7 @@ int flush_put_control(struct engine *g, uint64_t sequence)
     struct store_item item;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         list[i] = g->table[i].table;
-    int rc = stored_control_write(list, &g->runs, sequence, &f->control, &item.value_bytes);
+    int rc = stored_control_write(list, &g->runs, (struct stored_as_of){sequence, written_floor(g, sequence)}, &f->control, &item.value_bytes);
     if (rc != 0)
         return rc;
     stored_control_key(&item);

@@ -239,7 +239,7 @@ static int prepare_seal(struct engine *g)
             run[all.count++] = g->runs.run[i];
     run[all.count++] = l->runs.run[0];
     l->control_sequence = g->sequence;
-    return stored_control_write(list, &all, g->sequence, &l->control, &l->control_bytes);
+    return stored_control_write(list, &all, (struct stored_as_of){g->sequence, 0}, &l->control, &l->control_bytes);
 }
 
 static void build_done(struct work *w);

@@ -1,5 +1,5 @@
-/* replay.h: stored tablets and the records above them, put together: for recover.c (a restart, a part of a checkpoint) and restore.c (a cut).
- * Nobody else includes it. Invariants: recover.c. Thread: the engine's, or whoever owns the scratch engine that a checkpoint is read into. */
+/* replay.h: stored tablets and the records above them, put together: for recover.c and reload.c (a restart; a part of a checkpoint) and
+ * restore.c (a cut). Nobody else includes it. Invariants: recover.c. Thread: the engine's, or whoever owns the scratch engine that a checkpoint is read into. */
 #ifndef EMBEDDING_REPLAY_H
 #define EMBEDDING_REPLAY_H
 
@@ -17,21 +17,28 @@ struct replay {
         *base[LIMIT_TABLES]; /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
     uint64_t until;          /* a stored tablet beyond this does not belong to the cut */
     uint64_t control;        /* sequence of the control state */
+    uint64_t floor;          /* no tablet lacks records up to this one */
     bool of_cut;
+    bool clean; /* only tablets that are what their images say lose rows to the spill */
     struct spill *spill;          /* for rows beyond the memory budget; NULL: none leave */
     uint32_t *epoch[LIMIT_TABLES]; /* owned; (tablets): which a restored tablet begins, with spill */
     struct names names;           /* of the tablets that a restore puts back */
     bool own[LIMIT_TABLES];       /* base[] is ours to free */
     struct stored_load load;      /* that was under way; all 0: none */
-    uint32_t loaded_end[LIMIT_TABLES]; /* one above the last tablet that it had stored */
 };
 
 /* Makes base[table]. 0 or NOMEM. */
 int replay_base(struct replay *r, uint32_t table);
 /* All images of a store that are wanted, and the control state. */
 int replay_images(struct replay *r, struct store *store, struct err *e);
+/* Those of tablets [first, below) of r->store. */
+int replay_tablets(struct replay *r, uint32_t table, uint32_t first, uint32_t below, struct err *e);
+/* A table is there: made, or compared with the one that is. For records and the control state. */
+int replay_schema(void *context, const struct table_schema *s, struct err *e);
 /* One record; for journal_replay. */
 int replay_record(void *context, const struct record_header *h, const void *payload, struct err *e);
+/* Killed again before all tablets of before their drop are written, recovery meets dropped runs again: they end. NOMEM. */
+int replay_end_ghosts(struct runs *runs, uint64_t sequence);
 /* The restored run is opened, every run from before it is dropped; a ghost seen later than the record has been opened
  * later. */
 int replay_open_restored(struct runs *runs, const struct record_restore *record, uint64_t sequence, bool past,

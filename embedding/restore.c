@@ -30,7 +30,8 @@ static bool hand_next(struct replay *r, uint32_t *table, uint32_t *tablet)
         const struct engine_table *t = &r->g->table[s->hand_table];
         bool may = t->table != NULL && table_cold_may(t->table);
         for (; may && s->hand_tablet < t->scope.tablets; s->hand_tablet++)
-            if (table_tablet_rows(t->table, s->hand_tablet) > table_tablet_cold(t->table, s->hand_tablet)) {
+            if (table_tablet_rows(t->table, s->hand_tablet) > table_tablet_cold(t->table, s->hand_tablet) &&
+                !(r->clean && t->changed[s->hand_tablet] > t->durable[s->hand_tablet])) {
                 *table = s->hand_table;
                 *tablet = s->hand_tablet++;
                 return true;
@@ -47,6 +48,8 @@ int replay_make_room(struct replay *r, struct err *e)
     int rc = 0;
     while (rc == 0 && tier_wants_room(r->g)) {
         if (!hand_next(r, &table, &tablet)) {
+            if (r->clean)
+                return 0; /* there will be others */
             r->g->tier.stuck = true;
             r->g->tier.stuck_used = tier_used(r->g);
             log_warn("%s: rows fill the memory budget and none can move to the store", r->g->dir);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define TABLET_MAGIC 0x314254454c424154ull
-#define CONTROL_MAGIC 0x314c5254434c4853ull
+#define CONTROL_MAGIC 0x324c5254434c4853ull
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
 struct tablet_head {
@@ -29,10 +29,10 @@ _Static_assert(sizeof(struct tablet_head) == 40, "tablet_head is a disk format")
 struct control_head {
     uint64_t magic;
     uint64_t checksum; /* of all that follows */
-    uint64_t sequence;
+    uint64_t sequence, floor;
     uint32_t tables, runs;
 };
-_Static_assert(sizeof(struct control_head) == 32, "control_head is a disk format");
+_Static_assert(sizeof(struct control_head) == 40, "control_head is a disk format");
 
 #define CONTROL_PAST (1u << 31) /* in `mode`: a run that was dropped; a u64, run_past.seen, follows in the place of lanes */
 
@@ -273,14 +273,14 @@ static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, ui
     return put(at, &seen, sizeof seen);
 }
 
-int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, uint64_t sequence, void **out,
+int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, struct stored_as_of as_of, void **out,
                          size_t *bytes)
 {
     *bytes = control_bytes(table, r);
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {.magic = CONTROL_MAGIC, .sequence = sequence};
+    struct control_head h = {.magic = CONTROL_MAGIC, .sequence = as_of.sequence, .floor = as_of.floor};
     at += sizeof h;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL) {
@@ -369,7 +369,7 @@ static int read_run(struct reader *in, struct runs *r)
     return 0;
 }
 
-int stored_control_read(const void *value, size_t bytes, struct runs *r, uint64_t *sequence, stored_schema_visit visit,
+int stored_control_read(const void *value, size_t bytes, struct runs *r, struct stored_as_of *as_of, stored_schema_visit visit,
                         void *context, struct err *e)
 {
     static const char damaged[] = "the stored control state (tables and runs) is damaged; restore a cut";
@@ -377,7 +377,7 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, uint64_
     struct control_head h;
     size_t from = offsetof(struct control_head, sequence);
     if (!get(&in, &h, sizeof h) || h.magic != CONTROL_MAGIC ||
-        h.checksum != hash_bytes((const char *)value + from, bytes - from, CONTROL_MAGIC))
+        h.checksum != hash_bytes((const char *)value + from, bytes - from, CONTROL_MAGIC) || h.floor > h.sequence)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
     for (uint32_t i = 0; i < h.tables; i++) {
         uint64_t schema_bytes;
@@ -396,6 +396,6 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, uint64_
         if (rc != 0)
             return err_set(e, rc, damaged);
     }
-    *sequence = h.sequence;
+    *as_of = (struct stored_as_of){h.sequence, h.floor};
     return in.at == in.end ? 0 : err_set(e, SHOAL_E_CORRUPT, damaged);
 }

@@ -48,12 +48,16 @@ void stored_load_seal(struct stored_load *l);
 bool stored_is_load(const void *key, size_t key_bytes);
 int stored_load_read(const void *value, size_t bytes, struct stored_load *out, struct err *e);
 
+/* Records up to `sequence` are in the control state; records up to `floor` are in the images that are stored with it or before it. */
+struct stored_as_of {
+    uint64_t sequence, floor;
+};
 /* table[number]: NULL where there is none. *out: caller frees. */
-int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, uint64_t sequence, void **out,
+int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, struct stored_as_of as_of, void **out,
                          size_t *bytes);
 typedef int (*stored_schema_visit)(void *context, const struct table_schema *s, struct err *e);
 /* visit for each schema; runs are added to r (NULL: left out). */
-int stored_control_read(const void *value, size_t bytes, struct runs *r, uint64_t *sequence, stored_schema_visit visit,
+int stored_control_read(const void *value, size_t bytes, struct runs *r, struct stored_as_of *as_of, stored_schema_visit visit,
                         void *context, struct err *e);
 
 #endif

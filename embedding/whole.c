@@ -6,6 +6,7 @@
 #include "embedding/whole.h"
 
 #include "embedding/cold.h"
+#include "embedding/reload.h"
 #include "embedding/stored.h"
 #include "proto/base/hash.h"
 
@@ -148,6 +149,8 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
         err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
         return NULL;
     }
+    if (reload_bring(g, table, mixed_tablet(key_mix(key), table_schema_of(t->table)->tablet_bits), 1, e) != 0)
+        return NULL;
     if (!table_cold_has(t->table, key))
         return t->table;
     int rc = scratch(g, t->table, e);

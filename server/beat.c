@@ -27,7 +27,7 @@ static void send_beat(struct shard *s)
         .shard_index = s->options.shard_index,
         .shard_count = s->options.shard_count,
         .incarnation = b->incarnation,
-        .ready = true,
+        .ready = engine_back(s->engine),
         .rows = stats.rows,
         .row_bytes = stats.row_bytes,
         .journal_bytes = stats.journal_bytes,
@@ -80,6 +80,12 @@ int beat_start(struct shard *s, struct err *e)
     send_beat(s);
     env_timer_start(s->env, &b->timer, (uint64_t)b->lease_ms * 1000000 / 3);
     return 0;
+}
+
+void beat_now(struct shard *s)
+{
+    if (s->beat.coordinator)
+        send_beat(s);
 }
 
 void beat_on_reply(struct shard *s, peer_t from)

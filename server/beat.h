@@ -1,5 +1,5 @@
 /* beat.h: the shard tells the coordinator that it is there: SHARD_BEAT at start and every third of the lease. The first
- * reply gives the shard's number. The coordinator sends its own requests (map, tables, runs, fences) back over this
+ * reply gives the shard's number. A beat says whether all rows are back after a start: until then it gets the map and nothing else. The coordinator sends its own requests (map, tables, runs, fences) back over this
  * connection, so they are dispatched like those that come in by the front door. Thread: the shard's. */
 #ifndef SERVER_BEAT_H
 #define SERVER_BEAT_H
@@ -19,6 +19,8 @@ struct beat {
 
 void beat_init(struct shard *s);
 int beat_start(struct shard *s, struct err *e);
+/* One out of turn: something has changed that the coordinator waits for. */
+void beat_now(struct shard *s);
 /* s->in holds a reply to SHARD_BEAT. */
 void beat_on_reply(struct shard *s, peer_t from);
 void beat_close(struct shard *s);

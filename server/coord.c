@@ -129,6 +129,8 @@ static void on_shard_beat(struct coord *c, peer_t from, const struct wire *reque
     w.u.SHARD_BEAT_reply = (struct wire_SHARD_BEAT_reply){
         .shard = shard, .map_epoch = c->job.at.map_epoch, .lease_ms = c->options.lease_ms};
     coord_send(c, from, wire_encode(&w));
+    if (!request->u.SHARD_BEAT.ready)
+        coord_setup_map_early(c, from);
 }
 
 /* ---- the operator ------------------------------------------------------------------------------------------ */

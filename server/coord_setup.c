@@ -70,17 +70,38 @@ static void greeted(void *context, const struct coord_call *call, int status, co
         log_warn("server %s refused %s: %s", c->members.shard[call->owner].server, wire_type_name(call->request.type), text);
 }
 
+static size_t map_wire(const struct coord_job *j, struct wire *w)
+{
+    memset(w, 0, sizeof *w);
+    w->type = WIRE_TYPE_MAP_SET;
+    w->u.MAP_SET.map_epoch = j->at.map_epoch;
+    w->u.MAP_SET.tablet_count = j->tablets;
+    return j->tablets * sizeof *j->shard_of;
+}
+
 static bool map_tell(struct coord *c, uint32_t shard, coord_call_done done)
 {
     const struct coord_job *j = &c->job;
     struct wire w;
+    size_t bytes = map_wire(j, &w);
 
-    memset(&w, 0, sizeof w);
-    w.type = WIRE_TYPE_MAP_SET;
-    w.u.MAP_SET.map_epoch = j->at.map_epoch;
-    w.u.MAP_SET.tablet_count = j->tablets;
-    return coord_call_start(&c->calls, &w, j->shard_of, j->tablets * sizeof *j->shard_of, true, shard, true, shard, NULL,
+    return coord_call_start(&c->calls, &w, j->shard_of, bytes, true, shard, true, shard, NULL,
                             done) != NULL;
+}
+
+void coord_setup_map_early(struct coord *c, peer_t to)
+{
+    struct wire w;
+    size_t bytes = map_wire(&c->job, &w);
+    struct msg *m = c->job.shard_of == NULL ? NULL : wire_encode(&w);
+    void *frame = m == NULL ? NULL : msg_add(m, bytes);
+
+    if (frame == NULL) {
+        msg_free(m);
+        return;
+    }
+    memcpy(frame, c->job.shard_of, bytes);
+    coord_send(c, to, m);
 }
 
 static bool greet(struct coord *c, uint32_t shard)

@@ -131,6 +131,7 @@ void inspect_on_status(struct shard *s, peer_t from, struct msg *m)
         {"replayed", g.replayed},
         {"recovered_ns", g.recovered_ns},
         {"tablets_dirty", g.tablets_dirty},
+        {"tablets_away", g.tablets_away},
         {"pulls", c->pulls},
         {"keys_pulled", c->keys_pulled},
         {"pushes", c->pushes},

@@ -8,6 +8,8 @@
 
 static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m, struct err *e)
 {
+    if (w->lane != LANE_NONE && !engine_back(s->engine)) /* clocks are not known before all marks are */
+        return err_set(e, SHOAL_E_AGAIN, "shard %s reads its rows back after a start; send again", s->name);
     if (!lead_ready(&s->lead))
         return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
     const struct table *t = engine_table(s->engine, w->table);

@@ -71,8 +71,10 @@ static void process_figures(void *context, uint64_t *rss, uint64_t *rss_peak)
 static void fatal_cb(void *context, const struct err *e)
 {
     (void)context;
-    log_error("%s; leaving with status %d, the next start recovers", e->text, err_exit_status(SHOAL_E_IO));
-    _exit(err_exit_status(SHOAL_E_IO));
+    bool damaged = e->code == SHOAL_E_CORRUPT || e->code == SHOAL_E_CHECKSUM || e->code == SHOAL_E_SCHEMA; /* then it will be next time, too */
+    int status = err_exit_status(SHOAL_E_IO);
+    log_error("%s; leaving with status %d%s", e->text, status, damaged ? "" : ", the next start recovers");
+    _exit(status);
 }
 
 static void report_opened(struct member *m, int status)

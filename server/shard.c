@@ -90,6 +90,13 @@ static void shard_fetched_cb(void *context)
     park_fetched(context);
 }
 
+static void shard_recovered_cb(void *context)
+{
+    struct shard *s = context;
+    log_info("shard %s: all rows are back", s->name);
+    beat_now(s);
+}
+
 static void shard_fatal_cb(void *context, const struct err *e)
 {
     shard_fatal(context, e);
@@ -118,6 +125,7 @@ static int open_parts(struct shard *s, struct err *e)
     struct engine_options o = s->options.engine;
     o.on_synced = shard_synced_cb;
     o.on_fetched = shard_fetched_cb;
+    o.on_recovered = shard_recovered_cb;
     o.on_fatal = shard_fatal_cb;
     o.context = s;
     int rc = engine_open(&o, s->env, &s->engine, e);

@@ -50,6 +50,10 @@ int bench_server_start(struct bench_server *s, const char *dir, const char *name
 int bench_server_table(struct bench_server *s, struct err *e);
 /* Leads all tablets. */
 int bench_server_lead(struct bench_server *s, struct err *e);
+/* The rows of keys (count), sorted as the wire asks, are pulled and thrown away: the answer has been waited for. */
+int bench_server_pull(struct bench_server *s, const uint64_t *keys, uint32_t count, struct err *e);
+/* Waits until all rows are back after a start. */
+int bench_server_back(struct bench_server *s, struct err *e);
 /* Table, map, run 1 with lane 0 in generation 1, async. */
 int bench_server_arrange(struct bench_server *s, struct err *e);
 /* Ends it by a signal and waits for that: SIGKILL, or SIGTERM (it writes all rows first). Nothing when it does not run.

@@ -18,8 +18,9 @@
 
 enum {
     CHECKPOINTS = 3,
-    TOUCHED = 500
-}; /* bytes a row that a restore takes: rows, their files' pages, what is being written */
+    FEW = 64,
+    TOUCHED = 500 /* bytes a row that a restore takes: rows, their files' pages, what is being written */
+};
 
 static int times_compare(const void *a, const void *b)
 {
@@ -148,6 +149,8 @@ static int recovery_measure(struct load *l, struct bench_out *out, const char *d
     double opened = (double)(time_monotonic_ns() - began) / 1e9;
     if (status == 0)
         status = bench_server_lead(&l->server, e);
+    if (status == 0)
+        status = bench_server_back(&l->server, e);
     double took = (double)(time_monotonic_ns() - began) / 1e9, allowed = 3 + rows / 1e9 + journal / 200e6;
     l->pushing = false;
     if (status == 0)
@@ -161,7 +164,7 @@ static int recovery_measure(struct load *l, struct bench_out *out, const char *d
     if (status == 0)
         status = bench_figure(out, "recovery_open_s", opened, 3, "s until it listened");
     if (status == 0)
-        status = bench_figure(out, "recovery_s", took, 3, "s until it led all tablets");
+        status = bench_figure(out, "recovery_s", took, 3, "s until all rows were back");
     if (status == 0)
         status = bench_figure(out, "recovery_pull_s", pulled, 3, "s until 8,192 keys from all over were pulled");
     if (status == 0)
@@ -173,8 +176,27 @@ static int recovery_measure(struct load *l, struct bench_out *out, const char *d
                : bench_figure(out, "recovery_allowed_s", allowed, 3, "s: 3 + rows / 1 GB/s + journal / 200 MB/s");
 }
 
+/* Killed while nobody trains, it is asked for a few tablets at the end of the order in which the others come. */
+static int restart_measure(struct load *l, struct bench_out *out, const char *dir, struct err *e)
+{
+    bench_server_end(&l->server, SIGKILL);
+    uint64_t began = time_monotonic_ns();
+    int status = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
+    if (status == 0)
+        status = bench_server_lead(&l->server, e);
+    if (status == 0)
+        status = bench_server_pull(&l->server, l->keys + BENCH_KEYS - FEW, FEW, e);
+    double pulled = (double)(time_monotonic_ns() - began) / 1e9;
+    if (status == 0)
+        status = bench_server_back(&l->server, e);
+    double back = (double)(time_monotonic_ns() - began) / 1e9;
+    if (status == 0)
+        status = bench_figure(out, "restart_pull_s", pulled, 3, "s until 64 keys of a few tablets were pulled");
+    return status != 0 ? status : bench_figure(out, "restart_s", back, 3, "s until all rows were back");
+}
+
 /* A checkpoint of rows that are all written, so that it has next to no journal. */
-static int still_make(struct load *l, const char *dir, const char *folder, struct err *e)
+static int still_make(struct load *l, struct bench_out *out, const char *dir, const char *folder, struct err *e)
 {
     double seconds, held_ms;
 
@@ -183,6 +205,8 @@ static int still_make(struct load *l, const char *dir, const char *folder, struc
     int status = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
     if (status == 0)
         status = bench_server_lead(&l->server, e);
+    if (status == 0)
+        status = restart_measure(l, out, dir, e);
     if (status == 0)
         status = folder_make(folder, e);
     if (status == 0)
@@ -262,7 +286,7 @@ static int measure_all(struct load *l, struct bench_out *out, const char *dir, d
     if (status == 0)
         status = recovery_measure(l, out, dir, seconds, e);
     if (status == 0)
-        status = still_make(l, dir, still, e);
+        status = still_make(l, out, dir, still, e);
     if (status == 0)
         status = restore_measure(l, out, dir, folder, "busy", e);
     if (status == 0)

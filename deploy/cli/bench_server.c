@@ -159,6 +159,29 @@ int bench_server_lead(struct bench_server *s, struct err *e)
     return one_question(s, &w, shard_of, sizeof *shard_of << tablet_bits(s), e);
 }
 
+int bench_server_pull(struct bench_server *s, const uint64_t *keys, uint32_t count, struct err *e)
+{
+    struct wire w = {.type = WIRE_TYPE_PULL};
+
+    w.u.PULL = (struct wire_PULL){.run = 1, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .key_count = count, .map_epoch = 1};
+    return one_question(s, &w, keys, count * sizeof *keys, e);
+}
+
+int bench_server_back(struct bench_server *s, struct err *e)
+{
+    for (double away = 1; away > 0;) {
+        struct json *state = NULL;
+        int status = bench_server_status(s, &state, e);
+        if (status != 0)
+            return status;
+        away = json_as_number(json_get(state, "tablets_away"), 0);
+        json_free(state);
+        if (away > 0)
+            usleep(5000);
+    }
+    return 0;
+}
+
 int bench_server_arrange(struct bench_server *s, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_RUN_OPEN};

@@ -504,6 +504,38 @@ static void on_fatal(void *context, const struct err *e)
     s->fatal_err = *e;
 }
 
+static void on_recovered(void *context)
+{
+    (void)context;
+}
+
+/* In steps, and somebody asks for a few keys now and then; killed on the way, or closed and opened again. */
+static void side_come_back(struct side *s)
+{
+    struct err e = {0};
+    struct engine_stats stats;
+    while (!engine_back(s->rig.g) && s->rig.fatal == 0) {
+        uint64_t key[8];
+        uint32_t table = (uint32_t)rng_below(&s->chance, s->plan->tables), count = 1 + (uint32_t)rng_below(&s->chance, 8);
+        for (uint32_t i = 0; i < count; i++)
+            key[i] = key_make(1, rng_below(&s->chance, s->plan->span[table]));
+        s->rig.g->reload_rows = 200;
+        if (engine_table(s->rig.g, table) != NULL && rng_below(&s->chance, 2) == 0)
+            (void)engine_warm(s->rig.g, table, key, count);
+        engine_stats_get(s->rig.g, &stats);
+        if (stats.memory_bytes > s->plan->memory + ARENA_SLACK)
+            give_up(s, shared->done, "memory", "while it comes back");
+        if (rng_below(&s->chance, 16) > 0) {
+            (void)embedding_env_step(&s->rig.env);
+            continue;
+        }
+        if (engine_close(s->rig.g, rng_below(&s->chance, 2) == 0) != 0)
+            give_up(s, shared->done, "close", "");
+        if (engine_open(&s->rig.options, &s->rig.env.env, &s->rig.g, &e) != 0)
+            give_up(s, shared->done, "open", e.text);
+    }
+}
+
 static void side_open(struct side *s, const struct plan *p, const char *dir, uint64_t chance, bool failing)
 {
     struct err e = {0};
@@ -519,10 +551,12 @@ static void side_open(struct side *s, const struct plan *p, const char *dir, uin
                                              .journal_max = 8u << 20,
                                              .segment_bytes = 1u << 20,
                                              .disk_watermark = 1,
+                                             .on_recovered = dir != NULL && rng_below(&s->chance, 2) == 0 ? on_recovered : NULL,
                                              .on_fatal = on_fatal,
                                              .context = &s->rig};
     if (engine_open(&s->rig.options, &s->rig.env.env, &s->rig.g, &e) != 0)
         give_up(s, shared->done, "open", e.text);
+    side_come_back(s);
     rig_lead(&s->rig);
     side_begin(s, p->op[dir != NULL && shared->done < OPS ? shared->done : 0].run);
 }

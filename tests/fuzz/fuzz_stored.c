@@ -20,7 +20,7 @@ static void table_prepare(void)
 /* The checksums of both kinds cover what follows them, from byte 16 on: a tablet's to the end of its column. */
 static void value_mend(uint8_t *at, size_t size, bool control)
 {
-    uint64_t magic = control ? 0x314c5254434c4853ull : 0x314254454c424154ull, sum;
+    uint64_t magic = control ? 0x324c5254434c4853ull : 0x314254454c424154ull, sum;
     uint32_t column = 0;
     if (size < 40)
         return;
@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct err e = {0};
     struct run *run;
-    uint64_t sequence;
+    struct stored_as_of as_of;
     uint32_t schemas = 0;
     int rc;
     if (table == NULL)
@@ -61,8 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     known = (struct runs){0};
     SHOAL_ASSERT(runs_add(&known, 7, 1, 2, RUN_SSP, &run) == 0);
     if (control) {
-        rc = stored_control_read(copy, size, NULL, &sequence, visit, &schemas, &e);
-        if (rc == 0 && stored_control_read(copy, size, &known, &sequence, visit, &schemas, &e) != 0 &&
+        rc = stored_control_read(copy, size, NULL, &as_of, visit, &schemas, &e);
+        if (rc == 0 && stored_control_read(copy, size, &known, &as_of, visit, &schemas, &e) != 0 &&
             e.text[0] == '\0')
             abort();
     } else {

@@ -24,16 +24,22 @@ static void work(struct env *env, struct env_work *w)
 static void timer_start(struct env *env, struct env_timer *t, uint64_t delay_ns)
 {
     struct embedding_env *e = (struct embedding_env *)env;
-    SHOAL_ASSERT(e->timer == NULL || e->timer == t);
     t->due_ns = 1 + delay_ns;
-    e->timer = t;
+    if (e->timer[0] == t || e->timer[1] == t)
+        return;
+    SHOAL_ASSERT(e->timer[1] == NULL);
+    e->timer[e->timer[0] == NULL ? 0 : 1] = t;
 }
 
 static void timer_stop(struct env *env, struct env_timer *t)
 {
     struct embedding_env *e = (struct embedding_env *)env;
     t->due_ns = 0;
-    e->timer = NULL;
+    if (e->timer[0] == t)
+        e->timer[0] = e->timer[1];
+    else if (e->timer[1] != t)
+        return;
+    e->timer[1] = NULL;
 }
 
 void embedding_env_init(struct embedding_env *e)
@@ -45,10 +51,9 @@ void embedding_env_init(struct embedding_env *e)
 
 bool embedding_env_step(struct embedding_env *e)
 {
-    if (e->count == 0 && e->timer != NULL) {
-        struct env_timer *t = e->timer;
-        e->timer = NULL;
-        t->due_ns = 0;
+    if (e->count == 0 && e->timer[0] != NULL) {
+        struct env_timer *t = e->timer[0];
+        timer_stop(&e->env, t);
         t->fire(t);
         return true;
     }

@@ -10,7 +10,7 @@ struct embedding_env {
     struct env env; /* first */
     struct env_work *work[EMBEDDING_ENV_WORK];
     unsigned count, started;
-    struct env_timer *timer; /* running; NULL: none. One is all that an engine has */
+    struct env_timer *timer[2]; /* running, the one started first before the other; NULL: none. Two are all that an engine has */
     uint64_t now_ns;
 };
 

@@ -31,6 +31,24 @@ static void on_synced(void *context)
     ((struct rig *)context)->synced++;
 }
 
+static void on_fetched(void *context)
+{
+    ((struct rig *)context)->fetched++;
+}
+
+static void on_recovered(void *context)
+{
+    ((struct rig *)context)->recovered++;
+}
+
+bool rig_in_steps;
+
+void rig_come_back(struct rig *s)
+{
+    while (s->g != NULL && !engine_back(s->g) && s->fatal == 0)
+        ck_assert(embedding_env_step(&s->env));
+}
+
 static void on_fatal(void *context, const struct err *e)
 {
     struct rig *s = context;
@@ -53,6 +71,8 @@ int rig_try_open_sized(struct rig *s, const char *dir, enum durability durabilit
                                          .segment_bytes = (uint32_t)(journal_max / 8),
                                          .disk_watermark = 1,
                                          .on_synced = on_synced,
+                                         .on_fetched = on_fetched,
+                                         .on_recovered = rig_in_steps ? on_recovered : NULL,
                                          .on_fatal = on_fatal,
                                          .context = s};
     return engine_open(&s->options, &s->env.env, &s->g, e);
@@ -63,6 +83,7 @@ void rig_open(struct rig *s, const char *dir, enum durability durability)
     struct err e = {0};
     int rc = rig_try_open(s, dir, durability, &e);
     ck_assert_msg(rc == 0, "open: %s", e.text);
+    rig_come_back(s);
     rig_lead(s);
 }
 

@@ -14,13 +14,16 @@ struct rig {
     struct embedding_env env;
     struct engine_options options;
     struct engine *g;
-    unsigned synced, fatal;
+    unsigned synced, fetched, recovered, fatal;
     struct err fatal_err;
 };
 
 /* A new empty folder under TMPDIR or /tmp; rig_remove_dir deletes it with all in it. */
 const char *rig_dir(char *out /* LIMIT_PATH */);
 void rig_remove_dir(const char *dir);
+/* Whether engines that are opened from now on come back in steps. rig_open waits until all tablets are back all the same. */
+extern bool rig_in_steps;
+void rig_come_back(struct rig *s);
 /* journal: 8 MiB with segments of 1 MiB. dir may be NULL. */
 void rig_open(struct rig *s, const char *dir, enum durability durability);
 int rig_try_open(struct rig *s, const char *dir, enum durability durability, struct err *e);

@@ -66,6 +66,11 @@ void thin_batch_make(struct thin_batch *b, uint64_t run, uint64_t to, bool ages)
                                      .gradients = b->gradients};
 }
 
+static void on_recovered(void *context)
+{
+    (void)context;
+}
+
 static void on_fatal(void *context, const struct err *e)
 {
     (void)context;
@@ -83,8 +88,10 @@ void thin_open(struct rig *s, const char *dir, uint64_t memory)
                                          .journal_max = 64u << 20,
                                          .segment_bytes = 8u << 20,
                                          .disk_watermark = 1,
+                                         .on_recovered = rig_in_steps ? on_recovered : NULL,
                                          .on_fatal = on_fatal};
     ck_assert_msg(engine_open(&s->options, &s->env.env, &s->g, &e) == 0, "%s", e.text);
+    rig_come_back(s);
     rig_lead(s);
 }
 

@@ -7,6 +7,7 @@
 #ifndef TESTS_SERVER_SHARD_RIG_H
 #define TESTS_SERVER_SHARD_RIG_H
 
+#include "embedding/engine_state.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/net/sim.h"
@@ -40,6 +41,8 @@ struct rig {
     enum durability durability;
     uint64_t journal_max; /* 0: the engine's default */
     uint64_t work_ns; /* of the engine's slow work; 0: 1 ms */
+    bool stalled;     /* after a start tablets do not come back of themselves */
+    uint32_t beats, ready_beats;
 };
 
 static void rig_on_message(void *core, peer_t from, struct msg *m)
@@ -51,6 +54,8 @@ static void rig_on_message(void *core, peer_t from, struct msg *m)
     if (w.type == WIRE_TYPE_SHARD_BEAT && !w.reply) {
         wire_reply_to(&w, 0, &out);
         out.u.SHARD_BEAT_reply.shard = 0;
+        r->beats++;
+        r->ready_beats += w.u.SHARD_BEAT.ready;
         out.u.SHARD_BEAT_reply.lease_ms = 9000;
         env_send(sim_node_env(r->client), from, wire_encode(&out));
         msg_free(m);
@@ -222,6 +227,8 @@ __attribute__((unused)) static void rig_shard(struct rig *r)
     o.engine.segment_bytes = 1u << 20;
     o.engine.disk_watermark = 1;
     ck_assert_msg(shard_open(&o, sim_node_env(r->shard_node), &r->shard, &e) == 0, "%s", e.text);
+    if (r->stalled)
+        env_timer_stop(sim_node_env(r->shard_node), &r->shard->engine->reload_timer);
     sim_node_set_handler(r->shard_node, &shard_handler, r->shard);
     sim_listen(r->shard_node, "sim://shard");
     ck_assert_int_eq(shard_start(r->shard, "sim://shard", &e), 0);

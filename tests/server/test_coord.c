@@ -598,6 +598,29 @@ START_TEST(coord_restarted_shard_is_set_up_again)
 }
 END_TEST
 
+/* It gets the map, for readers, and nothing else; once all is back, the rest. */
+START_TEST(coord_shard_that_reads_its_rows_back_has_the_map)
+{
+    rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
+    while (r.worker[0].batches < 20)
+        ck_assert(sim_step(r.sim));
+    struct fake_shard *s = r.shard[1];
+    uint32_t tablets = s->map_count, fences = s->fences;
+    sim_kill(s->node);
+    s->map_count = 0;
+    fake_shard_start(s, r.sim, "server-1", 0, 2);
+    s->ready = false;
+    (void)sim_run(r.sim, sim_now_ns(r.sim) + 3 * SECOND, NULL, NULL);
+    ck_assert_uint_eq(s->map_count, tablets);
+    ck_assert_uint_eq(s->fences, fences);
+    s->ready = true;
+    run_job(120);
+    job_done(3);
+    ck_assert_double_eq(report_number("restarts"), 1);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(coord_restarted_shard_ends_a_job_in_memory)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -977,6 +1000,7 @@ int main(void)
     tcase_add_test(t, coord_best_epoch_is_restored);
     tcase_add_test(t, coord_refused_cut_is_made_again_under_a_new_number);
     tcase_add_test(t, coord_restarted_shard_is_set_up_again);
+    tcase_add_test(t, coord_shard_that_reads_its_rows_back_has_the_map);
     tcase_add_test(t, coord_restarted_shard_ends_a_job_in_memory);
     tcase_add_loop_test(t, coord_restarted_coordinator_goes_on, 0, 8);
     tcase_add_loop_test(t, coord_death_at_the_cut_keeps_the_best_epoch, 0, 12);

@@ -657,6 +657,48 @@ START_TEST(acknowledged_push_survives_a_kill_and_is_not_repeated)
 }
 END_TEST
 
+/* Rows come back after a start: readers wait for theirs, all that needs more is told to ask again. */
+START_TEST(while_rows_come_back_readers_are_answered)
+{
+    char dir[] = "/tmp/shoal-test-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
+    rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
+    struct rig_push_args p = {.key = rig_key(3, 0), .gradient = 1, .to = 1};
+    rig_push(&r, p);
+    rig_run(&r, 5);
+    r.stalled = true;
+    r.beats = r.ready_beats = 0;
+    rig_restart(&r, true);
+    ck_assert_uint_gt(r.beats, 0);
+    ck_assert_uint_eq(r.ready_beats, 0);
+    p.from = p.to++;
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, p.key), of_lane = rig_pull(&r, 0, 2, 0, p.key), push = rig_push(&r, p);
+    uint64_t fence = rig_fence(&r, 0, 2, true), digest = rig_simple(&r, WIRE_TYPE_DIGEST);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, pull), RIG_WAITING);
+    ck_assert_int_eq(rig_status(&r, of_lane), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, push), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, fence), SHOAL_E_AGAIN);
+    ck_assert_int_eq(rig_status(&r, digest), SHOAL_E_AGAIN);
+    struct wire w = rig_wire(&r, WIRE_TYPE_INSPECT);
+    w.u.INSPECT.key = rig_key(9, 0);
+    uint64_t inspect = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, inspect), 0);
+    r.shard->engine->reload_rows = 1;
+    env_timer_start(sim_node_env(r.shard_node), &r.shard->engine->reload_timer, 0);
+    rig_run(&r, 5);
+    ck_assert(rig_value(&r, pull) == -1);
+    ck_assert_uint_eq(r.ready_beats, 1); /* at once */
+    push = rig_push(&r, p);
+    rig_run(&r, 5);
+    ck_assert_int_eq(rig_status(&r, push), 0);
+    rig_free(&r);
+    remove_dir(dir);
+}
+END_TEST
+
 /* ---- no allocation on the warm path: a shard on an env that does nothing ---- */
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they have their own malloc */
@@ -737,6 +779,7 @@ int main(void)
         fsync_answers_nothing_before_the_sync,
         idle_journal_is_synced,
         acknowledged_push_survives_a_kill_and_is_not_repeated,
+        while_rows_come_back_readers_are_answered,
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they have their own malloc */
         warm_pulls_and_pushes_allocate_nothing,
 #endif
