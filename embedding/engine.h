@@ -60,7 +60,8 @@ struct engine_options {
  * else: it starts empty. */
 int engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
 /* Whether all tablets are back. Until then they come in steps, those first that engine_warm is asked for, and only engine_warm, engine_row,
- * engine_lead, engine_stats_get, reading of what engine_warm has said yes to, and closing are allowed. */
+ * engine_lead, engine_flush_step (which does nothing), closing and what reads without rows are allowed, and reading of rows that
+ * engine_warm has said yes to. */
 bool engine_back(const struct engine *g);
 /* Waits for work at hand; flush_all first writes every dirty tablet (a clean stop: the next start replays nothing). */
 int engine_close(struct engine *g, bool flush_all);
@@ -170,7 +171,7 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
  * tablet that stands until the next call or any change of the engine. Reads the store on this thread, a few ms a tablet. NULL: e says why. */
 const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tablet, struct err *e);
 /* The same for one row: a table in which it is, if there is one. The table itself, or, where the row is in the store (*stored), a copy of
- * the row alone, aged as of now, that stands as long. One row is read. NULL: e says why. */
+ * the row alone, aged as of now, that stands as long. One row is read, or, after a start, its tablet comes back. NULL: e says why. */
 const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored, struct err *e);
 /* Brings the rows of keys in, on this thread: for control records and tools, never on the way of a push. 0, IO, CORRUPT, NOMEM. */
 int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, struct err *e);

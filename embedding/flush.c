@@ -63,17 +63,11 @@ static uint64_t cold_bytes_all(const struct engine *g)
     return bytes;
 }
 
-/* Of the images of tablets that are not back yet, about: as many bytes as the store has, until all are. */
-static uint64_t away_bytes(const struct engine *g)
-{
-    return engine_back(g) ? 0 : store_space(g->store).large;
-}
-
 uint64_t flush_journal_max(const struct engine *g)
 {
     if (g->options.journal_max > 0)
         return g->options.journal_max;
-    uint64_t rows = flush_image_bytes(g) + away_bytes(g), most = space_journal_max(&g->options);
+    uint64_t rows = flush_image_bytes(g), most = space_journal_max(&g->options);
     rows = rows > JOURNAL_MAX_LEAST ? rows : JOURNAL_MAX_LEAST;
     return rows < most ? rows : most;
 }
@@ -191,7 +185,7 @@ static void rewrite_when_wasteful(struct engine *g)
     uint64_t most = 3 * (flush_image_bytes(g) + cold_bytes_all(g)) + 4ull * FLUSH_STORE_MAX;
     struct store_space store = store_space(g->store);
     bool wasteful = store.large > most || (space_pressed(g) && store.large > 2 * flush_image_bytes(g));
-    if (g->flush.rewriting || g->committed == 0 || !engine_back(g) || !wasteful)
+    if (g->flush.rewriting || g->committed == 0 || !wasteful)
         return;
     g->flush.rewriting = true;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)

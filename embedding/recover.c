@@ -72,6 +72,7 @@ static int take_control(struct replay *r, const void *value, size_t value_bytes,
     struct stored_as_of as_of = {0};
     int rc = stored_control_read(value, value_bytes, r->runs, &as_of, replay_schema, r, e);
     r->control = as_of.sequence;
+    r->found_control = true;
     r->floor = r->of_cut ? 0 : as_of.floor; /* a cut has what its own `base` says */
     return rc;
 }
@@ -155,13 +156,25 @@ static int clear_load(struct replay *r, struct err *e)
     return rc == 0 ? store_flush(r->g->store, e) : rc;
 }
 
+static int refuse_image(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+{
+    (void)context, (void)key, (void)key_bytes, (void)value;
+    return err_set(e, SHOAL_E_CORRUPT, "the row store holds tablets (one of %zu bytes) and no control state: it has lost pairs; restore a checkpoint",
+                   value_bytes);
+}
+
 /* What the store has: the control state, and all tablets, or those that records or requests ask for once they do. */
 static int recover_stored(struct replay *r, struct err *e)
 {
     struct engine *g = r->g;
+    struct store_item from, below;
+    stored_tablet_key(0, 0, &from);
+    stored_tablet_key(LIMIT_TABLES, 0, &below);
     int rc = take_head(r, e);
     if (rc == 0 && r->load.run != 0)
         rc = clear_load(r, e);
+    if (rc == 0 && !r->found_control)
+        rc = store_range(r->store, &from, &below, refuse_image, NULL, e);
     if (rc == 0)
         rc = reload_begin(g, r, e);
     if (rc == 0 && g->options.on_recovered == NULL) {

@@ -3,10 +3,12 @@
  *  1. A tablet comes back before the first record that may change it is replayed. So one that is still away after the journal's end is
  *     what its image says.
  *  2. Marks of runs that were dropped since come back with it: these runs are ghosts again and end once all are back.
- *  3. Where memory is short rows leave again with their pairs alone (spill.h), but only from tablets that are what their images say.
+ *  3. Where memory is short rows leave again with their pairs alone (spill.h), but only from tablets that are what their images say. Their
+ *     pairs are written on this thread, and requests wait meanwhile: nothing else may write to the store then.
  */
 #include "embedding/reload.h"
 
+#include "embedding/space.h"
 #include "embedding/stored.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -17,6 +19,7 @@
 #include <stdlib.h>
 
 #define STEP_ROWS 32768u /* some 8 ms; requests are answered between two steps */
+#define STEP_GOES 64u    /* some 30 us each, whatever there is to read */
 #define CHUNK_MOST 256u  /* tablets that are read in one go */
 
 enum place { PLACE_BACK, PLACE_AWAY, PLACE_ASKED };
@@ -166,7 +169,7 @@ bool reload_has(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t
 /* The next ones of the round. There are some. */
 static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint32_t *below)
 {
-    for (;; l->table++, l->tablet = 0) {
+    for (;; l->table++, l->tablet = 0, l->chunk = 1) {
         SHOAL_ASSERT(l->table < LIMIT_TABLES);
         uint32_t end = l->place[l->table] == NULL ? 0 : l->replay.g->table[l->table].scope.tablets;
         if (l->tablet < end && away_next(l, l->table, &l->tablet, end, below))
@@ -179,38 +182,49 @@ static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
     l->tablet = *below;
 }
 
-static uint64_t rows_of(const struct engine *g, uint32_t table)
+/* The next that were asked for: neighbours together, as many as one go of the round would bring. False: none is away. */
+static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint32_t *below)
 {
-    return table_rows(g->table[table].table);
+    while (l->asked_first < l->asked_count) {
+        struct tier_tablet t = l->asked[l->asked_first++];
+        const uint8_t *place = l->place[t.table];
+        uint32_t end = l->replay.g->table[t.table].scope.tablets, most = t.table == l->table ? l->chunk : 1;
+        if (place[t.tablet] == PLACE_BACK)
+            continue; /* with a neighbour, or for somebody who could not wait */
+        *table = t.table;
+        *first = *below = t.tablet;
+        while (*below < end && *below - *first < most && place[*below] == PLACE_ASKED)
+            (*below)++;
+        return true;
+    }
+    return false;
 }
 
-/* Reads what was asked for, or the next ones, some reload_rows rows of them. */
+/* How many tablets come in the next go: so many rows that a step has several. */
+static uint32_t chunk_of(uint32_t chunk, uint64_t rows, uint32_t step_rows)
+{
+    if (rows > step_rows / 2 && chunk > 1)
+        return chunk / 2;
+    return rows < step_rows / 8 && chunk < CHUNK_MOST ? 2 * chunk : chunk;
+}
+
+/* Reads what was asked for, or the next ones, some reload_rows rows of them. *asked: those who asked have something to look at. */
 static int step(struct engine *g, bool *asked, struct err *e)
 {
     struct reload *l = g->reload;
     uint64_t come = 0;
     int rc = 0;
-    *asked = false;
-    while (rc == 0 && l->left > 0 && come < g->reload_rows) {
+    *asked = l->asked_first < l->asked_count;
+    for (uint32_t go = 0; go < STEP_GOES && rc == 0 && l->left > 0 && come < g->reload_rows; go++) {
         uint32_t table, first, below;
-        if (l->asked_first < l->asked_count) {
-            table = l->asked[l->asked_first].table;
-            first = l->asked[l->asked_first++].tablet;
-            uint64_t before = rows_of(g, table);
-            rc = reload_bring(g, table, first, 1, e); /* it may have come meanwhile */
-            come += rows_of(g, table) - before;
-            *asked = true;
-            continue;
-        }
-        round_next(l, &table, &first, &below);
-        uint64_t before = rows_of(g, table);
+        if (!asked_next(l, &table, &first, &below))
+            round_next(l, &table, &first, &below);
+        uint64_t before = table_rows(g->table[table].table);
         rc = bring(g, table, first, below, e);
-        before = rows_of(g, table) - before;
-        come += before;
-        if (before > g->reload_rows && l->chunk > 1)
-            l->chunk /= 2;
-        else if (before < g->reload_rows / 4 && l->chunk < CHUNK_MOST)
-            l->chunk *= 2;
+        uint64_t rows = table_rows(g->table[table].table) - before;
+        come += rows;
+        if (table == l->table)
+            l->chunk = chunk_of(l->chunk, rows, g->reload_rows);
     }
     return rc;
 }
@@ -223,6 +237,7 @@ static int finish(struct engine *g, struct err *e)
     if (replay_end_ghosts(&g->runs, g->sequence) != 0) /* 2. */
         return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
     engine_refresh_marks(g);
+    space_back(g);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* reload.h: after a start tablets come back in the order in which they are asked for.
  *
- *     open:   tablets that the journal's records change come back with the first of them
+ *     open:   the tablets of a push or of keys come back before it is replayed, all of them before a restore
  *     then:   engine_warm says no and asks for its keys' tablets --> each step those first, else the next ones --> on_fetched
  *     at last all are back --> on_recovered
  *

@@ -3,6 +3,7 @@
 #include "embedding/fetch.h"
 #include "embedding/flush.h"
 #include "embedding/reload.h"
+#include "proto/base/hash.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -136,6 +137,20 @@ static int replay_restore_in_cut(struct replay *r, const struct record_restore *
     return rc == 0 ? 0 : err_set(e, rc, "record %" PRIu64 " cannot be replayed: %s", sequence, err_text(rc));
 }
 
+/* Which tablets are older is known once they are back; where none is, its run is all that it leaves behind. */
+static int replay_restore(struct replay *r, const struct record_restore *record, uint64_t sequence, bool past, struct err *e)
+{
+    struct run *run;
+    if (cut_ref_add(r->g, record->cut, sequence) != 0)
+        return err_set(e, SHOAL_E_CORRUPT, "more than %u restores stand in the journal", ENGINE_CUT_REFS);
+    if (sequence > r->floor) {
+        int rc = reload_bring_all(r->g, e);
+        return rc == 0 ? engine_restore_apply(r->g, record, sequence, past, e) : rc;
+    }
+    int rc = replay_open_restored(r->runs, record, sequence, past, &run);
+    return rc == 0 ? 0 : err_set(e, rc, "record %" PRIu64 " cannot be replayed: %s", sequence, err_text(rc));
+}
+
 static int replay_control(struct replay *r, const struct record_header *h, const void *payload, struct err *e)
 {
     bool past = h->sequence <= r->control;
@@ -161,7 +176,6 @@ static int replay_control(struct replay *r, const struct record_header *h, const
                        h->payload_bytes);
     memcpy(&u, payload, h->payload_bytes);
     struct run *run;
-    int rc;
     switch (h->kind) {
     case RECORD_RUN_OPEN:
         return replay_run_open(r, h, &u.open, e);
@@ -176,13 +190,7 @@ static int replay_control(struct replay *r, const struct record_header *h, const
             run_fence(run, u.fence.lane, u.fence.generation, u.fence.live != 0, u.fence.offset);
         return 0;
     default:
-        if (!r->of_cut && (rc = reload_bring_all(r->g, e)) != 0)
-            return rc;
-        if (!r->of_cut && cut_ref_add(r->g, u.restore.cut, h->sequence) != 0)
-            return err_set(e, SHOAL_E_CORRUPT, "more than %u restores stand in the journal", ENGINE_CUT_REFS);
-        if (!r->of_cut)
-            return engine_restore_apply(r->g, &u.restore, h->sequence, past, e);
-        return replay_restore_in_cut(r, &u.restore, h->sequence, past, e);
+        return r->of_cut ? replay_restore_in_cut(r, &u.restore, h->sequence, past, e) : replay_restore(r, &u.restore, h->sequence, past, e);
     }
 }
 
@@ -200,11 +208,13 @@ static int replay_keys(struct replay *r, const struct record_header *h, const vo
     if (h->sequence <= r->floor)
         return 0;
     uint64_t changed;
-    int rc = r->of_cut ? 0 : reload_bring(r->g, keys.table, 0, t->scope.tablets, e);
+    const uint64_t *key = (const uint64_t *)(const void *)((const char *)payload + sizeof keys);
+    int rc = 0;
+    for (uint32_t i = 0; !r->of_cut && rc == 0 && i < keys.count; i++)
+        rc = reload_bring(r->g, keys.table, mixed_tablet(key_mix(key[i]), table_schema_of(t->table)->tablet_bits), 1, e);
     if (rc != 0)
         return rc;
-    rc = engine_keys_apply(t, &keys, (const uint64_t *)(const void *)((const char *)payload + sizeof keys),
-                               r->base[keys.table], !r->of_cut, h->sequence, &changed);
+    rc = engine_keys_apply(t, &keys, key, r->base[keys.table], !r->of_cut, h->sequence, &changed);
     return rc == 0 ? 0 : err_set(e, rc, "no memory to replay record %" PRIu64, h->sequence);
 }
 

@@ -17,6 +17,7 @@ struct replay {
         *base[LIMIT_TABLES]; /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
     uint64_t until;          /* a stored tablet beyond this does not belong to the cut */
     uint64_t control;        /* sequence of the control state */
+    bool found_control;
     uint64_t floor;          /* no tablet lacks records up to this one */
     bool of_cut;
     bool clean; /* only tablets that are what their images say lose rows to the spill */

@@ -2,7 +2,7 @@
  *
  * A lane's clock is its lowest mark over the led tablets of the run's tables, plus its offset; a run's low is the
  * smallest clock of its live lanes. Both are kept, not searched. A ghost is a run that recovery meets in old images or
- * records although it has been dropped since: it lives until its drop is replayed. Thread: the shard's. */
+ * records although it has been dropped since: it lives until its drop is replayed, or until the last image has been read. Thread: the shard's. */
 #ifndef EMBEDDING_RUN_H
 #define EMBEDDING_RUN_H
 

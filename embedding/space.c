@@ -266,7 +266,7 @@ bool space_reclaiming(const struct engine *g)
 
 static void reclaim_begin(struct engine *g)
 {
-    if (g->space.reclaim != RECLAIM_NONE || g->journal == NULL || g->committed == 0)
+    if (g->space.reclaim != RECLAIM_NONE || g->journal == NULL || g->committed == 0 || !engine_back(g))
         return;
     g->space.reclaim = RECLAIM_WRITE;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) /* clean ones too: they keep files alive in which all else is dead */
@@ -304,6 +304,13 @@ static void judge(struct engine *g)
         reclaim_begin(g);
     else if (s->reclaim == RECLAIM_WRITE)
         s->reclaim = RECLAIM_NONE;
+}
+
+void space_back(struct engine *g)
+{
+    judge(g);
+    if (g->space.refusing == SPACE_BOUND)
+        reclaim_begin(g);
 }
 
 static int refuse(const struct engine *g, struct err *e)

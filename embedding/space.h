@@ -20,6 +20,8 @@
 
 /* Once the engine has recovered: the first look, on this thread. */
 void space_open(struct engine *g);
+/* All tablets are back: what was found full at opening can be had room in. */
+void space_back(struct engine *g);
 /* Whether a push may be taken: 0 or NO_SPACE, which says what is short, by how much, and what to do. Cheap. */
 int space_check(struct engine *g, struct err *e);
 /* Whether `bytes` more may be kept for long (a cut, a load): 0 or NO_SPACE. what: such as "cut 7". */

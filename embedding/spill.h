@@ -1,5 +1,5 @@
 /* spill.h: rows that leave memory while their tablets are put together from elsewhere (a cut that is restored, a checkpoint that is
- * loaded): their pairs go to the store without an image.
+ * loaded, images after a start): their pairs go to the store without an image.
  *
  * That is safe only where no stored image names one of these keys as cold under the tablet's epoch (cold.h): killed before the tablet's
  * image is written, the pairs are leftovers, and whoever repeats the work writes each pair again before its key is taken for cold. Batches of the store are durable in

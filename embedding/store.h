@@ -1,5 +1,5 @@
 /* store.h: the shard's row store as the engine sees it: keys and values, written in batches, made durable by flush,
- * scanned once at start. Two fillings: RocksDB (store_rocks.c, the one door to rocksdb/c.h) and memory (store_mem.c).
+ * scanned at start. Two fillings: RocksDB (store_rocks.c, the one door to rocksdb/c.h) and memory (store_mem.c).
  *
  * Thread: any, one at a time, but for get. Every function may block, so write, flush and checkpoint are called on an I/O thread.
  * Errors: IO or CORRUPT with a sentence that names the folder. After an error of write or flush the store is not to be

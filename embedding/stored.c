@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define TABLET_MAGIC 0x314254454c424154ull
+#define CONTROL_MAGIC_1 0x314c5254434c4853ull /* without a floor */
 #define CONTROL_MAGIC 0x324c5254434c4853ull
 #define LOAD_MAGIC 0x3144414f4c4c4853ull
 
@@ -29,9 +30,11 @@ _Static_assert(sizeof(struct tablet_head) == 40, "tablet_head is a disk format")
 struct control_head {
     uint64_t magic;
     uint64_t checksum; /* of all that follows */
-    uint64_t sequence, floor;
+    uint64_t sequence;
     uint32_t tables, runs;
+    uint64_t floor; /* not with CONTROL_MAGIC_1 */
 };
+#define CONTROL_HEAD_1 offsetof(struct control_head, floor)
 _Static_assert(sizeof(struct control_head) == 40, "control_head is a disk format");
 
 #define CONTROL_PAST (1u << 31) /* in `mode`: a run that was dropped; a u64, run_past.seen, follows in the place of lanes */
@@ -333,6 +336,14 @@ static bool get(struct reader *r, void *out, size_t bytes)
     return true;
 }
 
+static bool read_head(struct reader *in, struct control_head *h)
+{
+    *h = (struct control_head){0};
+    if (!get(in, h, CONTROL_HEAD_1))
+        return false;
+    return h->magic == CONTROL_MAGIC_1 || (h->magic == CONTROL_MAGIC && get(in, &h->floor, sizeof h->floor));
+}
+
 static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
 {
     for (uint32_t lane = 0; lane < lanes; lane++) {
@@ -376,8 +387,7 @@ int stored_control_read(const void *value, size_t bytes, struct runs *r, struct 
     struct reader in = {value, (const char *)value + bytes};
     struct control_head h;
     size_t from = offsetof(struct control_head, sequence);
-    if (!get(&in, &h, sizeof h) || h.magic != CONTROL_MAGIC ||
-        h.checksum != hash_bytes((const char *)value + from, bytes - from, CONTROL_MAGIC) || h.floor > h.sequence)
+    if (!read_head(&in, &h) || h.checksum != hash_bytes((const char *)value + from, bytes - from, h.magic) || h.floor > h.sequence)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
     for (uint32_t i = 0; i < h.tables; i++) {
         uint64_t schema_bytes;

@@ -1,6 +1,7 @@
 /* whole.c: cold rows read for those who want all rows of a tablet, or one, without a change of the tablet.
  *
- *  1. What is made here is a copy that stands beside the table: a reader changes neither the tier of a row nor its heat.
+ *  1. What is made here is a copy that stands beside the table: a reader changes neither the tier of a row nor its heat. (But after a start
+ *     the tablet of a row that is asked for comes back.)
  *  2. A row counts once: the pair of a key that is in memory, or that has gone, is a leftover.
  */
 #include "embedding/whole.h"
@@ -149,8 +150,10 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
         err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
         return NULL;
     }
-    if (reload_bring(g, table, mixed_tablet(key_mix(key), table_schema_of(t->table)->tablet_bits), 1, e) != 0)
+    if (reload_bring(g, table, mixed_tablet(key_mix(key), table_schema_of(t->table)->tablet_bits), 1, e) != 0) {
+        (void)engine_fail(g, e);
         return NULL;
+    }
     if (!table_cold_has(t->table, key))
         return t->table;
     int rc = scratch(g, t->table, e);

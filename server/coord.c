@@ -130,7 +130,7 @@ static void on_shard_beat(struct coord *c, peer_t from, const struct wire *reque
         .shard = shard, .map_epoch = c->job.at.map_epoch, .lease_ms = c->options.lease_ms};
     coord_send(c, from, wire_encode(&w));
     if (!request->u.SHARD_BEAT.ready)
-        coord_setup_map_early(c, from);
+        coord_setup_map_early(c, shard);
 }
 
 /* ---- the operator ------------------------------------------------------------------------------------------ */

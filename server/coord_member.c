@@ -118,6 +118,8 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store, 
         *what = COORD_BEAT_READY;
     if (s->incarnation != 0 && s->incarnation != beat->incarnation)
         *what = COORD_BEAT_RESTARTED;
+    if (s->incarnation != beat->incarnation)
+        s->map_told = 0;
     memcpy(s->server, beat->server, LIMIT_NAME);
     s->index = beat->shard_index;
     s->seen = true;

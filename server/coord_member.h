@@ -25,6 +25,7 @@ struct coord_shard {
     uint64_t incarnation;
     bool seen;     /* since this coordinator started */
     bool ready;    /* recovered, takes work */
+    uint64_t map_told; /* epoch of the map that this incarnation got before it was ready; 0: none */
     bool greeted;  /* was told what every shard is told (coord_setup_greet) */
     bool set_up;   /* has map, tables and run of the job (coord_flow) */
     bool busy;     /* a step of setting up is asked for */

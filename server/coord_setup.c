@@ -89,11 +89,12 @@ static bool map_tell(struct coord *c, uint32_t shard, coord_call_done done)
                             done) != NULL;
 }
 
-void coord_setup_map_early(struct coord *c, peer_t to)
+void coord_setup_map_early(struct coord *c, uint32_t shard)
 {
+    struct coord_shard *s = &c->members.shard[shard];
     struct wire w;
     size_t bytes = map_wire(&c->job, &w);
-    struct msg *m = c->job.shard_of == NULL ? NULL : wire_encode(&w);
+    struct msg *m = c->job.shard_of == NULL || s->map_told == c->job.at.map_epoch ? NULL : wire_encode(&w);
     void *frame = m == NULL ? NULL : msg_add(m, bytes);
 
     if (frame == NULL) {
@@ -101,7 +102,8 @@ void coord_setup_map_early(struct coord *c, peer_t to)
         return;
     }
     memcpy(frame, c->job.shard_of, bytes);
-    coord_send(c, to, m);
+    coord_send(c, s->peer, m);
+    s->map_told = c->job.at.map_epoch;
 }
 
 static bool greet(struct coord *c, uint32_t shard)

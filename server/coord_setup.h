@@ -4,7 +4,6 @@
 #ifndef SERVER_COORD_SETUP_H
 #define SERVER_COORD_SETUP_H
 
-#include "proto/base/env.h"
 #include "proto/base/err.h"
 
 #include <stdbool.h>
@@ -15,8 +14,8 @@ struct coord;
 /* Makes and stores tables and map from what was declared. SCHEMA, CONFIG, NOMEM. */
 int coord_setup_map(struct coord *c, struct err *e);
 int coord_setup_load(struct coord *c, struct err *e); /* after a restart */
-/* Tells one that is there but reads its rows back what it needs to answer readers: the map. Not answered for: its next beat asks again. */
-void coord_setup_map_early(struct coord *c, peer_t to);
+/* Tells one that is there but reads its rows back what it needs to answer readers: the map, once. Nothing waits for the answer. */
+void coord_setup_map_early(struct coord *c, uint32_t shard);
 /* Tells shards that are ready what they need to know whether a job runs or not: the map, which cuts are wanted. */
 void coord_setup_greet(struct coord *c);
 /* Begins or goes on with every ready shard that is not set up. */

@@ -22,6 +22,15 @@ static const struct coord_shard *server_missing(const struct coord *c)
     return NULL;
 }
 
+/* The first that is there and reads its rows back, or NULL. */
+static const struct coord_shard *server_reading(const struct coord *c)
+{
+    for (uint32_t i = 0; i < c->members.shards; i++)
+        if (c->members.shard[i].seen && !c->members.shard[i].ready)
+            return &c->members.shard[i];
+    return NULL;
+}
+
 bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
 {
     text[0] = 0;
@@ -35,6 +44,8 @@ bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
     else if (s != NULL)
         (void)snprintf(text, bytes, "waits for servers: not all of the %u shards of the coordinator's file have come",
                        c->members.shards);
+    else if ((s = server_reading(c)) != NULL)
+        (void)snprintf(text, bytes, "waits for server %s (%s): it has started and reads its rows back", s->server, s->endpoint);
     else if (c->members.workers == 0 && env_now_ns(c->env) - c->watch.worker_ns > coord_lease_ns(c))
         (void)snprintf(text, bytes, "waits for a worker: none is there");
     return text[0] != 0;

@@ -1,7 +1,7 @@
 /* server_main.c: shoal-server: the daemon around the shards.
  *
  * Threads: each shard has its own, with its own loop (net), engine and core; it opens, runs and closes them there. The
- * main thread starts them, waits until all have recovered, says READY=1, and then waits for SIGTERM or SIGINT, which
+ * main thread starts them, waits until all answer readers (shard.h), says READY=1, and then waits for SIGTERM or SIGINT, which
  * all other threads block. ZeroMQ has its I/O threads, libuv its pool for the engine's slow work.
  *
  * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A broken disk is not:

@@ -176,6 +176,37 @@ ssize_t pwritev(int fd, const struct iovec *piece, int count, off_t at)
 
 /* ---- what goes on in the engine ---- */
 
+/* Recovery lasts until the last tablet is back, which the engine tells with its owner's context. */
+#define OPENED 16u
+static struct opened {
+    void *context;
+    void (*on_recovered)(void *context);
+} opened[OPENED];
+static atomic_uint opened_count;
+
+static void recovered_cb(void *context)
+{
+    atomic_fetch_sub(&opening, 1);
+    for (uint32_t i = 0; i < OPENED; i++)
+        if (opened[i].context == context) {
+            opened[i].on_recovered(context);
+            return;
+        }
+    abort();
+}
+
+/* NULL: it comes back at once. */
+static const struct opened *remember(const struct engine_options *options)
+{
+    if (options->on_recovered == NULL)
+        return NULL;
+    uint32_t at = atomic_fetch_add(&opened_count, 1);
+    if (at >= OPENED)
+        abort();
+    opened[at] = (struct opened){options->context, options->on_recovered};
+    return &opened[at];
+}
+
 int __real_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
 int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
 int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e)
@@ -184,9 +215,13 @@ int __wrap_engine_open(const struct engine_options *options, struct env *env, st
     const char *memory = getenv("SHOAL_KILL_MEMORY"); /* `shoal local` has no word for it */
     if (memory != NULL)
         own.memory = strtoull(memory, NULL, 10);
+    const struct opened *o = remember(options);
+    if (o != NULL)
+        own.on_recovered = recovered_cb;
     atomic_fetch_add(&opening, 1);
     int rc = __real_engine_open(&own, env, out, e);
-    atomic_fetch_sub(&opening, 1);
+    if (rc != 0 || engine_back(*out))
+        atomic_fetch_sub(&opening, 1);
     return rc;
 }
 

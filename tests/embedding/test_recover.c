@@ -3,6 +3,7 @@
 #include "embedding/engine_state.h"
 #include "embedding/flush.h"
 #include "embedding/stored.h"
+#include "proto/base/hash.h"
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
@@ -508,6 +509,83 @@ START_TEST(damaged_image_is_named)
 }
 END_TEST
 
+/* Takes the control state out of a closed engine's store, or puts it in; NULL takes it away. */
+struct control_value {
+    uint8_t bytes[65536];
+    size_t count;
+};
+
+static int control_take(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+{
+    struct control_value *c = context;
+    (void)e;
+    if (!stored_is_control(key, key_bytes))
+        return 0;
+    ck_assert_uint_le(value_bytes, sizeof c->bytes);
+    memcpy(c->bytes, value, value_bytes);
+    c->count = value_bytes;
+    return 0;
+}
+
+static void control_exchange(struct control_value *out, const struct control_value *in)
+{
+    char path[LIMIT_PATH + 16];
+    struct err e = {0};
+    struct store *store;
+    struct store_item item;
+    snprintf(path, sizeof path, "%s/rows", dir);
+    ck_assert_msg(store_rocks_open(path, 0, &store, &e) == 0, "%s", e.text);
+    if (out != NULL) {
+        out->count = 0;
+        ck_assert_int_eq(store_scan(store, control_take, out, &e), 0);
+        ck_assert_uint_gt(out->count, 40);
+    } else {
+        stored_control_key(&item);
+        item.value = in == NULL ? NULL : in->bytes;
+        item.value_bytes = in == NULL ? 0 : in->count;
+        ck_assert_int_eq(store_write(store, &item, 1, &e), 0);
+        ck_assert_int_eq(store_flush(store, &e), 0);
+    }
+    store_close(store);
+}
+
+/* As it was before it had a floor: 8 bytes shorter, under another name. */
+START_TEST(an_older_control_state_is_read)
+{
+    static struct control_value c;
+    const uint64_t magic = 0x314c5254434c4853ull;
+    shared->batches = 20;
+    train_child(NULL);
+    rig_close(&s, true);
+    control_exchange(&c, NULL);
+    memmove(c.bytes + 32, c.bytes + 40, c.count - 40);
+    c.count -= 8;
+    memcpy(c.bytes, &magic, sizeof magic);
+    uint64_t sum = hash_bytes(c.bytes + 16, c.count - 16, magic);
+    memcpy(c.bytes + 8, &sum, sizeof sum);
+    control_exchange(NULL, &c);
+    reopen();
+    check_same();
+    rig_close(&s, false);
+    c.bytes[20] ^= 1;
+    control_exchange(NULL, &c);
+    struct err e = {0};
+    ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
+}
+END_TEST
+
+START_TEST(tablets_without_a_control_state_are_refused)
+{
+    struct err e = {0};
+    shared->batches = 20;
+    train_child(NULL);
+    rig_close(&s, true);
+    control_exchange(NULL, NULL);
+    ck_assert_int_eq(rig_try_open(&s, dir, DURABLE_JOURNAL, &e), SHOAL_E_CORRUPT);
+    ck_assert_ptr_nonnull(strstr(e.text, "no control state"));
+}
+END_TEST
+
 static void fsync_child(void *context)
 {
     (void)context;
@@ -551,6 +629,8 @@ int main(void)
         tcase_add_test(t, flipped_byte_in_the_middle_is_refused);
         tcase_add_test(t, missing_journal_is_refused);
         tcase_add_test(t, fsync_mode_comes_back_too);
+        tcase_add_test(t, an_older_control_state_is_read);
+        tcase_add_test(t, tablets_without_a_control_state_are_refused);
         tcase_add_test(t, a_table_of_16_bits_comes_back_from_its_journal);
         suite_add_tcase(suite, t);
     }

@@ -69,18 +69,23 @@ static void *shared_word(void)
     return word;
 }
 
-/* Two tables, all stored, nothing left to replay. */
-static uint64_t stored(void)
+/* Two tables, one large and one small, all stored, nothing left to replay. */
+static uint64_t stored_as(uint32_t large)
 {
     rig_open(&s, dir, DURABLE_JOURNAL);
     rig_table(&s, 0);
     rig_table(&s, 1);
     ck_assert_int_eq(engine_run_open(s.g, 1, 1, 1, NULL), 0);
-    fill(0, 0, BATCHES);
-    fill(1, 0, 4);
+    fill(large, 0, BATCHES);
+    fill(1 - large, 0, 4);
     uint64_t digest = rig_digest(&s);
     rig_close(&s, true);
     return digest;
+}
+
+static uint64_t stored(void)
+{
+    return stored_as(0);
 }
 
 /* In a child: who forks opens no store, RocksDB's threads would be missing in its children. */
@@ -208,6 +213,63 @@ START_TEST(one_row_is_read_at_once)
 }
 END_TEST
 
+/* He would wait for ever: nothing is left to come for the next step. */
+START_TEST(who_asked_is_told_though_another_brought_it)
+{
+    struct err e = {0};
+    uint64_t key = key_in(TABLETS - 1);
+    bool cold;
+    (void)stored();
+    open_away();
+    ck_assert_int_eq(reload_bring(s.g, 1, 0, TABLETS, &e), 0);
+    ck_assert_int_eq(reload_bring(s.g, 0, 0, TABLETS - 1, &e), 0);
+    ck_assert(!engine_warm(s.g, 0, &key, 1));
+    ck_assert_ptr_nonnull(engine_row(s.g, 0, key, &cold, &e));
+    ck_assert_uint_eq(reload_left(s.g), 0);
+    rig_come_back(&s);
+    ck_assert_uint_eq(s.fetched, 1);
+    ck_assert(engine_warm(s.g, 0, &key, 1));
+    rig_close(&s, false);
+}
+END_TEST
+
+/* How many tablets come in one go is learned from those before: the next table's may be a hundred times as large. */
+START_TEST(a_step_stays_short_where_large_tablets_follow_small_ones)
+{
+    struct engine_stats stats;
+    uint64_t rows = 0, most = 0;
+    (void)stored_as(1);
+    open_away();
+    s.g->reload_rows = 2000;
+    while (!engine_back(s.g)) {
+        ck_assert(embedding_env_step(&s.env));
+        engine_stats_get(s.g, &stats);
+        most = stats.rows - rows > most ? stats.rows - rows : most;
+        rows = stats.rows;
+    }
+    ck_assert_uint_lt(most, 2000 + 2 * BATCHES * SHARD_KEYS / TABLETS);
+    rig_close(&s, false);
+}
+END_TEST
+
+/* Neighbours that were asked for come together, and no others with them. */
+START_TEST(all_that_was_asked_for_comes_before_the_rest)
+{
+    uint64_t key[3] = {key_in(4), key_in(5), key_in(11)};
+    (void)stored();
+    open_away();
+    s.g->reload_rows = 1;
+    ck_assert(!engine_warm(s.g, 0, key, 3));
+    for (uint32_t left = reload_left(s.g); !engine_warm(s.g, 0, key, 3); left = reload_left(s.g)) {
+        ck_assert(embedding_env_step(&s.env));
+        ck_assert_uint_lt(reload_left(s.g), left);
+    }
+    ck_assert_uint_eq(reload_left(s.g), 2 * TABLETS - 3);
+    rig_come_back(&s);
+    rig_close(&s, false);
+}
+END_TEST
+
 START_TEST(a_damaged_tablet_ends_it)
 {
     char command[LIMIT_PATH + 256];
@@ -316,6 +378,9 @@ int main(void)
     tcase_add_test(t, killed_it_has_at_once_what_was_being_trained);
     tcase_add_test(t, killed_or_stopped_on_the_way_it_has_lost_nothing);
     tcase_add_test(t, one_row_is_read_at_once);
+    tcase_add_test(t, who_asked_is_told_though_another_brought_it);
+    tcase_add_test(t, a_step_stays_short_where_large_tablets_follow_small_ones);
+    tcase_add_test(t, all_that_was_asked_for_comes_before_the_rest);
     tcase_add_test(t, a_damaged_tablet_ends_it);
     tcase_add_test(t, rows_leave_on_the_way_where_memory_is_short);
     tcase_add_test(t, rows_that_were_replayed_stay_until_they_are_written);

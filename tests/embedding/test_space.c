@@ -17,14 +17,21 @@
 static struct rig s;
 static struct rig_push p;
 
+static void on_recovered(void *context)
+{
+    (void)context;
+}
+
 static void open_bounded(const char *dir, uint64_t disk)
 {
     struct err e = {0};
     memset(&s, 0, sizeof s);
     embedding_env_init(&s.env);
     s.options = (struct engine_options){
-        .dir = dir, .durability = DURABLE_JOURNAL, .journal_max = JOURNAL, .segment_bytes = 256u << 10, .disk_watermark = 1, .disk = disk};
+        .dir = dir, .durability = DURABLE_JOURNAL, .journal_max = JOURNAL, .segment_bytes = 256u << 10, .disk_watermark = 1, .disk = disk,
+        .on_recovered = on_recovered};
     ck_assert_msg(engine_open(&s.options, &s.env.env, &s.g, &e) == 0, "%s", e.text);
+    rig_come_back(&s);
     rig_lead(&s);
 }
 
@@ -81,15 +88,32 @@ static int make_cut(uint64_t cut)
 }
 
 #define REFUSALS 5 /* one after the other, with time for looks in between: what can be had back has been had back */
+#define REFUSALS_ALL 20 /* at the edge, where no cut fits any more, each rewriting makes room for a few pushes, for ever: then a file of this */
+#define BALLAST (1536u << 10) /* size takes the room */
+
+static void ballast_put(const char *dir)
+{
+    static const char zeros[4096];
+    char path[LIMIT_PATH + 16];
+    snprintf(path, sizeof path, "%s/ballast", dir);
+    FILE *f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    for (uint32_t i = 0; i < BALLAST / sizeof zeros; i++)
+        ck_assert_uint_eq(fwrite(zeros, 1, sizeof zeros, f), sizeof zeros);
+    ck_assert_int_eq(fclose(f), 0);
+}
 
 /* Batches from `from` + 1 on with a cut after every 40, which ties down what was written; until pushes are refused for good, `most` at most.
  * Returns the last batch that was taken. */
 static uint64_t train_with_cuts(const char *dir, uint64_t from, uint64_t most, bool *refused)
 {
     struct err e = {0};
+    uint32_t all = 0;
     for (uint64_t batch = from + 1; batch <= most; batch++) {
         int rc = push_one(batch, &e), tries = 1;
         for (; rc == SHOAL_E_NO_SPACE && tries < REFUSALS; tries++) {
+            if (++all == REFUSALS_ALL)
+                ballast_put(dir);
             usleep(120000);
             rc = push_one(batch, &e);
         }
@@ -104,9 +128,13 @@ static uint64_t train_with_cuts(const char *dir, uint64_t from, uint64_t most, b
     return most;
 }
 
-static void drop_cuts(void)
+/* And the ballast, if there is any. */
+static void drop_cuts(const char *dir)
 {
+    char path[LIMIT_PATH + 16];
     uint64_t cut[64];
+    snprintf(path, sizeof path, "%s/ballast", dir);
+    (void)unlink(path);
     uint32_t count = engine_cuts(s.g, cut, 64);
     ck_assert_uint_gt(count, 1);
     for (uint32_t i = 0; i < count; i++)
@@ -156,7 +184,7 @@ START_TEST(past_the_bound_pushes_are_refused_and_go_on_once_cuts_are_dropped)
     ck_assert(stats.disk_short);
     ck_assert_uint_ge(stats.disk_bytes + LOGS, taken);
     ck_assert_uint_eq(engine_mark(s.g, 1, 0, 0), last);
-    drop_cuts();
+    drop_cuts(dir);
     push_until_taken(last + 1);
     engine_stats_get(s.g, &stats);
     ck_assert(!stats.disk_short);
@@ -224,7 +252,7 @@ START_TEST(killed_while_refused_it_recovers_all)
     bool refused = false; /* the store let go of some files when it was opened, so a few may be taken */
     uint64_t last = train_with_cuts(dir, facts[0], facts[0] + 2000, &refused);
     ck_assert(refused);
-    drop_cuts();
+    drop_cuts(dir);
     push_until_taken(last + 1);
     uint64_t digest = rig_digest(&s);
     rig_close(&s, false);

@@ -24,6 +24,8 @@ static void value_mend(uint8_t *at, size_t size, bool control)
     uint32_t column = 0;
     if (size < 40)
         return;
+    if (control && memcmp(at, "SHLCTRL1", 8) == 0)
+        magic = 0x314c5254434c4853ull; /* an older one is read, too */
     memcpy(at, &magic, sizeof magic);
     memcpy(&column, at + 32, sizeof column);
     column = column > size - 40 ? (uint32_t)(size - 40) : column;
