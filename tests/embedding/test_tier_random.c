@@ -608,7 +608,9 @@ static void with_budget(void *context)
     shared->fetched += stats.fetched;
     shared->evicted += stats.evicted;
     kill_end();
-    rig_close(&s.rig, rng_below(&s.chance, 2) == 0);
+    int rc = engine_close(s.rig.g, rng_below(&s.chance, 2) == 0);
+    if (rc != 0) /* a step that failed may only be told here; the next life looks whether all is there */
+        give_up(&s, OPS, "close", err_name(rc));
 }
 
 static bool ended_early(const struct life *l)
