@@ -220,18 +220,33 @@ bool table_cold_has(const struct table *t, uint64_t key)
 
 #define AMONG_AHEAD 16u
 
+/* Most searches end within two cache lines (thirteen slots on average for a key that is not there). Always inlined: to GCC 12 a function that
+ * only prefetches has no effect, and it drops the calls. */
+ISA_INLINE void set_ahead(const struct table *t, uint64_t mixed)
+{
+    const struct cold *c = t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)].cold;
+    if (c == NULL || c->used == 0)
+        return;
+    const uint64_t *home = &c->slot[slot_home(c, t->shape.tablet_bits, mixed)];
+    __builtin_prefetch(home);
+    __builtin_prefetch(home + 8);
+}
+
+void table_cold_ahead(const struct table *t, uint64_t key)
+{
+    uint64_t mixed = key_mix(key);
+    set_ahead(t, mixed);
+    __builtin_prefetch(tablet_home(&t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)], t->shape.tablet_bits, mixed), 1);
+}
+
 /* The set alone is asked: what is in it is not in the index. */
 size_t table_cold_among(const struct table *t, const uint64_t *keys, size_t count, uint64_t *cold)
 {
     const uint32_t bits = t->shape.tablet_bits;
     size_t found = 0;
     for (size_t i = 0; t->cold > 0 && i < count; i++) {
-        if (i + AMONG_AHEAD < count) {
-            uint64_t ahead = key_mix(keys[i + AMONG_AHEAD]);
-            const struct cold *next = t->tablets[mixed_tablet(ahead, bits)].cold;
-            if (next != NULL && next->used > 0)
-                __builtin_prefetch(&next->slot[slot_home(next, bits, ahead)]);
-        }
+        if (i + AMONG_AHEAD < count)
+            set_ahead(t, key_mix(keys[i + AMONG_AHEAD]));
         uint64_t mixed = key_mix(keys[i]);
         const struct cold *c = t->tablets[mixed_tablet(mixed, bits)].cold;
         if (c != NULL && c->count > 0 && set_has(c, bits, mixed))

@@ -58,6 +58,8 @@ size_t table_cold_bytes(const struct table *t);
 /* A cold row comes in with the value of its pair: aged, it is in the index and out of the set; or it is gone for good, if it did not outlast
  * its ageing. A key that is not cold: nothing. 0, CORRUPT (another length) or NOMEM. */
 int table_cold_take(struct table *t, uint64_t key, const void *value, size_t bytes);
+/* That this key comes in soon: the processor fetches what it will look at. */
+void table_cold_ahead(const struct table *t, uint64_t key);
 /* The same for a reader: `into`, a table of the same schema, gets the row, aged; t does not change. */
 int table_cold_copy(const struct table *t, struct table *into, uint64_t key, const void *value, size_t bytes);
 

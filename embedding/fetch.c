@@ -22,8 +22,9 @@
 #define FETCH_MOST 16384u
 #define WANT_MOST (4 * FETCH_MOST)
 #define ASKED_SLOTS (4 * WANT_MOST) /* a power of two: there is always a free one */
-#define FETCH_SHARED 2048u          /* so many and more are shared between the fetches */
+#define FETCH_SHARED 2048u          /* of so many and more a fetch takes its share, so that the other has something to do */
 #define FULL_NS 1000000u
+#define TAKE_AHEAD 8u
 #define LOOK_BACK (16 * FETCH_MOST) /* rows that come in between two looks at whether they were of use */
 
 struct fetch_work {
@@ -124,8 +125,11 @@ static void fetch_done(struct work *w)
         fetch_start(g);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0 && !w->cancelled; i++)
         for (uint32_t k = 0; k < f->of_table[i] && rc == 0; k++, at++, value += f->bytes_of[i])
-            if (g->table[i].table != NULL && !(g->loading >> i & 1)) /* its pairs are being written, or deleted */
+            if (g->table[i].table != NULL && !(g->loading >> i & 1)) { /* its pairs are being written, or deleted */
+                if (k + TAKE_AHEAD < f->of_table[i])
+                    table_cold_ahead(g->table[i].table, f->key[at + TAKE_AHEAD]);
                 rc = take_one(g, g->table[i].table, f, at, value);
+            }
     bool cancelled = w->cancelled;
     look_back(g, f->count);
     work_free(f);
@@ -139,7 +143,7 @@ static void fetch_done(struct work *w)
 static int fetch_fill(struct engine *g, struct fetch_work *f)
 {
     size_t bytes = 0;
-    uint32_t tables = 0, share = g->tier.wanted_count < FETCH_SHARED || !fetch_none(g) ? 1 : TIER_FETCHES;
+    uint32_t tables = 0, share = g->tier.wanted_count < FETCH_SHARED ? 1 : TIER_FETCHES;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         tables += g->tier.wanted[i].count > 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {

@@ -236,8 +236,9 @@ static int serve(struct server *sv, struct err *e)
         return rc;
     budget_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk, sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
-    /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40 MiB and more that no budget knows of. */
-    mallopt(M_ARENA_MAX, (int)sv->config.shards + 1);
+    /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40 MiB and more that no budget knows of. With fewer than
+     * this the two fetches and a compaction wait for each other: RocksDB takes a block's bytes from the heap for each row that is read. */
+    mallopt(M_ARENA_MAX, (int)sv->config.shards + 3);
     rc = start_members(sv, e);
     if (sv->member) {
         struct err why;
