@@ -131,8 +131,8 @@ static int rocks_scan(struct store *base, store_visit visit, void *context, stru
 static int get_batch(struct store_rocks *s, const struct store_item *keys, size_t count, char *values, size_t bytes,
                      size_t *sizes, struct err *e)
 {
-    const char *key[GET_BATCH];
-    size_t key_bytes[GET_BATCH];
+    const char *key[GET_BATCH] = {NULL};
+    size_t key_bytes[GET_BATCH] = {0};
     rocksdb_pinnableslice_t *value[GET_BATCH];
     char *text[GET_BATCH];
     int rc = 0;

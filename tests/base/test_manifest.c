@@ -31,7 +31,7 @@ static struct json *manifest_new(int64_t format)
     json_set_int(m, "bytes", 700);
     for (int i = 0; i < 2; i++) {
         struct json *p = json_new_object();
-        char folder[16];
+        char folder[24];
         (void)snprintf(folder, sizeof folder, "part-%04d", i);
         json_set_string(p, "folder", folder);
         json_set_int(p, "rows", 3 + i);
