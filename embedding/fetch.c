@@ -22,7 +22,7 @@
 #define FETCH_MOST 16384u
 #define WANT_MOST (4 * FETCH_MOST)
 #define ASKED_SLOTS (4 * WANT_MOST) /* a power of two: there is always a free one */
-#define FETCH_SHARED 2048u          /* of so many and more a fetch takes its share, so that the other has something to do */
+#define FETCH_SHARED 2048u          /* of so many and more a fetch takes half, so that the other has something to do */
 #define FULL_NS 1000000u
 #define TAKE_AHEAD 8u
 #define LOOK_BACK (16 * FETCH_MOST) /* rows that come in between two looks at whether they were of use */
@@ -139,7 +139,8 @@ static void fetch_done(struct work *w)
     tell(g);
 }
 
-/* As many of the wanted keys as one fetch takes, in rows and in bytes, the same for each table that wants any, into f. */
+/* As many of the wanted keys as one fetch takes, in rows and in bytes, the same for each table that wants any, into f; of many half of each
+ * table's. */
 static int fetch_fill(struct engine *g, struct fetch_work *f)
 {
     size_t bytes = 0;

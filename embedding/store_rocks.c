@@ -131,7 +131,7 @@ static int rocks_scan(struct store *base, store_visit visit, void *context, stru
 static int get_batch(struct store_rocks *s, const struct store_item *keys, size_t count, char *values, size_t bytes,
                      size_t *sizes, struct err *e)
 {
-    const char *key[GET_BATCH] = {NULL};
+    const char *key[GET_BATCH] = {NULL}; /* GCC 12 cannot tell that they are set below */
     size_t key_bytes[GET_BATCH] = {0};
     rocksdb_pinnableslice_t *value[GET_BATCH];
     char *text[GET_BATCH];

@@ -213,9 +213,9 @@ static uint64_t memory_default(void)
 }
 
 /* Sockets keep heaps large (sock.c). Where memory is short, what was once a large buffer goes back to the kernel, for a page fault each 4 KiB. */
-static void heap_bound(uint64_t memory)
+static void heap_bound(uint64_t memory, uint32_t heaps)
 {
-    uint64_t large = memory / 256, spare = memory / 64;
+    uint64_t large = memory / 256, spare = memory / 32 / heaps; /* each heap keeps so much: a thirty-second of all */
     large = large < 512u << 10 ? 512u << 10 : large > 32u << 20 ? 32u << 20 : large;
     spare = spare < 1u << 20 ? 1u << 20 : spare > 64u << 20 ? 64u << 20 : spare;
     mallopt(M_MMAP_THRESHOLD, (int)large);
@@ -237,8 +237,9 @@ static int serve(struct server *sv, struct err *e)
     budget_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk, sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
     /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40 MiB and more that no budget knows of. With fewer than
-     * this the two fetches and a compaction wait for each other: RocksDB takes a block's bytes from the heap for each row that is read. */
-    mallopt(M_ARENA_MAX, (int)sv->config.shards + 3);
+     * this the fetches and a compaction wait for each other (measured with one shard): RocksDB takes a block's bytes from the heap for each row. */
+    uint32_t heaps = sv->config.shards + 3;
+    mallopt(M_ARENA_MAX, (int)heaps);
     rc = start_members(sv, e);
     if (sv->member) {
         struct err why;
@@ -247,7 +248,7 @@ static int serve(struct server *sv, struct err *e)
             *e = why;
     }
     if (sv->config.memory)
-        heap_bound(sv->config.memory);
+        heap_bound(sv->config.memory, heaps);
     if (!rc) {
         log_info("server %s: %u shards ready", sv->name, sv->config.shards);
         notify_ready("serving");

@@ -509,6 +509,15 @@ static void on_recovered(void *context)
     (void)context;
 }
 
+/* A step that failed may only be told here; the next life looks whether all is there. */
+static void side_close(struct side *s, uint32_t i)
+{
+    int rc = engine_close(s->rig.g, rng_below(&s->chance, 2) == 0);
+    s->rig.g = NULL;
+    if (rc != 0)
+        give_up(s, i, "close", err_name(rc));
+}
+
 /* In steps, and somebody asks for a few keys now and then; killed on the way, or closed and opened again. */
 static void side_come_back(struct side *s)
 {
@@ -529,8 +538,7 @@ static void side_come_back(struct side *s)
             (void)embedding_env_step(&s->rig.env);
             continue;
         }
-        if (engine_close(s->rig.g, rng_below(&s->chance, 2) == 0) != 0)
-            give_up(s, shared->done, "close", "");
+        side_close(s, shared->done);
         if (engine_open(&s->rig.options, &s->rig.env.env, &s->rig.g, &e) != 0)
             give_up(s, shared->done, "open", e.text);
     }
@@ -594,6 +602,8 @@ static void with_budget(void *context)
     kill_begin(l->kill_at, l->fail);
     side_open(&s, l->plan, l->dir, l->number, l->fail != 0);
     side_check(&s, shared->done);
+    if (shared->done == OPS && side_digest(&s, OPS) != shared->digest[PHASES - 1]) /* the life before ended in its close */
+        give_up(&s, OPS, "digest", "other rows");
     for (uint32_t i = shared->done; i < OPS; i++) {
         side_do(&s, i);
         if ((i + 1) % (OPS / PHASES) == 0) {
@@ -608,9 +618,8 @@ static void with_budget(void *context)
     shared->fetched += stats.fetched;
     shared->evicted += stats.evicted;
     kill_end();
-    int rc = engine_close(s.rig.g, rng_below(&s.chance, 2) == 0);
-    if (rc != 0) /* a step that failed may only be told here; the next life looks whether all is there */
-        give_up(&s, OPS, "close", err_name(rc));
+    side_close(&s, OPS);
+    embedding_env_run(&s.rig.env);
 }
 
 static bool ended_early(const struct life *l)
