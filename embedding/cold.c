@@ -220,8 +220,8 @@ bool table_cold_has(const struct table *t, uint64_t key)
 
 #define AMONG_AHEAD 16u
 
-/* Most searches end within two cache lines (thirteen slots on average for a key that is not there, in a set as full as it gets). Always inlined: to GCC 12 a function that
- * only prefetches has no effect, and it drops the calls. */
+/* Most searches end within two cache lines (thirteen slots on average for a key that is not there, in a set as full as it gets). Always
+ * inlined: to GCC 12 a function that only prefetches has no effect, and it drops the calls. */
 ISA_INLINE void set_ahead(const struct table *t, uint64_t mixed)
 {
     const struct cold *c = t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)].cold;
