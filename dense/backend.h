@@ -110,9 +110,11 @@ struct norm_args {
     uint32_t ldy;
     float *dy; /* backward: in place: becomes dx */
     uint32_t lddy;
+    const uint32_t *live; /* in the device's memory: rows beyond so many only fill the batch up, and count in nothing;
+                             NULL: there are none, as on the host */
     /* for the settling */
-    uint32_t examples; /* of the batch */
-    bool of_batch;     /* statistics of the batch, else the running ones */
+    uint32_t examples; /* of the batch; *live where there is one */
+    bool of_batch;     /* statistics of the batch, unless it is of one example; else the running ones */
     double momentum;   /* share of the way to the batch's by which the running ones move */
     const float *gamma, *beta, *running_mean, *running_variance;             /* (width) */
     float *gamma_gradient, *beta_gradient, *mean_gradient, *variance_gradient; /* (width), += */
@@ -127,6 +129,7 @@ struct backend_ops {
     bool host;                   /* the backend's memory is the host's */
     bool exact;                  /* for checkers of memory: each array is allocated by itself, at its size */
     uint32_t range;              /* examples that should go through the layers together; 0: all */
+    uint32_t granule;            /* with range 0: a batch is filled up to a multiple of this (pass.c); 0: it is not */
 
     /* UNAVAILABLE: no device; NOMEM; UNSUPPORTED precision. */
     int (*stream_new)(const struct stream_spec *spec, struct stream **out, struct err *e);
@@ -142,9 +145,13 @@ struct backend_ops {
     void (*copy)(struct stream *s, void *to, const void *from, size_t bytes);     /* backend -> backend */
     void (*zero)(struct stream *s, void *to, size_t bytes);
     /* true: queue the kernels of this section, which the backend may record; false: it has played them from a recording
-     * with the same number. graph_end after true only. All kernels between have the same arguments for the same number. */
+     * with the same number. graph_end after true only; it says whether the section must be queued once more, because
+     * recording it failed and nothing of it has run. All kernels between have the same arguments for the same number:
+     * addresses too. NULL on the host, where there is nothing to record. */
     bool (*graph_begin)(struct stream *s, uint64_t number);
-    void (*graph_end)(struct stream *s);
+    bool (*graph_end)(struct stream *s);
+    /* Rows [first, first + count) of x (.., width) become copies of row 0. NULL where granule is 0. */
+    void (*rows_repeat)(struct stream *s, uint32_t first, uint32_t count, uint32_t width, float *x);
 
     /* c (m, n) = op(a) op(b) + beta c; beta 0 does not read c. op(a) is (m, k), op(b) is (k, n); `transpose` says that
      * the matrix lies the other way round. */
@@ -208,10 +215,11 @@ struct backend_ops {
 
     /* Logistic loss of `count` examples, z = logit + offset: loss[t] += weight_i (max(z, 0) - z y + log(1 + e^-|z|)), in
      * double; scores = 1 / (1 + e^-z); dlogit = factor[t] weight_i (score - y), unless NULL. weight may be NULL: 1.
-     * A logit that is not a number makes the loss not a number. */
-    void (*loss_logistic)(struct stream *s, uint32_t count, uint32_t tasks, const float *logit, float offset,
-                          const float *label, const float *weight, const float *factor, double *loss, float *scores,
-                          float *dlogit);
+     * A logit that is not a number makes the loss not a number. live: as in struct norm_args, NULL on the host; rows
+     * beyond have dlogit 0, and neither a label, a weight nor a score. */
+    void (*loss_logistic)(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks, const float *logit,
+                          float offset, const float *label, const float *weight, const float *factor, double *loss,
+                          float *scores, float *dlogit);
 
     /* y = factor * x; factor 0 does not read x. */
     void (*scale)(struct stream *s, size_t count, float factor, const float *x, float *y);

@@ -47,6 +47,7 @@ struct view {
 
 /* What changes from step to step but not in shape. In the backend's memory. */
 struct step {
+    uint32_t examples; /* of the batch, without what fills it up */
     float factor[LIMIT_TASKS];        /* of the tasks' losses: loss scale * task weight / sum of the examples' weights */
     float unscale;                    /* 1 / loss scale */
     uint32_t key[PASS_LAYERS_MAX][2]; /* dropout, by layer */
@@ -66,6 +67,8 @@ struct pass {
     const uint32_t *column;       /* (fields + 1), likewise */
     uint32_t tables;              /* sparse ones */
     uint32_t vectors;             /* columns of all fields' vectors */
+    uint32_t filled;              /* examples of a batch that is filled up to one of few sizes (pass.c) */
+    const uint32_t *live;         /* in the backend's memory: the examples that it has; NULL: all, nothing fills it up */
     const struct tensor *tensor;
     float *const *data;   /* (tensors) */
     uint32_t base;        /* example at which the tensors that are not whole begin */

@@ -37,6 +37,7 @@ static struct norm_args norm_args_of(const struct layer *l, const struct pass *p
                               .ldy = pass_ld(p, l->y),
                               .dy = p->train ? pass_gradient_at(p, l->y, first) : NULL,
                               .lddy = pass_gradient_ld(p, l->y),
+                              .live = p->live,
                               .examples = p->in->examples,
                               .of_batch = p->train && p->in->examples > 1,
                               .momentum = l->momentum,

@@ -7,9 +7,17 @@
  *     ranges: layers .. up to norm, norm gathers  ->  norm settles  ->  ranges: norm, layers .. up to the next norm, ..
  *
  * and the same on the way back. From the last norm on a range goes to the loss and back at once, for it only looks back
- * at itself. Prediction needs no sums: ranges go straight through. A device takes the whole batch as one range, and what
- * lies behind the layers that look at values is one section, which it may record and replay. */
+ * at itself. Prediction needs no sums: ranges go straight through.
+ *
+ * A device takes the whole batch as one range, and what lies behind the layers that look at values is one section, which
+ * it may record and play again. Batches come in many sizes (bad lines, data.negatives, ends of files), and each size
+ * would be a recording and a choice of matrix products of its own. So the section runs at one of few sizes: the batch is
+ * filled up with copies of its first example. What fills it up contributes nothing: its dlogit is 0, and so are all
+ * gradients that come of it, for they are products of dlogit with numbers as finite as the first example's; and batch
+ * norm, which alone looks at the batch as a whole, leaves it out by the true count (struct step). */
 #include "dense/plan.h"
+
+#include "proto/base/hash.h"
 
 static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first)
 {
@@ -39,7 +47,7 @@ static float *row(const struct pass *p, uint32_t tensor, uint32_t example)
 static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, uint32_t count, float offset)
 {
     uint32_t tasks = plan->tasks;
-    p->k->loss_logistic(p->s, count, tasks, row(p, TENSOR_LOGIT, first), offset, p->in->label + (size_t)first * tasks,
+    p->k->loss_logistic(p->s, count, p->live, tasks, row(p, TENSOR_LOGIT, first), offset, p->in->label + (size_t)first * tasks,
                         p->in->weight ? p->in->weight + first : NULL, p->step->factor, p->loss,
                         p->out->scores ? p->out->scores + (size_t)first * tasks : NULL,
                         p->train ? row(p, p->tensor[TENSOR_LOGIT].gradient, first) : NULL);
@@ -120,44 +128,106 @@ static void batch_train(const struct plan *plan, struct pass *p, uint32_t range,
     batch_backward(plan, p, range, to, begin);
 }
 
-/* The whole batch as one range: layers that look at values, then the section of fixed shape. */
-static void train_whole(const struct plan *plan, struct pass *p)
+/* Straight through: statistics are the running ones. */
+static void batch_predict(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin, float offset)
 {
-    uint32_t examples = p->in->examples, head = 0;
-
-    while (head < plan->layer_count && plan->layer[head].ops->by_values)
-        head++;
-    range_forward(plan, p, 0, head, 0, examples);
-    /* Which arrays are there decides what the kernels are told. */
-    uint64_t number = (uint64_t)examples * 4 + (p->in->weight ? 2 : 0) + (p->out->scores ? 1 : 0);
-    if (p->k->graph_begin(p->s, number)) {
-        batch_train(plan, p, examples, head);
-        p->k->graph_end(p->s);
-    }
-    range_backward(plan, p, 0, head, 0, examples);
-}
-
-void pass_train(const struct plan *plan, struct pass *p, uint32_t range)
-{
-    p->base = 0;
-    if (range == 0 || range >= p->in->examples)
-        train_whole(plan, p);
-    else
-        batch_train(plan, p, range, 0);
-}
-
-void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float offset)
-{
-    if (range == 0 || range > p->in->examples)
-        range = p->in->examples;
-    p->base = 0;
-    for (uint32_t i = 0; i < plan->layer_count; i++)
+    for (uint32_t i = begin; i < plan->layer_count; i++)
         if (plan->layer[i].ops->forward_settle)
             plan->layer[i].ops->forward_settle(&plan->layer[i], p);
     for (uint32_t first = 0; first < p->in->examples; first += range) {
         uint32_t count = range_count(p, range, first);
         p->base = first;
-        range_forward(plan, p, 0, plan->layer_count, first, count);
+        range_forward(plan, p, begin, plan->layer_count, first, count);
         range_loss(plan, p, first, count, offset);
     }
+    p->base = 0;
+}
+
+/* ---- on a device ------------------------------------------------------------------------------------------ */
+
+static void tensor_fill(const struct plan *plan, struct pass *p, uint32_t tensor)
+{
+    uint32_t examples = p->in->examples;
+    p->k->rows_repeat(p->s, examples, p->filled - examples, plan->tensor[tensor].width, p->data[tensor]);
+}
+
+/* What the section reads of each example, and it does not make by itself, is repeated: what layers before it wrote. */
+static void batch_fill(const struct plan *plan, struct pass *p, uint32_t head)
+{
+    bool filled[PLAN_TENSORS_MAX] = {false};
+
+    if (p->filled == p->in->examples)
+        return;
+    tensor_fill(plan, p, TENSOR_LOGIT);
+    if (plan->shape.numerics > 0)
+        tensor_fill(plan, p, TENSOR_NUMERIC);
+    for (uint32_t i = 0; i < head; i++) {
+        uint32_t t = plan->layer[i].y.tensor;
+        if (t == TENSOR_NONE || t < TENSOR_FIRST_FREE || filled[t])
+            continue;
+        tensor_fill(plan, p, t);
+        filled[t] = true;
+    }
+}
+
+/* Everything that decides what the kernels of a section are told: one number for one set of arguments. */
+static uint64_t section_number(const struct pass *p, float offset)
+{
+    const struct { /* no byte without a value */
+        uint32_t examples, train;
+        float offset;
+        uint32_t zero;
+        const void *array[8];
+    } key = {p->filled,
+             p->train,
+             offset,
+             0,
+             {p->in->label, p->in->weight, p->in->numeric, p->in->dense, p->in->stats, p->out->scores,
+              p->out->dense_gradients, p->out->stats_gradients}};
+
+    return hash_bytes(&key, sizeof key, 1);
+}
+
+/* Layers that look at values, then the section of fixed shape, and back. */
+static void device_pass(const struct plan *plan, struct pass *p, float offset)
+{
+    const struct model_input *in = p->in;
+    struct model_input section = *in;
+    uint32_t head = 0;
+
+    while (head < plan->layer_count && plan->layer[head].ops->by_values)
+        head++;
+    range_forward(plan, p, 0, head, 0, in->examples);
+    batch_fill(plan, p, head);
+    section.examples = p->filled;
+    p->in = &section;
+    for (bool queue = p->k->graph_begin(p->s, section_number(p, offset)); queue; queue = p->k->graph_end(p->s)) {
+        if (p->train)
+            batch_train(plan, p, p->filled, head);
+        else
+            batch_predict(plan, p, p->filled, head, offset);
+    }
+    p->in = in;
+    if (p->train)
+        range_backward(plan, p, 0, head, 0, in->examples);
+}
+
+/* ---- a batch ---------------------------------------------------------------------------------------------- */
+
+void pass_train(const struct plan *plan, struct pass *p, uint32_t range)
+{
+    p->base = 0;
+    if (p->k->host)
+        batch_train(plan, p, range, 0);
+    else
+        device_pass(plan, p, 0.0f);
+}
+
+void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float offset)
+{
+    p->base = 0;
+    if (p->k->host)
+        batch_predict(plan, p, range, 0, offset);
+    else if (p->in->examples > 0)
+        device_pass(plan, p, offset);
 }

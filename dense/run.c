@@ -21,6 +21,8 @@
 #define SCALE_MAX 16777216.0
 #define SCALE_STEPS 1000u
 
+#define RUN_FILLED_SIZES 32u /* sizes that a device's batches are filled up to, at most, beside the largest */
+
 /* ---- life ------------------------------------------------------------------------------------------------- */
 
 static size_t tensor_floats(const struct model_run *r, const struct tensor *t)
@@ -229,6 +231,7 @@ static void step_upload(struct model_run *r, const struct model_input *in, doubl
 
     for (uint32_t t = 0; t < m->plan.tasks; t++)
         s->factor[t] = weight_sum > 0 ? (float)(r->scale * m->task_weight[t] / weight_sum) : 0.0f;
+    s->examples = in->examples;
     s->unscale = (float)(1.0 / r->scale);
     for (uint32_t i = 0; i < m->plan.layer_count; i++)
         if (m->plan.layer[i].dropout > 0)
@@ -236,6 +239,18 @@ static void step_upload(struct model_run *r, const struct model_input *in, doubl
     if (m->plan.mixed)
         step_tables(&m->plan, in, s);
     m->k->upload(r->stream, r->step, s, sizeof *s);
+}
+
+/* The size that a batch is filled up to: a multiple of a granule, so large that there are few, or the largest batch. */
+static uint32_t run_filled(const struct model_run *r, uint32_t examples)
+{
+    uint32_t granule = r->model->k->granule, step = (r->max_examples + RUN_FILLED_SIZES - 1) / RUN_FILLED_SIZES;
+
+    if (granule == 0 || examples == 0)
+        return examples;
+    step = (step + granule - 1) / granule * granule;
+    uint64_t filled = ((uint64_t)examples + step - 1) / step * step;
+    return filled < r->max_examples ? (uint32_t)filled : r->max_examples;
 }
 
 static void pass_begin(struct pass *p, struct model_run *r, const struct model_input *in, struct model_output *out, uint32_t values)
@@ -254,6 +269,8 @@ static void pass_begin(struct pass *p, struct model_run *r, const struct model_i
                        .column = r->column,
                        .tables = m->plan.tables,
                        .vectors = m->plan.column[m->plan.shape.fields],
+                       .filled = run_filled(r, in->examples),
+                       .live = m->k->granule > 0 ? &r->step->examples : NULL,
                        .tensor = m->plan.tensor,
                        .data = r->data,
                        .dim = m->plan.dim,

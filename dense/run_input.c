@@ -4,16 +4,36 @@
 
 #include "proto/base/assert.h"
 
+/* Floats and the like of an example, of arrays that recorded kernels read: they have room for the largest batch from
+ * the beginning, so that they never move. 0: the others, which grow. */
+static size_t array_example_bytes(const struct plan *p, enum run_array which)
+{
+    switch (which) {
+    case RUN_LABEL:
+    case RUN_SCORES:
+        return p->tasks * sizeof(float);
+    case RUN_WEIGHT:
+        return sizeof(float);
+    case RUN_NUMERIC:
+        return p->shape.numerics * sizeof(float);
+    default:
+        return 0;
+    }
+}
+
 /* Room for `bytes`; old content is not kept. */
 static void *array_room(struct model_run *r, enum run_array which, size_t bytes)
 {
     struct run_buffer *b = &r->array[which];
     bool exact = r->model->k->exact;
+    size_t largest = array_example_bytes(&r->model->plan, which) * r->max_examples;
+    if (bytes < largest && (!exact || which == RUN_NUMERIC)) /* numbers are filled up (pass.c) */
+        bytes = largest;
     if (b->at && (exact ? bytes == b->bytes : bytes <= b->bytes))
         return b->at;
     if (b->at)
         r->model->k->release(r->stream, b->at);
-    size_t room = exact ? bytes : bytes + bytes / 8 + 256;
+    size_t room = exact || largest > 0 ? bytes : bytes + bytes / 8 + 256;
     b->at = r->model->k->alloc(r->stream, room);
     b->bytes = b->at ? room : 0;
     return b->at;

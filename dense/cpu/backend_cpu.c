@@ -84,13 +84,6 @@ static void cpu_zero(struct stream *s, void *to, size_t bytes)
     memset(to, 0, bytes);
 }
 
-static bool cpu_graph_begin(struct stream *s, uint64_t number)
-{
-    (void)s;
-    (void)number;
-    return true;
-}
-
 static void cpu_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
                      uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc)
 {
@@ -119,8 +112,6 @@ static struct backend_ops cpu_ops = {
     .download = cpu_copy,
     .copy = cpu_copy,
     .zero = cpu_zero,
-    .graph_begin = cpu_graph_begin,
-    .graph_end = cpu_stream_free,
     .gemm = cpu_gemm,
     .linear_forward = cpu_linear_forward,
     .linear_backward = cpu_linear_backward,

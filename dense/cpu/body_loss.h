@@ -7,11 +7,12 @@
 #include <math.h>
 
 /* In double and by libm: it is one value an example. */
-static void body_loss_logistic(struct stream *s, uint32_t count, uint32_t tasks, const float *logit, float offset,
-                               const float *label, const float *weight, const float *factor, double *loss, float *scores,
-                               float *dlogit)
+static void body_loss_logistic(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks, const float *logit,
+                               float offset, const float *label, const float *weight, const float *factor, double *loss,
+                               float *scores, float *dlogit)
 {
     (void)s;
+    (void)live;
     for (uint32_t i = 0; i < count; i++) {
         double of_example = weight ? (double)weight[i] : 1.0;
         for (uint32_t t = 0; t < tasks; t++) {

@@ -13,6 +13,7 @@ static struct backend_ops ops = {
     .probe = device_probe,
     .host = false,
     .range = 0,
+    .granule = 128, /* rows that the tiles of matrix products take together */
     .stream_new = stream_new,
     .stream_free = stream_free,
     .stream_finish = stream_finish,

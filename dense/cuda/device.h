@@ -18,8 +18,12 @@ struct recording; /* kernels in a row that can be played again */
 
 /* Whether there is a device to work on. UNAVAILABLE, with a sentence. */
 int device_probe(struct err *e);
-/* What decides the bits of a matrix product: "cublasLt 130002 sm_90 NVIDIA H100 80GB HBM3". */
+/* What decides the bits of a matrix product: "cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3". */
 const char *device_kernel(void);
+/* Name and version of the library that computes products: "cuBLASLt 13.0.2". */
+const char *device_library(void);
+/* For people: "NVIDIA H100 80GB HBM3 (device 0), cuBLASLt 13.0.2 of /usr/local/cuda/lib64/libcublasLt.so.13". */
+const char *device_about(void);
 
 /* The stream's spec is set already. UNAVAILABLE, INTERNAL, NOMEM. */
 int device_open(struct stream *s, struct err *e);
@@ -64,7 +68,14 @@ struct product {
     float *c;
     const float *bias; /* (n) or NULL; with beta 0 only */
 };
-void device_product(struct stream *s, const struct product *p);
+
+/* The ways in which the device's library would compute a product of this shape and these alignments, best first; NULL
+ * and *count 0: it has none. Not while a section is recorded. s->refusal says why there is none. */
+struct product_ways;
+struct product_ways *device_ways_new(struct stream *s, const struct product *p, uint32_t *count);
+/* Queues the product; false: the library refuses this way, s->refusal says how, and nothing has been queued. */
+bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way, const struct product *p);
+void device_ways_free(struct stream *s, struct product_ways *w);
 
 #ifdef __cplusplus
 }

@@ -13,7 +13,7 @@ struct recording {
 
 /* Chosen by device_probe, before there is a stream: one device a process. */
 static int device_number;
-static char kernel_text[192] = "cublasLt";
+static char kernel_text[192] = "cublasLt", library_text[48] = "cuBLASLt", about_text[512];
 
 static _Thread_local bool thread_ready; /* the thread's device is ours */
 
@@ -53,12 +53,24 @@ static const char *file_name(const char *file)
     return slash ? slash + 1 : file;
 }
 
+/* A failure that stays with the process: the context is gone, and each call says so. Whatever its name (a card that fell
+ * off the bus mostly says "unknown error" or "launch failure"), the device is lost to this process; one that is started
+ * anew may find it again. */
+static bool failure_stays(void)
+{
+    size_t unused, all;
+    cudaError_t status = cudaGetLastError(); /* takes it off the thread, unless it stays */
+    return status != cudaSuccess && status == cudaMemGetInfo(&unused, &all);
+}
+
 int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *file, int line)
 {
     if (status == cudaSuccess)
         return 0;
-    return err_set(e, code_of(status), "device %d: %s (%s) at dense/cuda/%s:%d: %.200s", device_number,
-                   cudaGetErrorString(status), cudaGetErrorName(status), file_name(file), line, call);
+    int code = code_of(status);
+    bool lost = code == SHOAL_E_INTERNAL && failure_stays();
+    return err_set(e, lost ? SHOAL_E_UNAVAILABLE : code, "device %d%s: %s (%s) at dense/cuda/%s:%d: %.200s", device_number,
+                   lost ? " is lost" : "", cudaGetErrorString(status), cudaGetErrorName(status), file_name(file), line, call);
 }
 
 bool cuda_ok(struct stream *s, cudaError_t status, const char *call, const char *file, int line)
@@ -76,9 +88,16 @@ bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const 
     if (status == CUBLAS_STATUS_SUCCESS)
         return true;
     stream_fail(s, status == CUBLAS_STATUS_ALLOC_FAILED ? SHOAL_E_NOMEM : SHOAL_E_INTERNAL,
-                "device %d: %s at dense/cuda/%s:%d: %.200s", device_number, cublasLtGetStatusString(status),
+                "device %d: %s at dense/cuda/%s:%d: %.200s", device_number, lt.cublasLtGetStatusString(status),
                 file_name(file), line, call);
     return false;
+}
+
+void device_look(struct stream *s)
+{
+    cudaError_t status = cudaStreamQuery(s->device->stream);
+    if (status != cudaErrorNotReady)
+        CUDA(s, status);
 }
 
 /* ---- the device ------------------------------------------------------------------------------------------- */
@@ -95,6 +114,19 @@ static int device_choose(int count, struct err *e)
                        count - 1);
     device_number = (int)(number % (unsigned long)count);
     return 0;
+}
+
+/* The version first: the wire carries 63 bytes (WORKER_JOIN), and names of cards may be long. Cards of one name may have
+ * some multiprocessors cut away, which changes how products are divided and so their bits. */
+static void texts_make(const struct cudaDeviceProp *device)
+{
+    size_t version = lt.cublasLtGetVersion();
+    snprintf(kernel_text, sizeof kernel_text, "cublasLt %zu sm_%d%d %d SMs %.100s", version, device->major, device->minor,
+             device->multiProcessorCount, device->name);
+    snprintf(library_text, sizeof library_text, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100,
+             version % 100);
+    snprintf(about_text, sizeof about_text, "%.100s (device %d), %s of %.200s", device->name, device_number, library_text,
+             lt.path);
 }
 
 int device_probe(struct err *e)
@@ -119,15 +151,25 @@ int device_probe(struct err *e)
             e, SHOAL_E_UNAVAILABLE,
             "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; set train.backend to cpu or auto",
             device_number, device.name, device.major, device.minor, ARCHITECTURE_MIN / 10, ARCHITECTURE_MIN % 10);
-    /* The version first: the wire carries 63 bytes (WORKER_JOIN), and names of cards may be long. */
-    snprintf(kernel_text, sizeof kernel_text, "cublasLt %zu sm_%d%d %.100s", cublasLtGetVersion(), device.major,
-             device.minor, device.name);
-    return 0;
+    code = cublaslt_load(e);
+    if (code == 0)
+        texts_make(&device);
+    return code;
 }
 
 const char *device_kernel(void)
 {
     return kernel_text;
+}
+
+const char *device_library(void)
+{
+    return library_text;
+}
+
+const char *device_about(void)
+{
+    return about_text;
 }
 
 static int thread_enter(struct err *e)
@@ -294,7 +336,7 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
         counter_add(&cuda_counters.launches);
     struct dim3 grid = {(unsigned)blocks, 1, 1}, block = {THREADS, 1, 1};
     if (!CUDA(s, cudaLaunchKernel(function, grid, block, values, 0, s->device->stream)))
-        err_wrap(&s->error, s->error.code, "kernel %s of %zu elements", name, n);
+        err_wrap(stream_error(s), 0, "kernel %s of %zu elements", name, n);
 }
 
 void device_record_begin(struct stream *s)

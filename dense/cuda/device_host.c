@@ -1,22 +1,45 @@
-/* device_host.c: a device that is none: the host's memory and plain loops, for tests of everything above it.
+/* device_host.c: a device that is none: memory that the host cannot touch, and plain loops, for tests of everything
+ * above it.
  *
- * Made to show what a card would punish: its memory is memory of its own, filled with values that are not numbers; a
- * kernel's elements run in an order that is not theirs; a recording keeps the arguments of its calls and plays them
- * again without asking the callers. Matrix products round their operands as tensor cores do.
+ * Made to show what a card would punish: calls are queued and run when somebody waits, so that what is read too early is
+ * not there yet; device memory is closed to the host, and pointers are looked at (device_host.h); it is filled with
+ * values that are not numbers; a kernel's elements run in an order that is not theirs; a recording keeps the arguments
+ * of its calls and plays them again without asking the callers. Matrix products round their operands as tensor cores do.
  *
  * Environment variables, read when a stream is opened:
- *   SHOAL_CUDAHOST_ORDER  scrambled (default), forward, reverse: the order of a kernel's elements
- *   SHOAL_CUDAHOST_IDLE   1: nothing is run or copied, what is downloaded is zeros: a step of any size, for its memory
- *   SHOAL_CUDAHOST_FAIL   N or N:lost: the stream's N-th call fails, or its device is lost by then; N:full: from there
- * on it finds no memory */
+ *   SHOAL_CUDAHOST_ORDER   scrambled (default), forward, reverse: the order of a kernel's elements
+ *   SHOAL_CUDAHOST_IDLE    1: nothing is run or copied, what is downloaded is zeros: a step of any size, for its memory
+ *   SHOAL_CUDAHOST_FAIL    N: the stream's N-th call fails; N:lost: the device is lost by then, for good; N:full: from
+ *                          there on it finds no memory
+ *   SHOAL_CUDAHOST_REFUSE  what its library of products refuses. none:N: the N-th product that it is asked for;
+ *                          bias:N: ... with a bias; rows:N: ... unless rows begin at 16 bytes; launch:N: the N-th
+ *                          product that is run, once; capture:N: the N-th call that is recorded, which spoils it */
+#include "dense/cuda/device_host.h"
 #include "dense/cuda/stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
-#define HOST_ALIGN 256u
-#define TOGETHER 8u /* columns of a product that are summed side by side */
+#define QUEUE_MOST 1024u /* calls, before they are run unasked */
+#define TOGETHER 8u      /* columns of a product that are summed side by side */
+#define HOST_WAYS 2u     /* of computing a product */
+#define ROW_BYTES 16u
 
-enum call_kind { CALL_KERNEL, CALL_COPY, CALL_ZERO, CALL_PRODUCT };
+enum call_kind {
+    CALL_KERNEL,
+    CALL_COPY, /* and uploads, downloads */
+    CALL_ZERO,
+    CALL_FILL,
+    CALL_PRODUCT,
+    CALL_SORT,
+    CALL_PLAY,
+    CALL_FREE,
+};
+
+struct sort {
+    const uint32_t *key, *value;
+    uint32_t *key_out, *value_out, *place, key_end;
+};
 
 /* One queued call, with a copy of its arguments. */
 struct call {
@@ -26,13 +49,17 @@ struct call {
     size_t n; /* elements or bytes */
     void *to;
     const void *from;
+    void *staged; /* owned: what is copied from, when it was not pinned */
     union {
         unsigned char args[KERNEL_ARGS_MAX];
         struct product product;
+        struct sort sort;
+        const struct recording *play;
         max_align_t aligned;
     } u;
 };
 
+/* Calls in a row: what a stream has queued, or a recording. */
 struct recording {
     struct call *call; /* owned */
     size_t count, room;
@@ -42,8 +69,14 @@ struct device {
     enum { ORDER_SCRAMBLED, ORDER_FORWARD, ORDER_REVERSE } order;
     uint64_t calls, fail_at; /* fail_at 0: never */
     bool lost, full, idle;
+    char refuse; /* first letter of what is refused; 0: nothing */
+    uint64_t refuse_at, asked, ran, captured;
+    struct product last_asked;
+    struct recording queue;
     struct recording *recording; /* that calls are kept in, or NULL */
 };
+
+/* ---- life ------------------------------------------------------------------------------------------------- */
 
 int device_probe(struct err *e)
 {
@@ -56,30 +89,43 @@ const char *device_kernel(void)
     return "host";
 }
 
+const char *device_library(void)
+{
+    return "the stand-in";
+}
+
+const char *device_about(void)
+{
+    return "the host in place of a device";
+}
+
+static bool variable(const char *name, const char **value)
+{
+    *value = getenv(name);
+    return *value && **value;
+}
+
 int device_open(struct stream *s, struct err *e)
 {
-    const char *order = getenv("SHOAL_CUDAHOST_ORDER"), *fail = getenv("SHOAL_CUDAHOST_FAIL");
-    const char *idle = getenv("SHOAL_CUDAHOST_IDLE");
+    const char *value;
+    char *end;
     struct device *d = calloc(1, sizeof *d);
     if (!d)
         return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
-    if (order && *order)
-        d->order = order[0] == 'f' ? ORDER_FORWARD : order[0] == 'r' ? ORDER_REVERSE : ORDER_SCRAMBLED;
-    if (fail && *fail) {
-        char *end;
-        d->fail_at = strtoull(fail, &end, 10);
+    if (variable("SHOAL_CUDAHOST_ORDER", &value))
+        d->order = value[0] == 'f' ? ORDER_FORWARD : value[0] == 'r' ? ORDER_REVERSE : ORDER_SCRAMBLED;
+    if (variable("SHOAL_CUDAHOST_FAIL", &value)) {
+        d->fail_at = strtoull(value, &end, 10);
         d->lost = strcmp(end, ":lost") == 0;
         d->full = strcmp(end, ":full") == 0;
     }
-    d->idle = idle && *idle;
+    if (variable("SHOAL_CUDAHOST_REFUSE", &value) && strchr(value, ':')) {
+        d->refuse = value[0];
+        d->refuse_at = strtoull(strchr(value, ':') + 1, NULL, 10);
+    }
+    d->idle = variable("SHOAL_CUDAHOST_IDLE", &value);
     s->device = d;
     return 0;
-}
-
-void device_close(struct stream *s)
-{
-    free(s->device);
-    s->device = NULL;
 }
 
 /* Counts a call; false when the stream has failed, or fails with this one. */
@@ -88,73 +134,17 @@ static bool call_begin(struct stream *s, const char *name)
     struct device *d = s->device;
     if (stream_failed(s))
         return false;
-    if (++d->calls != d->fail_at || d->full)
+    counter_add(&cuda_counters.calls);
+    uint64_t call = ++d->calls;
+    bool fails = d->lost ? call >= d->fail_at : call == d->fail_at;
+    if (d->fail_at == 0 || !fails || d->full)
         return true;
     stream_fail(s, d->lost ? SHOAL_E_UNAVAILABLE : SHOAL_E_INTERNAL, "%s failed: planted failure of call %llu", name,
-                (unsigned long long)d->calls);
+                (unsigned long long)call);
     return false;
 }
 
-void device_wait(struct stream *s)
-{
-    (void)call_begin(s, "wait");
-}
-
-/* ---- memory ----------------------------------------------------------------------------------------------- */
-
-static void *aligned_bytes(size_t bytes)
-{
-    counter_add(&cuda_counters.allocations);
-    void *p = NULL;
-    return posix_memalign(&p, HOST_ALIGN, bytes > 0 ? bytes : 1) == 0 ? p : NULL; /* at its size: for ASan */
-}
-
-void *device_host_alloc(size_t bytes)
-{
-    return aligned_bytes(bytes);
-}
-
-void device_host_free(void *p)
-{
-    free(p);
-}
-
-void *device_alloc(struct stream *s, size_t bytes)
-{
-    bool full = s->device->full && s->device->calls + 1 >= s->device->fail_at;
-    void *p = call_begin(s, "alloc") && !full ? aligned_bytes(bytes) : NULL;
-    if (p && !s->device->idle)
-        memset(p, 0xff, bytes); /* as floats: not numbers */
-    return p;
-}
-
-void device_free(struct stream *s, void *p)
-{
-    (void)s;
-    free(p);
-}
-
-void device_upload(struct stream *s, void *to, const void *from, size_t bytes)
-{
-    if (s->device->recording)
-        stream_fail(s, SHOAL_E_INTERNAL, "upload in a recorded section");
-    if (bytes > 0 && call_begin(s, "upload") && !s->device->idle)
-        memcpy(to, from, bytes);
-}
-
-void device_download(struct stream *s, void *to, const void *from, size_t bytes)
-{
-    if (s->device->recording)
-        stream_fail(s, SHOAL_E_INTERNAL, "download in a recorded section");
-    if (bytes == 0 || !call_begin(s, "download"))
-        return;
-    if (s->device->idle)
-        memset(to, 0, bytes);
-    else
-        memcpy(to, from, bytes);
-}
-
-/* ---- queueing --------------------------------------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------------------------------------------- */
 
 static size_t common_divisor(size_t a, size_t b)
 {
@@ -245,10 +235,26 @@ static void product_run(const struct product *p)
     }
 }
 
+/* By counting. */
+static void sort_run(const struct sort *a, size_t count)
+{
+    uint32_t *place = a->place; /* of the next pair with this key */
+    memset(place, 0, ((size_t)a->key_end + 1) * sizeof *place);
+    for (size_t i = 0; i < count; i++)
+        place[a->key[i] + 1]++;
+    for (uint32_t k = 1; k < a->key_end; k++)
+        place[k] += place[k - 1];
+    for (size_t i = 0; i < count; i++) {
+        uint32_t to = place[a->key[i]]++;
+        a->key_out[to] = a->key[i];
+        a->value_out[to] = a->value[i];
+    }
+}
+
+static void calls_run(const struct device *d, const struct recording *r);
+
 static void call_run(const struct device *d, const struct call *c)
 {
-    if (d->idle)
-        return;
     switch (c->kind) {
     case CALL_KERNEL:
         c->function(c->u.args, c->n, order_of(d, c->n));
@@ -259,63 +265,263 @@ static void call_run(const struct device *d, const struct call *c)
     case CALL_ZERO:
         memset(c->to, 0, c->n);
         return;
+    case CALL_FILL:
+        memset(c->to, 0xff, c->n); /* as floats: not numbers */
+        return;
     case CALL_PRODUCT:
         product_run(&c->u.product);
+        return;
+    case CALL_SORT:
+        sort_run(&c->u.sort, c->n);
+        return;
+    case CALL_PLAY:
+        calls_run(d, c->u.play);
+        return;
+    case CALL_FREE:
         return;
     }
 }
 
-static void call_keep(struct stream *s, struct recording *r, const struct call *c)
+static void calls_run(const struct device *d, const struct recording *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        call_run(d, &r->call[i]);
+}
+
+/* Everything that is queued; memory goes back when the calls before have run. */
+static void queue_run(struct device *d)
+{
+    struct recording *q = &d->queue;
+    if (q->count > 0 && !d->idle) {
+        host_memory_open();
+        calls_run(d, q);
+        host_memory_close();
+    }
+    for (size_t i = 0; i < q->count; i++) {
+        if (q->call[i].kind == CALL_FREE)
+            host_memory_free(q->call[i].to);
+        free(q->call[i].staged);
+    }
+    q->count = 0;
+}
+
+void device_wait(struct stream *s)
+{
+    (void)call_begin(s, "wait");
+    queue_run(s->device); /* of a failed stream too: what it had queued may still write to its memory */
+}
+
+void device_close(struct stream *s)
+{
+    queue_run(s->device);
+    free(s->device->queue.call);
+    free(s->device);
+    s->device = NULL;
+}
+
+/* ---- queueing --------------------------------------------------------------------------------------------- */
+
+static bool call_keep(struct stream *s, struct recording *r, const struct call *c)
 {
     if (r->count == r->room) {
         size_t room = r->room * 2 + 64;
         struct call *more = realloc(r->call, room * sizeof *more);
         if (!more) {
-            stream_fail(s, SHOAL_E_NOMEM, "a recording: out of memory");
-            return;
+            stream_fail(s, SHOAL_E_NOMEM, "calls of a device: out of memory");
+            return false;
         }
         r->call = more;
         r->room = room;
     }
     r->call[r->count++] = *c;
+    return true;
 }
 
-static void call_queue(struct stream *s, const struct call *c)
+/* Into the queue, or the recording that is being made. */
+static bool call_queue(struct stream *s, const struct call *c)
 {
+    struct device *d = s->device;
     if (!call_begin(s, c->name))
-        return;
-    if (s->device->recording) {
-        call_keep(s, s->device->recording, c);
-        return;
+        return false;
+    if (d->recording && d->refuse == 'c' && ++d->captured == d->refuse_at) {
+        stream_fail(s, SHOAL_E_INTERNAL, "%s: the recording is not valid any more", c->name);
+        return false;
     }
-    if (c->kind == CALL_KERNEL)
-        counter_add(&cuda_counters.launches);
-    if (c->kind == CALL_PRODUCT)
-        counter_add(&cuda_counters.products);
-    call_run(s->device, c);
+    if (!call_keep(s, d->recording ? d->recording : &d->queue, c))
+        return false;
+    if (d->queue.count >= QUEUE_MOST)
+        queue_run(d);
+    return true;
+}
+
+static bool recording_refuses(struct stream *s, const char *name)
+{
+    if (s->device->recording)
+        stream_fail(s, SHOAL_E_INTERNAL, "%s in a recorded section", name);
+    return s->device->recording != NULL;
 }
 
 void device_copy(struct stream *s, void *to, const void *from, size_t bytes)
 {
-    call_queue(s, &(struct call){.kind = CALL_COPY, .name = "copy", .n = bytes, .to = to, .from = from});
+    if (stream_failed(s))
+        return;
+    host_memory_check("copy", to, bytes);
+    host_memory_check("copy", from, bytes);
+    (void)call_queue(s, &(struct call){.kind = CALL_COPY, .name = "copy", .n = bytes, .to = to, .from = from});
 }
 
 void device_zero(struct stream *s, void *to, size_t bytes)
 {
-    call_queue(s, &(struct call){.kind = CALL_ZERO, .name = "zero", .n = bytes, .to = to});
+    if (stream_failed(s))
+        return;
+    host_memory_check("zero", to, bytes);
+    (void)call_queue(s, &(struct call){.kind = CALL_ZERO, .name = "zero", .n = bytes, .to = to});
 }
 
 void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
                    size_t bytes)
 {
     struct call c = {.kind = CALL_KERNEL, .name = name, .function = function, .n = n};
+    if (stream_failed(s))
+        return;
+    host_memory_scan(name, args, bytes);
     memcpy(c.u.args, args, bytes);
-    call_queue(s, &c);
+    if (call_queue(s, &c) && !s->device->recording)
+        counter_add(&cuda_counters.launches);
 }
 
-void device_product(struct stream *s, const struct product *p)
+/* ---- memory ----------------------------------------------------------------------------------------------- */
+
+void *device_host_alloc(size_t bytes)
 {
-    call_queue(s, &(struct call){.kind = CALL_PRODUCT, .name = "product", .u.product = *p});
+    counter_add(&cuda_counters.allocations);
+    return pinned_alloc(bytes);
+}
+
+void device_host_free(void *p)
+{
+    pinned_free(p);
+}
+
+void *device_alloc(struct stream *s, size_t bytes)
+{
+    bool full = s->device->full && s->device->calls + 1 >= s->device->fail_at;
+    if (!call_begin(s, "alloc") || full)
+        return NULL;
+    counter_add(&cuda_counters.allocations);
+    void *p = host_memory_alloc(bytes);
+    if (p && !s->device->idle)
+        (void)call_keep(s, &s->device->queue, &(struct call){.kind = CALL_FILL, .name = "fill", .n = bytes, .to = p});
+    return p;
+}
+
+void device_free(struct stream *s, void *p)
+{
+    if (!p)
+        return;
+    if (!call_keep(s, &s->device->queue, &(struct call){.kind = CALL_FREE, .name = "free", .to = p}))
+        host_memory_free(p);
+}
+
+void device_upload(struct stream *s, void *to, const void *from, size_t bytes)
+{
+    struct call c = {.kind = CALL_COPY, .name = "upload", .n = bytes, .to = to, .from = from};
+    if (bytes == 0 || stream_failed(s) || recording_refuses(s, "upload"))
+        return;
+    host_memory_check("upload", to, bytes);
+    host_memory_refuse("upload", from);
+    if (!pinned_has(from)) { /* read before the call returns */
+        c.from = c.staged = malloc(bytes);
+        if (!c.staged) {
+            stream_fail(s, SHOAL_E_NOMEM, "an upload: out of memory");
+            return;
+        }
+        memcpy(c.staged, from, bytes);
+    }
+    if (!call_queue(s, &c))
+        free(c.staged);
+}
+
+void device_download(struct stream *s, void *to, const void *from, size_t bytes)
+{
+    if (bytes == 0 || stream_failed(s) || recording_refuses(s, "download"))
+        return;
+    host_memory_check("download", from, bytes);
+    host_memory_refuse("download", to);
+    if (s->device->idle)
+        memset(to, 0, bytes);
+    (void)call_queue(s, &(struct call){.kind = CALL_COPY, .name = "download", .n = bytes, .to = to, .from = from});
+}
+
+/* ---- products --------------------------------------------------------------------------------------------- */
+
+struct product_ways {
+    bool unused;
+};
+
+static size_t element_bytes(const struct product *p)
+{
+    return p->type == PRODUCT_BF16 || p->type == PRODUCT_FP16 ? 2 : 4;
+}
+
+static bool rows_aligned(const struct product *p)
+{
+    size_t bytes = element_bytes(p);
+    return p->lda * bytes % ROW_BYTES == 0 && p->ldb * bytes % ROW_BYTES == 0 && p->ldc * sizeof *p->c % ROW_BYTES == 0 &&
+           (uintptr_t)p->a % ROW_BYTES == 0 && (uintptr_t)p->b % ROW_BYTES == 0 && (uintptr_t)p->c % ROW_BYTES == 0;
+}
+
+static bool same_product(const struct product *a, const struct product *b)
+{
+    return a->type == b->type && a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b && a->m == b->m &&
+           a->n == b->n && a->k == b->k && (a->beta == 0.0f) == (b->beta == 0.0f);
+}
+
+struct product_ways *device_ways_new(struct stream *s, const struct product *p, uint32_t *count)
+{
+    struct device *d = s->device;
+    d->asked += !same_product(p, &d->last_asked) || d->asked == 0;
+    d->last_asked = *p;
+    bool meant = d->asked == d->refuse_at;
+    bool none = meant && (d->refuse == 'n' || (d->refuse == 'b' && p->bias) || (d->refuse == 'r' && !rows_aligned(p)));
+    struct product_ways *w = none ? NULL : calloc(1, sizeof *w);
+    *count = w ? HOST_WAYS : 0;
+    if (none)
+        snprintf(s->refusal, sizeof s->refusal, "planted: product %llu", (unsigned long long)d->asked);
+    return w;
+}
+
+void device_ways_free(struct stream *s, struct product_ways *w)
+{
+    (void)s;
+    free(w);
+}
+
+static size_t matrix_bytes(uint32_t rows, uint32_t columns, uint32_t ld, size_t each)
+{
+    return ((size_t)(rows - 1) * ld + columns) * each;
+}
+
+bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way, const struct product *p)
+{
+    struct device *d = s->device;
+    size_t each = element_bytes(p);
+    (void)w;
+    (void)way;
+    if (d->refuse == 'l' && ++d->ran == d->refuse_at) {
+        snprintf(s->refusal, sizeof s->refusal, "planted: run %llu", (unsigned long long)d->ran);
+        return false;
+    }
+    host_memory_check("product", p->a,
+                      matrix_bytes(p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, each));
+    host_memory_check("product", p->b,
+                      matrix_bytes(p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, each));
+    host_memory_check("product", p->c, matrix_bytes(p->m, p->n, p->ldc, sizeof *p->c));
+    if (p->bias)
+        host_memory_check("product", p->bias, p->n * sizeof *p->bias);
+    if (call_queue(s, &(struct call){.kind = CALL_PRODUCT, .name = "product", .u.product = *p}) && !d->recording)
+        counter_add(&cuda_counters.products);
+    return !stream_failed(s);
 }
 
 /* ---- recordings ------------------------------------------------------------------------------------------- */
@@ -338,15 +544,18 @@ struct recording *device_record_end(struct stream *s)
     return r;
 }
 
+/* Its calls count as they do when they are queued. */
 void device_play(struct stream *s, struct recording *r)
 {
-    for (size_t i = 0; i < r->count && call_begin(s, "play"); i++)
-        call_run(s->device, &r->call[i]);
+    for (size_t i = 1; i < r->count; i++)
+        if (!call_begin(s, "play"))
+            return;
+    (void)call_queue(s, &(struct call){.kind = CALL_PLAY, .name = "play", .u.play = r});
 }
 
 void device_recording_free(struct stream *s, struct recording *r)
 {
-    (void)s;
+    queue_run(s->device); /* it may be among them */
     free(r->call);
     free(r);
 }
@@ -360,23 +569,18 @@ size_t device_sort_bytes(struct stream *s, uint32_t count, uint32_t key_end)
     return ((size_t)key_end + 1) * sizeof(uint32_t);
 }
 
-/* By counting. */
 void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint32_t *key, const uint32_t *value,
                  uint32_t *key_out, uint32_t *value_out, void *scratch, size_t scratch_bytes)
 {
-    uint32_t *place = scratch; /* of the next pair with this key */
-    if (!scratch || !call_begin(s, "sort"))
+    size_t bytes = count * sizeof *key;
+    const void *used[] = {key, value, key_out, value_out};
+    if (!scratch || stream_failed(s) || count == 0)
         return;
-    if (s->device->idle)
-        return;
-    memset(place, 0, scratch_bytes);
-    for (uint32_t i = 0; i < count; i++)
-        place[key[i] + 1]++;
-    for (uint32_t k = 1; k < key_end; k++)
-        place[k] += place[k - 1];
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t to = place[key[i]]++;
-        key_out[to] = key[i];
-        value_out[to] = value[i];
-    }
+    for (size_t i = 0; i < sizeof used / sizeof *used && !s->device->idle; i++)
+        host_memory_check("sort", used[i], bytes);
+    host_memory_check("sort", scratch, scratch_bytes);
+    (void)call_queue(s, &(struct call){.kind = CALL_SORT,
+                                       .name = "sort",
+                                       .n = count,
+                                       .u.sort = {key, value, key_out, value_out, scratch, key_end}});
 }

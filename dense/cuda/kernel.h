@@ -115,11 +115,23 @@ typedef const void *kernel_function;
     KERNEL_RUN(name, (const void *)name##_kernel)
 #endif
 
+/* The stand-in looks at the arguments for pointers of the host: what lies between members must not look like one. */
+#if !defined __CUDACC__ && defined __has_builtin
+#if __has_builtin(__builtin_clear_padding)
+#define KERNEL_CLEAR(a) __builtin_clear_padding(a)
+#endif
+#endif
+#ifndef KERNEL_CLEAR
+#define KERNEL_CLEAR(a) ((void)(a))
+#endif
+
 #define KERNEL_RUN(name, function)                                                                                     \
     _Static_assert(sizeof(struct name##_args) <= KERNEL_ARGS_MAX, #name);                                              \
     static void name##_run(struct stream *s, size_t n, const struct name##_args *a)                                    \
     {                                                                                                                  \
-        kernel_queue(s, #name, function, n, a, sizeof *a);                                                             \
+        struct name##_args given = *a;                                                                                 \
+        KERNEL_CLEAR(&given);                                                                                          \
+        kernel_queue(s, #name, function, n, &given, sizeof given);                                                     \
     }
 
 /* n may be 0: nothing. */

@@ -122,6 +122,7 @@ static void attend_args_begin(const struct attend_args *from, struct attend_kern
     memset(a, 0, sizeof *a);
     a->a = *from;
     a->mask = *from->mask;
+    a->a.mask = NULL; /* the host's */
     if (a->mask.threshold == 0)
         a->mask.scale = 1.0f;
     a->row = from->parts * from->width;

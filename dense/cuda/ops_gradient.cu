@@ -48,6 +48,22 @@ static void add(struct stream *s, uint32_t count, uint32_t width, const float *x
     add_run(s, (size_t)count * width, &a);
 }
 
+#define matrix_copy_args add_args
+
+BODY void matrix_copy_at(const struct matrix_copy_args *a, size_t i)
+{
+    struct place p = place_of(i, a->width);
+    a->y[(size_t)p.row * a->ldy + p.column] = a->x[(size_t)p.row * a->ldx + p.column];
+}
+KERNEL(matrix_copy)
+
+void cuda_matrix_copy(struct stream *s, uint32_t rows, uint32_t columns, const float *from, uint32_t ld, float *to,
+                      uint32_t ld_to)
+{
+    struct add_args a = {columns, ld, ld_to, from, to};
+    matrix_copy_run(s, (size_t)rows * columns, &a);
+}
+
 struct squares_args {
     const float *x;
     size_t n, parts;

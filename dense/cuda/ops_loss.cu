@@ -4,6 +4,7 @@
 struct loss_args {
     uint32_t tasks;
     float offset;
+    const uint32_t *live; /* or NULL */
     const float *logit, *label, *weight, *factor;
     double *term; /* (count, tasks) */
     float *scores, *dlogit;
@@ -13,6 +14,12 @@ struct loss_args {
 BODY void loss_at(const struct loss_args *a, size_t i)
 {
     struct place p = place_of(i, a->tasks);
+    if (a->live && p.row >= *a->live) {
+        a->term[i] = 0.0;
+        if (a->dlogit)
+            a->dlogit[i] = 0.0f;
+        return;
+    }
     double of_example = a->weight ? (double)a->weight[p.row] : 1.0;
     double z = (double)a->logit[i] + (double)a->offset, y = (double)a->label[i];
     double e = exp(-fabs(z)), score = (z >= 0 ? 1.0 : e) / (1.0 + e);
@@ -25,13 +32,13 @@ BODY void loss_at(const struct loss_args *a, size_t i)
 }
 KERNEL(loss)
 
-static void loss_logistic(struct stream *s, uint32_t count, uint32_t tasks, const float *logit, float offset,
-                          const float *label, const float *weight, const float *factor, double *loss, float *scores,
-                          float *dlogit)
+static void loss_logistic(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks, const float *logit,
+                          float offset, const float *label, const float *weight, const float *factor, double *loss,
+                          float *scores, float *dlogit)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     double *term = (double *)cuda_scratch(s, (size_t)count * tasks * sizeof *term);
-    struct loss_args a = {tasks, offset, logit, label, weight, factor, term, scores, dlogit};
+    struct loss_args a = {tasks, offset, live, logit, label, weight, factor, term, scores, dlogit};
     if (!term)
         return;
     loss_run(s, (size_t)count * tasks, &a);

@@ -12,7 +12,8 @@ extern "C" {
 struct norm_sums_args {
     uint32_t count, width, ldx, lddy;
     const float *x, *middle;
-    const float *dy; /* on the way back, else NULL */
+    const float *dy;      /* on the way back, else NULL */
+    const uint32_t *live; /* or NULL */
     double *partial; /* (chunks, 2 * width) */
 };
 
@@ -21,6 +22,7 @@ BODY void norm_sums_at(const struct norm_sums_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
     uint32_t end = part_end(p.row, SUM_CHUNK, a->count);
+    end = a->live && *a->live < end ? *a->live : end;
     float middle = a->middle[p.column], sum = 0.0f, square = 0.0f;
     for (uint32_t row = p.row * SUM_CHUNK; row < end; row++) {
         float v = a->x[(size_t)row * a->ldx + p.column] - middle;
@@ -44,13 +46,25 @@ struct norm_kernel_args {
 #define norm_apply_forward_args norm_kernel_args
 #define norm_apply_backward_args norm_kernel_args
 
+/* Examples that the statistics are of. */
+BODY uint32_t norm_examples(const struct norm_args *n)
+{
+    return n->live ? *n->live : n->examples;
+}
+
+/* Whether they are the batch's own: one example has no variance. */
+BODY bool norm_of_batch(const struct norm_args *n)
+{
+    return n->of_batch && norm_examples(n) > 1;
+}
+
 /* Mean, inverse deviation and scale; and where the running statistics move. */
 BODY void norm_settle_forward_at(const struct norm_kernel_args *a, size_t j)
 {
-    double n = a->n.examples;
+    double n = norm_examples(&a->n);
     double running = (double)a->n.running_variance[j], mean = (double)a->n.running_mean[j];
     double variance = running > 0 ? running : 0.0; /* concurrent moves may overshoot */
-    if (a->n.of_batch) {
+    if (norm_of_batch(&a->n)) {
         double off = a->t.sum[j] / n, spread = a->t.square[j] / n - off * off;
         mean = (double)a->t.pivot[j] + off;
         variance = spread > 0 ? spread : 0.0;
@@ -66,7 +80,7 @@ KERNEL(norm_settle_forward)
 /* As in dense/cpu/body_norm.h. Statistics that are not of the batch are constants, and leave gamma inverse dy. */
 BODY void norm_settle_backward_at(const struct norm_kernel_args *a, size_t j)
 {
-    double share = a->n.of_batch ? 1.0 / (double)a->n.examples : 0.0;
+    double share = norm_of_batch(&a->n) ? 1.0 / (double)norm_examples(&a->n) : 0.0;
     double inverse = (double)a->t.inverse[j], product = a->t.square[j] * inverse;
     a->n.gamma_gradient[j] += (float)product;
     a->n.beta_gradient[j] += (float)a->t.sum[j];
@@ -88,7 +102,8 @@ BODY void norm_apply_backward_at(const struct norm_kernel_args *a, size_t i)
     struct place p = place_of(i, a->n.width);
     float v = a->n.x[(size_t)p.row * a->n.ldx + p.column] - a->t.mean[p.column];
     float *dy = a->n.dy + (size_t)p.row * a->n.lddy + p.column;
-    *dy = *dy * a->t.scale[p.column] - v * a->t.slope[p.column] - a->t.shift[p.column];
+    bool counts = !a->n.live || p.row < *a->n.live; /* slope and shift are not for what fills the batch up */
+    *dy = counts ? *dy * a->t.scale[p.column] - v * a->t.slope[p.column] - a->t.shift[p.column] : 0.0f;
 }
 KERNEL(norm_apply_backward)
 
@@ -107,7 +122,7 @@ static void norm_gather(struct stream *s, const struct norm_args *n, bool back)
     uint32_t chunks = sum_chunks(n->count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * 2 * n->width * sizeof *partial);
     struct norm_sums_args a = {n->count, n->width, n->ldx, n->lddy, n->x, back ? t.mean : t.pivot, back ? n->dy : NULL,
-                               partial};
+                               n->live, partial};
     if (!partial)
         return;
     norm_sums_run(s, (size_t)chunks * n->width, &a);

@@ -158,9 +158,29 @@ static void rows_keep(struct stream *s, uint32_t count, uint32_t width, uint32_t
     rows_keep_run(s, (size_t)count * width, &a);
 }
 
+/* ---- what fills a batch up -------------------------------------------------------------------------------- */
+
+struct rows_repeat_args {
+    uint32_t first, width;
+    float *x;
+};
+
+BODY void rows_repeat_at(const struct rows_repeat_args *a, size_t i)
+{
+    a->x[(size_t)a->first * a->width + i] = a->x[i % a->width];
+}
+KERNEL(rows_repeat)
+
+static void rows_repeat(struct stream *s, uint32_t first, uint32_t count, uint32_t width, float *x)
+{
+    struct rows_repeat_args a = {first, width, x};
+    rows_repeat_run(s, (size_t)count * width, &a);
+}
+
 void cuda_pool_fill(struct backend_ops *o)
 {
     o->pool_forward = pool_forward;
+    o->rows_repeat = rows_repeat;
     o->rows_gather = rows_gather;
     o->rows_keep = rows_keep;
 }

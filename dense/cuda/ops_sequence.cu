@@ -1,9 +1,12 @@
 /* ops_sequence.cu: the values of a field one by one (sequence.h).
  *
  * A chunk is the next places of `index`, whatever field they are of: how many values an example has is known on the
- * device alone. Values of other fields are nobody's, with zeros for features and no weight. The gradients of values are
- * kept by place and merged into rows at the end, in the order that pool_begin has sorted them in. */
+ * device alone. Values of other fields are nobody's, with zeros for features and no weight. So are the rows that fill
+ * the last chunk up to a multiple of CHUNK_GRANULE: the small network's products have few shapes then. The gradients of
+ * values are kept by place and merged into rows at the end, in the order that pool_begin has sorted them in. */
 #include "dense/cuda/attention.h"
+
+#define CHUNK_GRANULE 512u
 
 struct sequence_kernel_args {
     struct sequence_args a;
@@ -36,7 +39,7 @@ static void sequence_args_begin(const struct sequence_args *from, const struct s
     a->gradient = (float *)(void *)((char *)from->kept + slots_bytes(from));
     if (c) {
         a->c = *c;
-        a->begin = c->place - c->rows;
+        a->begin = (c->place - 1) / from->room * from->room; /* all chunks before are full */
     }
 }
 
@@ -75,8 +78,10 @@ static void *sequence_begin(struct stream *s, const struct sequence_args *from, 
 
 BODY void sequence_owner_at(const struct sequence_kernel_args *a, size_t i)
 {
-    uint32_t slot = a->slot[a->begin + i], example = slot / a->a.fields;
-    a->c.owner[i] = slot - example * a->a.fields == a->a.field ? example - a->a.first : SEQUENCE_NOBODY;
+    bool there = a->begin + i < a->a.values;
+    uint32_t slot = there ? a->slot[a->begin + i] : 0, example = slot / a->a.fields;
+    bool meant = there && slot - example * a->a.fields == a->a.field;
+    a->c.owner[i] = meant ? example - a->a.first : SEQUENCE_NOBODY;
     a->c.value[i] = a->begin + (uint32_t)i;
 }
 KERNEL(sequence_owner)
@@ -88,8 +93,10 @@ static bool sequence_next(struct stream *s, const struct sequence_args *from, st
 
     if (stream_failed(s) || left == 0)
         return false;
-    c->rows = left < from->room ? left : from->room;
-    c->place += c->rows;
+    left = left < from->room ? left : from->room;
+    c->place += left;
+    c->rows = (left + CHUNK_GRANULE - 1) / CHUNK_GRANULE * CHUNK_GRANULE;
+    c->rows = c->rows < from->room ? c->rows : from->room;
     sequence_args_begin(from, c, &a);
     sequence_owner_run(s, c->rows, &a);
     return true;

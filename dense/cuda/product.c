@@ -85,7 +85,7 @@ void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint3
                         .beta = beta,
                         .c = c,
                         .bias = bias};
-    device_product(s, &p);
+    product_compute(s, &p);
 }
 
 void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,

@@ -59,19 +59,26 @@ void stream_free(struct stream *s)
         for (uint32_t part = 0; part < 2; part++)
             for (uint32_t i = 0; i < s->scratch[part].count; i++)
                 device_free(s, s->scratch[part].block[i]);
+        choices_free(s);
         device_close(s);
     }
     free(s);
 }
 
+struct err *stream_error(struct stream *s)
+{
+    return s->recorded ? &s->spoiled : &s->error;
+}
+
 void stream_fail(struct stream *s, int code, const char *format, ...)
 {
+    struct err *e = stream_error(s);
     va_list arguments;
-    if (s->error.code != 0)
+    if (e->code != 0)
         return;
-    s->error.code = code;
+    e->code = code;
     va_start(arguments, format);
-    (void)vsnprintf(s->error.text, sizeof s->error.text, format, arguments);
+    (void)vsnprintf(e->text, sizeof e->text, format, arguments);
     va_end(arguments);
 }
 
@@ -87,13 +94,11 @@ int stream_finish(struct stream *s, struct err *e)
 
 void *stream_alloc(struct stream *s, size_t bytes)
 {
-    recordings_drop(s);
     return device_alloc(s, bytes);
 }
 
 void stream_release(struct stream *s, void *p)
 {
-    recordings_drop(s);
     device_free(s, p);
 }
 
@@ -248,24 +253,39 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
         counter_add(&cuda_counters.plays);
         return false;
     }
-    if (seen && !stream_failed(s)) {
+    if (seen && !stream_failed(s) && r->tries < RECORDING_TRIES) {
+        r->tries++;
         s->recorded = r;
         device_record_begin(s);
     }
     return true;
 }
 
-void stream_graph_end(struct stream *s)
+/* The recording has ended, well or not. true: nothing of the section has run. */
+static bool recording_end(struct stream *s)
 {
-    scratch_drop(s, &s->scratch[1], 0);
-    s->section = false;
-    if (!s->recorded)
-        return;
     struct stream_recording *r = s->recorded;
-    s->recorded = NULL;
+
     r->recording = device_record_end(s);
-    if (!r->recording)
-        return;
+    s->recorded = NULL;
+    s->spoiled = (struct err){.code = 0};
+    if (!r->recording) {
+        counter_add(&cuda_counters.spoiled);
+        return !stream_failed(s);
+    }
     counter_add(&cuda_counters.recordings);
     device_play(s, r->recording);
+    return false;
+}
+
+bool stream_graph_end(struct stream *s)
+{
+    bool again = s->recorded && recording_end(s);
+
+    if (again)
+        scratch_begin(s, &s->scratch[1]);
+    else
+        scratch_drop(s, &s->scratch[1], 0);
+    s->section = again;
+    return again;
 }

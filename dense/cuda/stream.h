@@ -1,7 +1,8 @@
 /* stream.h: a stream of the CUDA module: its device, its failure, its scratch memory, its recordings.
  *
  * A failure stays: from then on every op does nothing and stream_finish gives the first failure, with the call, the
- * file and the line. So ops do not look at each status by themselves.
+ * file and the line. So ops do not look at each status by themselves. While a section is recorded a failure is that of
+ * the recording alone: what is left of the section does nothing, and the section is queued once more.
  *
  * Scratch is handed out from blocks that are kept for the stream's life, one run of them for what is queued freely
  * (begun anew by pool_begin, so once a batch) and one for what is recorded (begun anew by graph_begin): a section asks
@@ -9,8 +10,8 @@
  * when it has queued what uses them (cuda_scratch_return), so a step needs as much as its greediest op.
  *
  * Recordings: a section is queued as it is the first time that its number is seen, which loads every kernel and chooses
- * every product's algorithm; it is recorded the second time, and played from then on. Allocating or releasing memory of
- * the stream drops all recordings, for their addresses may be other ones now. */
+ * every product's algorithm; it is recorded the second time, and played from then on. A number stands for all arguments,
+ * addresses too. A recording that fails is tried once more the next time, and then no more. */
 #ifndef DENSE_CUDA_STREAM_H
 #define DENSE_CUDA_STREAM_H
 
@@ -20,7 +21,8 @@
 extern "C" {
 #endif
 
-#define STREAM_RECORDINGS 8u /* section sizes in turn: a job has one batch size and the rests at the ends of tasks */
+#define STREAM_RECORDINGS 80u /* the sizes that batches are filled up to (dense/run.c), of training and prediction */
+#define RECORDING_TRIES 2u
 #define SCRATCH_BLOCKS 64u
 #define SCRATCH_BLOCKS_JOINED 16u             /* so many become one when scratch begins anew */
 #define SCRATCH_BLOCK_BYTES ((size_t)4 << 20) /* at least */
@@ -36,6 +38,7 @@ struct scratch {
 struct stream_recording {
     uint64_t number, last;       /* last: use, counted by the stream; 0: the place is free */
     struct recording *recording; /* owned; NULL: seen, not recorded */
+    uint32_t tries;              /* recordings begun */
 };
 
 /* The batch's values in the order of their rows; pool_begin makes it. */
@@ -54,6 +57,9 @@ struct stream {
     bool section;                      /* between graph_begin and graph_end */
     bool operand;                      /* products only: what is queued makes an operand ready, and is run */
     struct stream_recording *recorded; /* that is being made, or NULL */
+    struct err spoiled;                /* what went wrong with it */
+    struct choices *choices;           /* owned: how each product is computed (choice.c) */
+    char refusal[160];                 /* what the library said when it last refused a product */
     struct stream_recording recording[STREAM_RECORDINGS];
     uint64_t uses;
     struct sorted_values sorted;
@@ -65,6 +71,11 @@ struct cuda_counters {
     uint64_t launches;    /* kernels queued, recorded ones not */
     uint64_t products;    /* matrix products queued, recorded ones not */
     uint64_t recordings, plays;
+    uint64_t calls;             /* of the stand-in: what SHOAL_CUDAHOST_FAIL counts */
+    uint64_t spoiled;           /* recordings that failed */
+    uint64_t choices;           /* ways of computing a product that were asked for */
+    uint64_t choices_recording; /* ... of these wanted while a section was recorded, which spoils it */
+    uint64_t refusals;          /* ways that were tried and refused */
 };
 const struct cuda_counters *shoal_cuda_counters(void);
 void counter_add(uint64_t *counter);
@@ -80,12 +91,14 @@ extern bool cuda_products_only;
  * piece of scratch is an allocation of its own, at its size, and given back at once; nothing is recorded. */
 extern bool cuda_exact;
 
-/* Keeps the first failure. */
+/* Keeps the first failure: of the recording where one is being made, else of the stream. */
 void stream_fail(struct stream *s, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Where it is kept. */
+struct err *stream_error(struct stream *s);
 
 static inline bool stream_failed(const struct stream *s)
 {
-    return s->error.code != 0;
+    return s->error.code != 0 || s->spoiled.code != 0;
 }
 
 /* stream.c: the entries of backend_ops of the same name. */
@@ -95,9 +108,13 @@ int stream_finish(struct stream *s, struct err *e);
 void *stream_alloc(struct stream *s, size_t bytes);
 void stream_release(struct stream *s, void *p);
 bool stream_graph_begin(struct stream *s, uint64_t number);
-void stream_graph_end(struct stream *s);
+bool stream_graph_end(struct stream *s);
 /* pool_begin calls it: scratch begins anew. */
 void stream_batch_begin(struct stream *s);
+
+/* choice.c: computes a product in a way that the device's library allows. */
+void product_compute(struct stream *s, const struct product *p);
+void choices_free(struct stream *s);
 
 /* product.c: c of `product` from operands in fp32, in the stream's precision. An operand is made ready once and may
  * serve several products of one op. */
@@ -112,6 +129,11 @@ void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint3
 /* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros behind. */
 void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns, const float *from,
                  uint32_t ld, void *to, uint32_t ld_to);
+
+/* ops_act.cu: c (m, n) += bias (n) in each row. ops_gradient.cu: to (rows, columns) = from. */
+void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, float *c, uint32_t ldc);
+void cuda_matrix_copy(struct stream *s, uint32_t rows, uint32_t columns, const float *from, uint32_t ld, float *to,
+                      uint32_t ld_to);
 
 /* backend_cuda.c fills the table from these: one for each file of core ops. */
 void cuda_act_fill(struct backend_ops *o);

@@ -177,7 +177,7 @@ static void run_head(const struct backend_ops *k, struct results *r)
     dense_fill(&g, bias, 2);
     k->bias_forward(NULL, N, 2, bias, logit);
     k->head_forward(NULL, N, WIDTH, x, LD, w, logit + 1, 2);
-    k->loss_logistic(NULL, N, 2, logit, 0.125f, label, weight, factor, sums, scores, dlogit);
+    k->loss_logistic(NULL, N, NULL, 2, logit, 0.125f, label, weight, factor, sums, scores, dlogit);
     k->head_backward(NULL, N, WIDTH, x, LD, w, dlogit + 1, 2, dw, dx, LD, WIDTH, true);
     k->bias_backward(NULL, N, 2, dlogit, bias);
     k->add(NULL, N, WIDTH, dx, LD, x, LD);

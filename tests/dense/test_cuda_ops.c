@@ -350,12 +350,12 @@ static void run_loss(struct bench *b)
           *scores = drawn(b, n * tasks), *dlogit = drawn(b, n * tasks);
     double *loss = dense_up(&b->d, NULL, tasks * sizeof *loss);
     b->d.k->upload(b->d.s, logit, large, n * tasks > 1 ? sizeof large : sizeof *large);
-    b->d.k->loss_logistic(b->d.s, n, tasks, logit, -0.25f, label, n % 2 ? weight : NULL, factor, loss, scores, dlogit);
+    b->d.k->loss_logistic(b->d.s, n, NULL, tasks, logit, -0.25f, label, n % 2 ? weight : NULL, factor, loss, scores, dlogit);
     keep_double(b, loss, tasks);
     keep(b, scores, n * tasks);
     keep(b, dlogit, n * tasks);
     b->d.k->upload(b->d.s, logit + n * tasks - 1, &not_a_number, sizeof not_a_number);
-    b->d.k->loss_logistic(b->d.s, n, tasks, logit, 0.0f, label, NULL, factor, loss, NULL, NULL);
+    b->d.k->loss_logistic(b->d.s, n, NULL, tasks, logit, 0.0f, label, NULL, factor, loss, NULL, NULL);
     keep_double(b, loss, tasks);
 }
 

@@ -269,13 +269,13 @@ START_TEST(probe_counts_each_example_of_a_key_once)
 }
 END_TEST
 
-/* 20 steps of SGD, batch norm and dropout. Another kernel type rounds otherwise, so the curve is compared to 5 digits.
- */
+/* 20 steps of SGD, batch norm and dropout. Another kernel type rounds otherwise, so the curve is compared to 5 digits; a
+ * card to 4, as beside the CPU below. */
 START_TEST(loss_curve_is_the_golden_one)
 {
     struct dense_case c;
     char seen[2048] = "";
-    double loss[20], expected = 0;
+    double loss[20], expected = 0, tolerance = dense_backend_fuses() ? 1e-4 : 1e-5;
     norm_case(&c, 700);
     dense_case_curve(&c, 20, 0.5f, loss);
     FILE *golden = fopen("tests/golden/dense_deepfm.txt", "r");
@@ -283,7 +283,7 @@ START_TEST(loss_curve_is_the_golden_one)
     ck_assert_ptr_nonnull(golden);
     for (uint32_t step = 0; step < 20; step++) {
         snprintf(seen + strlen(seen), sizeof seen - strlen(seen), "%.7f\n", loss[step]);
-        same = same && fscanf(golden, "%lf", &expected) == 1 && fabs(loss[step] - expected) < 1e-5;
+        same = same && fscanf(golden, "%lf", &expected) == 1 && fabs(loss[step] - expected) < tolerance;
     }
     fclose(golden);
     ck_assert_msg(same, "the curve of this build:\n%s", seen);

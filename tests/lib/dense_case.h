@@ -21,6 +21,8 @@
 struct backend *dense_backend_named(const char *name);
 /* The backend that the environment names; ends the test program when it does not load. */
 struct backend *dense_backend(void);
+/* Whether it is a card: one contracts a * b + c to one rounding, and its exp and tanh are others. */
+bool dense_backend_fuses(void);
 /* False: it is not there, and the program should end with DENSE_SKIP (dense_check.h does). Looks in a process of its
  * own: a device must not be opened before libcheck forks. */
 bool dense_backend_present(void);

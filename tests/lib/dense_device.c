@@ -63,6 +63,11 @@ struct backend *dense_backend(void)
     return b;
 }
 
+bool dense_backend_fuses(void)
+{
+    return strcmp(name_wanted(), "cuda") == 0;
+}
+
 bool dense_backend_present(void)
 {
     int status = 0;

@@ -33,13 +33,13 @@ DOORS = {
     r"jansson\.h": r"proto/base/json\.c",
     r"yaml\.h": r"proto/base/config\.c",
     r"check\.h": r"tests/",
-    r"dlfcn\.h": r"(dense/backend|embedding/crc32c)\.c",
-    r"pthread\.h": r"server/server_main\.c|proto/net/|proto/base/msg\.c|worker/source\.c",
+    r"dlfcn\.h": r"(dense/(backend|library)|embedding/crc32c)\.c",
+    r"pthread\.h": r"server/server_main\.c|proto/net/|proto/base/msg\.c|worker/source\.c|dense/cuda/device_host_memory\.c",
 }
 RULES = ("arrow", "door", "guard", "purpose", "unfinished", "engine", "status")
 # Calls of CUDA that give no status; all others are made inside of these macros (dense/cuda/device_cuda.h), or what they give is kept.
 STATUSLESS = ("cudaGetErrorString", "cudaGetErrorName", "cublasLtGetStatusString", "cublasLtGetVersion")
-KEPT = re.compile(r"(\b(CUDA|CUBLAS|CUDA_TELL)\(\s*[\w&>.-]+\s*,|cudaError_t status =|status ==)\s*$")
+KEPT = re.compile(r"(\b(CUDA|CUBLAS|CUDA_TELL)\(\s*[\w&>.-]+\s*,|cudaError_t status =|cublasStatus_t status =|status ==)\s*(lt\.)?$")
 
 
 def part_of(path):

@@ -1,0 +1,281 @@
+/* device_host_memory.c: the stand-in's device memory and pinned memory. */
+#include "dense/cuda/device_host.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#define FORBID(p, bytes) ASAN_POISON_MEMORY_REGION(p, bytes)
+#define ALLOW(p, bytes) ASAN_UNPOISON_MEMORY_REGION(p, bytes)
+#else
+#define FORBID(p, bytes) ((void)(p), (void)(bytes))
+#define ALLOW(p, bytes) ((void)(p), (void)(bytes))
+#endif
+
+#define STRETCH_BYTES ((size_t)1 << 40) /* of addresses, not of memory */
+#define ROOM_LEAST_BITS 8u              /* of a piece: 256 bytes */
+#define ROOM_MOST_BITS 40u
+#define PAGE 4096u
+#define NONE UINT32_MAX
+/* Addresses that the host's memory can have: below lie only small numbers side by side. */
+#define ADDRESS_LEAST ((uintptr_t)1 << 44)
+#define ADDRESS_END ((uintptr_t)1 << 47)
+
+/* A power of two of bytes, given out again and again. */
+struct piece {
+    char *at;
+    size_t bytes; /* asked for; 0: free */
+    uint32_t bits, next;
+};
+
+struct pinned {
+    char *at;
+    size_t bytes;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    char *stretch;
+    size_t used, open_bytes; /* from the front: given out at some time; open */
+    uint32_t open;           /* streams that run */
+    struct piece *piece;     /* (count) in the order of their addresses */
+    uint32_t count, room;
+    uint32_t free[ROOM_MOST_BITS + 1]; /* first free piece of this size + 1; 0: none */
+    struct pinned *pinned;
+    uint32_t pinned_count, pinned_room;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+_Noreturn static void mixed_up(const char *what, const void *p, const char *how)
+{
+    fprintf(stderr, "cudahost: %s is given %p, %s\n", what, p, how);
+    abort();
+}
+
+static void must(bool well, const char *what)
+{
+    if (well)
+        return;
+    perror(what);
+    abort();
+}
+
+/* ---- pieces ----------------------------------------------------------------------------------------------- */
+
+static bool in_stretch(const void *p)
+{
+    return all.stretch && (const char *)p >= all.stretch && (const char *)p < all.stretch + STRETCH_BYTES;
+}
+
+/* The piece that p lies in, free or not; NULL. */
+static struct piece *piece_of(const void *p)
+{
+    uint32_t low = 0, high = all.count;
+    if (!in_stretch(p) || all.count == 0)
+        return NULL;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (all.piece[middle].at <= (const char *)p)
+            low = middle;
+        else
+            high = middle;
+    }
+    struct piece *found = &all.piece[low];
+    return (const char *)p < found->at + ((size_t)1 << found->bits) ? found : NULL;
+}
+
+static void *grown(void *array, uint32_t count, uint32_t *room, size_t each)
+{
+    if (count < *room)
+        return array;
+    *room = *room * 2 + 64;
+    array = realloc(array, *room * each);
+    must(array != NULL, "cudahost");
+    return array;
+}
+
+static void stretch_make(void)
+{
+    if (all.stretch)
+        return;
+    void *p = mmap(NULL, STRETCH_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    must(p != MAP_FAILED, "cudahost: a stretch of addresses");
+    all.stretch = p;
+}
+
+static uint32_t bits_of(size_t bytes)
+{
+    uint32_t bits = ROOM_LEAST_BITS;
+    while (bits < ROOM_MOST_BITS && (size_t)1 << bits < bytes)
+        bits++;
+    return bits;
+}
+
+static struct piece *piece_new(uint32_t bits)
+{
+    size_t room = (size_t)1 << bits;
+    if (STRETCH_BYTES - all.used < room)
+        return NULL;
+    all.piece = grown(all.piece, all.count, &all.room, sizeof *all.piece);
+    struct piece *made = &all.piece[all.count++];
+    *made = (struct piece){.at = all.stretch + all.used, .bits = bits};
+    all.used += room;
+    return made;
+}
+
+void *host_memory_alloc(size_t bytes)
+{
+    uint32_t bits = bits_of(bytes);
+    pthread_mutex_lock(&all.lock);
+    stretch_make();
+    struct piece *got = all.free[bits] > 0 ? &all.piece[all.free[bits] - 1] : piece_new(bits);
+    if (got) {
+        if (all.free[bits] > 0)
+            all.free[bits] = got->next;
+        got->bytes = bytes > 0 ? bytes : 1;
+        FORBID(got->at, (size_t)1 << bits);
+        ALLOW(got->at, got->bytes);
+    }
+    void *at = got ? got->at : NULL;
+    pthread_mutex_unlock(&all.lock);
+    return at;
+}
+
+void host_memory_free(void *p)
+{
+    pthread_mutex_lock(&all.lock);
+    struct piece *given = piece_of(p);
+    if (!given || given->at != p || given->bytes == 0)
+        mixed_up("free", p, "which is no piece of device memory that is in use");
+    given->bytes = 0;
+    given->next = all.free[given->bits];
+    all.free[given->bits] = (uint32_t)(given - all.piece) + 1;
+    FORBID(given->at, (size_t)1 << given->bits);
+    pthread_mutex_unlock(&all.lock);
+}
+
+void host_memory_open(void)
+{
+    pthread_mutex_lock(&all.lock);
+    size_t wanted = (all.used + PAGE - 1) / PAGE * PAGE;
+    if (wanted > all.open_bytes) {
+        must(mprotect(all.stretch, wanted, PROT_READ | PROT_WRITE) == 0, "cudahost: opening device memory");
+        all.open_bytes = wanted;
+    }
+    all.open++;
+    pthread_mutex_unlock(&all.lock);
+}
+
+void host_memory_close(void)
+{
+    pthread_mutex_lock(&all.lock);
+    if (--all.open == 0 && all.open_bytes > 0) {
+        must(mprotect(all.stretch, all.open_bytes, PROT_NONE) == 0, "cudahost: closing device memory");
+        all.open_bytes = 0;
+    }
+    pthread_mutex_unlock(&all.lock);
+}
+
+/* ---- looking at pointers ---------------------------------------------------------------------------------- */
+
+void host_memory_check(const char *what, const void *p, size_t bytes)
+{
+    pthread_mutex_lock(&all.lock);
+    const struct piece *found = piece_of(p);
+    bool within = found && found->bytes > 0 && bytes <= found->bytes - (size_t)((const char *)p - found->at);
+    bool device = in_stretch(p);
+    pthread_mutex_unlock(&all.lock);
+    if (!within)
+        mixed_up(what, p, device ? "device memory that is not in use, or less of it than it takes"
+                                 : "which is the host's memory and not the device's");
+}
+
+void host_memory_refuse(const char *what, const void *p)
+{
+    pthread_mutex_lock(&all.lock);
+    bool device = in_stretch(p);
+    pthread_mutex_unlock(&all.lock);
+    if (device)
+        mixed_up(what, p, "which is the device's memory and not the host's");
+}
+
+/* Whether there is memory of this process at the address. */
+static bool mapped(uintptr_t address)
+{
+    unsigned char resident;
+    return mincore((void *)(address & ~(uintptr_t)(PAGE - 1)), 1, &resident) == 0;
+}
+
+/* With a compiler that leaves garbage between an argument's members (kernel.h) the words prove nothing. */
+#if defined __has_builtin
+#if __has_builtin(__builtin_clear_padding)
+#define SCANS true
+#endif
+#endif
+#ifndef SCANS
+#define SCANS false
+#endif
+
+void host_memory_scan(const char *what, const void *args, size_t bytes)
+{
+    if (!SCANS)
+        return;
+    for (size_t at = 0; at + sizeof(uintptr_t) <= bytes; at += sizeof(uintptr_t)) {
+        uintptr_t word;
+        memcpy(&word, (const char *)args + at, sizeof word);
+        if (word < ADDRESS_LEAST || word >= ADDRESS_END || in_stretch((const void *)word))
+            continue;
+        if (mapped(word))
+            mixed_up(what, (const void *)word, "which is the host's memory and not the device's");
+    }
+}
+
+/* ---- pinned memory ---------------------------------------------------------------------------------------- */
+
+#define PINNED_ALIGN 256u
+
+void *pinned_alloc(size_t bytes)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, PINNED_ALIGN, bytes > 0 ? bytes : 1) != 0) /* at its size: for ASan */
+        return NULL;
+    pthread_mutex_lock(&all.lock);
+    all.pinned = grown(all.pinned, all.pinned_count, &all.pinned_room, sizeof *all.pinned);
+    all.pinned[all.pinned_count++] = (struct pinned){p, bytes > 0 ? bytes : 1};
+    pthread_mutex_unlock(&all.lock);
+    return p;
+}
+
+static uint32_t pinned_find(const void *p)
+{
+    for (uint32_t i = 0; i < all.pinned_count; i++)
+        if ((const char *)p >= all.pinned[i].at && (const char *)p < all.pinned[i].at + all.pinned[i].bytes)
+            return i;
+    return NONE;
+}
+
+void pinned_free(void *p)
+{
+    if (!p)
+        return;
+    pthread_mutex_lock(&all.lock);
+    uint32_t i = pinned_find(p);
+    if (i == NONE || all.pinned[i].at != p)
+        mixed_up("host_free", p, "which is no pinned memory");
+    all.pinned[i] = all.pinned[--all.pinned_count];
+    pthread_mutex_unlock(&all.lock);
+    free(p);
+}
+
+bool pinned_has(const void *p)
+{
+    pthread_mutex_lock(&all.lock);
+    bool has = pinned_find(p) != NONE;
+    pthread_mutex_unlock(&all.lock);
+    return has;
+}
