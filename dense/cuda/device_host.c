@@ -21,7 +21,6 @@
 #include <stdlib.h>
 
 #define QUEUE_MOST 1024u /* calls, before they are run unasked */
-#define TOGETHER 8u      /* columns of a product that are summed side by side */
 #define HOST_WAYS 2u     /* of computing a product */
 #define ROW_BYTES 16u
 
@@ -169,72 +168,6 @@ static struct kernel_order order_of(const struct device *d, size_t n)
     return (struct kernel_order){n / 3, step % n};
 }
 
-/* Row-major operand element (i, j) of op(x), rounded as the product's type rounds. */
-static inline float operand_at(enum product_type type, const void *x, size_t at)
-{
-    union {
-        uint32_t bits;
-        float value;
-    } u;
-    if (type == PRODUCT_F32)
-        return ((const float *)x)[at];
-    if (type == PRODUCT_TF32) { /* 10 bits of the mantissa */
-        u.value = ((const float *)x)[at];
-        if ((u.bits & 0x7f800000u) != 0x7f800000u)
-            u.bits = (u.bits + 0xfffu + (u.bits >> 13 & 1)) & ~0x1fffu;
-        return u.value;
-    }
-    uint16_t half = ((const uint16_t *)x)[at];
-    if (type == PRODUCT_BF16) {
-        u.bits = (uint32_t)half << 16;
-        return u.value;
-    }
-    float sign = half >> 15 ? -1.0f : 1.0f;
-    int exponent = half >> 10 & 31, mantissa = half & 1023;
-    if (exponent == 31)
-        return mantissa ? NAN : sign * INFINITY;
-    return sign * (exponent == 0 ? ldexpf((float)mantissa, -24) : ldexpf((float)(1024 + mantissa), exponent - 25));
-}
-
-/* One row of a product. `type` is a constant where this is called: a loop for each. */
-static inline void product_row(enum product_type type, const struct product *p, size_t at_a, size_t step_a, float *to)
-{
-    for (uint32_t j = 0; j < p->n; j++)
-        to[j] = p->beta == 0.0f ? (p->bias ? p->bias[j] : 0.0f) : to[j] * p->beta;
-    for (uint32_t j = 0; j < p->n && p->transpose_b; j += TOGETHER) {
-        uint32_t columns = p->n - j < TOGETHER ? p->n - j : TOGETHER;
-        float sum[TOGETHER] = {0};
-        for (uint32_t l = 0; l < p->k; l++)
-            for (uint32_t t = 0; t < columns; t++)
-                sum[t] +=
-                    operand_at(type, p->a, at_a + l * step_a) * operand_at(type, p->b, (size_t)(j + t) * p->ldb + l);
-        for (uint32_t t = 0; t < columns; t++)
-            to[j + t] += sum[t];
-    }
-    for (uint32_t l = 0; l < p->k && !p->transpose_b; l++) {
-        float x = operand_at(type, p->a, at_a + l * step_a);
-        for (uint32_t j = 0; j < p->n; j++)
-            to[j] += x * operand_at(type, p->b, (size_t)l * p->ldb + j);
-    }
-}
-
-static void product_run(const struct product *p)
-{
-    size_t step = p->transpose_a ? p->lda : 1;
-    for (uint32_t i = 0; i < p->m; i++) {
-        size_t at_a = i * (size_t)(p->transpose_a ? 1 : p->lda);
-        float *to = p->c + (size_t)i * p->ldc;
-        if (p->type == PRODUCT_F32)
-            product_row(PRODUCT_F32, p, at_a, step, to);
-        else if (p->type == PRODUCT_TF32)
-            product_row(PRODUCT_TF32, p, at_a, step, to);
-        else if (p->type == PRODUCT_BF16)
-            product_row(PRODUCT_BF16, p, at_a, step, to);
-        else
-            product_row(PRODUCT_FP16, p, at_a, step, to);
-    }
-}
-
 /* By counting. */
 static void sort_run(const struct sort *a, size_t count)
 {
@@ -269,7 +202,7 @@ static void call_run(const struct device *d, const struct call *c)
         memset(c->to, 0xff, c->n); /* as floats: not numbers */
         return;
     case CALL_PRODUCT:
-        product_run(&c->u.product);
+        host_product_run(&c->u.product);
         return;
     case CALL_SORT:
         sort_run(&c->u.sort, c->n);

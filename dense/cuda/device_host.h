@@ -9,8 +9,7 @@
 #ifndef DENSE_CUDA_DEVICE_HOST_H
 #define DENSE_CUDA_DEVICE_HOST_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "dense/cuda/device.h"
 
 /* 256-byte aligned; NULL: the stretch is full. */
 void *host_memory_alloc(size_t bytes);
@@ -24,6 +23,9 @@ void host_memory_check(const char *what, const void *p, size_t bytes);
 void host_memory_refuse(const char *what, const void *p);
 /* None of the arguments' words is an address that the host has memory at. */
 void host_memory_scan(const char *what, const void *args, size_t bytes);
+
+/* device_host_product.c: with device memory open. */
+void host_product_run(const struct product *p);
 
 /* Pinned memory: what is uploaded from there is read when the call runs, and not when it is queued. */
 void *pinned_alloc(size_t bytes);

@@ -23,8 +23,8 @@
 #define ROOM_MOST_BITS 40u
 #define PAGE 4096u
 #define NONE UINT32_MAX
-/* Addresses that the host's memory can have: below lie only small numbers side by side. */
-#define ADDRESS_LEAST ((uintptr_t)1 << 44)
+/* Addresses that a program's own memory has: below lie small numbers side by side, which are no pointers. */
+#define ADDRESS_LEAST ((uintptr_t)0x55 << 40)
 #define ADDRESS_END ((uintptr_t)1 << 47)
 
 /* A power of two of bytes, given out again and again. */
