@@ -20,6 +20,8 @@ struct recording; /* kernels in a row that can be played again */
 int device_probe(struct err *e);
 /* What decides the bits of a matrix product: "cublasLt 130002 sm_90 NVIDIA H100 80GB HBM3". */
 const char *device_kernel(void);
+/* Device and libraries, one line for people. */
+const char *device_about(void);
 
 /* The stream's spec is set already. UNAVAILABLE, INTERNAL, NOMEM. */
 int device_open(struct stream *s, struct err *e);

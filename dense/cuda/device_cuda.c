@@ -13,7 +13,7 @@ struct recording {
 
 /* Chosen by device_probe, before there is a stream: one device a process. */
 static int device_number;
-static char kernel_text[192] = "cublasLt";
+static char kernel_text[192] = "cublasLt", about_text[192];
 
 static _Thread_local bool thread_ready; /* the thread's device is ours */
 
@@ -122,12 +122,19 @@ int device_probe(struct err *e)
     /* The version first: the wire carries 63 bytes (WORKER_JOIN), and names of cards may be long. */
     snprintf(kernel_text, sizeof kernel_text, "cublasLt %zu sm_%d%d %.100s", cublasLtGetVersion(), device.major,
              device.minor, device.name);
+    snprintf(about_text, sizeof about_text, "%.100s (device %d), cuBLASLt %zu", device.name, device_number,
+             cublasLtGetVersion());
     return 0;
 }
 
 const char *device_kernel(void)
 {
     return kernel_text;
+}
+
+const char *device_about(void)
+{
+    return about_text;
 }
 
 static int thread_enter(struct err *e)

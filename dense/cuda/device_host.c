@@ -56,6 +56,11 @@ const char *device_kernel(void)
     return "host";
 }
 
+const char *device_about(void)
+{
+    return "no device: the host's memory and loops, for tests";
+}
+
 int device_open(struct stream *s, struct err *e)
 {
     const char *order = getenv("SHOAL_CUDAHOST_ORDER"), *fail = getenv("SHOAL_CUDAHOST_FAIL");
