@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""test_device: a worker whose device fails ends with status 69 or 70, and its lanes go to the others."""
+"""test_device: a worker whose device is slow to open keeps its lease; one whose device fails ends with status 69 or 70, or goes on
+by the CPU, and its lanes go to the others."""
 from lib import *
 
 os.environ["SHOAL_CUDA_MODULE"] = "libshoal_broken.so"  # tests/e2e/broken_module.c: device 1 fails after 20 steps
@@ -44,6 +45,29 @@ def a_worker_that_fails_every_time_is_left_where_it_lies(space):
     assert "device 1 has fallen off the bus" in output, output
 
 
+@contextlib.contextmanager
+def broken(**settings):
+    """Settings of tests/e2e/broken_module.c."""
+    names = {f"SHOAL_BROKEN_{k.upper()}": str(v) for k, v in settings.items()}
+    os.environ.update(names)
+    try:
+        yield
+    finally:
+        for name in names:
+            del os.environ[name]
+
+
+def a_device_that_is_slow_to_open_costs_no_lease(space):
+    """Three lanes' streams take 6 s, the lease is 2."""
+    with broken(open=2000):
+        run = Run(jobs(space, **{"train.lanes": 3}), space / "run")
+        status = run.wait()
+    assert status == 0, run.output()
+    assert run.report()["worker_deaths"] == 0, run.logs("coordinator")
+    log = run.logs("worker-0")
+    assert "joins again" not in log, log
+
+
 if __name__ == "__main__":
-    main([a_worker_with_a_failed_device_leaves_the_job_to_the_others, its_exit_status_is_69_and_it_is_started_again_a_few_times,
+    main([a_device_that_is_slow_to_open_costs_no_lease, a_worker_with_a_failed_device_leaves_the_job_to_the_others, its_exit_status_is_69_and_it_is_started_again_a_few_times,
           a_worker_that_fails_every_time_is_left_where_it_lies])

@@ -586,8 +586,10 @@ static void worker_join(struct fake_worker *w)
     q.type = WIRE_TYPE_WORKER_JOIN;
     w->join_id = q.id = w->next_id++;
     (void)snprintf(q.u.WORKER_JOIN.name, LIMIT_NAME, "%s", w->name);
-    (void)snprintf(q.u.WORKER_JOIN.kernel, 64, "k");
+    (void)snprintf(q.u.WORKER_JOIN.kernel, sizeof q.u.WORKER_JOIN.kernel, "%s", w->kernel == NULL ? "k" : w->kernel);
     (void)snprintf(q.u.WORKER_JOIN.backend, 32, "cpu");
+    (void)snprintf(q.u.WORKER_JOIN.device, sizeof q.u.WORKER_JOIN.device, "device of %s", w->name);
+    (void)snprintf(q.u.WORKER_JOIN.why, sizeof q.u.WORKER_JOIN.why, "%s", w->why == NULL ? "a test" : w->why);
     q.u.WORKER_JOIN.lanes_max = w->seats;
     worker_send(w, &q, NULL, 0, NULL, 0);
 }

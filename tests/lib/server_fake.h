@@ -80,6 +80,7 @@ struct fake_worker {
     peer_t coordinator;
     struct env_timer beat;
     char name[LIMIT_NAME];
+    const char *kernel, *why; /* NULL: "k"; "a test" */
     uint64_t number, run, join_id;
     struct fake_shard **shard; /* borrowed */
     uint32_t shards, seats, batch, tables_declared;
