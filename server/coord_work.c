@@ -169,6 +169,8 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
         if (q->fatal)
             coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s", worker->name,
                             q->fail_text);
+        else if (q->fail_status != 0 && c->job.at.workers_wanted > 0)
+            c->job.at.workers_wanted--; /* its device failed: it may not come again */
         worker_gone(c, q->worker);
     }
     reply_plain(c, from, request);

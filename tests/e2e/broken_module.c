@@ -4,7 +4,7 @@
  * And in the process of SHOAL_DEVICE 1 alone:
  *   SHOAL_BROKEN_STEPS  every stream fails at its process's so many-th wait (20), as a GPU does that falls off its bus;
  *                       0: none does
- *   SHOAL_BROKEN_HANG   1: the first wait that fails says so, all others after it never come back
+ *   SHOAL_BROKEN_HANG   1: the first of these waits never comes back, the others fail
  *   SHOAL_BROKEN_FAIL   SHOAL_CUDAHOST_FAIL of this process */
 #include "dense/backend.h"
 
@@ -46,7 +46,7 @@ static int stream_finish(struct stream *s, struct err *e)
 
     if (status != 0 || fail_at == 0 || atomic_fetch_add(&waits, 1) < fail_at)
         return status;
-    if (atomic_fetch_add(&failures, 1) > 0 && hangs)
+    if (atomic_fetch_add(&failures, 1) == 0 && hangs)
         for (;;)
             pause();
     return err_set(e, SHOAL_E_UNAVAILABLE, "device 1 has fallen off the bus");
