@@ -100,13 +100,20 @@ static bool driver_present(void)
     return driver != NULL;
 }
 
+/* What OpenBLAS reads when it is loaded. The second time nothing is written: other threads may read the environment. */
+static void blas_environment(void)
+{
+    const char *type = backend_core_type(), *threads = getenv("OPENBLAS_NUM_THREADS");
+    /* It takes slow generic kernels on a processor that it does not know by model number, whatever it can do. */
+    if (type && !getenv("OPENBLAS_CORETYPE"))
+        setenv("OPENBLAS_CORETYPE", type, 0);
+    if (!threads || strcmp(threads, "1") != 0) /* or loading starts a thread for every core, which then waits for ever */
+        setenv("OPENBLAS_NUM_THREADS", "1", 1);
+}
+
 static int load_cpu(struct backend **out, struct err *e)
 {
-    /* OpenBLAS takes slow generic kernels on a processor that it does not know by model number, whatever it can do. */
-    const char *type = backend_core_type();
-    if (type)
-        setenv("OPENBLAS_CORETYPE", type, 0);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* or loading starts a thread for every core, which then waits for ever */
+    blas_environment();
     return backend_load_module("libshoal_cpu.so", out, e);
 }
 
@@ -129,6 +136,8 @@ int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
     *out = NULL;
     if (kind == BACKEND_CPU)
         return load_cpu(out, e);
+    if (kind == BACKEND_AUTO)
+        blas_environment(); /* the CPU may be taken later, when the device is lost */
     int code = load_cuda(out, &why);
     if (code == 0)
         return 0;
@@ -157,6 +166,12 @@ const char *backend_name(const struct backend *b)
 const char *backend_kernel(const struct backend *b)
 {
     return b->ops->kernel();
+}
+
+const char *backend_about(const struct backend *b)
+{
+    const char *text = b->ops->about ? b->ops->about() : NULL;
+    return text ? text : "";
 }
 
 const struct backend_ops *backend_ops_of(const struct backend *b)

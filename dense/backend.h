@@ -1,6 +1,6 @@
 /* backend.h: the vtable of matrix products and element-wise kernels, and the loading of the module that fills it.
  *
- * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol, shoal_backend_v4, which gives its
+ * A module (libshoal_cpu.so, libshoal_cuda.so) is a shared object with one symbol, shoal_backend_v5, which gives its
  * table of functions. It is loaded with dlopen, so that the program needs neither BLAS nor CUDA to start, and so that
  * the BLAS can be told its kernel type (OPENBLAS_CORETYPE) before it is loaded.
  *
@@ -25,8 +25,8 @@
 #include "dense/ops_interact.h"
 #include "dense/ops_mix.h"
 
-#define BACKEND_ABI 4u /* of struct backend_ops: a module of another number is refused */
-#define BACKEND_SYMBOL "shoal_backend_v4"
+#define BACKEND_ABI 5u /* of struct backend_ops: a module of another number is refused */
+#define BACKEND_SYMBOL "shoal_backend_v5"
 
 struct stream;
 
@@ -125,6 +125,7 @@ struct backend_ops {
     uint32_t abi;                /* BACKEND_ABI */
     const char *name;            /* "cpu" */
     const char *(*kernel)(void); /* kernel type of the matrix product, "SkylakeX" */
+    const char *(*about)(void);  /* device and libraries, for people; after probe. NULL: nothing to say */
     int (*probe)(struct err *e); /* after loading: UNAVAILABLE when there is no device to work on. NULL: there always is */
     bool host;                   /* the backend's memory is the host's */
     bool exact;                  /* for checkers of memory: each array is allocated by itself, at its size */

@@ -35,6 +35,8 @@ int backend_load(enum backend_kind kind, struct backend **out, struct err *e);
 void backend_unload(struct backend *b);
 const char *backend_name(const struct backend *b);
 const char *backend_kernel(const struct backend *b);
+/* One line for people of device and libraries, "OpenBLAS SkylakeX kernels"; "" when the module says nothing. */
+const char *backend_about(const struct backend *b);
 /* Host memory that the device reads and writes at full speed (pinned); plain memory on the CPU. 64-byte aligned; NULL when there is
  * none. Freed on any thread, before the backend is unloaded. b may be NULL: plain memory. */
 void *backend_host_alloc(const struct backend *b, size_t bytes);

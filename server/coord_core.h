@@ -15,6 +15,7 @@
 #include "server/coord_guard.h"
 #include "server/coord_lease.h"
 #include "server/coord_member.h"
+#include "server/coord_roll.h"
 #include "server/coord_task.h"
 
 #define COORD_EPOCHS_MAX 100000u
@@ -108,7 +109,8 @@ struct coord_job {
     char *yaml; /* owned */
     size_t yaml_bytes;
     peer_t submitter;
-    char kernel[64]; /* bsp: of the first worker */
+    char kernel[WIRE_KERNEL]; /* bsp: of the first worker */
+    struct coord_roll roll;
     struct {
         uint64_t worker, given_ns; /* who indexes it */
     } index[3];

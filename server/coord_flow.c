@@ -135,6 +135,7 @@ void coord_flow_close(struct coord *c)
     coord_eval_close(&j->eval);
     coord_curve_close(&j->trace.curve);
     coord_guard_close(&j->guard);
+    coord_roll_close(&j->roll);
     for (uint32_t s = 0; s < 3; s++)
         json_free(j->details[s]);
     if (j->parsed)

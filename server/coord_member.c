@@ -189,7 +189,6 @@ int coord_member_join(struct coord_members *m, struct coord_store *store, const 
     w->number = m->next_worker;
     m->next_worker = next;
     memcpy(w->name, join->name, sizeof w->name);
-    memcpy(w->backend, join->backend, sizeof w->backend);
     w->pid = join->pid;
     w->lanes_max = join->lanes_max;
     w->peer = peer;

@@ -11,6 +11,7 @@
 #include "proto/base/err.h"
 #include "proto/base/limits.h"
 #include "proto/wire/wire.h"
+#include "server/coord_roll.h"
 #include "server/coord_store.h"
 
 #include <stdbool.h>
@@ -40,7 +41,7 @@ struct coord_worker {
     char name[LIMIT_NAME];
     uint32_t pid;
     peer_t peer;
-    char backend[32];
+    struct coord_compute by;
     uint32_t lanes_max;
     uint64_t beat_ns;
     uint64_t asked_id;         /* newest question for a lane: older ones are late copies */

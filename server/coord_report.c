@@ -242,6 +242,7 @@ static void report_settings(const struct coord *c, struct json *r)
 
     json_set_string(r, "model", job_model_name(j->spec.model.kind));
     json_set_string(r, "backend", j->backend);
+    json_set(r, "backends", coord_roll_json(&j->roll));
     json_set_int(r, "seed", (int64_t)j->spec.train.seed);
     json_set_string(r, "version", c->options.version);
     json_set_int(r, "servers", servers_of(&c->members));

@@ -77,7 +77,7 @@ static struct json *workers_json(const struct coord *c)
         json_set_int(item, "worker", (int64_t)w->number);
         json_set_string(item, "name", w->name);
         json_set_int(item, "pid", w->pid);
-        json_set_string(item, "backend", w->backend);
+        coord_compute_set(item, &w->by);
         json_set_int(item, "lanes", coord_lane_held(&c->job.tasks, w->number));
         json_set_int(item, "examples", (int64_t)w->figures.examples);
         json_set_int(item, "refused", (int64_t)w->refused);

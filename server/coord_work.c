@@ -55,7 +55,7 @@ static struct coord_worker *worker_of(struct coord *c, peer_t from, const struct
 
 /* ---- coming, staying, leaving ------------------------------------------------------------------------------ */
 
-/* Bitwise equal results need one kernel type on all workers. */
+/* Bitwise equal results need one kernel type on all workers: of a BLAS, or version and device of one that is not the CPU. */
 static bool kernel_fits(struct coord *c, const struct wire_WORKER_JOIN *q)
 {
     if (c->job.spec.train.mode != WIRE_BSP)
@@ -65,6 +65,22 @@ static bool kernel_fits(struct coord *c, const struct wire_WORKER_JOIN *q)
     if (c->job.kernel[0] == 0)
         memcpy(c->job.kernel, q->kernel, sizeof c->job.kernel);
     return strcmp(c->job.kernel, q->kernel) == 0;
+}
+
+/* What it said of itself, once: a join may come again, but for another backend under the same number too. */
+static void worker_computes(struct coord *c, uint64_t number, const struct wire_WORKER_JOIN *q)
+{
+    struct coord_worker *w = coord_member_worker(&c->members, number);
+    struct coord_compute by;
+
+    coord_compute_of(q, &by);
+    memcpy(c->job.backend, q->backend, sizeof c->job.backend);
+    if (w == NULL || memcmp(&w->by, &by, sizeof by) == 0)
+        return;
+    w->by = by;
+    coord_roll_note(&c->job.roll, w->name, &by);
+    log_info("worker %" PRIu64 ": %s, process %u, %s %s%s%s", number, q->name, q->pid, q->backend, q->kernel,
+             q->why[0] != 0 ? "; " : "", q->why);
 }
 
 void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
@@ -82,9 +98,9 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
     if (!kernel_fits(c, q)) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_CONFIG,
-                                "worker %s computes with BLAS kernels %s, the others with %s: bsp needs the same on "
-                                "all (OPENBLAS_CORETYPE)",
-                                q->name, q->kernel, j->kernel));
+                                "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and "
+                                "one version of its library on all, of CPUs one type of kernels (OPENBLAS_CORETYPE)",
+                                q->name, q->kernel, q->backend, j->kernel));
         return;
     }
     int status = coord_member_join(&c->members, c->store, q, from, env_now_ns(c->env), &number, &e);
@@ -92,8 +108,7 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
         coord_send(c, from, wire_refusal(request, status, "%s", e.text));
         return;
     }
-    log_info("worker %" PRIu64 ": %s, process %u, %s %s", number, q->name, q->pid, q->backend, q->kernel);
-    memcpy(j->backend, q->backend, sizeof j->backend);
+    worker_computes(c, number, q);
     if (c->members.workers > j->workers_most)
         j->workers_most = c->members.workers;
     wire_reply_to(request, 0, &w);
@@ -154,6 +169,8 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
         if (q->fatal)
             coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s", worker->name,
                             q->fail_text);
+        else if (q->fail_status != 0 && c->job.at.workers_wanted > 0)
+            c->job.at.workers_wanted--; /* its device failed: it may not come again */
         worker_gone(c, q->worker);
     }
     reply_plain(c, from, request);

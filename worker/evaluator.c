@@ -172,7 +172,8 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
     while (status == 0 && v->lanes < lanes) {
         v->lane[v->lanes].owner = v;
         status = lane_new(&v->base, lane_ended, &v->lane[v->lanes], &v->lane[v->lanes].lane, e);
-        v->lanes += status == 0;
+        if (status == 0)
+            lane_begin(v->lane[v->lanes++].lane);
     }
     return status;
 }

@@ -294,6 +294,18 @@ static int batches_make(struct lane *l, struct err *e)
     return status;
 }
 
+/* Its memory, on whatever thread: nothing of it is with the loop. */
+static void lane_unmake(struct lane *l)
+{
+    for (uint32_t i = 0; i < l->batch_count; i++)
+        rows_release(l->batch[i].rows);
+    model_run_free(l->run);
+    lane_cache_close(l);
+    scores_close(&l->scores);
+    free(l->batch);
+    free(l);
+}
+
 int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out, struct err *e)
 {
     struct lane *l = calloc(1, sizeof *l);
@@ -303,7 +315,6 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     l->base = base;
     l->on_end = on_end;
     l->owner = owner;
-    l->clock.begun_ns = l->clock.since_ns = env_now_ns(base->env);
     l->reuse_timer.fire = reuse_fire;
     scores_init(&l->scores);
     int status = lane_cache_init(l, e);
@@ -312,11 +323,16 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     if (status == 0)
         status = batches_make(l, e);
     if (status != 0) {
-        lane_free(l);
+        lane_unmake(l);
         return status;
     }
     *out = l;
     return 0;
+}
+
+void lane_begin(struct lane *l)
+{
+    l->clock.begun_ns = l->clock.since_ns = env_now_ns(l->base->env);
 }
 
 void lane_free(struct lane *l)
@@ -326,15 +342,9 @@ void lane_free(struct lane *l)
     SHOAL_ASSERT(!l->running);
     env_timer_stop(l->base->env, &l->reuse_timer);
     stats_turn(l->base->stats, &l->clock, STATS_WAIT, env_now_ns(l->base->env));
-    for (uint32_t i = 0; i < l->batch_count; i++) {
+    for (uint32_t i = 0; i < l->batch_count; i++)
         transfer_close(&l->batch[i].transfer);
-        rows_release(l->batch[i].rows);
-    }
-    model_run_free(l->run);
-    lane_cache_close(l);
-    scores_close(&l->scores);
-    free(l->batch);
-    free(l);
+    lane_unmake(l);
 }
 
 bool lane_idle(const struct lane *l)

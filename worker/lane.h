@@ -75,9 +75,11 @@ uint32_t lane_readers(uint32_t cores, uint32_t lanes);
 #define LANE_TIME_GRACE_S 86400u /* event times later than the calendar by more than this are clamped */
 
 /* on_end(owner) is called once for each lane_start, when nothing of the task is under way any more; it must not free
- * the lane. */
+ * the lane. On any thread: it makes memory, on the device too, which may take seconds, and touches nothing of the loop;
+ * base stays as it is meanwhile. */
 int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out, struct err *e);
-void lane_free(struct lane *l); /* idle */
+void lane_begin(struct lane *l); /* on the loop, once, before all else: its time counts from now on */
+void lane_free(struct lane *l);  /* begun, idle */
 
 /* Starts a task (kind TASK or EVAL) on an idle lane. Its split is open in base->data, the map is there. */
 void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task);

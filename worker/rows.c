@@ -33,8 +33,8 @@ static void rows_free(struct rows *r)
     free(r->block_keys);
     backend_host_free(r->backend, r->scores);
     free(r->plan.fresh);
-    free(r->plan.source);
-    free(r->plan.keep);
+    backend_host_free(r->backend, r->plan.source);
+    backend_host_free(r->backend, r->plan.keep);
     free(r->seen);
     free(r->part);
     free(r->reference);
@@ -181,7 +181,8 @@ int rows_new(const struct model *m, const struct backend *backend, const struct 
     r->scores = floats_new(r, (size_t)examples_max * (tasks > 0 ? tasks : 1));
     if (r->reference == NULL || r->scores == NULL || blocks_take(r, m) != 0) {
         rows_free(r);
-        return err_set(e, SHOAL_E_NOMEM, "no memory for a batch of %u examples", examples_max);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for a batch of %u examples: make train.batch, train.prefetch or train.lanes smaller",
+                       examples_max);
     }
     atomic_init(&r->reference->count, 1);
     r->reference->rows = r;
@@ -272,12 +273,12 @@ static int plan_reserve(struct rows *r, uint32_t count)
         return 0;
     uint32_t room = count + count / 8;
     free(p->fresh);
-    free(p->source);
-    free(p->keep);
+    backend_host_free(r->backend, p->source); /* these two go to the device */
+    backend_host_free(r->backend, p->keep);
     r->plan_capacity = 0;
     p->fresh = malloc(room * sizeof *p->fresh);
-    p->source = malloc(room * sizeof *p->source);
-    p->keep = malloc(2 * (size_t)room * sizeof *p->keep);
+    p->source = backend_host_alloc(r->backend, room * sizeof *p->source);
+    p->keep = backend_host_alloc(r->backend, 2 * (size_t)room * sizeof *p->keep);
     if (p->fresh == NULL || p->source == NULL || p->keep == NULL)
         return SHOAL_E_NOMEM;
     r->plan_capacity = room;

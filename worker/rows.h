@@ -70,7 +70,7 @@ struct rows {
     struct model_part by_table[LIMIT_JOB_TABLES]; /* (sparse) for the model */
     uint64_t *block_keys; /* owned: a copy of the dense tables' keys, which frames borrow */
     float *scores;        /* owned: (batch size, tasks) */
-    const struct backend *backend; /* borrowed: where pulled, gradients, flat, scores and the batch's arrays are allocated; may be NULL */
+    const struct backend *backend; /* borrowed: where pulled, gradients, flat, scores, the plan's source and keep and the batch's arrays are allocated; may be NULL */
     struct row_plan plan; /* owned arrays (plan_capacity); used with a cache */
     uint32_t plan_capacity;
     bool counts;    /* some sparse table has statistics */

@@ -354,6 +354,11 @@ int seat_new(struct seat_host *host, struct seat **out, struct err *e)
     return 0;
 }
 
+void seat_begin(struct seat *s)
+{
+    lane_begin(s->lane);
+}
+
 void seat_free(struct seat *s)
 {
     if (s == NULL)

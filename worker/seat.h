@@ -41,8 +41,10 @@ struct seat_host {
     void (*broken)(void *context, int status, const char *text); /* this worker cannot go on: its device failed */
 };
 
+/* On any thread, as lane_new; host stays as it is meanwhile. */
 int seat_new(struct seat_host *host, struct seat **out, struct err *e);
-void seat_free(struct seat *s); /* dropped and idle */
+void seat_begin(struct seat *s); /* on the loop, once, before all else */
+void seat_free(struct seat *s);  /* begun, dropped and idle */
 /* A free seat asks for work. */
 void seat_ask(struct seat *s);
 /* Something that `ready` waited for has changed. */

@@ -20,7 +20,7 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
 {
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
-    if (t->state != LEAVING)
+    if (t->state < LEAVING)
         t->state = CLEARING;
     t->again = again;
     t->end.code = status;
@@ -59,6 +59,9 @@ static struct msg *join_build(struct request *r)
              backend == NULL ? "none" : backend_kernel(backend));
     snprintf(w.u.WORKER_JOIN.backend, sizeof w.u.WORKER_JOIN.backend, "%s",
              backend == NULL ? "none" : backend_name(backend));
+    snprintf(w.u.WORKER_JOIN.device, sizeof w.u.WORKER_JOIN.device, "%s",
+             backend == NULL ? "" : backend_about(backend));
+    snprintf(w.u.WORKER_JOIN.why, sizeof w.u.WORKER_JOIN.why, "%s", t->why);
     return wire_encode(&w);
 }
 
@@ -113,13 +116,32 @@ static void trainer_join(struct trainer *t)
     client_start(t->client, &t->join);
 }
 
+/* Whether the worker goes on by another backend. Under bsp it would not give the same bits. */
+static bool device_replaceable(const struct trainer *t, int status)
+{
+    return status == SHOAL_E_UNAVAILABLE && t->options.replace != NULL && t->job.train.backend == BACKEND_AUTO &&
+           t->job.train.mode != WIRE_BSP;
+}
+
 void trainer_break(struct trainer *t, int status, const char *text)
 {
+    const char *about = t->options.backend == NULL ? "" : backend_about(t->options.backend);
+
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
-    log_error("%s: this worker leaves, its lanes go to others", text);
-    t->broken = true;
-    trainer_clear(t, false, status, text);
+    if (device_replaceable(t, status)) {
+        log_error("%s: the device (%s) is lost: this worker gives its lanes back and goes on by another backend, as "
+                  "train.backend is auto",
+                  text, about);
+        err_set(&t->lost, status, "%s", text);
+        trainer_clear(t, true, 0, "");
+    } else {
+        log_error("%s: this worker (%s) leaves, its lanes go to others; it ends with status %d and may be started again",
+                  text, about, err_exit_status(status));
+        t->broken = true;
+        trainer_clear(t, false, status, text);
+    }
+    env_timer_start(t->env, &t->leave_timer, t->lease_ms / 2 * MS); /* a lost device may keep a thread for ever */
 }
 
 /* How many batches of a lane each stage may have in its hands at once: for stats.h's least time. */
@@ -132,23 +154,15 @@ static void stages_note(struct trainer *t)
     t->stats.wide[STAGE_PUSH] = t->job.train.mode == WIRE_BSP ? 1 : 3 + prefetch;
 }
 
-/* The input's shape is known. */
+/* Model and seats are there. */
 static void trainer_prepared(struct trainer *t)
 {
-    struct err e = {0};
-    bool device;
+    const struct backend *backend = t->options.backend;
 
-    int status = trainer_job_make(t, &device, &e);
-    if (status != 0) {
-        if (device)
-            trainer_break(t, status, e.text);
-        else
-            trainer_clear(t, false, status, e.text);
-        return;
-    }
-    log_info("worker %llu joined job %s: %u lanes here, %u batches of each read at once, backend %s",
+    log_info("worker %llu joined job %s: %u lanes here, %u batches of each read at once, backend %s (%s)%s%s",
              (unsigned long long)t->host.worker, t->job.name, t->seat_count, t->host.base.readers,
-             t->options.backend == NULL ? "none" : backend_name(t->options.backend));
+             backend == NULL ? "none" : backend_name(backend), backend == NULL ? "" : backend_about(backend),
+             t->why[0] == '\0' ? "" : ": ", t->why);
     stages_note(t);
     t->state = WORKING;
     trainer_job_declare(t);
@@ -257,16 +271,44 @@ static void trainer_stop(struct trainer *t)
     env_stop(t->env);
 }
 
+/* Another backend in the place of the one whose device is lost; of what was made with that nothing is kept. */
+static void trainer_replace(struct trainer *t)
+{
+    t->state = REPLACING;
+    trainer_model_drop(t);
+    trainer_job_replace(t);
+}
+
+void trainer_replaced(struct trainer *t)
+{
+    if (t->replace_status != 0 && t->again) {
+        log_error("there is no other backend: %s", t->replace_error.text);
+        t->end = t->lost;
+        t->again = false;
+    }
+    if (!t->again) {
+        trainer_stop(t);
+        return;
+    }
+    snprintf(t->why, sizeof t->why, "auto: the device was lost: %s", t->lost.text);
+    t->options.backend = t->replacement;
+    t->options.replace = NULL;
+    t->lost = (struct err){.code = 0};
+    trainer_join(t);
+}
+
 /* Farewell is said, or nobody listens. */
 static void trainer_left(struct trainer *t)
 {
     client_cancel(t->client, &t->leave);
     client_cancel(t->client, &t->beat);
     env_timer_stop(t->env, &t->leave_timer);
-    if (t->again)
-        trainer_join(t);
-    else
+    if (!t->again)
         trainer_stop(t);
+    else if (t->lost.code != 0)
+        trainer_replace(t);
+    else
+        trainer_join(t);
 }
 
 static enum request_verdict leave_reply(struct request *r, const struct wire *w, const struct msg *m)
@@ -277,10 +319,6 @@ static enum request_verdict leave_reply(struct request *r, const struct wire *w,
     return REQUEST_DONE;
 }
 
-static void leave_fire(struct env_timer *timer)
-{
-    trainer_left(OWNER_OF(timer, leave_timer));
-}
 
 /* The last beat, so that no example is missing in the report; then the farewell, for which the coordinator has two
  * seconds. Before joining again too: should it still know this worker, its lanes are free at once and not when the
@@ -298,11 +336,30 @@ static void trainer_farewell(struct trainer *t)
     env_timer_start(t->env, &t->leave_timer, LEAVE_MS * MS);
 }
 
+/* In CLEARING: the device failed, and keeps a thread. What that has in its hands cannot be freed, so the process ends;
+ * nothing that it would still say is sent, since its lanes are dropped. */
+static void leave_fire(struct env_timer *timer)
+{
+    struct trainer *t = OWNER_OF(timer, leave_timer);
+
+    if (t->state != CLEARING) {
+        trainer_left(t);
+        return;
+    }
+    log_error("the device keeps a thread at work: this worker ends without it");
+    if (t->again) {
+        t->again = false;
+        t->broken = true;
+        t->end = t->lost;
+    }
+    trainer_farewell(t);
+}
+
 /* ---- the whole -------------------------------------------------------------------------------------------- */
 
 bool trainer_settled(const struct trainer *t)
 {
-    if (t->preparing || (t->have_job && split_busy(&t->splits)))
+    if (t->preparing || t->replacing || (t->have_job && split_busy(&t->splits)))
         return false;
     for (uint32_t i = 0; i < t->seat_count; i++)
         if (!lane_idle(seat_work(t->seat[i])))
@@ -329,6 +386,7 @@ void trainer_tick(struct trainer *t)
             trainer_farewell(t);
         break;
     case LEAVING:
+    case REPLACING:
     case DONE:
         break;
     }
@@ -389,6 +447,7 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
     if (t->options.wait_ms == 0)
         t->options.wait_ms = 30000;
     snprintf(t->name, sizeof t->name, "%s", options->name);
+    snprintf(t->why, sizeof t->why, "%s", options->why == NULL ? "" : options->why);
     requests_init(t);
     trainer_job_init(t);
     struct client_options client = {.coordinator = options->coordinator, .on_map = map_changed, .context = t};
@@ -421,7 +480,7 @@ void trainer_free(struct trainer *t)
 
 void trainer_leave(struct trainer *t)
 {
-    if (t->state == CLEARING && !t->again)
+    if ((t->state == CLEARING || t->state == REPLACING) && !t->again)
         trainer_stop(t);
     else
         trainer_clear(t, false, 0, "");
@@ -436,7 +495,7 @@ int trainer_status(const struct trainer *t, struct err *e)
 
 void trainer_describe(const struct trainer *t, char *text, size_t bytes)
 {
-    static const char *const names[] = {"joining", "preparing", "working", "clearing", "leaving", "done"};
+    static const char *const names[] = {"joining", "preparing", "working", "clearing", "leaving", "replacing the device", "done"};
     uint32_t lanes = 0;
 
     for (uint32_t i = 0; i < t->seat_count; i++)

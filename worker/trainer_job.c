@@ -7,22 +7,26 @@
 
 /* ---- the text --------------------------------------------------------------------------------------------- */
 
-void trainer_job_drop(struct trainer *t)
+void trainer_model_drop(struct trainer *t)
 {
     for (uint32_t i = 0; i < t->seat_count; i++)
         seat_free(t->seat[i]);
     free(t->seat);
     t->seat = NULL;
     t->seat_count = 0;
-    if (t->have_job) {
-        split_close(&t->splits);
-        memset(t->host.base.data, 0, sizeof t->host.base.data);
-    }
     if (t->have_model)
         model_free(t->model);
     t->have_model = false;
-    if (t->have_job)
+}
+
+void trainer_job_drop(struct trainer *t)
+{
+    trainer_model_drop(t);
+    if (t->have_job) {
+        split_close(&t->splits);
+        memset(t->host.base.data, 0, sizeof t->host.base.data);
         job_free(&t->job);
+    }
     t->have_job = false;
 }
 
@@ -50,30 +54,6 @@ int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct e
 
 /* ---- preparing -------------------------------------------------------------------------------------------- */
 
-static void prepare_run(struct env_work *w) /* on a thread of the pool */
-{
-    struct trainer *t = OWNER_OF(w, prepare);
-
-    t->prepare_status = dataset_shape(&t->job, &t->shape, &t->prepare_error);
-}
-
-static void prepare_done(struct env_work *w)
-{
-    struct trainer *t = OWNER_OF(w, prepare);
-
-    t->preparing = false;
-    if (t->prepare_status != 0)
-        trainer_clear(t, false, t->prepare_status, t->prepare_error.text);
-    trainer_tick(t);
-}
-
-void trainer_job_prepare(struct trainer *t)
-{
-    t->preparing = !t->have_model;
-    if (t->preparing)
-        env_work_start(t->env, &t->prepare);
-}
-
 /* A place for each lane that this worker may run; under bsp for every lane of the job: a clock needs all of them,
  * whoever is left to run them. */
 static uint32_t seats_wanted(const struct trainer *t)
@@ -85,52 +65,117 @@ static uint32_t seats_wanted(const struct trainer *t)
     return seats;
 }
 
-static int seats_make(struct trainer *t, struct err *e)
+/* What lanes go by, but for the model: before there is one. */
+static void base_set(struct trainer *t)
 {
     struct lane_base *base = &t->host.base;
-    uint32_t seats = seats_wanted(t), readers = lane_readers(t->options.cores, seats), ahead = t->job.train.read_ahead;
-    int status = 0;
+    uint32_t readers = lane_readers(t->options.cores, seats_wanted(t)), ahead = t->job.train.read_ahead;
 
     base->ahead = ahead == 0 ? readers : ahead;
     base->readers = readers < base->ahead ? readers : base->ahead;
     base->cache_rows = t->job.train.cache.rows;
     base->clock_ns = t->options.clock_ns;
-    t->seat = calloc(seats, sizeof *t->seat);
-    if (t->seat == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", seats);
-    for (; status == 0 && t->seat_count < seats; t->seat_count += status == 0)
-        status = seat_new(&t->host, &t->seat[t->seat_count], e);
-    return status;
+    base->job = &t->job;
+    base->backend = t->options.backend;
+    base->schema = t->schema;
 }
 
-static int model_make(struct trainer *t, struct err *e)
+static int model_make(struct trainer *t, struct trainer_made *m)
 {
     struct lane_base *base = &t->host.base;
 
-    int status = model_schemas(&t->job, &t->shape, t->schema, &base->table_count, e);
+    int status = model_schemas(&t->job, &t->shape, t->schema, &base->table_count, &m->error);
     if (status == 0)
-        status = model_new(&t->job, &t->shape, t->options.backend, &t->model, e);
-    if (status != 0)
-        return status;
-    t->have_model = true;
-    base->job = &t->job;
-    base->model = t->model;
-    base->backend = t->options.backend;
-    base->schema = t->schema;
-    return 0;
+        status = model_new(&t->job, &t->shape, t->options.backend, &m->model, &m->error);
+    base->model = m->model;
+    return status;
 }
 
-int trainer_job_make(struct trainer *t, bool *device, struct err *e)
+static int seats_make(struct trainer *t, struct trainer_made *m)
 {
-    *device = false;
-    if (t->have_model)
-        return 0;
-    int status = model_make(t, e);
-    bool seats = status == 0;
-    if (seats)
-        status = seats_make(t, e);
-    *device = status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL || (seats && status == SHOAL_E_NOMEM);
+    uint32_t seats = seats_wanted(t);
+    int status = 0;
+
+    m->seat = calloc(seats, sizeof *m->seat);
+    if (m->seat == NULL)
+        return err_set(&m->error, SHOAL_E_NOMEM, "no memory for %u lanes", seats);
+    for (; status == 0 && m->seat_count < seats; m->seat_count += status == 0)
+        status = seat_new(&t->host, &m->seat[m->seat_count], &m->error);
     return status;
+}
+
+static void prepare_run(struct env_work *w) /* on a thread of the pool: the loop looks at nothing of this meanwhile */
+{
+    struct trainer *t = OWNER_OF(w, prepare);
+    struct trainer_made *m = &t->made;
+
+    m->status = dataset_shape(&t->job, &t->shape, &m->error);
+    if (m->status != 0)
+        return;
+    m->status = model_make(t, m);
+    bool seats = m->status == 0;
+    if (seats)
+        m->status = seats_make(t, m);
+    m->device = m->status == SHOAL_E_UNAVAILABLE || m->status == SHOAL_E_INTERNAL || (seats && m->status == SHOAL_E_NOMEM);
+}
+
+static void made_take(struct trainer *t)
+{
+    t->model = t->made.model;
+    t->have_model = t->model != NULL;
+    t->seat = t->made.seat;
+    t->seat_count = t->made.seat_count;
+    for (uint32_t i = 0; i < t->seat_count; i++)
+        seat_begin(t->seat[i]);
+}
+
+static void prepare_done(struct env_work *w)
+{
+    struct trainer *t = OWNER_OF(w, prepare);
+    struct err e = {0};
+
+    t->preparing = false;
+    made_take(t);
+    if (t->made.status != 0 && t->made.device) {
+        err_set(&e, t->made.status, "the device failed while model and lanes were made: %s", t->made.error.text);
+        trainer_break(t, e.code, e.text);
+    } else if (t->made.status != 0) {
+        trainer_clear(t, false, t->made.status, t->made.error.text);
+    }
+    trainer_tick(t);
+}
+
+void trainer_job_prepare(struct trainer *t)
+{
+    t->preparing = !t->have_model;
+    if (!t->preparing)
+        return;
+    t->made = (struct trainer_made){.status = 0};
+    base_set(t);
+    env_work_start(t->env, &t->prepare);
+}
+
+/* ---- another backend -------------------------------------------------------------------------------------- */
+
+static void replace_run(struct env_work *w) /* on a thread of the pool */
+{
+    struct trainer *t = OWNER_OF(w, replace);
+
+    t->replace_status = t->options.replace(t->options.context, &t->replacement, &t->replace_error);
+}
+
+static void replace_done(struct env_work *w)
+{
+    struct trainer *t = OWNER_OF(w, replace);
+
+    t->replacing = false;
+    trainer_replaced(t);
+}
+
+void trainer_job_replace(struct trainer *t)
+{
+    t->replacing = true;
+    env_work_start(t->env, &t->replace);
 }
 
 /* ---- declaring -------------------------------------------------------------------------------------------- */
@@ -188,4 +233,5 @@ void trainer_job_init(struct trainer *t)
     t->declare = (struct request){
         .type = WIRE_TYPE_TABLE_DECLARE, .target = CLIENT_COORDINATOR, .build = declare_build, .reply = declare_reply};
     t->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
+    t->replace = (struct env_work){.run = replace_run, .done = replace_done};
 }

@@ -48,6 +48,7 @@ static const char usage_text[] =
     "  --backend KIND          auto, cpu or cuda\n"
     "  --device N              which GPU: N modulo the number of GPUs of this machine (0; also SHOAL_DEVICE)\n"
     "  --cores N               cores that parsing may keep busy (those that this process may run on)\n"
+    "  --io-threads N          threads that carry messages (1); more for one worker with many lanes on a fast device\n"
     "  --wait SECONDS          how long to wait for the coordinator's first answer (30)\n"
     "  --split NAME            eval: train, valid or test (test)\n"
     "  --field, --value        fields: a column's name (or a field's number), and a value as it stands in the input\n"
@@ -59,7 +60,7 @@ struct arguments {
     const char *verb, *coordinator, *config, *name, *field, *value;
     double share; /* count */
     struct string_list set;
-    uint32_t lanes, wait_s, split, cores;
+    uint32_t lanes, wait_s, split, cores, io_threads;
     int64_t device; /* -1: not given */
     enum backend_kind backend;
     bool backend_given, insecure;
@@ -127,6 +128,8 @@ static int option_take(struct arguments *a, int option, const char *value, struc
         return status;
     case 'C':
         return number_take("--cores", value, 1, 65535, &a->cores, e);
+    case 'I':
+        return number_take("--io-threads", value, 1, 64, &a->io_threads, e);
     case 'p':
         return word_take("--split", value, splits, &a->split, e);
     case 'f':
@@ -165,6 +168,7 @@ static int arguments_take(int argc, char **argv, struct arguments *a, struct err
                                             {"wait", required_argument, NULL, 'w'},
                                             {"device", required_argument, NULL, 'd'},
                                             {"cores", required_argument, NULL, 'C'},
+                                            {"io-threads", required_argument, NULL, 'I'},
                                             {"split", required_argument, NULL, 'p'},
                                             {"field", required_argument, NULL, 'f'},
                                             {"value", required_argument, NULL, 'V'},
@@ -232,6 +236,8 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
 
 struct daemon {
     struct net *net;
+    struct backend *backend, *second; /* owned; second: in the place of one whose device was lost */
+    char why[WIRE_WHY];               /* the backend */
     struct trainer *trainer;     /* train */
     struct evaluator *evaluator; /* eval */
     struct env_timer status;
@@ -259,8 +265,19 @@ static void status_fire(struct env_timer *timer)
     env_timer_start(net_env(d->net), timer, 2000000000ull);
 }
 
-static int train(const struct arguments *a, struct daemon *d, struct backend *backend, struct err *e)
+/* trainer_options.replace. */
+static int cpu_take(void *context, struct backend **out, struct err *e)
 {
+    struct daemon *d = context;
+    int status = backend_load(BACKEND_CPU, &d->second, e);
+
+    *out = d->second;
+    return status;
+}
+
+static int train(const struct arguments *a, struct daemon *d, struct err *e)
+{
+    bool device = strcmp(backend_name(d->backend), "cpu") != 0;
     char host[LIMIT_NAME / 2] = "worker", name[LIMIT_NAME];
 
     (void)gethostname(host, sizeof host - 1);
@@ -271,7 +288,10 @@ static int train(const struct arguments *a, struct daemon *d, struct backend *ba
                                       .pid = (uint32_t)getpid(),
                                       .lanes_max = a->lanes,
                                       .set = &a->set,
-                                      .backend = backend,
+                                      .backend = d->backend,
+                                      .why = d->why,
+                                      .replace = device && a->backend == BACKEND_AUTO ? cpu_take : NULL,
+                                      .context = d,
                                       .cores = a->cores,
                                       .clock_ns = time_monotonic_ns,
                                       .wait_ms = a->wait_s * 1000};
@@ -311,15 +331,14 @@ static int measure_print(const struct measure *m, uint64_t bad_lines, const stru
     return 0;
 }
 
-static int evaluate(const struct arguments *a, const struct job *job, struct daemon *d, struct backend *backend,
-                    struct err *e)
+static int evaluate(const struct arguments *a, const struct job *job, struct daemon *d, struct err *e)
 {
     struct evaluator_options options = {.coordinator = a->coordinator,
                                         .job = job,
                                         .split = a->split,
                                         .lanes = a->lanes,
                                         .cores = a->cores,
-                                        .backend = backend,
+                                        .backend = d->backend,
                                         .wait_ms = a->wait_s * 1000};
     const struct measure *measure;
 
@@ -362,18 +381,37 @@ static void environment_set(const struct arguments *a, const struct job *job)
     setenv("SHOAL_DEVICE", text, 1);
 }
 
-static int run(const struct arguments *a, const struct job *job, struct err *e)
+/* Loads it, and says why it is this one. A fleet that computes on its CPUs beside idle cards is worth an error. */
+static int backend_take(const struct arguments *a, struct daemon *d, struct err *e)
 {
-    struct net_options options = {.insecure_plaintext = a->insecure};
-    struct daemon d = {0};
-    struct backend *backend = NULL;
+    static const char *const names[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_CUDA] = "cuda"};
+    int status = backend_load(a->backend, &d->backend, e);
 
-    environment_set(a, job);
-    int status = backend_load(a->backend, &backend, e);
     if (status != 0)
         return status;
     if (e->text[0] != '\0')
-        log_warn("%s", e->text);
+        log_error("%s", e->text);
+    if (a->backend != BACKEND_AUTO)
+        snprintf(d->why, sizeof d->why, a->backend_given ? "chosen by --backend %s" : "chosen by train.backend: %s",
+                 names[a->backend]);
+    else if (strcmp(backend_name(d->backend), "cpu") != 0)
+        snprintf(d->why, sizeof d->why, "auto: there is a device");
+    else if (e->text[0] == '\0')
+        snprintf(d->why, sizeof d->why, "auto: there is no driver of a device (libcuda.so.1)");
+    else
+        snprintf(d->why, sizeof d->why, "auto, but not the device: %s", e->text);
+    return 0;
+}
+
+static int run(const struct arguments *a, const struct job *job, struct err *e)
+{
+    struct net_options options = {.insecure_plaintext = a->insecure, .io_threads = a->io_threads};
+    struct daemon d = {0};
+
+    environment_set(a, job);
+    int status = backend_take(a, &d, e);
+    if (status != 0)
+        return status;
     status = net_new(&options, &d.net, e);
     if (status == 0) {
         status = net_signals(d.net, daemon_signal, &d);
@@ -382,10 +420,11 @@ static int run(const struct arguments *a, const struct job *job, struct err *e)
     }
     if (status == 0) {
         notify_watchdog_start(net_env(d.net));
-        status = strcmp(a->verb, "train") == 0 ? train(a, &d, backend, e) : evaluate(a, job, &d, backend, e);
-        net_free(d.net);
+        status = strcmp(a->verb, "train") == 0 ? train(a, &d, e) : evaluate(a, job, &d, e);
+        net_free(d.net); /* no message borrows from a backend's memory any more */
     }
-    backend_unload(backend);
+    backend_unload(d.backend);
+    backend_unload(d.second);
     return status;
 }
 

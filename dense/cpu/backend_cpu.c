@@ -3,6 +3,7 @@
 #include "dense/cpu/kernels.h"
 
 #include <cblas.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,11 +15,18 @@
  * ../README.md), few enough for the cache. */
 #define CPU_RANGE 512u
 
-const struct backend_ops *shoal_backend_v4(void);
+const struct backend_ops *shoal_backend_v5(void);
 
 static const char *cpu_kernel(void)
 {
     return openblas_get_corename();
+}
+
+static char about_text[96];
+
+static const char *cpu_about(void)
+{
+    return about_text;
 }
 
 /* Nothing is queued and nothing fails: a stream is only a name. */
@@ -99,6 +107,7 @@ static struct backend_ops cpu_ops = {
     .abi = BACKEND_ABI,
     .name = "cpu",
     .kernel = cpu_kernel,
+    .about = cpu_about,
     .host = true,
     .range = CPU_RANGE,
     .stream_new = cpu_stream_new,
@@ -135,10 +144,11 @@ static void cpu_linear_backward(struct stream *s, const struct linear_args *a)
 }
 
 /* Called once, by backend_load, right after dlopen. */
-const struct backend_ops *shoal_backend_v4(void)
+const struct backend_ops *shoal_backend_v5(void)
 {
     /* The worker's lanes are the parallelism: one thread a lane, and results that do not depend on a thread count. */
     openblas_set_num_threads(1);
+    snprintf(about_text, sizeof about_text, "OpenBLAS %s kernels", openblas_get_corename());
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl")) {

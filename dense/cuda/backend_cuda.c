@@ -4,12 +4,13 @@
 
 #include <stdlib.h>
 
-const struct backend_ops *shoal_backend_v4(void);
+const struct backend_ops *shoal_backend_v5(void);
 
 static struct backend_ops ops = {
     .abi = BACKEND_ABI,
     .name = "cuda",
     .kernel = device_kernel,
+    .about = device_about,
     .probe = device_probe,
     .host = false,
     .range = 0,
@@ -30,7 +31,7 @@ static struct backend_ops ops = {
 };
 
 /* Called once, by backend_load, right after dlopen. It touches no device: that is probe's. */
-const struct backend_ops *shoal_backend_v4(void)
+const struct backend_ops *shoal_backend_v5(void)
 {
     const char *exact = getenv("SHOAL_CUDA_EXACT");
     cuda_exact = ops.exact = exact && *exact && *exact != '0';

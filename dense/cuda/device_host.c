@@ -95,7 +95,7 @@ const char *device_library(void)
 
 const char *device_about(void)
 {
-    return "the host in place of a device";
+    return "no device: the host's memory and loops, for tests";
 }
 
 static bool variable(const char *name, const char **value)

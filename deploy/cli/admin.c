@@ -71,6 +71,16 @@ static void tiers_print(const struct json *v)
            json_as_number(json_get(v, "evicted"), 0), json_as_number(json_get(v, "evicted_clean"), 0), json_as_number(json_get(v, "parked"), 0));
 }
 
+/* What it computes on, and why on that. */
+static void worker_print(const struct json *v)
+{
+    const char *device = json_as_string(json_get(v, "device"), ""), *why = json_as_string(json_get(v, "why"), "");
+
+    printf("  worker %-2.0f %-16s %-26s %12.0f examples  %s%s%s\n", json_as_number(json_get(v, "worker"), 0),
+           json_as_string(json_get(v, "name"), "?"), json_as_string(json_get(v, "backend"), "?"),
+           json_as_number(json_get(v, "examples"), 0), device, device[0] != 0 && why[0] != 0 ? "; " : "", why);
+}
+
 static void status_print(const struct json *s)
 {
     const struct json *servers = json_get(s, "servers"), *lanes = json_get(s, "lanes"),
@@ -95,6 +105,8 @@ static void status_print(const struct json *s)
                json_as_bool(json_get(v, "ready"), false) ? "ready" : "not ready");
         tiers_print(v);
     }
+    for (size_t i = 0; i < json_count(workers); i++)
+        worker_print(json_array_at(workers, i));
     for (size_t i = 0; i < json_count(lanes); i++) {
         const struct json *v = json_array_at(lanes, i);
         printf("  lane  %-3.0f %-16s generation %-15.0f %12.0f batches done\n", json_as_number(json_get(v, "lane"), 0),
@@ -137,7 +149,7 @@ int status_main(int argc, char **argv)
     struct json *j = NULL;
     struct err e = {0};
     int status = admin_options(argc, argv,
-                               "usage: shoal status [options]\n\nPhase, speed, shards and lanes of a running cluster; "
+                               "usage: shoal status [options]\n\nPhase, speed, shards, workers and lanes of a running cluster; "
                                "the report of an ended run.\n",
                                0, &a, &e);
 

@@ -22,6 +22,7 @@ static const char help[] =
     "  --run-dir DIR    where everything of this run is kept (default runs/JOB-DATE-TIME; must be new or empty)\n"
     "  --set KEY=VALUE  change a key of the job file, such as --set train.batch=8192; may be repeated\n"
     "  --server-set KEY=VALUE  change a key of each server's file, such as --server-set memory=4GiB; may be repeated\n"
+    "  --worker-io-threads N  threads that carry a worker's messages (default 1)\n"
     "  --tensorboard DIR  write event files for TensorBoard into DIR/JOB-NUMBER\n"
     "  --no-restart     do not start a dead server or worker again\n"
     "  --warm-start DIR begin with the tables of the ended run in DIR; as `warm_start` of the job file\n"
@@ -159,11 +160,12 @@ int local_main(int argc, char **argv)
     struct err e = {0};
     const char *words[1];
     int word_count;
-    int64_t servers = 0, workers = 0;
+    int64_t servers = 0, workers = 0, io_threads = 0;
     struct cli_option options[] = {{"--servers", false, "1", NULL},  {"--workers", false, "1", NULL}, {"--run-dir", false, NULL, NULL},
                                    {"--set", false, NULL, &l.set},   {"--no-restart", true, NULL, NULL}, {"--help", true, NULL, NULL},
                                    {"--tensorboard", false, NULL, NULL}, {"--warm-start", false, NULL, NULL}, {"--from", false, NULL, NULL},
-                                   {"--server-set", false, NULL, &l.server_set}, {NULL, false, NULL, NULL}};
+                                   {"--server-set", false, NULL, &l.server_set},
+                                   {"--worker-io-threads", false, "1", NULL}, {NULL, false, NULL, NULL}};
 
     int status = cli_parse(argc, argv, options, words, 1, &word_count, &e);
     if (status == 0 && options[5].value != NULL) {
@@ -176,6 +178,8 @@ int local_main(int argc, char **argv)
         status = cli_number(&options[0], 1, SERVERS_MAX, &servers, &e);
     if (status == 0)
         status = cli_number(&options[1], 1, WORKERS_MAX, &workers, &e);
+    if (status == 0)
+        status = cli_number(&options[10], 1, 64, &io_threads, &e);
     if (status == 0) {
         struct sigaction action = {.sa_handler = local_interrupt};
         sigaction(SIGINT, &action, NULL);
@@ -184,6 +188,7 @@ int local_main(int argc, char **argv)
         l.job_path = words[0];
         l.servers = (int)servers;
         l.workers = (int)workers;
+        l.io_threads = (int)io_threads;
         l.restart = options[4].value == NULL;
         l.tensorboard = options[6].value;
         status = warm_start_set(&l, options[7].value, &e);

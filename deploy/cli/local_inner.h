@@ -15,6 +15,7 @@ struct local {
     struct string_list set, server_set; /* keys of the job file, of each server.yaml */
     struct job job;
     char dir[512], programs[512];
+    int io_threads; /* of each worker */
     int servers, workers, ports[1 + SERVERS_MAX];
     char coordinator[64];
     struct child child[1 + SERVERS_MAX + WORKERS_MAX];

@@ -171,12 +171,13 @@ static int cores_each(const struct local *l)
 /* Worker i works on GPU i, as far as there are so many. */
 static void worker_prepare(struct local *l, int i)
 {
-    char name[32], lanes[16], device[16], cores[16], path[LIMIT_PATH];
+    char name[32], lanes[16], device[16], cores[16], io_threads[16], path[LIMIT_PATH];
 
     (void)snprintf(name, sizeof name, "worker-%d", i);
     (void)snprintf(lanes, sizeof lanes, "%u", job_lanes(&l->job));
     (void)snprintf(device, sizeof device, "%d", i);
     (void)snprintf(cores, sizeof cores, "%d", cores_each(l));
+    (void)snprintf(io_threads, sizeof io_threads, "%d", l->io_threads);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
     struct child *c = child_add(l, "shoal-worker", name);
     child_arg(c, "train", NULL);
@@ -186,6 +187,7 @@ static void worker_prepare(struct local *l, int i)
     child_arg(c, "--lanes", lanes);
     child_arg(c, "--device", device);
     child_arg(c, "--cores", cores);
+    child_arg(c, "--io-threads", io_threads);
 }
 
 static int programs_find(struct local *l, struct err *e)

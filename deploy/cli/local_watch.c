@@ -78,6 +78,9 @@ static int children_watch(struct local *l, struct err *e)
             continue;
         }
         if (!l->restart) {
+            (void)snprintf(line, sizeof line, "%s ended (%s %d)", c->name, c->exit_status > 128 ? "signal" : "exit status",
+                           c->exit_status > 128 ? c->exit_status - 128 : c->exit_status);
+            line_show(l, line, false);
             c->done = true;
             continue;
         }

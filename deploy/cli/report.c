@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { BACKENDS_SHOWN = 8 };
+
 static double number(const struct json *r, const char *path)
 {
     return json_as_number(json_get(r, path), (double)NAN);
@@ -164,6 +166,19 @@ static void inspect_hint(const struct json *r, const char *shoal, const char *ru
                table_name(r, 0));
 }
 
+/* On what the workers computed, and why on that: a line each, of the first ones. */
+static void backends_print(const struct json *list)
+{
+    for (size_t i = 0; i < json_count(list) && i < BACKENDS_SHOWN; i++) {
+        const struct json *b = json_array_at(list, i);
+        const char *device = json_as_string(json_get(b, "device"), "");
+        printf("  %-14s %s: %s%s%s (%s)\n", i == 0 ? "computed by" : "", json_as_string(json_get(b, "name"), "?"),
+               json_as_string(json_get(b, "backend"), "?"), device[0] != 0 ? ", " : "", device, json_as_string(json_get(b, "why"), ""));
+    }
+    if (json_count(list) > BACKENDS_SHOWN)
+        printf("                 and %zu more: `backends` of report.json\n", json_count(list) - BACKENDS_SHOWN);
+}
+
 void report_print(const struct json *r, const char *run_dir, const char *job_path)
 {
     char n[32], s[32];
@@ -187,6 +202,7 @@ void report_print(const struct json *r, const char *run_dir, const char *job_pat
                grouped(number(r, "refused.batches"), n));
     if (number(r, "peak_server_rss_bytes") > 0) /* a job shorter than a beat has none */
         printf("  server memory  %.0f MiB at its peak\n", number(r, "peak_server_rss_bytes") / 1048576);
+    backends_print(json_get(r, "backends"));
     if (run_dir == NULL)
         return;
     printf("\n  files          %s/report.html (curves; opens in a browser), %s/report.json (every figure), %s/log/*.log\n", run_dir,

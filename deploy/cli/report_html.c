@@ -341,6 +341,28 @@ static void tables(FILE *out, const struct json *r)
         out);
 }
 
+/* What each worker computed on, and why on that. */
+static void workers(FILE *out, const struct json *r)
+{
+    static const char *const key[] = {"name", "backend", "device", "why"};
+    const struct json *list = json_get(r, "backends");
+
+    if (json_count(list) == 0)
+        return;
+    fputs("<h2>Workers</h2>\n<div class=\"card scroll\"><table><tr><th>worker</th><th>backend</th><th>device</th><th>why</th></tr>\n",
+          out);
+    for (size_t i = 0; i < json_count(list); i++) {
+        fputs("<tr>", out);
+        for (size_t k = 0; k < sizeof key / sizeof key[0]; k++) {
+            fputs("<td>", out);
+            html_text(out, TEXT(json_get(json_array_at(list, i), key[k])));
+            fputs("</td>", out);
+        }
+        fputs("</tr>\n", out);
+    }
+    fputs("</table></div>\n", out);
+}
+
 int report_html(const struct json *r, const char *path, struct err *e)
 {
     char temporary[LIMIT_PATH + 8], title[LIMIT_NAME + 32];
@@ -357,6 +379,7 @@ int report_html(const struct json *r, const char *path, struct err *e)
     report_page_quality(out, r);
     report_page_speed(out, r);
     tables(out, r);
+    workers(out, r);
     fputs("<footer>Written by Shoal from report.json, which holds every figure.</footer>\n", out);
     html_end(out);
     int status = 0;

@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 2u
+#define WIRE_VERSION 3u
 
 /* Batches are numbered from 1 in each lane; mark 0 means none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
@@ -146,9 +146,14 @@
 
 /* ---- worker -> coordinator ------------------------------------------------------------------------------- */
 
-/* Joins the job (or learns that there is none yet: AGAIN). kernel: BLAS kernel type, compared between workers under bsp.
+/* Joins the job (or learns that there is none yet: AGAIN). kernel: what decides the bits of a matrix product, compared between workers under
+ * bsp. For people: device (and its libraries), and why this backend was taken.
  * Reply frame 1: the job file as submitted (YAML text, --set applied); the worker number is never used again. */
-#define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME) U32(pid) STR(kernel, 64) STR(backend, 32) U32(lanes_max)
+#define WIRE_KERNEL 192 /* as long as the longest text of a device: a text cut short may equal another */
+#define WIRE_DEVICE 256
+#define WIRE_WHY (ERR_TEXT_MAX + 64)
+#define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME) U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) \
+    STR(device, WIRE_DEVICE) STR(why, WIRE_WHY)
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch)
 

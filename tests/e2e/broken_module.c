@@ -1,6 +1,11 @@
-/* broken_module.c: libshoal_broken.so: the CPU module as a device that fails: in the process of SHOAL_DEVICE 1 every
- * stream fails at its 20th step, as a GPU does that falls off its bus. For tests/e2e/test_device.py, by way of
- * SHOAL_CUDA_MODULE. */
+/* broken_module.c: libshoal_broken.so: another module as a device that fails, for tests/e2e/test_device.py, by way of
+ * SHOAL_CUDA_MODULE. Made of SHOAL_BROKEN_MODULE (libshoal_cpu.so).
+ *   SHOAL_BROKEN_OPEN   opening a stream takes so many milliseconds
+ * And in the process of SHOAL_DEVICE 1 alone:
+ *   SHOAL_BROKEN_STEPS  every stream fails at its process's so many-th wait (20), as a GPU does that falls off its bus;
+ *                       0: none does
+ *   SHOAL_BROKEN_HANG   1: the first of these waits never comes back, the others fail
+ *   SHOAL_BROKEN_FAIL   SHOAL_CUDAHOST_FAIL of this process */
 #include "dense/backend.h"
 
 #include <dlfcn.h>
@@ -9,42 +14,82 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { STEPS = 20 };
-
-static const struct backend_ops *cpu;
+static const struct backend_ops *under;
 static struct backend_ops ops;
-static atomic_uint steps;
+static atomic_uint waits, failures;
+static unsigned fail_at, open_ms;
+static bool hangs;
 
-const struct backend_ops *shoal_backend_v4(void);
+const struct backend_ops *shoal_backend_v5(void);
+
+static unsigned number_of(const char *name, unsigned otherwise)
+{
+    const char *text = getenv(name);
+
+    return text == NULL || *text == '\0' ? otherwise : (unsigned)strtoul(text, NULL, 10);
+}
+
+static int stream_new(const struct stream_spec *spec, struct stream **out, struct err *e)
+{
+    struct timespec time = {open_ms / 1000, (long)(open_ms % 1000) * 1000000};
+
+    nanosleep(&time, NULL);
+    return under->stream_new(spec, out, e);
+}
 
 static int stream_finish(struct stream *s, struct err *e)
 {
-    const char *device = getenv("SHOAL_DEVICE");
-    int status = cpu->stream_finish(s, e);
+    int status = under->stream_finish(s, e);
 
-    if (status != 0 || device == NULL || strcmp(device, "1") != 0 || atomic_fetch_add(&steps, 1) < STEPS)
+    if (status != 0 || fail_at == 0 || atomic_fetch_add(&waits, 1) < fail_at)
         return status;
+    if (atomic_fetch_add(&failures, 1) == 0 && hangs)
+        for (;;)
+            pause();
     return err_set(e, SHOAL_E_UNAVAILABLE, "device 1 has fallen off the bus");
 }
 
-const struct backend_ops *shoal_backend_v4(void)
+static const char *about(void)
+{
+    return "a device that fails";
+}
+
+static void settings_take(void)
+{
+    const char *device = getenv("SHOAL_DEVICE"), *fail = getenv("SHOAL_BROKEN_FAIL");
+
+    open_ms = number_of("SHOAL_BROKEN_OPEN", 0);
+    if (device == NULL || strcmp(device, "1") != 0)
+        return;
+    fail_at = number_of("SHOAL_BROKEN_STEPS", 20);
+    hangs = number_of("SHOAL_BROKEN_HANG", 0) != 0;
+    if (fail != NULL)
+        setenv("SHOAL_CUDAHOST_FAIL", fail, 1);
+}
+
+const struct backend_ops *shoal_backend_v5(void)
 {
     char program[LIMIT_PATH] = "", path[2 * LIMIT_PATH];
+    const char *file = getenv("SHOAL_BROKEN_MODULE");
     const struct backend_ops *(*entry)(void);
 
     if (readlink("/proc/self/exe", program, sizeof program - 1) <= 0)
         return NULL;
-    snprintf(path, sizeof path, "%s/libshoal_cpu.so", dirname(program));
+    snprintf(path, sizeof path, "%s/%s", dirname(program), file != NULL ? file : "libshoal_cpu.so");
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol = handle == NULL ? NULL : dlsym(handle, BACKEND_SYMBOL);
     if (symbol == NULL)
         return NULL;
     memcpy(&entry, &symbol, sizeof entry);
-    cpu = entry();
-    ops = *cpu;
+    settings_take();
+    under = entry();
+    ops = *under;
     ops.name = "broken";
+    ops.about = about;
+    ops.stream_new = stream_new;
     ops.stream_finish = stream_finish;
     return &ops;
 }

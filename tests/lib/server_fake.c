@@ -586,8 +586,10 @@ static void worker_join(struct fake_worker *w)
     q.type = WIRE_TYPE_WORKER_JOIN;
     w->join_id = q.id = w->next_id++;
     (void)snprintf(q.u.WORKER_JOIN.name, LIMIT_NAME, "%s", w->name);
-    (void)snprintf(q.u.WORKER_JOIN.kernel, 64, "k");
+    (void)snprintf(q.u.WORKER_JOIN.kernel, sizeof q.u.WORKER_JOIN.kernel, "%s", w->kernel == NULL ? "k" : w->kernel);
     (void)snprintf(q.u.WORKER_JOIN.backend, 32, "cpu");
+    (void)snprintf(q.u.WORKER_JOIN.device, sizeof q.u.WORKER_JOIN.device, "device of %s", w->name);
+    (void)snprintf(q.u.WORKER_JOIN.why, sizeof q.u.WORKER_JOIN.why, "%s", w->why == NULL ? "a test" : w->why);
     q.u.WORKER_JOIN.lanes_max = w->seats;
     worker_send(w, &q, NULL, 0, NULL, 0);
 }
@@ -618,11 +620,30 @@ static void worker_beat(struct env_timer *t)
     env_timer_start(w->env, t, 200 * MS);
 }
 
+static void worker_break(struct fake_worker *w)
+{
+    struct wire q;
+
+    memset(&q, 0, sizeof q);
+    q.type = WIRE_TYPE_WORKER_LEAVE;
+    q.id = w->next_id++;
+    q.u.WORKER_LEAVE.worker = w->number;
+    q.u.WORKER_LEAVE.fail_status = w->broken;
+    (void)snprintf(q.u.WORKER_LEAVE.fail_text, sizeof q.u.WORKER_LEAVE.fail_text, "the device is lost");
+    worker_send(w, &q, NULL, 0, NULL, 0);
+    w->leaves++;
+    w->ended = true;
+}
+
 static void worker_joined(struct fake_worker *w, const struct wire *r)
 {
     w->joined = true;
     w->number = r->u.WORKER_JOIN_reply.worker;
     w->run = r->u.WORKER_JOIN_reply.run;
+    if (w->broken != 0) {
+        worker_break(w);
+        return;
+    }
     for (uint32_t i = 0; i < w->seats; i++) {
         w->seat[i] = (struct fake_seat){.worker = w, .lane = UINT32_MAX, .timer = {.fire = seat_timer}};
         seat_ask(&w->seat[i]);
@@ -639,11 +660,19 @@ static void worker_unknown(struct fake_worker *w)
     worker_join(w);
 }
 
+static void worker_refused(struct fake_worker *w, const struct wire *r)
+{
+    w->refused = r->status;
+    (void)snprintf(w->refused_text, sizeof w->refused_text, "%s", r->error);
+}
+
 static void worker_reply(struct fake_worker *w, const struct wire *r)
 {
     if (r->type == WIRE_TYPE_WORKER_JOIN) {
         if (r->id == w->join_id && r->status == 0 && !w->joined)
             worker_joined(w, r);
+        else if (r->status != 0 && r->status != SHOAL_E_AGAIN)
+            worker_refused(w, r);
         return;
     }
     if (r->status == SHOAL_E_UNAVAILABLE && w->joined) {
@@ -651,7 +680,7 @@ static void worker_reply(struct fake_worker *w, const struct wire *r)
         return;
     }
     if (r->status != 0 && r->status != SHOAL_E_AGAIN)
-        w->refused = r->status;
+        worker_refused(w, r);
     for (uint32_t i = 0; i < w->seats; i++) {
         struct fake_seat *seat = &w->seat[i];
         if (!w->joined || seat->id != r->id || w->ended)

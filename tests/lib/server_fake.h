@@ -80,6 +80,8 @@ struct fake_worker {
     peer_t coordinator;
     struct env_timer beat;
     char name[LIMIT_NAME];
+    int broken; /* leaves at once with this status: its device failed; 0: no */
+    const char *kernel, *why; /* NULL: "k"; "a test" */
     uint64_t number, run, join_id;
     struct fake_shard **shard; /* borrowed */
     uint32_t shards, seats, batch, tables_declared;
@@ -91,6 +93,7 @@ struct fake_worker {
     struct fake_seat seat[FAKE_SEATS];
     bool joined, ended, tell_held;
     int refused; /* last refusal heard */
+    char refused_text[ERR_TEXT_MAX];
     uint32_t leaves, evals, indexes, fenced, unknown, repeats;
     bool context;     /* predictions come with a group and a field: the job has evaluate.group and one of evaluate.by */
     int fatal_status; /* INDEX is answered by this failure */

@@ -97,6 +97,8 @@ uint32_t cluster_worker_start(struct cluster *c)
                                 .lanes_max = 2,
                                 .cores = 4,
                                 .backend = c->backend,
+                                .why = "a test",
+                                .replace = c->options.replace,
                                 .wait_ms = 600000};
     w->node = sim_node_new(c->sim, name, NULL, NULL);
     ck_assert_msg(trainer_new(sim_node_env(w->node), &o, &w->trainer, &e) == 0, "%s", e.text);
@@ -131,7 +133,7 @@ static void workers_reap(struct cluster *c)
         if (w->node == NULL || !sim_stopped(w->node))
             continue;
         w->ended = true;
-        w->status = trainer_status(w->trainer, NULL);
+        w->status = trainer_status(w->trainer, &w->error);
         worker_bury(w);
     }
 }

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct backend;
+
 #define CLUSTER_SERVERS 8u
 #define CLUSTER_WORKERS 64u /* over the whole run, dead ones counted */
 #define CLUSTER_DEAD 512u
@@ -26,6 +28,7 @@ struct cluster_options {
     const char *dir; /* of the servers' folders; NULL: engines keep all in memory */
     uint32_t servers, workers;
     uint32_t durability; /* enum durability */
+    int (*replace)(void *context, struct backend **out, struct err *e); /* of the workers' options; may be NULL */
 };
 
 struct cluster_server {
@@ -39,6 +42,7 @@ struct cluster_worker {
     struct trainer *trainer;
     bool ended; /* by itself, with this status */
     int status;
+    struct err error; /* its sentence */
 };
 
 /* What the job ended with. */

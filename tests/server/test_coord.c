@@ -143,6 +143,12 @@ static bool job_over(void *context)
     return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE || r.client.state == WIRE_JOB_FAILED;
 }
 
+static bool worker_one_joined(void *context)
+{
+    (void)context;
+    return r.worker[0].joined;
+}
+
 static void run_job(uint64_t seconds)
 {
     ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + seconds * SECOND, job_over, NULL),
@@ -895,6 +901,87 @@ START_TEST(coord_too_many_refused_batches_end_the_job)
 }
 END_TEST
 
+/* Devices that differ in one number are two under bsp, however long their names are; under ssp they are as good as one. */
+START_TEST(coord_bsp_takes_one_kind_of_device)
+{
+    static const char *const kernels[][2] = {
+        {"cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3", "cublasLt 130002 sm_90 114 SMs NVIDIA H100 80GB HBM3"},
+        {"cublasLt 130002 sm_120 188 SMs NVIDIA RTX PRO 6000 Blackwell Workstation Edition of a very long name, number 1",
+         "cublasLt 130002 sm_120 188 SMs NVIDIA RTX PRO 6000 Blackwell Workstation Edition of a very long name, number 2"},
+        {"SkylakeX", "cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3"}};
+    bool bsp = _i % 2 == 0;
+
+    rig_start(bsp ? "epochs: 2, consistency: bsp, lanes: 2" : "epochs: 2, consistency: ssp, lanes: 2", 1, 1, NULL);
+    r.worker[0].kernel = kernels[_i / 2][0];
+    ck_assert(sim_run(r.sim, 60 * SECOND, worker_one_joined, NULL));
+    r.worker[1].kernel = kernels[_i / 2][1];
+    worker_add(1);
+    run_job(60);
+    job_done(2);
+    ck_assert_int_eq(r.worker[1].refused, bsp ? SHOAL_E_CONFIG : 0);
+    ck_assert(r.worker[1].joined == !bsp);
+    if (bsp) {
+        ck_assert_ptr_nonnull(strstr(r.worker[1].refused_text, "one kind of device"));
+        ck_assert_ptr_nonnull(strstr(r.worker[1].refused_text, kernels[_i / 2][1]));
+    }
+    rig_stop();
+}
+END_TEST
+
+/* A worker whose device fails before the job has begun is not waited for, nor are lanes kept for it. */
+START_TEST(coord_goes_on_without_a_worker_whose_device_failed)
+{
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 0, NULL);
+    sim_kill(r.client.node);
+    memset(&r.client, 0, sizeof r.client);
+    r.workers = 2;
+    fake_client_start(&r.client, r.sim, r.yaml, 2);
+    r.worker[1].broken = SHOAL_E_UNAVAILABLE;
+    worker_add(1);
+    (void)sim_run(r.sim, SECOND, NULL, NULL);
+    worker_add(0);
+    run_job(60);
+    job_done(2);
+    ck_assert_uint_eq(r.worker[1].leaves, 1);
+    ck_assert_uint_le(sim_now_ns(r.sim), 10 * SECOND);
+    rig_stop();
+}
+END_TEST
+
+/* Who computes on what, and why: in status and report; a worker that comes back by another backend has two lines. */
+START_TEST(coord_tells_on_what_workers_compute)
+{
+    struct json *j;
+
+    rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 2, NULL);
+    ck_assert(sim_run(r.sim, 60 * SECOND, worker_one_joined, NULL));
+    char *text = coord_status_text(r.coord);
+    ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
+    ck_assert_str_eq(json_as_string(json_get(j, "workers.0.kernel"), ""), "k");
+    ck_assert_ptr_nonnull(strstr(json_as_string(json_get(j, "workers.0.device"), ""), "device of worker-"));
+    ck_assert_str_eq(json_as_string(json_get(j, "workers.0.why"), ""), "a test");
+    json_free(j);
+    free(text);
+    struct coord_compute by = {.backend = "cpu", .why = "its device was lost"};
+    coord_roll_note(&r.coord->job.roll, "worker-1", &by);
+    coord_roll_note(&r.coord->job.roll, "worker-1", &by);
+    run_job(60);
+    job_done(2);
+    ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
+    const struct json *list = json_get(j, "backends");
+    ck_assert_uint_eq(json_count(list), 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct json *b = json_array_at(list, i);
+        bool again = strcmp(json_as_string(json_get(b, "why"), ""), "its device was lost") == 0;
+        ck_assert_int_eq(json_as_int(json_get(b, "joined"), 0), again ? 2 : 1);
+        ck_assert_str_eq(json_as_string(json_get(b, "backend"), ""), "cpu");
+        ck_assert_ptr_nonnull(strstr(json_as_string(json_get(b, "name"), ""), "worker-"));
+    }
+    json_free(j);
+    rig_stop();
+}
+END_TEST
+
 START_TEST(coord_missing_input_ends_the_job)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -1016,6 +1103,9 @@ int main(void)
     tcase_add_test(t, coord_restart_keeps_refused_batches);
     tcase_add_loop_test(t, coord_too_many_refused_batches_end_the_job, 0, 3);
     tcase_add_test(t, coord_missing_input_ends_the_job);
+    tcase_add_loop_test(t, coord_bsp_takes_one_kind_of_device, 0, 6);
+    tcase_add_test(t, coord_goes_on_without_a_worker_whose_device_failed);
+    tcase_add_test(t, coord_tells_on_what_workers_compute);
     tcase_add_test(t, coord_wrong_job_file_is_refused);
     tcase_add_loop_test(t, coord_tells_the_map_without_a_job, 0, 2);
     tcase_add_test(t, coord_next_job_may_follow);

@@ -43,6 +43,8 @@ static struct {
     uint32_t poison_every; /* likewise, one has a gradient that is no number */
     uint64_t fail_at;    /* the device that is given this step fails, and fails ever after; 0: none */
     int fail_status;
+    bool pinned;   /* arrays are looked at */
+    uint32_t seen; /* which there were, bit by bit */
     bool fail_new; /* the next run cannot be made: fail_status */
     const struct model_run *failed;
     uint64_t steps, hits, broken, skipped;
@@ -54,12 +56,86 @@ int __real_model_train(const struct model *m, struct model_run *r, const struct 
                        uint32_t lane, uint64_t batch, struct model_output *out);
 int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
                        uint32_t lane, uint64_t batch, struct model_output *out);
+int __real_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
+                         struct model_output *out);
+int __wrap_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
+                         struct model_output *out);
 int __real_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
                          struct err *e);
 int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
                          struct err *e);
 const char *__real_model_run_error(const struct model_run *r);
 const char *__wrap_model_run_error(const struct model_run *r);
+
+/* ---- the arrays that go to a device ------------------------------------------------------------------------- */
+
+void *__real_backend_host_alloc(const struct backend *b, size_t bytes);
+void *__wrap_backend_host_alloc(const struct backend *b, size_t bytes);
+void __real_backend_host_free(const struct backend *b, void *p);
+void __wrap_backend_host_free(const struct backend *b, void *p);
+
+/* What host_alloc gave and has not taken back. */
+static struct pinned {
+    const char *at;
+    size_t bytes;
+} pinned[4096];
+static uint32_t pinned_count;
+
+void *__wrap_backend_host_alloc(const struct backend *b, size_t bytes)
+{
+    char *p = __real_backend_host_alloc(b, bytes);
+
+    ck_assert_uint_lt(pinned_count, 4096);
+    if (p != NULL)
+        pinned[pinned_count++] = (struct pinned){p, bytes};
+    return p;
+}
+
+void __wrap_backend_host_free(const struct backend *b, void *p)
+{
+    for (uint32_t i = 0; i < pinned_count; i++)
+        if (p != NULL && pinned[i].at == p)
+            pinned[i] = pinned[--pinned_count];
+    __real_backend_host_free(b, p);
+}
+
+static void pinned_check(const char *name, const void *array, size_t bytes)
+{
+    const char *at = array;
+
+    for (uint32_t i = 0; i < pinned_count && at != NULL; i++)
+        if (pinned[i].at <= at && at + bytes <= pinned[i].at + pinned[i].bytes)
+            return;
+    ck_assert_msg(at == NULL, "%s, %zu bytes, is not of backend_host_alloc", name, bytes);
+}
+
+/* As dense/run_input.c uploads and downloads them. */
+static void arrays_check(const struct model *m, const struct model_input *in, const struct model_output *out, bool train)
+{
+    size_t f = sizeof(float), width = model_row_width(m), n = in->examples;
+
+    play.seen |= (in->weight != NULL) << 0 | (in->numeric != NULL) << 1 | (in->offset != NULL) << 2 |
+                 (in->source != NULL) << 3 | (in->keep_count > 0) << 4 | (in->dense != NULL) << 5 |
+                 (in->stats != NULL) << 6 | train << 7 | !train << 8;
+    pinned_check("label", in->label, n * f);
+    pinned_check("weight", in->weight, n * f);
+    pinned_check("numeric", in->numeric, n * f);
+    pinned_check("index", in->index, n * sizeof *in->index);
+    pinned_check("offset", in->offset, (2 * n + 1) * sizeof *in->offset);
+    pinned_check("source", in->source, in->row_count * sizeof *in->source);
+    pinned_check("keep", in->keep, 2 * (size_t)in->keep_count * sizeof *in->keep);
+    pinned_check("rows", in->rows, in->fresh_count * width * f);
+    pinned_check("dense", in->dense, model_dense_floats(m) * f);
+    pinned_check("stats", in->stats, model_stats_floats(m) * f);
+    pinned_check("scores", out->scores, n * f);
+    if (!train)
+        return;
+    pinned_check("row gradients", out->row_gradients, in->row_count * width * f);
+    pinned_check("dense gradients", out->dense_gradients, model_dense_floats(m) * f);
+    pinned_check("stats gradients", out->stats_gradients, model_stats_floats(m) * f);
+}
+
+/* ---- the model, replaced ------------------------------------------------------------------------------------ */
 
 /* The shard that leads the row in every batch. */
 static const struct shard *shard_of_hot(uint64_t key)
@@ -136,6 +212,8 @@ static void count_step(const struct model *m, struct model_run *r, const struct 
 int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
                        uint32_t lane, uint64_t batch, struct model_output *out)
 {
+    if (play.pinned)
+        arrays_check(m, in, out, true);
     if (++play.steps == play.fail_at)
         play.failed = r;
     if (play.failed == r)
@@ -148,6 +226,14 @@ int __wrap_model_train(const struct model *m, struct model_run *r, const struct 
     }
     count_step(m, r, in, lane, batch, out);
     return 0;
+}
+
+int __wrap_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
+                         struct model_output *out)
+{
+    if (play.pinned)
+        arrays_check(m, in, out, false);
+    return __real_model_predict(m, r, in, out);
 }
 
 int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
@@ -348,6 +434,36 @@ START_TEST(poisoned_batches_go_by)
 }
 END_TEST
 
+/* Every array of every step lies in memory that the backend gave: weights, numbers, offsets, a cache's plan and all. */
+START_TEST(arrays_of_every_step_are_of_the_backend)
+{
+    static char data[ROWS * 24];
+    struct cluster_result result;
+    size_t at = (size_t)snprintf(data, sizeof data, "label,hot,a,n,w\n");
+
+    for (uint32_t i = 0; i < ROWS; i++)
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,x,%u|%u,%u,%u\n", i % 2, i % 60, i % 7, i % 5, 1 + i % 3);
+    worker_write("many.csv", data, at);
+    play.pinned = true;
+    snprintf(yaml, sizeof yaml,
+             "job: compute\n"
+             "data: {format: csv, label: label, weight: w, train: [%s], valid: [%s], cache: %s, columns: [\n"
+             "  {name: hot}, {name: a, type: multi}, {name: n, type: number}]}\n"
+             "tables:\n"
+             "  - {name: emb, dim: 4, tablets: 64, optimizer: {kind: sgd, lr: 0.1}}\n"
+             "model: {kind: deepfm, hidden: [4], norm: batch}\n"
+             "train: {batch: 8, epochs: 2, lanes: 3, backend: cpu, task_batches: 20, consistency: ssp, staleness: 8, "
+             "prefetch: 1, cache: {rows: 24}}\n"
+             "coordinator: {lease: 1s}\n"
+             "net: {resend: 100ms}\n",
+             worker_path("many.csv"), worker_path("many.csv"), worker_path("cache"));
+    start(1, 1, 2);
+    finish(&result);
+    ck_assert_uint_eq(play.seen, 0x1ff);
+    cluster_free(&cluster);
+}
+END_TEST
+
 /* What a device says that fails, and the worker's exit status. */
 static const int statuses[] = {SHOAL_E_UNAVAILABLE, SHOAL_E_INTERNAL, SHOAL_E_NOMEM};
 static const int exits[] = {69, 70, 70};
@@ -469,6 +585,7 @@ int main(void)
     tcase_add_test(c, cached_rows_are_within_the_bound);
     tcase_add_test(c, rows_beyond_the_bound_are_seen);
     tcase_add_test(c, pulled_rows_are_within_the_bound);
+    tcase_add_test(c, arrays_of_every_step_are_of_the_backend);
     tcase_add_loop_test(c, skipped_steps_are_ticks, 0, 3);
     tcase_add_loop_test(c, a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do, 0, 2);
     tcase_add_loop_test(c, poisoned_batches_go_by, 0, 3);

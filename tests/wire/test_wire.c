@@ -3,6 +3,8 @@
 #include "proto/base/rng.h"
 
 #include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct msg *push_message(uint32_t keys, uint32_t width)
@@ -168,6 +170,98 @@ START_TEST(wire_unknown_type_of_another_version_is_no_type)
 }
 END_TEST
 
+#define CORPUS "tests/fuzz/corpus/fuzz_wire"
+
+/* Bytes of the frames of some requests with something in them; the others' are empty. */
+static size_t corpus_frame(enum wire_type type, bool reply, int frame)
+{
+    if (reply)
+        return 0;
+    if (type == WIRE_TYPE_TASK_DONE)
+        return frame == 0 ? 512 : 8;
+    return type == WIRE_TYPE_PULL || type == WIRE_TYPE_PUSH || type == WIRE_TYPE_EVAL_DONE ? 16 : 0;
+}
+
+/* A message with as many frames as its type has, for the corpus. */
+static struct msg *corpus_message(enum wire_type type, bool reply, int frames)
+{
+    struct wire w = {.type = type, .reply = reply, .id = 3};
+
+    if (type == WIRE_TYPE_PULL && !reply)
+        w.u.PULL.key_count = 2;
+    if (type == WIRE_TYPE_PUSH && !reply)
+        w.u.PUSH.key_count = 2;
+    if (type == WIRE_TYPE_TASK_DONE && !reply)
+        w.u.TASK_DONE.tasks = 1;
+    if (type == WIRE_TYPE_EVAL_DONE && !reply)
+        w.u.EVAL_DONE = (struct wire_EVAL_DONE){.examples = 2, .tasks = 1, .grouped = true};
+    if (type == WIRE_TYPE_WORKER_JOIN && !reply) {
+        strcpy(w.u.WORKER_JOIN.name, "worker-0");
+        strcpy(w.u.WORKER_JOIN.kernel, "cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3");
+        strcpy(w.u.WORKER_JOIN.backend, "cuda");
+        strcpy(w.u.WORKER_JOIN.device, "NVIDIA H100 80GB HBM3 (device 0)");
+        strcpy(w.u.WORKER_JOIN.why, "auto: there is a device");
+    }
+    struct msg *m = wire_encode(&w);
+    for (int f = 0; f < frames; f++) {
+        size_t bytes = corpus_frame(type, reply, f);
+        void *data = msg_add(m, bytes);
+        if (bytes > 0)
+            memset(data, 0, bytes);
+    }
+    return m;
+}
+
+/* As fuzz_wire.c reads it: two length bytes a frame, then the frame. */
+static size_t corpus_bytes(const struct msg *m, unsigned char out[4096])
+{
+    size_t at = 0;
+
+    for (uint32_t f = 0; f < m->frame_count; f++) {
+        size_t bytes = m->frame[f].bytes;
+        ck_assert_uint_lt(at + 2 + bytes, 4096);
+        out[at++] = (unsigned char)bytes;
+        out[at++] = (unsigned char)(bytes >> 8);
+        if (bytes > 0)
+            memcpy(out + at, m->frame[f].data, bytes);
+        at += bytes;
+    }
+    return at;
+}
+
+static void corpus_check(const char *name, enum wire_type type, bool reply, int frames)
+{
+    char path[128];
+    unsigned char want[4096], have[4096];
+    struct wire got;
+    struct err e = {0};
+    struct msg *m = corpus_message(type, reply, frames);
+    size_t bytes = corpus_bytes(m, want);
+
+    snprintf(path, sizeof path, CORPUS "/%s%s", name, reply ? "_reply" : "");
+    FILE *file = fopen(path, getenv("SHOAL_WRITE_CORPUS") != NULL ? "wb" : "rb");
+    ck_assert_msg(file != NULL, "%s is missing: SHOAL_WRITE_CORPUS=1 writes the corpus anew", path);
+    if (getenv("SHOAL_WRITE_CORPUS") != NULL)
+        ck_assert_uint_eq(fwrite(want, 1, bytes, file), bytes);
+    else
+        ck_assert_msg(fread(have, 1, sizeof have, file) == bytes && memcmp(have, want, bytes) == 0,
+                      "%s is not of this protocol: SHOAL_WRITE_CORPUS=1 writes the corpus anew", path);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_int_eq(wire_decode(m, &got, &e), 0);
+    msg_free(m);
+}
+
+/* The seeds of the fuzzer are messages of today: one of another version is refused at its first field. */
+START_TEST(wire_corpus_is_of_this_protocol)
+{
+#define X(name, number, request_frames, reply_frames)                   \
+    corpus_check(#name, WIRE_TYPE_##name, false, request_frames);    \
+    corpus_check(#name, WIRE_TYPE_##name, true, reply_frames);
+    WIRE_MAP(X)
+#undef X
+}
+END_TEST
+
 START_TEST(wire_garbage_never_harms)
 {
     struct rng r = {42};
@@ -238,6 +332,7 @@ int main(void)
     tcase_add_test(t, wire_losses_must_fit_their_labels);
     tcase_add_test(t, wire_refusal_carries_status_sentence_and_fields);
     tcase_add_test(t, wire_unknown_type_of_another_version_is_no_type);
+    tcase_add_test(t, wire_corpus_is_of_this_protocol);
     tcase_add_test(t, wire_garbage_never_harms);
     tcase_add_test(t, wire_decoding_allocates_nothing);
     tcase_add_test(t, wire_schema_goes_and_comes_back);

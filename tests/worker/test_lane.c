@@ -110,6 +110,7 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
     client_map_refresh(base.client);
     ck_assert(sim_run(fake.sim, 10 * SECOND, has_map, NULL));
     ck_assert_int_eq(lane_new(&base, ended, NULL, &lane, &e), 0);
+    lane_begin(lane);
 }
 
 static struct wire_LANE_NEXT_reply task_of(uint64_t position, uint64_t rows, uint64_t first_batch, uint32_t batch_count)

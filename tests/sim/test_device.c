@@ -1,0 +1,380 @@
+/* test_device.c: whole jobs on the stand-in device (libshoal_cudahost.so), of which one stream loses the device, or finds
+ * no memory, at its n-th call: while a worker is made, in any call of a step, in evaluation. The worker must leave with its
+ * status, or go on by the CPU where it may, its lanes must be another's within the lease, and the job must end as if
+ * nothing had been: under bsp bit for bit, else with each example counted once (model probe). */
+#include "tests/lib/server_fake.h"
+#include "tests/lib/sim_cluster.h"
+#include "tests/lib/worker_files.h"
+
+#include "dense/backend.h"
+#include "proto/base/json.h"
+#include "proto/base/log.h"
+#include "proto/base/rng.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define SECOND (1000 * MS)
+#define LEASE (1 * SECOND) /* sim_cluster.c */
+#define BOUND (900 * SECOND)
+enum { ROWS = 480 };
+
+static struct backend *device, *cpu;
+static struct cluster cluster;
+static char yaml[2048];
+
+/* What happens to the device, and what was seen of it. */
+static struct {
+    uint32_t stream; /* the so many-th that is opened; 0: none */
+    uint32_t call;
+    const char *how; /* "lost", "full" */
+    uint32_t predictions; /* the device that is given this prediction is lost; 0: none */
+    uint32_t streams, predicted;
+    uint32_t lane; /* that it was in; UINT32_MAX: none */
+    uint64_t broken_ns, taken_ns;
+} play;
+
+/* ---- the model's place ------------------------------------------------------------------------------------ */
+
+int __real_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
+                       uint32_t lane, uint64_t batch, struct model_output *out);
+int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
+                       uint32_t lane, uint64_t batch, struct model_output *out);
+int __real_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
+                         struct model_output *out);
+int __wrap_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
+                         struct model_output *out);
+int __real_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
+                         struct err *e);
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
+                         struct err *e);
+
+static void broken_note(uint32_t lane)
+{
+    if (play.broken_ns != 0)
+        return;
+    play.lane = lane;
+    play.broken_ns = sim_now_ns(cluster.sim);
+}
+
+int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
+                       uint32_t lane, uint64_t batch, struct model_output *out)
+{
+    int status = __real_model_train(m, r, in, seed, lane, batch, out);
+
+    if (status != 0)
+        broken_note(lane);
+    else if (play.broken_ns != 0 && play.taken_ns == 0 && lane == play.lane)
+        play.taken_ns = sim_now_ns(cluster.sim);
+    return status;
+}
+
+int __wrap_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
+                         struct model_output *out)
+{
+    int status = ++play.predicted == play.predictions ? SHOAL_E_UNAVAILABLE : __real_model_predict(m, r, in, out);
+
+    if (status != 0)
+        broken_note(UINT32_MAX);
+    return status;
+}
+
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
+                         struct err *e)
+{
+    char fail[32];
+
+    snprintf(fail, sizeof fail, "%u:%s", play.call, play.how);
+    if (++play.streams == play.stream)
+        setenv("SHOAL_CUDAHOST_FAIL", fail, 1);
+    int status = __real_model_run_new(m, max_examples, cache_rows, out, e);
+    unsetenv("SHOAL_CUDAHOST_FAIL");
+    if (status != 0)
+        broken_note(UINT32_MAX);
+    return status;
+}
+
+static int cpu_take(void *context, struct backend **out, struct err *e)
+{
+    (void)context;
+    (void)e;
+    *out = cpu;
+    return 0;
+}
+
+/* ---- the job ---------------------------------------------------------------------------------------------- */
+
+static void job_make(const char *model, const char *train)
+{
+    snprintf(yaml, sizeof yaml,
+             "job: device\n"
+             "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
+             "tables:\n"
+             "  - {name: emb, dim: 4, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
+             "model: %s\n"
+             "train: {batch: 8, epochs: 2, lanes: 2, task_batches: 10, %s}\n"
+             "coordinator: {lease: 1s}\n"
+             "net: {resend: 100ms}\n",
+             worker_path("train.csv"), worker_path("train.csv"), worker_path("cache"), model, train);
+}
+
+static void run(uint32_t workers, int (*replace)(void *, struct backend **, struct err *), struct cluster_result *out)
+{
+    struct cluster_options o = {.yaml = yaml, .servers = 1, .workers = workers, .replace = replace};
+
+    o.sim = (struct sim_options){
+        .seed = 3, .delay_min_ns = MS / 20, .delay_max_ns = MS, .work_min_ns = MS / 10, .work_max_ns = 4 * MS};
+    play.streams = play.predicted = 0;
+    play.broken_ns = play.taken_ns = 0;
+    cluster_start(&cluster, &o, device);
+    ck_assert_msg(cluster_run(&cluster, BOUND), "call %u %s: the job does not end", play.call, play.how);
+    cluster_result(&cluster, out);
+    ck_assert_msg(out->state == WIRE_JOB_DONE, "call %u %s: %s", play.call, play.how, out->text);
+    ck_assert_uint_eq(out->examples, 2 * ROWS);
+    cluster_run(&cluster, sim_now_ns(cluster.sim) + 5 * SECOND); /* the workers leave */
+}
+
+static void digests_equal(const struct cluster_result *a, const struct cluster_result *b)
+{
+    ck_assert_uint_eq(a->tables, b->tables);
+    for (uint32_t i = 0; i < a->tables; i++)
+        ck_assert_msg(strcmp(a->digest[i], b->digest[i]) == 0, "call %u %s: table %u is another", play.call, play.how, i);
+}
+
+/* Status of the one worker that did not end well; 0: all did. */
+static int status_of_all(uint32_t workers)
+{
+    int status = 0;
+
+    for (uint32_t i = 0; i < workers; i++) {
+        ck_assert_msg(cluster.worker[i].ended, "call %u %s: worker %u does not end", play.call, play.how, i);
+        ck_assert(status == 0 || cluster.worker[i].status == 0);
+        status = status == 0 ? cluster.worker[i].status : status;
+    }
+    return status;
+}
+
+/* Calls of a stream: each of the first ones, then some. */
+static uint32_t call_next(uint32_t call)
+{
+    return call < 64 ? call + 1 : call + call / 4;
+}
+
+struct seen {
+    uint32_t runs, broken, taken; /* how many calls were tried, how many came, after how many the lane was another's */
+    uint64_t longest_ns;          /* from the failure until another worker had computed a batch of the lane */
+};
+
+static void seen_add(struct seen *s)
+{
+    uint64_t took = play.taken_ns - play.broken_ns;
+
+    s->runs++;
+    s->broken += play.broken_ns != 0;
+    if (play.taken_ns == 0)
+        return;
+    s->taken++;
+    ck_assert_msg(took < LEASE, "call %u %s: the lane was nobody's for %llu ms", play.call, play.how,
+                  (unsigned long long)(took / MS));
+    s->longest_ns = took > s->longest_ns ? took : s->longest_ns;
+}
+
+static void seen_tell(const char *name, const struct seen *s, uint32_t broken, uint32_t taken)
+{
+    printf("%s, %s: %u calls tried, %u failed, %u lanes taken, at most %.1f ms after (lease %.0f)\n", name, play.how,
+           s->runs, s->broken, s->taken, (double)s->longest_ns / 1e6, (double)LEASE / 1e6);
+    ck_assert_uint_ge(s->broken, broken);
+    ck_assert_uint_ge(s->taken, taken);
+}
+
+/* ---- cases ------------------------------------------------------------------------------------------------ */
+
+static const char *const hows[] = {"lost", "full"};
+static const int statuses[] = {SHOAL_E_UNAVAILABLE, SHOAL_E_NOMEM};
+
+/* In every call: the worker leaves (auto or not: another device would give other bits), the other one ends the job bit for bit. */
+START_TEST(a_device_that_fails_in_any_call_costs_a_worker)
+{
+    struct cluster_result calm, got;
+    struct seen seen = {0};
+
+    play.how = hows[_i];
+    job_make("{kind: deepfm, hidden: [4], norm: batch}", "backend: auto, consistency: bsp, prefetch: 0");
+    run(2, NULL, &calm);
+    cluster_free(&cluster);
+    play.stream = 1;
+    for (play.call = 1; play.call < 6000; play.call = call_next(play.call)) {
+        run(2, cpu_take, &got);
+        int status = status_of_all(2);
+        ck_assert_int_eq(status, play.broken_ns == 0 ? 0 : statuses[_i]);
+        digests_equal(&calm, &got);
+        seen_add(&seen);
+        cluster_free(&cluster);
+    }
+    seen_tell("bsp", &seen, _i == 0 ? 64 : 24, _i == 0 ? 48 : 8); /* memory is asked for at the start alone */
+}
+END_TEST
+
+/* Memory that runs out says what to make smaller. */
+START_TEST(a_device_that_is_full_says_what_to_make_smaller)
+{
+    struct cluster_result got;
+
+    play.how = "full";
+    play.stream = 1;
+    job_make("{kind: deepfm, hidden: [4]}", "backend: auto, consistency: ssp, staleness: 2");
+    for (play.call = 1; play.call < 40; play.call++) {
+        struct err e = {0};
+        run(2, cpu_take, &got);
+        if (play.broken_ns != 0) {
+            ck_assert_int_eq(status_of_all(2), SHOAL_E_NOMEM);
+            e = cluster.worker[cluster.worker[0].status == 0].error;
+            ck_assert_msg(strstr(e.text, "make train.batch") != NULL && strstr(e.text, "smaller") != NULL, "call %u: %s",
+                          play.call, e.text);
+        }
+        cluster_free(&cluster);
+    }
+}
+END_TEST
+
+static int64_t joined_by(const char *backend, char why[512])
+{
+    struct json *r;
+    struct err e = {0};
+    int64_t count = 0;
+
+    ck_assert_int_eq(json_parse(cluster.client->report, strlen(cluster.client->report), &r, &e), 0);
+    const struct json *list = json_get(r, "backends");
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *item = json_array_at(list, i);
+        if (strcmp(json_as_string(json_get(item, "backend"), ""), backend) != 0)
+            continue;
+        count += json_as_int(json_get(item, "joined"), 0);
+        snprintf(why, 512, "%s", json_as_string(json_get(item, "why"), ""));
+    }
+    json_free(r);
+    return count;
+}
+
+/* With auto and without bsp the worker itself goes on, by the CPU, alone or beside another; and the report says so. */
+START_TEST(a_worker_whose_device_is_lost_goes_on_by_the_cpu)
+{
+    static const char *const modes[] = {"backend: auto, consistency: ssp, staleness: 2, prefetch: 1",
+                                        "backend: auto, consistency: async, prefetch: 1, cache: {rows: 24, batches: 4}"};
+    struct cluster_result calm, got;
+    struct seen seen = {0};
+    char why[512];
+
+    play.how = "lost";
+    job_make("{kind: probe}", modes[_i % 2]);
+    run(2, NULL, &calm);
+    cluster_free(&cluster);
+    play.stream = 1;
+    for (play.call = 1; play.call < 3000; play.call = call_next(play.call)) {
+        uint32_t workers = 1 + play.call % 2;
+        run(workers, cpu_take, &got);
+        ck_assert_int_eq(status_of_all(workers), 0);
+        ck_assert_str_eq(got.digest[0], calm.digest[0]);
+        seen_add(&seen);
+        if (play.taken_ns != 0) {
+            ck_assert_int_eq(joined_by("cpu", why), 1);
+            ck_assert_ptr_eq(strstr(why, "auto: the device was lost: the device failed "), why);
+            ck_assert_ptr_nonnull(strstr(why, "planted failure of call"));
+        }
+        cluster_free(&cluster);
+    }
+    seen_tell(_i == 0 ? "ssp, auto" : "async, auto", &seen, 64, 48);
+}
+END_TEST
+
+/* Who named the device keeps to it. */
+START_TEST(a_worker_that_was_told_its_device_leaves)
+{
+    struct cluster_result got;
+
+    play.how = "lost";
+    play.stream = 1;
+    play.call = 200;
+    job_make("{kind: probe}", _i == 0 ? "backend: cuda, consistency: ssp, staleness: 2"
+                                      : "backend: auto, consistency: ssp, staleness: 2");
+    run(2, _i == 0 ? cpu_take : NULL, &got);
+    ck_assert_uint_ne(play.broken_ns, 0);
+    ck_assert_int_eq(status_of_all(2), SHOAL_E_UNAVAILABLE);
+    ck_assert_int_eq(err_exit_status(SHOAL_E_UNAVAILABLE), 69);
+    cluster_free(&cluster);
+}
+END_TEST
+
+/* Lost while it predicts: the evaluation's task is another's, or the same worker's by the CPU. */
+START_TEST(a_device_lost_in_evaluation_costs_no_example)
+{
+    struct cluster_result calm, got;
+    bool automatic = _i % 2 == 1;
+    char why[512];
+
+    play.how = "lost";
+    job_make("{kind: probe}", automatic ? "backend: auto, consistency: ssp, staleness: 2"
+                                        : "backend: cuda, consistency: ssp, staleness: 2");
+    run(2, NULL, &calm);
+    cluster_free(&cluster);
+    for (play.predictions = 1; play.predictions < 12; play.predictions++) {
+        run(2, cpu_take, &got);
+        ck_assert_uint_ne(play.broken_ns, 0);
+        ck_assert_int_eq(status_of_all(2), automatic ? 0 : SHOAL_E_UNAVAILABLE);
+        ck_assert_str_eq(got.digest[0], calm.digest[0]);
+        ck_assert_int_eq(joined_by("cpu", why), automatic);
+        cluster_free(&cluster);
+    }
+}
+END_TEST
+
+static void setup(void)
+{
+    static char data[ROWS * 16];
+    struct rng r = rng_of(1, 0, 0);
+    size_t at = (size_t)snprintf(data, sizeof data, "label,a,b\n");
+    struct err e = {0};
+
+    log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
+    if (getenv("SHOAL_SIM_LOG") == NULL)
+        ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* every failure is told, and there are hundreds */
+    worker_folder_make();
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n", (a + b) % 2, a, b);
+    }
+    worker_write("train.csv", data, at);
+    memset(&play, 0, sizeof play);
+    if (device == NULL)
+        ck_assert_msg(backend_load_module("libshoal_cudahost.so", &device, &e) == 0, "%s", e.text);
+    if (cpu == NULL)
+        ck_assert_msg(backend_load(BACKEND_CPU, &cpu, &e) == 0, "%s", e.text);
+}
+
+static void teardown(void)
+{
+    worker_folder_remove();
+}
+
+int main(void)
+{
+    Suite *s = suite_create("device");
+    TCase *c = tcase_create("device");
+
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_set_timeout(c, 300);
+    tcase_add_loop_test(c, a_device_that_fails_in_any_call_costs_a_worker, 0, 2);
+    tcase_add_test(c, a_device_that_is_full_says_what_to_make_smaller);
+    tcase_add_loop_test(c, a_worker_whose_device_is_lost_goes_on_by_the_cpu, 0, 2);
+    tcase_add_loop_test(c, a_worker_that_was_told_its_device_leaves, 0, 2);
+    tcase_add_loop_test(c, a_device_lost_in_evaluation_costs_no_example, 0, 2);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed == 0 ? 0 : 1;
+}
