@@ -2,11 +2,12 @@
 """torch_step: the training step of tests/gpu/step.c in PyTorch, on the same shapes: rows gathered by index, layers, loss, gradients of
 the network and of the rows; no optimizer, as the servers have it.
 
-    torch_step.py --kind deepfm [--device cuda] [--batch 16384] [--rows 150000]
+    torch_step.py --kind deepfm [--device cuda] [--batch 16384] [--rows 150000] [--ready-seconds 110]
 
 makes every variant ready: eager, compiled (torch.compile) and graphs (mode="reduce-overhead": compiled, with CUDA graphs), each in
-fp32, with tf32 products and in bf16 (autocast), and says so with a line of JSON for each, or what went wrong with it. Then it reads
-lines `PRECISION VARIANT SECONDS` and answers each with a line: the milliseconds of a step."""
+fp32, with tf32 products and in bf16 (autocast), and says so with a line of JSON for each, or what went wrong with it: after
+--ready-seconds nothing more is begun. Then it reads lines `PRECISION VARIANT SECONDS` and answers each with a line: the milliseconds of
+a step."""
 import argparse
 import contextlib
 import json
@@ -189,11 +190,15 @@ def main():
     a.add_argument("--device", default="cuda")
     a.add_argument("--batch", type=int, default=16384)
     a.add_argument("--rows", type=int, default=150000)
+    a.add_argument("--ready-seconds", type=float, default=110)
     o = a.parse_args()
     dynamo_set()
-    steps = {}
-    for precision in PRECISIONS:
-        for variant in VARIANTS:
+    begin, steps = time.monotonic(), {}
+    for variant in VARIANTS:
+        for precision in PRECISIONS:
+            if time.monotonic() - begin > o.ready_seconds:
+                tell(precision, variant, error=f"not begun: the others took more than {o.ready_seconds:.0f} s to compile")
+                continue
             step = attempt(precision, variant, lambda: step_make(o, precision, variant))
             if step:
                 steps[precision, variant] = step
