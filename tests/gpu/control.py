@@ -255,6 +255,9 @@ def check_results(folder):
     assert run.earlier(o, folder / "nowhere") == {} and results.read(folder / "correctness.json").keys() == {"correctness"}
     o.dry = False
     assert run.earlier(o, folder / "nowhere").keys() == {"correctness", "speed"}
+    s.want(["whole/best"])
+    assert results.half_of(s)["complete"] and "cut off" in results.text_of({"speed": results.half_of(s, ended=False)}), "a half that was cut off is not complete"
+    assert not results.half_of(s, ended=False)["complete"]
     assert subprocess.run([HERE / "run", "results", folder / "none.json"], capture_output=True).returncode == 65
 
 

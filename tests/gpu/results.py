@@ -6,11 +6,12 @@ from steps import PRECISIONS, VARIANTS
 from whole import GOAL
 
 HALVES = ("correctness", "speed")
+FORMAT = 1  # of a half in results.json: one of another number is not read
 TITLES = {"correctness": "Correctness", "speed": "Speed"}
 
 
-def half_of(s):
-    return {"dry": s.dry, "complete": s.complete(), "missing": s.missing(), "about": s.about, "seconds": round(s.took(), 1), "stages": s.stages,
+def half_of(s, ended=True):
+    return {"format": FORMAT, "dry": s.dry, "complete": ended and s.complete(), "ended": ended, "missing": s.missing(), "about": s.about, "seconds": round(s.took(), 1), "stages": s.stages,
             "failures": s.failures, "notes": s.notes, "figures": s.figures}
 
 
@@ -20,7 +21,8 @@ def read(path):
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return {name: found[name] for name in HALVES if isinstance(found, dict) and isinstance(found.get(name), dict) and "figures" in found[name]}
+    return {name: found[name] for name in HALVES
+            if isinstance(found, dict) and isinstance(found.get(name), dict) and found[name].get("format") == FORMAT}
 
 
 def write(folder, halves):
@@ -197,6 +199,8 @@ def half_lines(name, half):
     lines += [f"- {k}: {v}" for k, v in half["about"].items()]
     lines += [f"- took: {half['seconds']:.0f} s (" + ", ".join(f"{st['name']} {st['seconds']:.0f}{'' if st['state'] == 'ok' else ' ' + st['state']}" for st in half["stages"]) + ")"]
     lines += [f"- {note}" for note in half["notes"]]
+    if not half["ended"]:
+        lines.append("- it was cut off after these stages")
     if half["failures"]:
         lines += ["", "Failed:", "", *(f"- {failure.splitlines()[0]}" for failure in half["failures"])]
         lines += ["", *("    " + line for failure in half["failures"] for line in failure.splitlines()[1:])]

@@ -70,13 +70,15 @@ def run_speed(s):
 RUN = {"correctness": run_correctness, "speed": run_speed}
 
 
-def half_run(o, half, place, scratch):
+def half_run(o, half, place, scratch, write):
     s = Session(half, o.dry, place, scratch, o.seconds)
+    s.after_stage = write
     try:
         s.stage("look", 60, look)
         RUN[half](s)
     except Exception as error:  # what was found until then is worth having
         s.fail(f"{half}: {type(error).__name__}: {error}")
+    write(s, ended=True)
     return s
 
 
@@ -90,6 +92,16 @@ def earlier(o, home):
     real one are not put together."""
     found = {**results.read(home / "results.json"), **results.read(o.out / "results.json")}
     return {name: half for name, half in found.items() if half.get("dry") == o.dry}
+
+
+def writer(o, home, halves):
+    """Writes what is known so far: after each stage, and when the half has ended; only then it may be complete."""
+    def write(s, ended=False):
+        halves[s.half] = results.half_of(s, ended)
+        for folder in {o.out} if o.dry else {o.out, home}:
+            folder.mkdir(parents=True, exist_ok=True)
+            results.write(folder, halves)
+    return write
 
 
 def results_verb(o):
@@ -132,17 +144,13 @@ def main():
     for half in [o.verb] if o.verb else results.HALVES:
         scratch = pathlib.Path(tempfile.mkdtemp(prefix="shoal-gpu-"))
         try:
-            s = half_run(o, half, place, scratch)
-            halves[half] = results.half_of(s)
+            s = half_run(o, half, place, scratch, writer(o, home, halves))
             logs_keep(scratch, half, o.out)
         finally:
             if o.keep:
                 print(f"files kept in {scratch}")
             else:
                 shutil.rmtree(scratch, ignore_errors=True)
-        for folder in {o.out, home} if not o.dry else {o.out}:
-            folder.mkdir(parents=True, exist_ok=True)
-            results.write(folder, halves)
         complete = complete and s.complete()
         s.say(f"{half}: {'complete' if s.complete() else 'NOT complete'}; {o.out / 'RESULTS.md'}")
         for key in s.missing():

@@ -109,6 +109,7 @@ class Session:
         self.about, self.stages, self.figures, self.wanted = {}, [], {}, []
         self.failures, self.notes = [], []
         self.stopped = False
+        self.after_stage = lambda s: None  # what is known is written, should the machine be taken away
         self.lock = threading.Lock()
 
     def left(self, most=1e9):
@@ -153,6 +154,7 @@ class Session:
         state = "ok" if len(self.failures) == failed else "failed"
         self.stages.append({"name": name, "seconds": round(time.monotonic() - begin, 1), "limit": seconds, "state": state})
         self.say(f"{name}: {state}, {time.monotonic() - begin:.1f} s of {seconds:.0f}")
+        self.after_stage(self)
 
     def keep(self, name, out):
         """A program's output, into the folder of logs that goes into one archive."""

@@ -21,16 +21,16 @@ def start(s):
     """The setting to begin with, and what is tried one after the other."""
     n = cores()
     if s.dry:
-        return ({"servers": 1, "workers": 1, "lanes": 2, "parse": None, "batch": 256, "deterministic": "true"},
-                [{"workers": 2}, {"servers": 2}, {"lanes": 1}, {"parse": 1}, {"batch": 128}, {"deterministic": "false"}])
-    base = {"servers": max(1, n // 4), "workers": 1, "lanes": max(2, n * 3 // 8), "parse": None, "batch": 16384, "deterministic": "true"}
+        return ({"servers": 1, "workers": 1, "lanes": 2, "parse": None, "batch": 256, "prefetch": 0, "deterministic": "true"},
+                [{"workers": 2}, {"servers": 2}, {"lanes": 1}, {"parse": 1}, {"batch": 128}, {"prefetch": 1}, {"deterministic": "false"}])
+    base = {"servers": max(1, n // 4), "workers": 1, "lanes": max(2, n * 3 // 8), "parse": None, "batch": 16384, "prefetch": 0, "deterministic": "true"}
     return (base, [{"workers": 2}, {"servers": max(1, n // 8)}, {"servers": max(2, n * 3 // 8)}, {"lanes": max(1, n // 4)}, {"lanes": max(2, n // 2)},
-                   {"parse": max(1, n // 2)}, {"parse": max(1, n // 4)}, {"batch": 8192}, {"deterministic": "false"}])
+                   {"parse": max(1, n // 2)}, {"parse": max(1, n // 4)}, {"batch": 8192}, {"prefetch": 1}, {"deterministic": "false"}])
 
 
 def name_of(setting):
-    parse = "parse threads of the worker's own choice" if setting["parse"] is None else f"{setting['parse']} parse threads"
-    return (f"{setting['servers']} servers, {setting['workers']} workers, {setting['lanes']} lanes, {parse}, batch {setting['batch']}"
+    parse = "parse threads as ever" if setting["parse"] is None else f"{setting['parse']} parse threads"
+    return (f"{setting['servers']} servers, {setting['workers']} workers, {setting['lanes']} lanes, {parse}, batch {setting['batch']}, prefetch {setting['prefetch']}"
             + ("" if setting["deterministic"] == "true" else ", not deterministic"))
 
 
@@ -86,7 +86,7 @@ def memory_free():
 def train(s, what, made, files, setting, seconds, epochs=EPOCHS, backend="cuda", model=()):
     paths = ", ".join(str(p) for p in made.paths[:files])
     sets = [f"data.train=[{paths}]", f"train.batch={setting['batch']}", f"train.lanes={setting['lanes']}", f"train.epochs={epochs}", "train.precision=tf32",
-            f"train.deterministic={setting['deterministic']}", "durability=memory", *(["tables[0].tablets=64"] if s.dry else []), *model]
+            f"train.prefetch={setting['prefetch']}", f"train.deterministic={setting['deterministic']}", "durability=memory", *(["tables[0].tablets=64"] if s.dry else []), *model]
     r = jobs.run_local(s, what, backend, setting["servers"], setting["workers"], sets, seconds, setting["parse"])
     if not r:
         return None
