@@ -124,7 +124,7 @@ def check_tests(folder):
 def sanitizer(folder, text):
     """text: what the tool does, after `leave` is set where the control is asked for."""
     s = play(folder, {"gpu_step": "exit 0"})
-    script(folder / "path/compute-sanitizer", 'case "$*" in *--help*) echo "--kernel-regex --filter"; exit 0;; *leave-out*) leave=yes;; esac\n' + text)
+    script(folder / "path/compute-sanitizer", 'case "$*" in *--help*) echo "--kernel-name --filter"; exit 0;; *leave-out*) leave=yes;; esac\n' + text)
     with path_before(folder / "path"):
         s.stage("sanitizer", 30, correctness.stage_sanitizer)
     return s
@@ -133,9 +133,9 @@ def sanitizer(folder, text):
 def check_sanitizer(folder):
     sees = 'if [ "$leave" ]; then echo Uninitialized; exit 9; fi\n'
     s = sanitizer(folder / "a", sees)
-    assert s.complete() and s.figures["sanitizer/memcheck"]["filter"] == "--kernel-regex kns=_args", s.failures
+    assert s.complete() and s.figures["sanitizer/memcheck"]["filter"] == "--kernel-name kns=_args", s.failures
     s = sanitizer(folder / "b", 'case "$*" in *kns=_args*) exit 0;; esac\n' + sees)
-    assert s.complete() and s.figures["sanitizer/memcheck"]["filter"] == "--kernel-regex kns=_kernel", "a filter that fits nothing is not taken"
+    assert s.complete() and s.figures["sanitizer/memcheck"]["filter"] == "--kernel-name kns=_kernel", "a filter that fits nothing is not taken"
     s = sanitizer(folder / "c", "exit 0")
     assert s.failures and len(s.missing()) == 3, "a tool that sees nothing says nothing"
     s = sanitizer(folder / "d", sees + 'case "$*" in *racecheck*) echo "a hazard"; exit 9;; esac')
