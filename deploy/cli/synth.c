@@ -221,7 +221,8 @@ int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, con
 
 static void help(void)
 {
-    puts("usage: shoal synth --out FILE [--kind KIND] [--rows N] [--seed S] [--valid-out FILE] [--valid-rows N]\n"
+    puts("usage: shoal synth --out FILE [--kind KIND] [--rows N] [--seed S] [--part P] [--valid-out FILE]\n"
+         "                   [--valid-rows N]\n"
          "\n"
          "Writes a made-up click log, drawn from a known teacher, and FILE.teacher.json with the AUC and logloss of "
          "the\n"
@@ -235,6 +236,9 @@ static void help(void)
          "                    tasks: csv, click,buy and eight categories; who buys has clicked\n"
          "  --rows N          rows of it (1000000)\n"
          "  --seed S          the same seed gives the same files (2026)\n"
+         "  --part P          other rows of the same teacher (0; 1 is what --valid-out has): a log in several files, each "
+         "by a\n"
+         "                    process of its own\n"
          "  --valid-out FILE  another log of the same teacher, with other rows\n"
          "  --valid-rows N    rows of that (a tenth of --rows)");
 }
@@ -266,18 +270,19 @@ static int kind_of(const char *name, enum synth_kind *out, struct err *e)
 
 int synth_main(int argc, char **argv)
 {
-    enum { OUT, KIND, ROWS, SEED, VALID_OUT, VALID_ROWS, HELP, END };
+    enum { OUT, KIND, ROWS, SEED, PART, VALID_OUT, VALID_ROWS, HELP, END };
     struct cli_option o[] = {[OUT] = {.name = "--out"},
                              [KIND] = {.name = "--kind", .value = "criteo"},
                              [ROWS] = {.name = "--rows", .value = "1000000"},
                              [SEED] = {.name = "--seed", .value = "2026"},
+                             [PART] = {.name = "--part", .value = "0"},
                              [VALID_OUT] = {.name = "--valid-out"},
                              [VALID_ROWS] = {.name = "--valid-rows"},
                              [HELP] = {.name = "--help", .flag = true},
                              [END] = {.name = NULL}};
     const char *word[1];
     int words;
-    int64_t rows = 0, valid_rows = 0, seed = 0;
+    int64_t rows = 0, valid_rows = 0, seed = 0, part = 0;
     enum synth_kind kind = SYNTH_CRITEO;
     struct err e = {0};
     int error = cli_parse(argc, argv, o, word, 0, &words, &e);
@@ -291,6 +296,8 @@ int synth_main(int argc, char **argv)
         error = cli_number(&o[ROWS], 1, INT64_MAX, &rows, &e);
     if (error == 0)
         error = cli_number(&o[SEED], 0, INT64_MAX, &seed, &e);
+    if (error == 0)
+        error = cli_number(&o[PART], 0, INT64_MAX, &part, &e);
     valid_rows = rows / 10 > 0 ? rows / 10 : 1;
     if (error == 0 && o[VALID_ROWS].value != NULL)
         error = cli_number(&o[VALID_ROWS], 1, INT64_MAX, &valid_rows, &e);
@@ -301,7 +308,7 @@ int synth_main(int argc, char **argv)
     struct synth_teacher teacher;
     if (error == 0) {
         synth_teacher_make(kind, (uint64_t)seed, &teacher);
-        error = write_and_say(&teacher, 0, rows, o[OUT].value, &e);
+        error = write_and_say(&teacher, (uint64_t)part, rows, o[OUT].value, &e);
     }
     if (error == 0 && o[VALID_OUT].value != NULL)
         error = write_and_say(&teacher, 1, valid_rows, o[VALID_OUT].value, &e);

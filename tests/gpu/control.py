@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""control: what tests/gpu/run must not let pass: programs that skip themselves, hang, fail or are not there."""
-import argparse
+"""control: what tests/gpu/run must not let pass: what fails, hangs, skips itself, is left out or is not there must make its half fail, and
+what is told must be what happened. Programs are scripts that play a part."""
+import contextlib
+import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,65 +14,260 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE))
+import correctness
+import results
 import run
+import session
+import smoke
+import steps
+
+SAYS = ('echo \'{"kind": "KIND", "mode": "whole", "kernel": "a card", "cublaslt": "/x/libcublasLt.so.13", "ms": 1.0, "products_ms": 0.5, "loss": 0.7, '
+        '"memory_mib": 1, "batch": 8, "examples_per_second": 8000, "bytes_up": 1, "bytes_down": 1}\'')
 
 
-def session(folder, programs, seconds=60):
-    binaries = folder / "bin"
-    binaries.mkdir(parents=True)
+def script(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n" + text + "\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+def play(folder, programs, dry=False, seconds=60):
     for name, text in programs.items():
-        (binaries / name).write_text("#!/bin/sh\n" + text + "\n", encoding="utf-8")
-        os.chmod(binaries / name, 0o755)
-    s = run.Session(argparse.Namespace(dry=False, no_build=True, seconds=seconds, build=folder))
+        script(folder / "bin" / name, text)
+    s = session.Session("speed", dry, session.Place(folder, "cuda"), folder, seconds)
     s.say = lambda text: None
     return s
 
 
-def tests_of(folder, **programs):
-    s = session(folder, {"dense_test_" + name: text for name, text in programs.items()})
-    run.stage_tests(s)
-    return s, s.sections[0][1][0]
+@contextlib.contextmanager
+def path_before(folder):
+    was = os.environ["PATH"]
+    os.environ["PATH"] = f"{folder}:{was}"
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = was
 
 
-def check_skips(folder):
-    s, line = tests_of(folder / "a", a="exit 0", b="exit 77")
-    assert len(s.failures) == 1 and "dense_test_b" in s.failures[0], s.failures
-    assert "against the CPU" not in line, line
-    s, line = tests_of(folder / "b", a="exit 0", b="echo 'skipped: not here'; exit 77")
-    assert not s.failures and "dense_test_b (not here)" in line and "against the CPU" not in line, line
-    s, _ = tests_of(folder / "c", b="echo 'skipped: not here'; exit 77")
-    assert len(s.failures) == 1, s.failures
-    s, _ = tests_of(folder / "d")
-    assert len(s.failures) == 1, s.failures
-    s, line = tests_of(folder / "e", a="exit 0", b="exit 0")
-    assert not s.failures and "against the CPU" in line, line
-    s, _ = tests_of(folder / "f", a="exit 0", b="exit 1")
-    assert len(s.failures) == 1, s.failures
+# ---- stages --------------------------------------------------------------------------------------------------------
+
+
+def check_stages(folder):
+    s = play(folder, {})
+    assert not s.complete(), "a half without a figure is not complete"
+    s.stage("good", 9, lambda s: (s.want(["a"]), s.figure("a", 0)))
+    assert s.complete() and s.stages[-1]["state"] == "ok", s.failures
+    s.want(["b"])
+    assert not s.complete() and s.missing() == ["b"]
+    s.figure("b", None)
+    assert s.missing() == ["b"], "a figure is a number"
+    s.figure("b", 1)
+    assert s.complete()
+    s.stage("bad", 9, lambda s: s.nothing)
+    assert not s.complete() and "bad: AttributeError" in s.failures[0] and s.stages[-1]["state"] == "failed"
+    s = play(folder, {}, seconds=0.5)
+    s.stage("late", 9, lambda s: s.figure("a", 1))
+    assert not s.figures and "late: left out" in s.failures[0], s.failures
 
 
 def check_limits(folder):
-    s = session(folder / "g", {"slow": "sleep 20", "stuck": "setsid sleep 9 & sleep 20"})
-    code, out = s.run([s.bin / "slow"], 1)
-    assert code == run.TIMEOUT and not s.judge("slow", code, out) and s.failures and not s.notes
+    s = play(folder, {"slow": "sleep 20", "stuck": "setsid sleep 9 & sleep 20"})
+    s.stage_end = s.end
+    code, out = s.run("slow", [s.place.bin / "slow"], 1)
+    assert code == session.TIMEOUT and not s.judge("slow", code, out) and s.failures
     begin = time.monotonic()
-    code, _ = s.run([s.bin / "stuck"], 1)  # what holds its output outlives it, as a process stuck in the driver does
-    assert code == run.TIMEOUT and time.monotonic() - begin < 8
-    s = session(folder / "h", {"slow": "sleep 20"}, seconds=1.5)
-    code, out = s.run([s.bin / "slow"], 100)
-    assert code == run.NO_TIME and not s.judge("slow", code, out) and s.notes and not s.failures
+    code, _ = s.run("stuck", [s.place.bin / "stuck"], 1)  # what holds its output outlives it, as a process stuck in the driver does
+    assert code == session.TIMEOUT and time.monotonic() - begin < 8
+    s = play(folder, {"slow": "sleep 20"}, seconds=1.5)
+    code, out = s.run("slow", [s.place.bin / "slow"], 100)
+    assert code == session.NO_TIME and not s.judge("slow", code, out) and session.NO_TIME in s.failures[0]
+    s = play(folder, {"slow": "sleep 20"})
+    s.stage("a stage", 1.5, lambda s: s.judge("slow", *s.run("slow", [s.place.bin / "slow"], 100)))
+    assert s.took() < 8 and s.failures, "a stage has a limit of its own"
+
+
+def check_smoke(folder):
+    good = SAYS.replace("KIND", "fm")
+    lib = {"libshoal_cuda.so": ""}
+    s = play(folder / "a", {"gpu_step": good, **lib})
+    s.stage("smoke", 9, smoke.smoke(["fm"]))
+    assert s.complete() and not s.stopped and s.about["cuBLASLt"] == "/x/libcublasLt.so.13", (s.failures, s.about)
+    for name, text in (("b", "echo step: the card is on fire >&2; exit 1"), ("c", good + '; test -z "$CUDA_LAUNCH_BLOCKING"'), ("d", "exit 0")):
+        s = play(folder / name, {"gpu_step": text, **lib})
+        s.stage("smoke", 9, smoke.smoke(["fm"]))
+        s.stage("next", 9, lambda s: s.figure("next", 1))
+        assert s.stopped and not s.complete() and "next" not in s.figures and s.stages[-1]["state"] == "left out", name
+        assert name != "b" or "on fire" in s.failures[0], s.failures
+    s = play(folder / "e", {"gpu_step": good})
+    s.stage("smoke", 9, smoke.smoke(["fm"]))
+    assert s.stopped and "libshoal_cuda.so" in s.failures[0], s.failures
+
+
+# ---- correctness ---------------------------------------------------------------------------------------------------
+
+
+def tests_of(folder, **programs):
+    s = play(folder, {"dense_test_" + name: text for name, text in programs.items()})
+    s.stage("tests", 30, correctness.stage_tests)
+    return s
+
+
+def check_tests(folder):
+    assert tests_of(folder / "a", a="exit 0", b='test "$CK_FORK" = no').complete()
+    assert tests_of(folder / "b", plan='test "$CK_FORK" = yes').complete(), "what aborts on purpose is forked"
+    for name, text in (("c", "exit 77"), ("d", "echo 'skipped: not here'; exit 77"), ("e", "exit 1"), ("f", "kill -SEGV $$")):
+        s = tests_of(folder / name, a="exit 0", b=text)
+        assert len(s.failures) == 1 and "dense_test_b" in s.failures[0] and s.missing() == ["tests/dense_test_b"], (name, s.failures)
+    assert tests_of(folder / "g").failures
+
+
+def sanitizer(folder, text):
+    """text: what the tool does, after `leave` is set where the control is asked for."""
+    s = play(folder, {"gpu_step": "exit 0"})
+    script(folder / "path/compute-sanitizer", 'case "$*" in *--help*) echo "--kernel-name --filter"; exit 0;; *leave-out*) leave=yes;; esac\n' + text)
+    with path_before(folder / "path"):
+        s.stage("sanitizer", 30, correctness.stage_sanitizer)
+    return s
+
+
+def check_sanitizer(folder):
+    sees = 'if [ "$leave" ]; then echo Uninitialized; exit 9; fi\n'
+    s = sanitizer(folder / "a", sees)
+    assert s.complete() and s.figures["sanitizer/memcheck"]["filter"] == "--kernel-name kns=_args", s.failures
+    s = sanitizer(folder / "b", 'case "$*" in *kns=_args*) exit 0;; esac\n' + sees)
+    assert s.complete() and s.figures["sanitizer/memcheck"]["filter"] == "--kernel-name kns=_kernel", "a filter that fits nothing is not taken"
+    s = sanitizer(folder / "c", "exit 0")
+    assert s.failures and len(s.missing()) == 3, "a tool that sees nothing says nothing"
+    s = sanitizer(folder / "d", sees + 'case "$*" in *racecheck*) echo "a hazard"; exit 9;; esac')
+    assert s.missing() == ["sanitizer/racecheck"] and "a hazard" in s.failures[0], s.failures
+    s = play(folder / "e", {})
+    find, correctness.sanitizer_find = correctness.sanitizer_find, lambda: None
+    s.stage("sanitizer", 9, correctness.stage_sanitizer)
+    correctness.sanitizer_find = find
+    assert s.failures and len(s.missing()) == 3, "on a card its absence is a failure"
+
+
+# ---- speed ---------------------------------------------------------------------------------------------------------
+
+PLAYED_TORCH = """import json, sys, time
+for variant in ("eager", "compiled", "graphs"):
+    for precision in ("fp32", "tf32", "bf16"):
+        print(json.dumps({"precision": precision, "variant": variant, "ready": True}), flush=True)
+for line in sys.stdin:
+    precision, variant, seconds = line.split()
+    TRICK
+    print(json.dumps({"precision": precision, "variant": variant, "ms": 2.0}), flush=True)
+"""
+
+
+def steps_with_torch(folder, trick, sees="0", seconds=60):
+    """PyTorch is there and says to be able to compute; torch_step.py plays with `trick`."""
+    says = "\n".join(SAYS.replace("KIND", kind) for kind in smoke.KINDS)
+    s = play(folder, {"gpu_step": says}, seconds=seconds)
+    script(folder / "python3", f'case "$1" in -c) echo 9.9; exit {sees};; esac; exec {sys.executable} {folder}/torch_step.py')
+    (folder / "torch_step.py").write_text(PLAYED_TORCH.replace("TRICK", trick), encoding="utf-8")
+    real, steps.sys = steps.sys, type("sys", (), {"executable": str(folder / "python3")})
+    try:
+        s.stage_end = s.end
+        peers = steps.Peers(s)
+        s.stage("ready", 30, peers.wait_ready)
+        s.stage("steps", 30, steps.stage_steps(peers))
+        peers.close()
+    finally:
+        steps.sys = real
+    return s
+
+
+def check_torch(folder):
+    s = steps_with_torch(folder / "a", "pass")
+    assert s.complete() and len(s.figures["step/dlrm/16384/bf16/graphs"]["ms"]) == 2, s.failures
+    assert "**yes** (eager / Shoal: deepfm 4096 2.00" in results.text_of({"speed": results.half_of(s)})
+    s = steps_with_torch(folder / "b", "sys.exit(1) if (precision, variant) == ('bf16', 'graphs') else 0")
+    assert not s.complete() and "step/dlrm/16384/bf16/graphs" in s.missing() and "it has ended" in s.failures[0], s.failures
+    s = steps_with_torch(folder / "c", "print(json.dumps({'error': 'no compiler'}), flush=True); continue")
+    assert not s.complete() and "no compiler" in s.failures[0]
+    s = steps_with_torch(folder / "d", "pass", sees="3")
+    assert not s.complete() and "sees no card" in s.failures[0]
+    s = steps_with_torch(folder / "e", "pass", sees="1")
+    assert s.complete() and "not installed" in s.notes[0], s.failures
+    assert "in fp32: not measured" in results.text_of({"speed": results.half_of(s)})
+
+
+# ---- places and results --------------------------------------------------------------------------------------------
+
+
+def check_place(folder):
+    """cuBLASLt is looked for where the loader does not find it; what is found is for our programs alone."""
+    script(folder / "path/ldd", "echo '\tlibcublasLt.so.99 => not found'")
+    wheel = folder / "site/nvidia/cu99/lib"
+    wheel.mkdir(parents=True)
+    (wheel / "libcublasLt.so.99").touch()
+    before = dict(os.environ)
+    with path_before(folder / "path"):
+        assert session.Place(folder, "cuda").cublaslt is None
+        sys.path.append(str(folder / "site"))
+        place = session.Place(folder, "cuda")
+        sys.path.pop()
+    assert place.cublaslt == wheel and place.env()["LD_LIBRARY_PATH"].endswith(str(wheel)) and dict(os.environ) == before
+    script(folder / "path/ldd", "echo '\tlibc.so.6 => /lib/libc.so.6'")  # a module that looks for it by itself
+    with path_before(folder / "path"):
+        assert session.Place(folder, "cuda").cublaslt is None
+
+
+def started(words, path):
+    return subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=60, env=dict(os.environ, PATH=str(path)))
+
+
+def check_run(folder):
+    """Without a driver one line and 77; with one and without python3 a sentence and 69."""
+    tools = folder / "tools"
+    tools.mkdir()
+    for name in ("sh", "dirname", "grep", "sed"):
+        (tools / name).symlink_to(shutil.which(name))
+    for words in ([], ["--ctest"], ["speed"]):
+        ended = started([HERE / "run", *words], tools)
+        assert ended.returncode == 77 and ended.stdout.count("\n") == 1 and "no GPU" in ended.stdout and not ended.stderr, ended
+    script(tools / "nvidia-smi", "echo no devices")
+    assert started([HERE / "run"], tools).returncode == 77
+    script(tools / "nvidia-smi", "echo GPU 0: played")
+    ended = started([HERE / "run", "correctness"], tools)
+    assert ended.returncode == 69 and "python3" in ended.stderr, ended
 
 
 def check_results(folder):
-    """Stages that raise cost themselves, not the results."""
-    results = folder / "RESULTS.md"
-    words = [sys.executable, "-B", HERE / "run.py", "--dry", "--build", folder / "none", "--results", results]
+    """Stages that raise cost themselves, not the results; halves of two calls come together; a dry one and a real one do not."""
+    words = [sys.executable, "-B", HERE / "run.py", "--dry", "--build", folder / "none", "--out", folder / "out"]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    text = results.read_text(encoding="utf-8")
-    assert ended.returncode == 1, ended
-    assert "## Failed" in text and "- steps: FileNotFoundError" in text, text
+    text = (folder / "out/RESULTS.md").read_text(encoding="utf-8")
+    assert ended.returncode == 1 and "- correctness: not complete" in text and "- speed: not complete" in text, (ended, text)
+    assert "## Speed: NOT complete" in text and "Failed:" in text and "libshoal_cudahost.so" in text and "NOT measured on a GPU" in text, text
+    s = play(folder / "half", {})
+    s.figure("whole/best", {"setting": "a setting", "lines": 9, "first": 1, "last": 1000001, "bottleneck": None, "time": {"read": 1}, "busy": {}, "cpu_seconds": {},
+                            "cpu_us_an_example": 1, "card_busy": None})
+    for name in results.HALVES:
+        file = folder / f"{name}.json"
+        file.write_text(json.dumps({name: results.half_of(s)}), encoding="utf-8")
+    ended = subprocess.run([HERE / "run", "results", folder / "correctness.json", folder / "speed.json", "--out", folder / "both"], capture_output=True, text=True)
+    assert ended.returncode == 0, ended
+    text = (folder / "both/RESULTS.md").read_text(encoding="utf-8")
+    assert "- speed: not complete" in text and "**yes** (1,000,001 examples/s)" in text and "dry" not in text, (ended, text)
+    o = type("options", (), {"out": folder / "both", "dry": True})
+    assert run.earlier(o, folder / "nowhere") == {} and results.read(folder / "correctness.json").keys() == {"correctness"}
+    o.dry = False
+    assert run.earlier(o, folder / "nowhere").keys() == {"correctness", "speed"}
+    s.want(["whole/best"])
+    assert results.half_of(s)["complete"] and "cut off" in results.text_of({"speed": results.half_of(s, ended=False)}), "a half that was cut off is not complete"
+    assert not results.half_of(s, ended=False)["complete"]
+    assert subprocess.run([HERE / "run", "results", folder / "none.json"], capture_output=True).returncode == 65
 
 
-with tempfile.TemporaryDirectory(prefix="shoal-gpu-control-") as name:
-    for check in (check_skips, check_limits, check_results):
-        check(pathlib.Path(name))
-print("tests/gpu/run refuses what it must refuse")
+def main():
+    with tempfile.TemporaryDirectory(prefix="shoal-gpu-control-") as name:
+        for check in (check_stages, check_limits, check_smoke, check_tests, check_sanitizer, check_torch, check_place, check_run, check_results):
+            folder = pathlib.Path(name) / check.__name__
+            folder.mkdir()
+            check(folder)
+    print("tests/gpu/run refuses what it must refuse")
+
+
+main()

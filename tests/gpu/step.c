@@ -1,39 +1,115 @@
 /* step.c: how long a training step takes on the device, for tests/gpu/run; one line of JSON a measurement.
  *
  *     step [--module cuda] [--precision fp32] [--batch 16384] [--rows 150000] [--seconds 1] [--steps 0] [--lanes 1]
- *          MODE KIND...
+ *          [--deterministic yes] [--leave-out rows] MODE KIND...
  *
- * KIND: a model.kind; deepfm, dcnv2 and dlrm have the shapes of deploy/jobs/criteo-*.yaml: 26 fields of dim 16, 13
- * numbers, 400-400-400 (dlrm: 512-256-16 and 512-256).
+ * KIND: a model.kind; the shapes: step.h.
  * MODE, what a step is:
- *   whole   model_train as the worker calls it: rows, values and parameters from pinned memory, gradients back to it
- *   device  the same without the copies: gather, layers, gradients merged by row, all in the device's memory, one step
- *           queued behind the other; and then, as products_ms, the matrix products of such a step alone
+ *   whole    model_train as the worker calls it: rows, values and parameters from pinned memory, gradients back to it
+ *   device   the same without the copies: gather, layers, gradients merged by row, all in the device's memory, one step
+ *            queued behind the other; and then, as products_ms, the matrix products of such a step alone
+ *   copies   the copies of such a step alone, one step's queued behind the other's
+ *   product  (no KIND) one matrix product of whole numbers, which every precision must give exactly
  * A card clocks up and warms up: steps run for --seconds first, then for --seconds again in windows, and the figure is
  * the median window's. --steps: that many steps and no more, for checkers; the figure means little then.
- * --lanes: threads that each train on a stream of their own; the figure is of all together. */
-#include "dense/run.h"
-#include "proto/base/rng.h"
+ * --lanes: threads that each train on a stream of their own; the figure is of all together.
+ * --leave-out rows: the rows are never uploaded, and kernels read what was never written: a control for checkers. */
+#include "tests/gpu/step.h"
+
 #include "proto/base/time.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
-enum { FIELDS = 26, NUMERICS = 13, WARM = 4, LANES_MAX = 16, STEPS_MAX = 10000, WINDOWS = 11 };
+enum { WARM = 4, LANES_MAX = 16, STEPS_MAX = 10000, WINDOWS = 11, COPIES_MAX = 64, SIDE = 96 };
 
-static struct {
-    const char *module, *precision, *mode;
-    uint32_t batch, rows, steps, lanes;
-    double seconds; /* to warm up, and to measure */
-} options = {.module = "cuda", .precision = "fp32", .batch = 16384, .rows = 150000, .lanes = 1, .seconds = 1.0};
+struct step_options step_options = {.module = "cuda",
+                                    .precision = "fp32",
+                                    .batch = 16384,
+                                    .rows = 150000,
+                                    .lanes = 1,
+                                    .seconds = 1.0,
+                                    .deterministic = true};
 
-_Noreturn static void fail(const char *text)
+_Noreturn void step_fail(const char *text)
 {
     fprintf(stderr, "step: %s\n", text);
     exit(1);
+}
+
+static bool mode_is(const char *mode)
+{
+    return strcmp(step_options.mode, mode) == 0;
+}
+
+/* ---- copies ----------------------------------------------------------------------------------------------- */
+
+struct copy {
+    void *to;
+    const void *from;
+    size_t bytes;
+};
+
+/* Those of one step. */
+struct copies {
+    struct copy up[COPIES_MAX], down[COPIES_MAX];
+    uint32_t ups, downs;
+};
+
+static const struct backend_ops *real;
+static _Thread_local bool queue_only;        /* copies are left out, and nothing waits */
+static _Thread_local struct copies *noted;   /* where copies are written down, or NULL */
+static _Thread_local const void *never_sent; /* an array that is not uploaded */
+
+static void note(struct copy *list, uint32_t *count, void *to, const void *from, size_t bytes)
+{
+    if (*count == COPIES_MAX)
+        step_fail("a step has more copies than this program has room for");
+    list[(*count)++] = (struct copy){to, from, bytes};
+}
+
+static void upload(struct stream *s, void *to, const void *from, size_t bytes)
+{
+    if (queue_only || (never_sent && from == never_sent))
+        return;
+    if (noted)
+        note(noted->up, &noted->ups, to, from, bytes);
+    real->upload(s, to, from, bytes);
+}
+
+static void download(struct stream *s, void *to, const void *from, size_t bytes)
+{
+    if (queue_only)
+        return;
+    if (noted)
+        note(noted->down, &noted->downs, to, from, bytes);
+    real->download(s, to, from, bytes);
+}
+
+static int stream_finish(struct stream *s, struct err *e)
+{
+    return queue_only ? 0 : real->stream_finish(s, e);
+}
+
+static void copies_run(const struct copies *c, struct stream *s)
+{
+    for (uint32_t i = 0; i < c->ups; i++)
+        real->upload(s, c->up[i].to, c->up[i].from, c->up[i].bytes);
+    for (uint32_t i = 0; i < c->downs; i++)
+        real->download(s, c->down[i].to, c->down[i].from, c->down[i].bytes);
+}
+
+static size_t copies_bytes(const struct copy *list, uint32_t count)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        bytes += list[i].bytes;
+    return bytes;
 }
 
 /* ---- a lane ----------------------------------------------------------------------------------------------- */
@@ -41,7 +117,8 @@ _Noreturn static void fail(const char *text)
 /* What the lanes find together; lane 0 writes it. */
 struct measured {
     uint32_t steps; /* of a window */
-    double step_seconds, products_seconds;
+    double step_seconds, products_seconds, loss, memory_mib;
+    size_t bytes_up, bytes_down;
 };
 
 struct lane {
@@ -50,91 +127,28 @@ struct lane {
     uint32_t number;
     pthread_barrier_t *together;
     struct measured *measured; /* of all lanes */
-    void *owned[16];           /* pinned arrays */
-    uint32_t owned_count;
+    struct model_run *run;
+    struct model_input in;
+    struct model_output out;
+    struct step_arrays arrays;
+    struct copies copies;
+    bool sensible; /* what comes out means something */
+    bool copies_only;
 };
 
-static _Thread_local bool queue_only; /* copies are left out, and nothing waits */
-static const struct backend_ops *real;
-
-static void upload(struct stream *s, void *to, const void *from, size_t bytes)
-{
-    if (!queue_only)
-        real->upload(s, to, from, bytes);
-}
-
-static void download(struct stream *s, void *to, const void *from, size_t bytes)
-{
-    if (!queue_only)
-        real->download(s, to, from, bytes);
-}
-
-static int stream_finish(struct stream *s, struct err *e)
-{
-    return queue_only ? 0 : real->stream_finish(s, e);
-}
-
-static void *room(struct lane *l, size_t count, size_t bytes)
-{
-    void *p = backend_host_alloc(l->backend, (count + 1) * bytes);
-    if (!p || l->owned_count == sizeof l->owned / sizeof *l->owned)
-        fail("out of memory");
-    l->owned[l->owned_count++] = p;
-    memset(p, 0, (count + 1) * bytes);
-    return p;
-}
-
-static float *uniform(struct lane *l, struct rng *r, size_t count, float scale)
-{
-    float *x = room(l, count, sizeof *x);
-    for (size_t i = 0; i < count; i++)
-        x[i] = scale * (2.0f * rng_float(r) - 1.0f);
-    return x;
-}
-
-/* Each field has rows of its own, the first of them in a third of the examples. */
-static uint32_t *values(struct lane *l, struct rng *r)
-{
-    uint32_t each = options.rows / FIELDS, *index = room(l, (size_t)options.batch * FIELDS, sizeof *index);
-    for (uint32_t i = 0; i < options.batch * FIELDS; i++)
-        index[i] = i % FIELDS * each + (rng_below(r, 3) == 0 ? 0 : (uint32_t)rng_below(r, each));
-    return index;
-}
-
-static void batch_make(struct lane *l, struct model_input *in, struct model_output *out)
-{
-    struct rng r = rng_of(1, l->number, 2);
-    const struct model *m = l->model;
-    size_t width = model_row_width(m), labels = (size_t)options.batch * m->plan.tasks;
-    float *label = room(l, labels, sizeof *label), *stats = room(l, model_stats_floats(m), sizeof *stats);
-
-    for (size_t i = 0; i < labels; i++)
-        label[i] = (float)(rng_below(&r, 4) == 0);
-    for (size_t i = 0; i < model_stats_floats(m); i++)
-        stats[i] = 1.0f;
-    *in = (struct model_input){.examples = options.batch,
-                               .label = label,
-                               .numeric = uniform(l, &r, (size_t)options.batch * NUMERICS, 1.0f),
-                               .index = values(l, &r),
-                               .row_count = options.rows,
-                               .fresh_count = options.rows,
-                               .rows = uniform(l, &r, options.rows * width, 0.1f),
-                               .dense = uniform(l, &r, model_dense_floats(m), 0.05f),
-                               .stats = stats};
-    *out = (struct model_output){.row_gradients = room(l, options.rows * width, sizeof(float)),
-                                 .dense_gradients = room(l, model_dense_floats(m), sizeof(float)),
-                                 .stats_gradients = room(l, model_stats_floats(m), sizeof(float)),
-                                 .scores = room(l, labels, sizeof(float))};
-}
-
 /* Batch numbers that are no multiple of 16: the norms of gradients, which are measured now and then, are left out. */
-static void steps_run(const struct lane *l, struct model_run *run, const struct model_input *in,
-                      struct model_output *out, uint32_t steps)
+static void steps_run(struct lane *l, uint32_t steps)
 {
     for (uint32_t i = 0; i < steps; i++) {
-        int code = model_train(l->model, run, in, 1, l->number, 2 * i + 1, out);
-        if (code != 0 && code != SHOAL_E_NOT_FINITE) /* of products alone nothing sensible comes */
-            fail(model_run_error(run));
+        if (l->copies_only) {
+            copies_run(&l->copies, l->run->stream);
+            continue;
+        }
+        int code = model_train(l->model, l->run, &l->in, 1, l->number, 2 * i + 1, &l->out);
+        if (code == SHOAL_E_NOT_FINITE && l->sensible)
+            step_fail("the loss is not finite");
+        if (code != 0 && code != SHOAL_E_NOT_FINITE)
+            step_fail(model_run_error(l->run));
     }
 }
 
@@ -144,28 +158,26 @@ static double now(void)
 }
 
 /* So many steps and what they have queued. */
-static double window(const struct lane *l, struct model_run *run, const struct model_input *in,
-                     struct model_output *out, uint32_t steps)
+static double window(struct lane *l, uint32_t steps)
 {
     struct err e = {0};
     double begin = now();
-    steps_run(l, run, in, out, steps);
-    if (real->stream_finish(run->stream, &e) != 0)
-        fail(e.text);
+    steps_run(l, steps);
+    if (real->stream_finish(l->run->stream, &e) != 0)
+        step_fail(e.text);
     return now() - begin;
 }
 
-/* Steps for options.seconds at least; how many make a window of its share. */
-static uint32_t warm_up(const struct lane *l, struct model_run *run, const struct model_input *in,
-                        struct model_output *out)
+/* Steps for the seconds asked for at least; how many make a window of its share. */
+static uint32_t warm_up(struct lane *l)
 {
-    double begin = now(), each = options.seconds / WINDOWS, last;
+    double begin = now(), each = step_options.seconds / WINDOWS, last;
     uint32_t steps = 1;
-    if (options.steps > 0)
-        return options.steps;
+    if (step_options.steps > 0)
+        return step_options.steps;
     for (;;) {
-        last = window(l, run, in, out, steps);
-        if (last >= each && now() - begin >= options.seconds)
+        last = window(l, steps);
+        if (last >= each && now() - begin >= step_options.seconds)
             return steps;
         if (last < each && steps < STEPS_MAX)
             steps *= 2;
@@ -181,18 +193,17 @@ static int double_compare(const void *a, const void *b)
 }
 
 /* Seconds of a step, by lane 0's clock: windows begin and end in all lanes together. */
-static double measure(const struct lane *l, struct model_run *run, const struct model_input *in,
-                      struct model_output *out)
+static double measure(struct lane *l)
 {
     double took[WINDOWS];
-    uint32_t windows = options.steps > 0 ? 1 : WINDOWS, steps = warm_up(l, run, in, out);
+    uint32_t windows = step_options.steps > 0 ? 1 : WINDOWS, steps = warm_up(l);
 
     if (l->number == 0)
         l->measured->steps = steps;
     pthread_barrier_wait(l->together);
     for (uint32_t i = 0; i < windows; i++) {
         double begin = now();
-        window(l, run, in, out, l->measured->steps);
+        window(l, l->measured->steps);
         pthread_barrier_wait(l->together);
         took[i] = now() - begin;
     }
@@ -208,32 +219,62 @@ static void products_only(struct backend *b, bool on)
         dladdr((const void *)(uintptr_t)backend_ops_of(b), &where) ? dlopen(where.dli_fname, RTLD_NOW) : NULL;
     void *symbol = module ? dlsym(module, "shoal_cuda_products_only") : NULL;
     if (!symbol)
-        fail("this module cannot run its matrix products alone");
+        step_fail("this module cannot run its matrix products alone");
     memcpy(&function, &symbol, sizeof function);
     function(on);
+}
+
+/* MiB that are in use on the card, by whomever; without a driver of this process. */
+static double memory_mib(void)
+{
+    int (*memory_info)(size_t *, size_t *);
+    size_t left = 0, all = 0;
+    struct rusage usage;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *symbol = driver ? dlsym(driver, "cuMemGetInfo_v2") : NULL;
+
+    memcpy(&memory_info, &symbol, sizeof memory_info);
+    if (symbol && memory_info(&left, &all) == 0)
+        return (double)(all - left) / (1 << 20);
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss / 1024 : 0;
+}
+
+/* The first steps: whole ones, with real numbers. */
+static void steps_first(struct lane *l)
+{
+    l->sensible = !step_options.rows_left_out;
+    never_sent = step_options.rows_left_out ? l->in.rows : NULL;
+    steps_run(l, step_options.steps > 0 ? step_options.steps : WARM);
+    noted = &l->copies;
+    steps_run(l, 1);
+    noted = NULL;
+    if (l->number != 0)
+        return;
+    l->measured->loss = l->out.loss_sum / l->out.weight_sum;
+    l->measured->memory_mib = memory_mib();
+    l->measured->bytes_up = copies_bytes(l->copies.up, l->copies.ups);
+    l->measured->bytes_down = copies_bytes(l->copies.down, l->copies.downs);
 }
 
 static void *lane_thread(void *context)
 {
     struct lane *l = context;
-    struct model_run *run;
-    struct model_input in;
-    struct model_output out;
     struct err e = {0};
-    bool device = strcmp(options.mode, "device") == 0;
     double step, products = 0;
 
-    if (model_run_new(l->model, options.batch, 0, &run, &e) != 0)
-        fail(e.text);
-    batch_make(l, &in, &out);
-    steps_run(l, run, &in, &out, WARM);
-    queue_only = device;
-    step = measure(l, run, &in, &out);
-    if (device) { /* on what the steps have left in the same memory: real numbers */
+    if (model_run_new(l->model, step_options.batch, 0, &l->run, &e) != 0)
+        step_fail(e.text);
+    step_batch_make(l->model, l->number, &l->arrays, &l->in, &l->out);
+    steps_first(l);
+    queue_only = mode_is("device");
+    l->copies_only = mode_is("copies");
+    l->sensible = l->sensible && !queue_only;
+    step = measure(l);
+    if (queue_only) { /* on what the steps have left in the same memory: real numbers */
         if (l->number == 0)
             products_only(l->backend, true);
         pthread_barrier_wait(l->together);
-        products = measure(l, run, &in, &out);
+        products = measure(l);
         pthread_barrier_wait(l->together);
         if (l->number == 0)
             products_only(l->backend, false);
@@ -243,76 +284,177 @@ static void *lane_thread(void *context)
         l->measured->products_seconds = products;
     }
     queue_only = false;
-    model_run_free(run);
-    for (uint32_t i = 0; i < l->owned_count; i++)
-        backend_host_free(l->backend, l->owned[i]);
+    model_run_free(l->run);
+    step_batch_free(&l->arrays);
     return NULL;
+}
+
+/* ---- what is said ----------------------------------------------------------------------------------------- */
+
+/* The file of cuBLASLt that this process has mapped; "" without. */
+static const char *cublaslt_path(void)
+{
+    static char line[4096];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    const char *path = NULL;
+
+    while (maps && !path && fgets(line, sizeof line, maps)) {
+        path = strstr(line, "libcublasLt") ? strchr(line, '/') : NULL;
+        line[strcspn(line, "\n\"\\")] = '\0';
+    }
+    if (maps)
+        fclose(maps);
+    return path ? path : "";
+}
+
+static void tell(const char *kind, struct backend *b, const struct measured *m)
+{
+    double lanes = step_options.lanes;
+    char loss[32] = "null";
+
+    if (isfinite(m->loss))
+        snprintf(loss, sizeof loss, "%.6g", m->loss);
+    printf("{\"kind\": \"%s\", \"mode\": \"%s\", \"precision\": \"%s\", \"batch\": %u, \"lanes\": %u, "
+           "\"deterministic\": %s, "
+           "\"kernel\": \"%s\", \"cublaslt\": \"%s\", \"window_steps\": %u, \"ms\": %.4f, \"products_ms\": %.4f, "
+           "\"examples_per_second\": %.0f, \"loss\": %s, \"memory_mib\": %.0f, \"bytes_up\": %zu, \"bytes_down\": "
+           "%zu}\n",
+           kind, step_options.mode, step_options.precision, step_options.batch, step_options.lanes,
+           step_options.deterministic ? "true" : "false", backend_kernel(b), cublaslt_path(), m->steps,
+           1e3 * m->step_seconds / lanes, 1e3 * m->products_seconds / lanes,
+           step_options.batch * lanes / m->step_seconds, loss, m->memory_mib, m->bytes_up, m->bytes_down);
+    fflush(stdout);
 }
 
 /* ---- a model ---------------------------------------------------------------------------------------------- */
 
-static void job_make(const char *kind, struct job *job)
-{
-    char text[640];
-    struct err e = {0};
-    bool dlrm = strcmp(kind, "dlrm") == 0;
-    uint32_t tasks = strcmp(kind, "mmoe") == 0 || strcmp(kind, "ple") == 0 ? 2 : 1;
-    snprintf(text, sizeof text,
-             "job: step\ndata: {format: csv, train: [none], label: [%s]}\ntables: [{name: emb, dim: 16}]\n"
-             "model: {kind: %s, hidden: [%s]%s}\ntrain: {precision: %s}\n",
-             tasks == 2 ? "a, b" : "a", kind, dlrm ? "512, 256" : "400, 400, 400", dlrm ? ", bottom: [512, 256]" : "",
-             options.precision);
-    if (job_parse(text, strlen(text), "step", NULL, job, &e) != 0)
-        fail(e.text);
-}
-
 static void kind_measure(const char *kind, struct backend *b)
 {
-    struct lane lane[LANES_MAX];
+    static struct lane lane[LANES_MAX];
+    static struct job job;
+    static struct model_shape shape;
     pthread_t thread[LANES_MAX];
     pthread_barrier_t together;
     struct measured m = {0};
     struct model *model;
     struct err e = {0};
-    static struct job job;
     struct backend_ops ops = *backend_ops_of(b);
-    struct model_shape shape = {.fields = FIELDS, .numerics = NUMERICS};
 
-    job_make(kind, &job);
-    shape.tasks = job.data.label_count;
+    step_job_make(kind, &job);
+    step_shape_make(&job, &shape);
     if (model_new(&job, &shape, b, &model, &e) != 0)
-        fail(e.text);
+        step_fail(e.text);
     real = backend_ops_of(b);
     ops.upload = upload;
     ops.download = download;
     ops.stream_finish = stream_finish;
     model->k = &ops;
-    pthread_barrier_init(&together, NULL, options.lanes);
-    for (uint32_t i = 0; i < options.lanes; i++) {
-        lane[i] = (struct lane){.model = model, .backend = b, .number = i, .together = &together, .measured = &m};
+    pthread_barrier_init(&together, NULL, step_options.lanes);
+    for (uint32_t i = 0; i < step_options.lanes; i++) {
+        lane[i] = (struct lane){
+            .model = model, .backend = b, .number = i, .together = &together, .measured = &m, .arrays = {.backend = b}};
         if (pthread_create(&thread[i], NULL, lane_thread, &lane[i]) != 0)
-            fail("no thread");
+            step_fail("no thread");
     }
-    for (uint32_t i = 0; i < options.lanes; i++)
+    for (uint32_t i = 0; i < step_options.lanes; i++)
         pthread_join(thread[i], NULL);
     pthread_barrier_destroy(&together);
-    printf(
-        "{\"kind\": \"%s\", \"mode\": \"%s\", \"precision\": \"%s\", \"batch\": %u, \"lanes\": %u, \"kernel\": \"%s\", "
-        "\"window_steps\": %u, \"ms\": %.4f, \"products_ms\": %.4f, \"examples_per_second\": %.0f}\n",
-        kind, options.mode, options.precision, options.batch, options.lanes, backend_kernel(b), m.steps,
-        1e3 * m.step_seconds / options.lanes, 1e3 * m.products_seconds / options.lanes,
-        (double)options.batch * options.lanes / m.step_seconds);
-    fflush(stdout);
+    tell(kind, b, &m);
     model_free(model);
     job_free(&job);
 }
+
+/* ---- a product -------------------------------------------------------------------------------------------- */
+
+static enum precision precision_wanted(void)
+{
+    static struct job job;
+    step_job_make("lr", &job); /* which refuses a name that is none */
+    enum precision p = job.train.precision;
+    job_free(&job);
+    return p;
+}
+
+static float product_at(const float *a, const float *w, int row, int column)
+{
+    float sum = 0;
+    for (int n = 0; n < SIDE; n++)
+        sum += a[row * SIDE + n] * w[n * SIDE + column];
+    return sum;
+}
+
+static void product_check(struct backend *b)
+{
+    static float a[SIDE * SIDE], w[SIDE * SIDE], c[SIDE * SIDE];
+    const struct backend_ops *k = backend_ops_of(b);
+    struct stream_spec spec = {.precision = precision_wanted(), .deterministic = true};
+    struct stream *s;
+    struct err e = {0};
+    struct measured m = {.steps = 1};
+    double begin = now();
+
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        a[i] = (float)(i % 5 - 2);
+        w[i] = (float)(i % 7 - 3);
+    }
+    if (k->stream_new(&spec, &s, &e) != 0)
+        step_fail(e.text);
+    float *da = k->alloc(s, sizeof a), *dw = k->alloc(s, sizeof w), *dc = k->alloc(s, sizeof c);
+    if (!da || !dw || !dc)
+        step_fail("no memory on the device");
+    k->upload(s, da, a, sizeof a);
+    k->upload(s, dw, w, sizeof w);
+    k->gemm(s, false, false, SIDE, SIDE, SIDE, da, SIDE, dw, SIDE, 0.0f, dc, SIDE);
+    k->download(s, c, dc, sizeof c);
+    if (k->stream_finish(s, &e) != 0)
+        step_fail(e.text);
+    m.step_seconds = now() - begin;
+    for (int i = 0; i < SIDE * SIDE; i++) {
+        float expected = product_at(a, w, i / SIDE, i % SIDE);
+        if (!(c[i] >= expected && c[i] <= expected))
+            step_fail("a product of whole numbers is wrong");
+    }
+    m.memory_mib = memory_mib();
+    k->release(s, da);
+    k->release(s, dw);
+    k->release(s, dc);
+    k->stream_free(s);
+    tell("none", b, &m);
+}
+
+/* ---- the command line ------------------------------------------------------------------------------------- */
 
 static uint32_t number(const char *text, uint32_t most)
 {
     unsigned long n = strtoul(text, NULL, 10);
     if (n == 0 || n > most)
-        fail("a number is out of range");
+        step_fail("a number is out of range");
     return (uint32_t)n;
+}
+
+static void option_take(const char *name, const char *value)
+{
+    struct step_options *o = &step_options;
+    if (strcmp(name, "--module") == 0)
+        o->module = value;
+    else if (strcmp(name, "--precision") == 0)
+        o->precision = value;
+    else if (strcmp(name, "--batch") == 0)
+        o->batch = number(value, LIMIT_BATCH);
+    else if (strcmp(name, "--rows") == 0)
+        o->rows = number(value, 100000000);
+    else if (strcmp(name, "--steps") == 0)
+        o->steps = number(value, STEPS_MAX);
+    else if (strcmp(name, "--seconds") == 0)
+        o->seconds = strtod(value, NULL);
+    else if (strcmp(name, "--lanes") == 0)
+        o->lanes = number(value, LANES_MAX);
+    else if (strcmp(name, "--deterministic") == 0)
+        o->deterministic = strcmp(value, "no") != 0;
+    else if (strcmp(name, "--leave-out") == 0)
+        o->rows_left_out = strcmp(value, "rows") == 0;
+    else
+        step_fail("unknown option; the head of tests/gpu/step.c tells them");
 }
 
 int main(int count, char **word)
@@ -322,34 +464,21 @@ int main(int count, char **word)
     char file[64];
     int i = 1;
 
-    for (; i + 1 < count && strncmp(word[i], "--", 2) == 0; i += 2) {
-        if (strcmp(word[i], "--module") == 0)
-            options.module = word[i + 1];
-        else if (strcmp(word[i], "--precision") == 0)
-            options.precision = word[i + 1];
-        else if (strcmp(word[i], "--batch") == 0)
-            options.batch = number(word[i + 1], LIMIT_BATCH);
-        else if (strcmp(word[i], "--rows") == 0)
-            options.rows = number(word[i + 1], 100000000);
-        else if (strcmp(word[i], "--steps") == 0)
-            options.steps = number(word[i + 1], STEPS_MAX);
-        else if (strcmp(word[i], "--seconds") == 0)
-            options.seconds = strtod(word[i + 1], NULL);
-        else if (strcmp(word[i], "--lanes") == 0)
-            options.lanes = number(word[i + 1], LANES_MAX);
-        else
-            fail("unknown option; the head of tests/gpu/step.c tells them");
-    }
-    if (count - i < 2 || options.rows < FIELDS)
-        fail("usage: step [OPTION VALUE]... whole|device KIND...");
-    options.mode = word[i++];
-    if (strcmp(options.mode, "whole") != 0 && strcmp(options.mode, "device") != 0)
-        fail("the mode is whole or device");
-    if (!(options.seconds > 0 && options.seconds <= 60))
-        fail("--seconds is over 0 and at most 60");
-    snprintf(file, sizeof file, "libshoal_%.32s.so", options.module);
+    for (; i + 1 < count && strncmp(word[i], "--", 2) == 0; i += 2)
+        option_take(word[i], word[i + 1]);
+    step_options.mode = i < count ? word[i++] : "";
+    bool product = mode_is("product");
+    if (!product && !mode_is("whole") && !mode_is("device") && !mode_is("copies"))
+        step_fail("usage: step [OPTION VALUE]... whole|device|copies KIND..., or: product");
+    if ((i == count && !product) || step_options.rows < STEP_FIELDS)
+        step_fail("name a model.kind; --rows is at least 26");
+    if (!(step_options.seconds > 0 && step_options.seconds <= 60))
+        step_fail("--seconds is over 0 and at most 60");
+    snprintf(file, sizeof file, "libshoal_%.32s.so", step_options.module);
     if (backend_load_module(file, &b, &e) != 0)
-        fail(e.text);
+        step_fail(e.text);
+    if (product)
+        product_check(b);
     for (; i < count; i++)
         kind_measure(word[i], b);
     backend_unload(b);

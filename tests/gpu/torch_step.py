@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
 """torch_step: the training step of tests/gpu/step.c in PyTorch, on the same shapes: rows gathered by index, layers, loss, gradients of
-the network and of the rows; no optimizer, as the servers have it. A line of JSON for each figure, as soon as it is known, or for
-what went wrong with it.
+the network and of the rows; no optimizer, as the servers have it.
 
-    torch_step.py [--device cuda] [--batch 16384] [--rows 150000] [--seconds 80]
+    torch_step.py --kind deepfm [--device cuda] [--batch 16384] [--rows 150000] [--ready-seconds 110]
 
-Variants: eager, and compiled (torch.compile), each in fp32 and with tf32 products. --seconds: no new figure is begun after that."""
+makes every variant ready: eager, compiled (torch.compile) and graphs (mode="reduce-overhead": compiled, with CUDA graphs), each in
+fp32, with tf32 products and in bf16 (autocast), and says so with a line of JSON for each, or what went wrong with it: after
+--ready-seconds nothing more is begun. Then it reads lines `PRECISION VARIANT SECONDS` and answers each with a line: the milliseconds of
+a step."""
 import argparse
+import contextlib
 import json
 import statistics
+import sys
 import time
 
 import torch
@@ -16,6 +20,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 FIELDS, DIM, NUMERICS, WINDOWS = 26, 16, 13, 11
+PRECISIONS = ["fp32", "tf32", "bf16"]
+VARIANTS = {"eager": None, "compiled": {}, "graphs": {"mode": "reduce-overhead"}}
 
 
 def network(widths, last_act=True):
@@ -56,8 +62,8 @@ class DCNv2(nn.Module):
         x = torch.cat([F.embedding(index, rows).flatten(1), numbers], 1)
         y = x
         for layer in self.cross:
-            y = torch.addcmul(y, x, layer(y))
-        return self.head(torch.cat([y, self.network(x)], 1)).squeeze(1)
+            y = torch.addcmul(y, x, layer(y).to(y.dtype))
+        return self.head(torch.cat([y, self.network(x).to(y.dtype)], 1)).squeeze(1)
 
 
 class DLRM(nn.Module):
@@ -73,9 +79,12 @@ class DLRM(nn.Module):
 
     def forward(self, rows, index, numbers):
         bottom = self.bottom(numbers)
-        v = torch.cat([F.embedding(index, rows), bottom.unsqueeze(1)], 1)
+        v = torch.cat([F.embedding(index, rows), bottom.to(rows.dtype).unsqueeze(1)], 1)
         products = torch.bmm(v, v.transpose(1, 2)).flatten(1).index_select(1, self.pairs)
-        return self.top(torch.cat([bottom, products], 1)).squeeze(1)
+        return self.top(torch.cat([bottom.to(products.dtype), products], 1)).squeeze(1)
+
+
+KINDS = {"deepfm": DeepFM, "dcnv2": DCNv2, "dlrm": DLRM}
 
 
 def batch(o, model):
@@ -95,56 +104,115 @@ def wait(o):
         torch.cuda.synchronize()
 
 
-def measure(o, name, kind, precision, compiled):
+def precision_set(precision):
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+
+
+def step_make(o, precision, variant):
+    """A function that does one step, ready to be timed. A compiled function is made for one precision and batch size alone."""
     torch.manual_seed(0)
-    model = kind().to(o.device)
+    precision_set(precision)
+    model = KINDS[o.kind]().to(o.device)
     rows, index, numbers, label = batch(o, model)
     rows.requires_grad_(True)
-    run = torch.compile(model) if compiled else model
+    options = VARIANTS[variant]
+
+    def loss(rows, index, numbers, label):
+        return F.binary_cross_entropy_with_logits(model(rows, index, numbers), label)
+
+    if options is not None:
+        for tensor in (rows, index, numbers, label):  # always in the same place, as ours: a graph need not copy them
+            torch._dynamo.mark_static_address(tensor)
+        loss = torch.compile(loss, dynamic=False, **options)
 
     def step():
         rows.grad = None
         model.zero_grad(set_to_none=True)
-        F.binary_cross_entropy_with_logits(run(rows, index, numbers), label).backward()
+        mixed = torch.autocast(o.device, dtype=torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
+        with mixed:
+            value = loss(rows, index, numbers, label)
+        value.backward()
 
-    def window(count):
-        begin = time.perf_counter()
-        for _ in range(count):
-            step()
-        wait(o)
-        return time.perf_counter() - begin
+    for _ in range(5):
+        step()
+    wait(o)
+    return step
 
-    # As step.c: a second to warm up, then the median of windows that take a second together.
-    window(5)
+
+def window(o, step, count):
+    begin = time.perf_counter()
+    for _ in range(count):
+        step()
+    wait(o)
+    return time.perf_counter() - begin
+
+
+def measure(o, step, seconds):
+    """As step.c: some time to warm up, then the median of windows that take as long together."""
     count, begin = 1, time.perf_counter()
-    while window(count) < 1 / WINDOWS or time.perf_counter() - begin < 1:
-        if window(count) < 1 / WINDOWS:
+    while True:
+        last = window(o, step, count)
+        if last >= seconds / WINDOWS and time.perf_counter() - begin >= seconds:
+            break
+        if last < seconds / WINDOWS:
             count *= 2
-    seconds = statistics.median(window(count) for _ in range(WINDOWS)) / count
-    print(json.dumps({"kind": name, "variant": "compiled" if compiled else "eager", "precision": precision, "batch": o.batch,
-                      "ms": 1e3 * seconds, "examples_per_second": o.batch / seconds, "torch": torch.__version__}), flush=True)
+    return 1e3 * statistics.median(window(o, step, count) for _ in range(WINDOWS)) / count
+
+
+def tell(precision, variant, **more):
+    print(json.dumps({"precision": precision, "variant": variant, **more}), flush=True)
+
+
+def attempt(precision, variant, function):
+    """What it gives; None: it failed, and that is told."""
+    try:
+        return function()
+    except Exception as error:  # torch.compile fails on machines without a compiler; the other figures count
+        text = " ".join(line.strip() for line in str(error).splitlines() if line.strip())[:300]
+        tell(precision, variant, error=f"{type(error).__name__}: {text}")
+        return None
+
+
+def dynamo_set():
+    """All of a process's steps are one function to it, of which it would compile eight."""
+    try:
+        import torch._dynamo as dynamo
+    except ImportError:  # a PyTorch before 2: the compiled variants say so themselves
+        return
+    for name in ("recompile_limit", "cache_size_limit"):
+        if hasattr(dynamo.config, name):
+            setattr(dynamo.config, name, 64)
 
 
 def main():
     a = argparse.ArgumentParser()
+    a.add_argument("--kind", choices=sorted(KINDS), required=True)
     a.add_argument("--device", default="cuda")
     a.add_argument("--batch", type=int, default=16384)
     a.add_argument("--rows", type=int, default=150000)
-    a.add_argument("--seconds", type=float, default=80)
+    a.add_argument("--ready-seconds", type=float, default=110)
     o = a.parse_args()
-    begin = time.monotonic()
-    kinds = [("deepfm", DeepFM), ("dcnv2", DCNv2), ("dlrm", DLRM)]
-    for compiled, precision in ((False, "fp32"), (False, "tf32"), (True, "tf32"), (True, "fp32")):
-        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-        for name, kind in kinds:
-            if time.monotonic() - begin > o.seconds or compiled and not hasattr(torch, "compile"):
-                return
-            try:
-                measure(o, name, kind, precision, compiled)
-            except Exception as error:  # torch.compile fails on machines without a compiler; the other figures count
-                text = (str(error).splitlines() or [""])[0][:200]
-                print(json.dumps({"kind": name, "variant": "compiled" if compiled else "eager", "precision": precision,
-                                  "error": f"{type(error).__name__}: {text}"}), flush=True)
+    dynamo_set()
+    begin, steps = time.monotonic(), {}
+    for variant in VARIANTS:
+        for precision in PRECISIONS:
+            if time.monotonic() - begin > o.ready_seconds:
+                tell(precision, variant, error=f"not begun: the others took more than {o.ready_seconds:.0f} s to compile")
+                continue
+            step = attempt(precision, variant, lambda: step_make(o, precision, variant))
+            if step:
+                steps[precision, variant] = step
+                tell(precision, variant, ready=True, torch=torch.__version__)
+    for line in sys.stdin:
+        precision, variant, seconds = line.split()
+        step = steps.get((precision, variant))
+        if step is None:
+            tell(precision, variant, error="was not made ready")
+            continue
+        precision_set(precision)
+        ms = attempt(precision, variant, lambda: measure(o, step, float(seconds)))
+        if ms is not None:
+            tell(precision, variant, ms=round(ms, 4))
 
 
 main()

@@ -1,0 +1,162 @@
+"""correctness: what tests/gpu/run looks at first: the tests of dense on the module, every model at its real width, jobs that learn on the
+card, compute-sanitizer over our kernels."""
+import concurrent.futures
+import os
+import pathlib
+import shutil
+import time
+
+import jobs
+from session import NO_TIME, output_of
+from smoke import ALL_KINDS, KINDS
+
+# libcheck forks for each case, and each fork makes a context on the card; so it does not (CK_FORK=no), but for these:
+FORKED = {"dense_test_plan": "cases that abort on purpose", "dense_test_cuda_ops": "a comparison that must fail and exit",
+          "dense_test_cuda_model": "cases that set the module's environment"}
+DRY_TESTS = ("dense_test_fm", "dense_test_fc", "dense_test_cuda_ops", "dense_test_plan")
+PRECISIONS = ["fp32", "bf16"]
+AUC_APART = 0.001
+# Every kernel of ours takes one struct NAME_args, whose name is part of the kernel's mangled one; of the libraries' kernels none does. What
+# the option is called changed from version to version.
+FILTERS = (("--kernel-name", "kns=_args"), ("--kernel-regex", "kns=_args"), ("--kernel-name", "kns=_kernel"), ("--filter", "kns=_kernel"))
+
+
+# ---- the tests of dense --------------------------------------------------------------------------------------------
+
+
+def test_env(s, name):
+    env = s.place.env(CK_DEFAULT_TIMEOUT="100", CK_FORK="yes" if name in FORKED else "no", SHOAL_DENSE_BACKEND=s.module)
+    if s.dry and name.startswith("dense_test_cuda_"):  # these run on the host's module without being told, and with it not at all
+        del env["SHOAL_DENSE_BACKEND"]
+    return env
+
+
+def stage_tests(s):
+    programs = sorted(s.place.bin.glob("dense_test_*"))
+    if s.dry:
+        programs = [p for p in programs if p.name in DRY_TESTS]
+    if not programs:
+        return s.fail(f"{s.place.bin} has no test program of dense (dense_test_*): build all targets")
+    s.want(["tests/" + p.name for p in programs])
+
+    def one(program):
+        begin = time.monotonic()
+        code, out = s.run(f"tests {program.name}", [program], 120, test_env(s, program.name))
+        return program.name, code, out, time.monotonic() - begin
+
+    with concurrent.futures.ThreadPoolExecutor(max(1, min(8, (os.cpu_count() or 2) // 2))) as pool:
+        for name, code, out, seconds in pool.map(one, programs):
+            if code == 77:
+                s.fail(f"{name}: skipped: " + next((line[9:] for line in out.splitlines() if line.startswith("skipped: ")), out.strip()[-200:]))
+            elif s.judge(name, code, out):
+                s.figure("tests/" + name, round(seconds, 1))
+
+
+# ---- models at their width -----------------------------------------------------------------------------------------
+
+
+def stage_models(s):
+    """Loss, time and memory of three steps, each model in a process of its own, so that memory is its alone."""
+    size = ["--steps", "1", "--batch", "8", "--rows", "520"] if s.dry else ["--steps", "3", "--batch", "4096"]
+    s.want([f"model/{kind}/{precision}" for kind in ALL_KINDS for precision in PRECISIONS])
+    for kind in ALL_KINDS:
+        for precision in PRECISIONS:
+            for r in s.gpu_step(f"model {kind} {precision}", ["--precision", precision, *size, "whole", kind], 60):
+                if r["loss"] is None:
+                    s.fail(f"model {kind} {precision}: the loss is not finite")
+                else:
+                    s.figure(f"model/{kind}/{precision}", {k: r[k] for k in ("loss", "ms", "memory_mib", "batch")})
+
+
+# ---- jobs that learn -----------------------------------------------------------------------------------------------
+
+
+def job_run(s, name, train, backend, *sets):
+    return jobs.run_local(s, f"job {name}", backend=backend, servers=2, workers=1, seconds=150,
+                          sets=[f"data.train={train}", "train.lanes=4", f"train.batch={256 if s.dry else 4096}", "train.precision=fp32",
+                                *(["model.hidden=[32, 16]"] if s.dry else []), *sets])
+
+
+def lines_spoilt(path, to):
+    """Each hundredth line is none; how many."""
+    bad = 0
+    with open(path, encoding="utf-8") as lines, open(to, "w", encoding="utf-8") as out:
+        for number, line in enumerate(lines):
+            bad += number % 100 == 50
+            out.write("this is no line of the log\n" if number % 100 == 50 else line)
+    return bad
+
+
+def stage_jobs(s):
+    s.want(["job/auc", "job/digest", "job/bad lines"])
+    rows = 6000 if s.dry else 600000
+    train, valid = s.scratch / "learn.tsv", s.scratch / "learn-valid.tsv"
+    code, out = s.run("shoal synth", [s.place.bin / "shoal", "synth", "--rows", rows, "--out", train, "--valid-rows", rows // 6, "--valid-out", valid], 60)
+    if not s.judge("shoal synth", code, out):
+        return
+    learn = [f"data.valid={valid}", "train.consistency=bsp", "train.epochs=1"]
+    ours, again = (job_run(s, f"bsp on cuda, {run}", train, "cuda", *learn) for run in ("first", "second"))
+    cpu = job_run(s, "bsp on cpu", train, "cpu", *learn)
+    if ours and cpu:
+        auc = {"cuda": ours["valid"]["auc"], "cpu": cpu["valid"]["auc"], "teacher": ours.get("teacher_auc"), "lines": rows}
+        s.figure("job/auc", auc)
+        if abs(auc["cuda"] - auc["cpu"]) > AUC_APART:
+            s.fail(f"the job's AUC is {auc['cuda']:.5f} on cuda and {auc['cpu']:.5f} on cpu: more than {AUC_APART} apart")
+    if ours and again:
+        digests = [[t["digest"] for t in r["tables"]] for r in (ours, again)]
+        s.figure("job/digest", digests)
+        if digests[0] != digests[1]:
+            s.fail(f"two runs of a bsp job on cuda gave different tables: {digests[0]} and {digests[1]}")
+    spoilt = s.scratch / "learn-spoilt.tsv"
+    bad = lines_spoilt(train, spoilt)
+    r = job_run(s, "negatives and bad lines", spoilt, "cuda", f"data.valid={valid}", "data.negatives=0.3", "data.max_bad=0.05", "train.epochs=2")
+    if r:
+        s.figure("job/bad lines", {"bad lines": r["bad_lines"], "of": bad, "examples": r["examples"], "auc": r["valid"]["auc"]})
+        if not 0 < r["bad_lines"] <= bad:
+            s.fail(f"the job with {bad} bad lines counted {r['bad_lines']}")
+
+
+# ---- compute-sanitizer ---------------------------------------------------------------------------------------------
+
+
+def sanitizer_find():
+    places = [p for pattern in ("cuda*/bin/compute-sanitizer", "cuda*/compute-sanitizer/compute-sanitizer") for p in sorted(pathlib.Path("/usr/local").glob(pattern))]
+    return shutil.which("compute-sanitizer") or next((str(p) for p in places if os.access(p, os.X_OK)), None)
+
+
+def check(s, tool, check_name, kinds, words=(), step=(), exact=True, seconds=90):
+    env = s.place.env(**({"SHOAL_CUDA_EXACT": "1"} if exact else {}))
+    return s.run(f"compute-sanitizer {check_name}", [tool, "--tool", check_name, "--error-exitcode", "9", *words, s.place.bin / "gpu_step", "--module", s.module,
+                                                     "--batch", "300", "--rows", "2000", "--steps", "1", *step, "whole", *kinds], seconds, env)
+
+
+def filter_find(s, tool, text):
+    """The first filter by name with which initcheck sees what our kernels read before anybody wrote it: a filter that fits nothing finds
+    nothing either. None: no filter does."""
+    for words in (*(f for f in FILTERS if f[0] in text), ()):
+        code, out = check(s, tool, "initcheck", ["fm"], words, ["--leave-out", "rows"], seconds=60)
+        if code == NO_TIME:
+            return None
+        if code == 9 and "ninitialized" in out:
+            return words
+    return None
+
+
+def stage_sanitizer(s):
+    checks = {"memcheck": [*KINDS, "xdeepfm", "mmoe"], "initcheck": KINDS, "racecheck": KINDS}
+    tool = sanitizer_find()
+    if s.dry and not tool:
+        return s.notes.append("compute-sanitizer is left out: there is no card in a dry run")
+    s.want(["sanitizer/" + name for name in checks])
+    if not tool:
+        return s.fail("compute-sanitizer is neither on PATH nor in /usr/local/cuda*/bin or /usr/local/cuda*/compute-sanitizer; it comes with the CUDA toolkit")
+    text = output_of([tool, "--help"])
+    words = filter_find(s, tool, text)
+    if words is None:
+        return s.fail("compute-sanitizer initcheck does not see rows that nobody wrote (gpu_step --leave-out rows): what it passes means nothing")
+    for name, kinds in checks.items():
+        begin = time.monotonic()
+        apart = ["--padding", "64"] if name == "memcheck" and "--padding" in text else []
+        code, out = check(s, tool, name, kinds, [*words, *apart], exact=name != "racecheck")
+        if s.judge(f"compute-sanitizer {name}", code, out, 20):
+            s.figure("sanitizer/" + name, {"seconds": round(time.monotonic() - begin, 1), "kinds": kinds, "filter": " ".join(words) or "none"})

@@ -1,0 +1,200 @@
+"""session: one half of tests/gpu/run as it goes: where the programs are, what is started, how long it may take, what came of it.
+
+Our libraries are put in the library path of our programs only (Place.env): PyTorch and the toolkit's tools get the environment as it was.
+A stage that fails, runs past its limit, finds no time left or leaves a wanted figure out makes its half fail; the others go on."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TIMEOUT, NO_TIME = "ran past its own limit", "no time left"  # in place of an exit status
+
+
+def last_lines(text, count=8):
+    return "\n".join(text.strip().splitlines()[-count:])
+
+
+def json_lines(text):
+    found = []
+    for line in text.splitlines():
+        if line.startswith("{"):
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                pass
+    return found
+
+
+def output_of(words, seconds=20, env=None):
+    try:
+        ended = subprocess.run([str(w) for w in words], capture_output=True, text=True, cwd=ROOT, timeout=seconds, env=env)
+        return ended.stdout.strip()
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def end_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+# ---- where things are ----------------------------------------------------------------------------------------------
+
+
+class Place:
+    """An unpacked archive (it has a file PACKED) or a source tree with a build folder."""
+
+    def __init__(self, build, module):
+        packed = ROOT / "PACKED"
+        self.packed = packed.exists()
+        self.bin = ROOT / "bin" if self.packed else pathlib.Path(build).resolve() / "bin"
+        self.lib = ROOT / "lib" if self.packed else None
+        self.module = module
+        self.facts = self.facts_packed(packed) if self.packed else self.facts_built(pathlib.Path(build))
+        self.cublaslt = self.cublaslt_folder()
+
+    def facts_packed(self, packed):
+        lines = packed.read_text(encoding="utf-8").splitlines()
+        return dict(line.split(": ", 1) for line in lines if ": " in line)
+
+    def facts_built(self, build):
+        commit = output_of(["git", "rev-parse", "--short=12", "HEAD"]) or "unknown"
+        if output_of(["git", "status", "--porcelain", "--untracked-files=no"]):
+            commit += " with changes"
+        try:
+            cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
+        except OSError:
+            cache = ""
+        kind = re.search(r"^CMAKE_BUILD_TYPE:\w+=(.*)$", cache, re.M)
+        return {"commit": commit, "build type": kind[1] if kind else "unknown"}
+
+    def cublaslt_folder(self):
+        """Where the file is that the module wants and the loader does not find; None when there is nothing to be done: it is found, or the
+        module looks for it by itself."""
+        wanted = re.search(r"(libcublasLt\.so\.\d+) => not found", output_of(["ldd", self.bin / f"libshoal_{self.module}.so"]))
+        if not wanted:
+            return None
+        folders = [f for pattern in ("cuda*/lib64", "cuda*/targets/x86_64-linux/lib") for f in sorted(pathlib.Path("/usr/local").glob(pattern), reverse=True)]
+        for path in sys.path:
+            folders += sorted(pathlib.Path(path or ".").glob("nvidia/*/lib"))
+        return next((f for f in folders if (f / wanted[1]).exists()), None)
+
+    def env(self, **more):
+        """For our programs: our libraries before what was there, cuBLASLt last, where it alone is wanted."""
+        folders = [self.lib, *os.environ.get("LD_LIBRARY_PATH", "").split(":"), self.cublaslt]
+        path = ":".join(str(f) for f in folders if f)
+        return dict(os.environ, **({"LD_LIBRARY_PATH": path} if path else {}), **more)
+
+
+# ---- a half --------------------------------------------------------------------------------------------------------
+
+
+class Session:
+    def __init__(self, half, dry, place, scratch, seconds):
+        self.half, self.dry, self.place, self.scratch = half, dry, place, scratch
+        self.module = place.module
+        self.begin = time.monotonic()
+        self.end = self.stage_end = self.begin + seconds
+        self.log = scratch / "logs" / half
+        self.log.mkdir(parents=True, exist_ok=True)
+        self.about, self.stages, self.figures, self.wanted = {}, [], {}, []
+        self.failures, self.notes = [], []
+        self.stopped = False
+        self.after_stage = lambda s: None  # what is known is written, should the machine be taken away
+        self.lock = threading.Lock()
+
+    def left(self, most=1e9):
+        return max(0.0, min(most, self.stage_end - time.monotonic(), self.end - time.monotonic()))
+
+    def took(self):
+        return time.monotonic() - self.begin
+
+    def say(self, text):
+        print(f"[{self.took():5.0f} s] {text}", flush=True)
+
+    def fail(self, text):
+        with self.lock:
+            self.failures.append(text)
+        self.say("FAILED: " + text)
+
+    def figure(self, key, value):
+        self.figures[key] = value
+
+    def want(self, keys):
+        self.wanted += keys
+
+    def missing(self):
+        return [key for key in self.wanted if self.figures.get(key) is None]
+
+    def complete(self):
+        return not self.failures and not self.missing() and bool(self.wanted)
+
+    def stage(self, name, seconds, function):
+        """Runs it within its limit; what it raises costs itself alone."""
+        if self.stopped:
+            return self.stages.append({"name": name, "seconds": 0, "state": "left out"})
+        begin, failed = time.monotonic(), len(self.failures)
+        self.stage_end = begin + seconds
+        try:
+            if self.left() < 1:
+                self.fail(f"{name}: left out, {NO_TIME}")
+            else:
+                function(self)
+        except Exception as error:  # what the others find is worth having
+            self.fail(f"{name}: {type(error).__name__}: {error}")
+        state = "ok" if len(self.failures) == failed else "failed"
+        self.stages.append({"name": name, "seconds": round(time.monotonic() - begin, 1), "limit": seconds, "state": state})
+        self.say(f"{name}: {state}, {time.monotonic() - begin:.1f} s of {seconds:.0f}")
+        self.after_stage(self)
+
+    def keep(self, name, out):
+        """A program's output, into the folder of logs that goes into one archive."""
+        with self.lock, open(self.log / (re.sub(r"[^\w.-]+", "-", name) + ".log"), "a", encoding="utf-8", errors="replace") as f:
+            f.write(out + "\n")
+
+    def run(self, what, words, seconds, env=None):
+        """(exit status, TIMEOUT or NO_TIME; output). What it started is ended with it. env: None for our programs."""
+        most, seconds = seconds, self.left(seconds)
+        if seconds < 0.5:
+            return NO_TIME, NO_TIME
+        p = subprocess.Popen([str(w) for w in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             errors="replace", cwd=ROOT, env=self.place.env() if env is None else env, start_new_session=True)
+        try:
+            out, _ = p.communicate(timeout=seconds)
+            code = p.returncode
+        except subprocess.TimeoutExpired:
+            end_group(p)
+            try:
+                out, _ = p.communicate(timeout=5)
+            except subprocess.TimeoutExpired:  # it is stuck in the driver, where no signal reaches it
+                out = "and does not end when it is killed"
+            code = TIMEOUT if seconds >= most else NO_TIME
+        self.keep(what, f"$ {' '.join(str(w) for w in words)}\n{out}[{code}]\n")
+        return code, out
+
+    def judge(self, what, code, out, lines=8):
+        """True: it ended well. Else a failure says what."""
+        if code != 0:
+            how = code if isinstance(code, str) else f"exit status {code}"
+            self.fail(f"{what}: {how}\n{last_lines(out, lines)}")
+        return code == 0
+
+    def gpu_step(self, what, words, seconds, env=None):
+        """What gpu_step says, a dictionary a line; a failure is told."""
+        code, out = self.run(what, [self.place.bin / "gpu_step", "--module", self.module, *words], seconds, env)
+        self.judge(what, code, out)
+        found = json_lines(out)
+        for r in found:
+            self.about.setdefault("device", r["kernel"])
+            if r.get("cublaslt"):
+                self.about.setdefault("cuBLASLt", r["cublaslt"])
+        return found
