@@ -8,6 +8,7 @@
  * And whole clusters of N servers whose checkpoint, made while all workers push, clusters of M servers go on from: N, M from 1 to 8.
  *
  * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c; SHOAL_ALL_PAIRS: all 64 (N, M) instead of 8. */
+#include "tests/lib/dense_case.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/worker_files.h"
 
@@ -347,7 +348,6 @@ END_TEST
 
 static void setup(void)
 {
-    struct err e = {0};
 
     log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     folder = worker_folder_make();
@@ -355,7 +355,7 @@ static void setup(void)
     file_make("train.csv", ROWS, 1);
     file_make("valid.csv", 100, 2);
     if (backend == NULL)
-        ck_assert_msg(backend_load(BACKEND_CPU, &backend, &e) == 0, "%s", e.text);
+        backend = dense_backend();
 }
 
 static void teardown(void)

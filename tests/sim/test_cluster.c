@@ -6,6 +6,7 @@
  * same, event for event.
  *
  * SHOAL_SIM_SEEDS=N runs N seeds of each kind, SHOAL_SIM_FIRST=S begins at seed S. */
+#include "tests/lib/dense_case.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/sim_cold.h"
 #include "tests/lib/worker_files.h"
@@ -208,14 +209,13 @@ END_TEST
 
 static void setup(void)
 {
-    struct err e = {0};
 
     log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     folder = worker_folder_make();
     file_make("train.csv", ROWS, 1);
     file_make("valid.csv", 100, 2);
     if (backend == NULL)
-        ck_assert_msg(backend_load(BACKEND_CPU, &backend, &e) == 0, "%s", e.text);
+        backend = dense_backend();
 }
 
 static void teardown(void)

@@ -7,6 +7,7 @@
  *
  * Broken devices. From some step on a worker's device fails: the worker must leave with status 69 or 70, the job must
  * end as if nothing had been. */
+#include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/worker_files.h"
@@ -556,7 +557,6 @@ static void setup(void)
     static char data[ROWS * 16];
     struct rng r = rng_of(1, 0, 0);
     size_t at = (size_t)snprintf(data, sizeof data, "label,hot,a,b\n");
-    struct err e = {0};
 
     log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     worker_folder_make();
@@ -567,7 +567,7 @@ static void setup(void)
     worker_write("train.csv", data, at);
     memset(&play, 0, sizeof play);
     if (backend == NULL)
-        ck_assert_msg(backend_load(BACKEND_CPU, &backend, &e) == 0, "%s", e.text);
+        backend = dense_backend();
 }
 
 static void teardown(void)

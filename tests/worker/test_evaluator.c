@@ -1,5 +1,6 @@
 /* test_evaluator.c: `shoal-worker eval` in the simulator: every good line of a split is scored once, in file order,
  * whatever the network does. */
+#include "tests/lib/dense_case.h"
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
 
@@ -29,7 +30,7 @@ static void open_job(const struct sim_options *options)
     uint32_t count;
 
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
-    ck_assert_int_eq(backend_load(BACKEND_CPU, &backend, &e), 0);
+    backend = dense_backend();
     fake_open(&fake, options, text, 3, 1);
     ck_assert_int_eq(dataset_shape(&job, &shape, &e), 0);
     static struct table_schema schema[MODEL_TABLES_MAX];
@@ -105,7 +106,6 @@ static void teardown(void)
 {
     evaluator_free(evaluator);
     fake_close(&fake);
-    backend_unload(backend);
     job_free(&job);
     worker_folder_remove();
 }

@@ -1,4 +1,5 @@
 /* test_lane.c: parts of a batch, and one lane's flow of batches against fake shards in the simulator. */
+#include "tests/lib/dense_case.h"
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
 
@@ -83,7 +84,7 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
              worker_write("train.libsvm", data, at), worker_path("cache"), more_data, mode);
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
     ck_assert_int_eq(dataset_shape(&job, &shape, &e), 0);
-    ck_assert_int_eq(backend_load(BACKEND_CPU, &backend, &e), 0);
+    backend = dense_backend();
     ck_assert_int_eq(model_schemas(&job, &shape, schema, &table_count, &e), 0);
     ck_assert_int_eq(model_new(&job, &shape, backend, &model, &e), 0);
     schema[0].rules.stats = with_statistics;
@@ -149,7 +150,6 @@ static void close_lane(void)
     dataset_close(base.data[WIRE_TRAIN]);
     fake_close(&fake);
     model_free(model);
-    backend_unload(backend);
     job_free(&job);
     lane = NULL;
 }

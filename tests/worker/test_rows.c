@@ -1,6 +1,7 @@
 /* test_rows.c: the batch as the model takes and leaves it, and where its arrays are allocated. Parts and frames are
  * tested with the lane (test_lane.c). */
 #include "proto/base/hash.h"
+#include "tests/lib/dense_case.h"
 #include "tests/lib/worker_files.h"
 #include "worker/batch.h"
 #include "worker/rows.h"
@@ -32,7 +33,7 @@ static void open_rows(const char *data, const char *head, uint32_t examples_max)
     shape = features.shape;
     shape.tasks = 1; /* the probe has one */
     ck_assert_int_eq(model_schemas(&job, &shape, schema, &table_count, &e), 0);
-    ck_assert_int_eq(backend_load(BACKEND_CPU, &backend, &e), 0);
+    backend = dense_backend();
     ck_assert_int_eq(model_new(&job, &shape, backend, &model, &e), 0);
     ck_assert_int_eq(rows_new(model, backend, schema, table_count, examples_max, features.shape.tasks, &rows, &e), 0);
 }
@@ -49,7 +50,6 @@ static void teardown(void)
 {
     rows_release(rows);
     model_free(model);
-    backend_unload(backend);
     features_free(&features);
     job_free(&job);
 }

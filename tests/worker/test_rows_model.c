@@ -1,6 +1,7 @@
 /* test_rows_model.c: a batch over several tables: whose keys, rows and gradients lie where, with a cache and with
  * statistics. */
 #include "proto/base/hash.h"
+#include "tests/lib/dense_case.h"
 #include "tests/lib/worker_files.h"
 #include "worker/batch.h"
 #include "worker/rows.h"
@@ -36,7 +37,7 @@ static void open_rows(const char *stats)
     ck_assert_msg(features_make(&job, "none.csv", head, sizeof head - 1, &features, &e) == 0, "%s", e.text);
     ck_assert_msg(model_schemas(&job, &features.shape, schema, &count, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(count, TABLES + 1);
-    ck_assert_int_eq(backend_load(BACKEND_CPU, &backend, &e), 0);
+    backend = dense_backend();
     ck_assert_int_eq(model_new(&job, &features.shape, backend, &model, &e), 0);
     ck_assert_int_eq(rows_new(model, backend, schema, count, EXAMPLES, 1, &rows, &e), 0);
     ck_assert_uint_eq(rows->sparse, TABLES);
@@ -46,7 +47,6 @@ static void teardown(void)
 {
     rows_release(rows);
     model_free(model);
-    backend_unload(backend);
     features_free(&features);
     job_free(&job);
 }

@@ -1,6 +1,7 @@
 /* test_trainer.c: a whole worker against fake coordinator and shards in the simulator. The probe model adds 1 to a
  * key's row for each example that has it, so after the job every row says whether each example was applied exactly
  * once. */
+#include "tests/lib/dense_case.h"
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
 
@@ -132,10 +133,9 @@ static void ends_well(const struct trainer *t)
 
 static void setup(void)
 {
-    struct err e = {0};
     worker_folder_make();
     if (backend == NULL)
-        ck_assert_msg(backend_load(BACKEND_CPU, &backend, &e) == 0, "%s", e.text);
+        backend = dense_backend();
 }
 
 static void teardown(void)
