@@ -156,7 +156,9 @@ def a_device_that_hangs_costs_no_more_than_the_lease(space):
     assert "worker-1 ended (exit status 69)" in run.output(), run.output()
     assert digests(run.report()) == digests(whole)
     assert run.report()["worker_deaths"] == 0, run.logs("coordinator")
-    assert handed_over_ms(run, True) < LEASE_MS
+    took = handed_over_ms(run, True)
+    print(f"      lanes dealt to others after {took} ms of a lease of {LEASE_MS}")
+    assert took < LEASE_MS
     line_with(run.logs("worker-1"), "the device keeps a thread at work")
 
 
