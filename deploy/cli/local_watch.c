@@ -54,12 +54,13 @@ static bool is_worker(const struct child *c)
     return strncmp(c->name, "worker", 6) == 0;
 }
 
-/* A worker that cannot run, by its own fault (a device that fails each time, say), is left where it lies as long as another is there. */
+/* A worker that cannot run, by its own fault (a device that fails each time, say, or another one than the job's), is left where it lies
+ * as long as another is there. */
 static bool worker_spared(const struct local *l, const struct child *c)
 {
     for (int i = 0; i < l->children && is_worker(c); i++)
         if (&l->child[i] != c && is_worker(&l->child[i]) && !l->child[i].done)
-            return (c->exit_status == 69 || c->exit_status == 70);
+            return c->exit_status == 69 || c->exit_status == 70 || c->exit_status == 78;
     return false;
 }
 
@@ -80,6 +81,12 @@ static int children_watch(struct local *l, struct err *e)
         if (!l->restart) {
             (void)snprintf(line, sizeof line, "%s ended (%s %d)", c->name, c->exit_status > 128 ? "signal" : "exit status",
                            c->exit_status > 128 ? c->exit_status - 128 : c->exit_status);
+            line_show(l, line, false);
+            c->done = true;
+            continue;
+        }
+        if (c->exit_status == 78 && worker_spared(l, c)) {
+            (void)snprintf(line, sizeof line, "%s cannot work for this job (exit status 78: %s); going on without it", c->name, words);
             line_show(l, line, false);
             c->done = true;
             continue;

@@ -5,6 +5,7 @@
  *   SHOAL_BROKEN_STEPS  every stream fails at its process's so many-th wait (20), as a GPU does that falls off its bus;
  *                       0: none does
  *   SHOAL_BROKEN_HANG   1: the first of these waits never comes back, the others fail
+ *   SHOAL_BROKEN_GONE   a file that is made by the first wait that fails; where it is, the module cannot be loaded
  *   SHOAL_BROKEN_FAIL   SHOAL_CUDAHOST_FAIL of this process */
 #include "dense/backend.h"
 
@@ -22,6 +23,7 @@ static struct backend_ops ops;
 static atomic_uint waits, failures;
 static unsigned fail_at, open_ms;
 static bool hangs;
+static const char *gone;
 
 const struct backend_ops *shoal_backend_v5(void);
 
@@ -46,6 +48,8 @@ static int stream_finish(struct stream *s, struct err *e)
 
     if (status != 0 || fail_at == 0 || atomic_fetch_add(&waits, 1) < fail_at)
         return status;
+    if (gone != NULL)
+        fclose(fopen(gone, "w"));
     if (atomic_fetch_add(&failures, 1) == 0 && hangs)
         for (;;)
             pause();
@@ -57,17 +61,20 @@ static const char *about(void)
     return "a device that fails";
 }
 
-static void settings_take(void)
+/* Whether there is a device at all. */
+static bool settings_take(void)
 {
     const char *device = getenv("SHOAL_DEVICE"), *fail = getenv("SHOAL_BROKEN_FAIL");
 
     open_ms = number_of("SHOAL_BROKEN_OPEN", 0);
     if (device == NULL || strcmp(device, "1") != 0)
-        return;
+        return true;
     fail_at = number_of("SHOAL_BROKEN_STEPS", 20);
     hangs = number_of("SHOAL_BROKEN_HANG", 0) != 0;
     if (fail != NULL)
         setenv("SHOAL_CUDAHOST_FAIL", fail, 1);
+    gone = getenv("SHOAL_BROKEN_GONE");
+    return gone == NULL || access(gone, F_OK) != 0;
 }
 
 const struct backend_ops *shoal_backend_v5(void)
@@ -84,7 +91,8 @@ const struct backend_ops *shoal_backend_v5(void)
     if (symbol == NULL)
         return NULL;
     memcpy(&entry, &symbol, sizeof entry);
-    settings_take();
+    if (!settings_take())
+        return NULL;
     under = entry();
     ops = *under;
     ops.name = "broken";
