@@ -21,8 +21,8 @@ import session
 import smoke
 import steps
 
-SAYS = ('echo \'{"kind": "KIND", "mode": "whole", "kernel": "a card", "cublaslt": "/x/libcublasLt.so.13", "ms": 1.0, "products_ms": 0.5, "loss": 0.7, '
-        '"memory_mib": 1, "batch": 8, "examples_per_second": 8000, "bytes_up": 1, "bytes_down": 1}\'')
+SAYS = ('echo \'{"kind": "KIND", "mode": "whole", "kernel": "a card", "cublaslt": "/x/libcublasLt.so.13", "ms": 1.0, '
+        '"products_ms": 0.5, "loss": 0.7, "memory_mib": 1, "batch": 8, "examples_per_second": 8000, "bytes_up": 1, "bytes_down": 1}\'')
 
 
 def script(path, text):
@@ -124,7 +124,8 @@ def check_tests(folder):
 def sanitizer(folder, text):
     """text: what the tool does, after `leave` is set where the control is asked for."""
     s = play(folder, {"gpu_step": "exit 0"})
-    script(folder / "path/compute-sanitizer", 'case "$*" in *--help*) echo "--kernel-name --filter"; exit 0;; *leave-out*) leave=yes;; esac\n' + text)
+    help_or_leave = 'case "$*" in *--help*) echo "--kernel-name --filter"; exit 0;; *leave-out*) leave=yes;; esac\n'
+    script(folder / "path/compute-sanitizer", help_or_leave + text)
     with path_before(folder / "path"):
         s.stage("sanitizer", 30, correctness.stage_sanitizer)
     return s
@@ -188,7 +189,9 @@ def check_torch(folder):
     assert not s.complete() and "no compiler" in s.failures[0]
     s = steps_with_torch(folder / "d", "pass", sees="3")
     assert not s.complete() and "sees no card" in s.failures[0]
-    s = steps_with_torch(folder / "e", "pass", sees="1")
+    s = steps_with_torch(folder / "f", "pass", sees="1")
+    assert not s.complete() and "import torch" in s.failures[0], "installed, and does not work"
+    s = steps_with_torch(folder / "e", "pass", sees="4")
     assert s.complete() and "not installed" in s.notes[0], s.failures
     assert "in fp32: not measured" in results.text_of({"speed": results.half_of(s)})
 
@@ -242,12 +245,13 @@ def check_results(folder):
     assert ended.returncode == 1 and "- correctness: not complete" in text and "- speed: not complete" in text, (ended, text)
     assert "## Speed: NOT complete" in text and "Failed:" in text and "libshoal_cudahost.so" in text and "NOT measured on a GPU" in text, text
     s = play(folder / "half", {})
-    s.figure("whole/best", {"setting": "a setting", "lines": 9, "first": 1, "last": 1000001, "bottleneck": None, "time": {"read": 1}, "busy": {}, "cpu_seconds": {},
-                            "cpu_us_an_example": 1, "card_busy": None})
+    s.figure("whole/best", {"setting": "a setting", "lines": 9, "first": 1, "last": 1000001, "bottleneck": None, "time": {"read": 1},
+                            "busy": {}, "cpu_seconds": {}, "cpu_us_an_example": 1, "card_busy": None})
     for name in results.HALVES:
         file = folder / f"{name}.json"
         file.write_text(json.dumps({name: results.half_of(s)}), encoding="utf-8")
-    ended = subprocess.run([HERE / "run", "results", folder / "correctness.json", folder / "speed.json", "--out", folder / "both"], capture_output=True, text=True)
+    words = [HERE / "run", "results", folder / "correctness.json", folder / "speed.json", "--out", folder / "both"]
+    ended = subprocess.run(words, capture_output=True, text=True)
     assert ended.returncode == 0, ended
     text = (folder / "both/RESULTS.md").read_text(encoding="utf-8")
     assert "- speed: not complete" in text and "**yes** (1,000,001 examples/s)" in text and "dry" not in text, (ended, text)
@@ -256,8 +260,8 @@ def check_results(folder):
     o.dry = False
     assert run.earlier(o, folder / "nowhere").keys() == {"correctness", "speed"}
     s.want(["whole/best"])
-    assert results.half_of(s)["complete"] and "cut off" in results.text_of({"speed": results.half_of(s, ended=False)}), "a half that was cut off is not complete"
-    assert not results.half_of(s, ended=False)["complete"]
+    cut = results.half_of(s, ended=False)
+    assert results.half_of(s)["complete"] and not cut["complete"] and "cut off" in results.text_of({"speed": cut})
     assert subprocess.run([HERE / "run", "results", folder / "none.json"], capture_output=True).returncode == 65
 
 

@@ -7,7 +7,7 @@ import shutil
 import time
 
 import jobs
-from session import NO_TIME, output_of
+from session import NO_TIME, last_lines, output_of
 from smoke import ALL_KINDS, KINDS
 
 # libcheck forks for each case, and each fork makes a context on the card; so it does not (CK_FORK=no), but for these:
@@ -47,7 +47,7 @@ def stage_tests(s):
     with concurrent.futures.ThreadPoolExecutor(max(1, min(8, (os.cpu_count() or 2) // 2))) as pool:
         for name, code, out, seconds in pool.map(one, programs):
             if code == 77:
-                s.fail(f"{name}: skipped: " + next((line[9:] for line in out.splitlines() if line.startswith("skipped: ")), out.strip()[-200:]))
+                s.fail(f"{name}: skipped:\n{last_lines(out)}")
             elif s.judge(name, code, out):
                 s.figure("tests/" + name, round(seconds, 1))
 
@@ -57,7 +57,7 @@ def stage_tests(s):
 
 def stage_models(s):
     """Loss, time and memory of three steps, each model in a process of its own, so that memory is its alone."""
-    size = ["--steps", "1", "--batch", "8", "--rows", "520"] if s.dry else ["--steps", "3", "--batch", "4096"]
+    size = ["--steps", "1", "--batch", "8", "--rows", "520"] if s.dry else ["--steps", "3", "--batch", "4096", "--rows", "42000"]
     s.want([f"model/{kind}/{precision}" for kind in ALL_KINDS for precision in PRECISIONS])
     for kind in ALL_KINDS:
         for precision in PRECISIONS:
@@ -91,8 +91,8 @@ def stage_jobs(s):
     s.want(["job/auc", "job/digest", "job/bad lines"])
     rows = 6000 if s.dry else 600000
     train, valid = s.scratch / "learn.tsv", s.scratch / "learn-valid.tsv"
-    code, out = s.run("shoal synth", [s.place.bin / "shoal", "synth", "--rows", rows, "--out", train, "--valid-rows", rows // 6, "--valid-out", valid], 60)
-    if not s.judge("shoal synth", code, out):
+    words = [s.place.bin / "shoal", "synth", "--rows", rows, "--out", train, "--valid-rows", rows // 6, "--valid-out", valid]
+    if not s.judge("shoal synth", *s.run("shoal synth", words, 60)):
         return
     learn = [f"data.valid={valid}", "train.consistency=bsp", "train.epochs=1"]
     ours, again = (job_run(s, f"bsp on cuda, {run}", train, "cuda", *learn) for run in ("first", "second"))
@@ -109,7 +109,8 @@ def stage_jobs(s):
             s.fail(f"two runs of a bsp job on cuda gave different tables: {digests[0]} and {digests[1]}")
     spoilt = s.scratch / "learn-spoilt.tsv"
     bad = lines_spoilt(train, spoilt)
-    r = job_run(s, "negatives and bad lines", spoilt, "cuda", f"data.valid={valid}", "data.negatives=0.3", "data.max_bad=0.05", "train.epochs=2")
+    sets = [f"data.valid={valid}", "data.negatives=0.3", "data.max_bad=0.05", "train.epochs=2"]
+    r = job_run(s, "negatives and bad lines", spoilt, "cuda", *sets)
     if r:
         s.figure("job/bad lines", {"bad lines": r["bad_lines"], "of": bad, "examples": r["examples"], "auc": r["valid"]["auc"]})
         if not 0 < r["bad_lines"] <= bad:
@@ -120,14 +121,15 @@ def stage_jobs(s):
 
 
 def sanitizer_find():
-    places = [p for pattern in ("cuda*/bin/compute-sanitizer", "cuda*/compute-sanitizer/compute-sanitizer") for p in sorted(pathlib.Path("/usr/local").glob(pattern))]
+    patterns = ("cuda*/bin/compute-sanitizer", "cuda*/compute-sanitizer/compute-sanitizer")
+    places = [p for pattern in patterns for p in sorted(pathlib.Path("/usr/local").glob(pattern))]
     return shutil.which("compute-sanitizer") or next((str(p) for p in places if os.access(p, os.X_OK)), None)
 
 
 def check(s, tool, check_name, kinds, words=(), step=(), exact=True, seconds=90):
     env = s.place.env(**({"SHOAL_CUDA_EXACT": "1"} if exact else {}))
-    return s.run(f"compute-sanitizer {check_name}", [tool, "--tool", check_name, "--error-exitcode", "9", *words, s.place.bin / "gpu_step", "--module", s.module,
-                                                     "--batch", "300", "--rows", "2000", "--steps", "1", *step, "whole", *kinds], seconds, env)
+    program = [s.place.bin / "gpu_step", "--module", s.module, "--batch", "300", "--rows", "2000", "--steps", "1", *step, "whole", *kinds]
+    return s.run(f"compute-sanitizer {check_name}", [tool, "--tool", check_name, "--error-exitcode", "9", *words, *program], seconds, env)
 
 
 def filter_find(s, tool, text):
@@ -149,14 +151,17 @@ def stage_sanitizer(s):
         return s.notes.append("compute-sanitizer is left out: there is no card in a dry run")
     s.want(["sanitizer/" + name for name in checks])
     if not tool:
-        return s.fail("compute-sanitizer is neither on PATH nor in /usr/local/cuda*/bin or /usr/local/cuda*/compute-sanitizer; it comes with the CUDA toolkit")
+        return s.fail("compute-sanitizer is neither on PATH nor in /usr/local/cuda*/bin or /usr/local/cuda*/compute-sanitizer; "
+                      "it comes with the CUDA toolkit")
     text = output_of([tool, "--help"])
     words = filter_find(s, tool, text)
     if words is None:
-        return s.fail("compute-sanitizer initcheck does not see rows that nobody wrote (gpu_step --leave-out rows): what it passes means nothing")
+        return s.fail("compute-sanitizer initcheck does not see rows that nobody wrote (gpu_step --leave-out rows): "
+                      "what it passes means nothing")
     for name, kinds in checks.items():
         begin = time.monotonic()
         apart = ["--padding", "64"] if name == "memcheck" and "--padding" in text else []
         code, out = check(s, tool, name, kinds, [*words, *apart], exact=name != "racecheck")
         if s.judge(f"compute-sanitizer {name}", code, out, 20):
-            s.figure("sanitizer/" + name, {"seconds": round(time.monotonic() - begin, 1), "kinds": kinds, "filter": " ".join(words) or "none"})
+            took = round(time.monotonic() - begin, 1)
+            s.figure("sanitizer/" + name, {"seconds": took, "kinds": kinds, "filter": " ".join(words) or "none"})

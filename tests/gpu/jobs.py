@@ -59,8 +59,8 @@ class Card:
     def __init__(self, folder):
         self.file = open(folder / "nvidia-smi.csv", "w+", encoding="utf-8")
         try:
-            self.process = subprocess.Popen(["nvidia-smi", "--query-gpu=utilization.gpu,clocks.sm,memory.used", "--format=csv,noheader,nounits", "-lms", "500"],
-                                            stdin=subprocess.DEVNULL, stdout=self.file, stderr=subprocess.DEVNULL)
+            words = ["nvidia-smi", "--query-gpu=utilization.gpu,clocks.sm,memory.used", "--format=csv,noheader,nounits", "-lms", "500"]
+            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.file, stderr=subprocess.DEVNULL)
         except OSError:
             self.process = None
 
@@ -106,8 +106,8 @@ def run_local(s, what, backend, servers, workers, sets, seconds, parse=None):
     """The job's report, with "cpu_seconds" by program and "card_busy"; None: it failed, and that is told."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=s.scratch))
     env = s.place.env(**({"SHOAL_CUDA_MODULE": "libshoal_cudahost.so"} if s.dry else {}))
-    words = [programs_with(s, folder / "bin", parse) / "shoal", "local", ROOT / "deploy/jobs/criteo-deepfm.yaml", "--servers", servers, "--workers", workers,
-             "--run-dir", folder / "run", "--no-restart", "--set", f"train.backend={backend}"]
+    words = [programs_with(s, folder / "bin", parse) / "shoal", "local", ROOT / "deploy/jobs/criteo-deepfm.yaml", "--servers", servers,
+             "--workers", workers, "--run-dir", folder / "run", "--no-restart", "--set", f"train.backend={backend}"]
     for setting in sets:
         words += ["--set", setting]
     watch, card = Watch(folder / "run"), Card(folder)

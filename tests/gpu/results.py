@@ -9,10 +9,26 @@ HALVES = ("correctness", "speed")
 FORMAT = 1  # of a half in results.json: one of another number is not read
 TITLES = {"correctness": "Correctness", "speed": "Speed"}
 
+SANITIZER_TEXT = """- memcheck and initcheck: with every tensor and piece of scratch an allocation of its own; before them initcheck had
+  to see rows that nobody wrote. racecheck looks at shared memory, of which our kernels have none."""
+MODELS_TEXT = """Three steps of every model at its real width. Memory: all that is in use on the card, the context included (in a dry run:
+of the process)."""
+STEP_TEXT = """Rows gathered, forward, backward, gradients merged by row, all in the card's memory, no optimizer (the servers have it), one
+step queued behind the other. Milliseconds: mean of two runs and how far they are from it; a run is the median of 11 windows. Ours and
+PyTorch's were measured by turns. Outside: the share of ours that is not matrix products, which were timed alone on the same numbers.
+Not det.: `train.deterministic: false`. Graphs: `torch.compile(mode="reduce-overhead")`. The last three columns: PyTorch's time / ours."""
+COPIES_TEXT = """tf32. Compute: as above. Copies: a step's alone, from and to pinned memory: values, numbers, labels, parameters
+and rows in (42,000 and 127,000 rows: unique keys of such a batch of the synthetic log), gradients and scores out. Whole: the step as the worker calls it, which waits for each; with four lanes the copies of one overlap with another's compute."""
+WHOLE_TEXT = """`shoal local`, DeepFM 400-400-400, tf32, durability memory, three epochs over a synthetic Criteo log ({lines:,} lines in
+{files} files), servers, worker and card on this host. First, last: examples/s of the first epoch, in which the tables grow, and of the
+last. One thing is changed at a time, and what was faster is kept for the next. Time: of the lanes; busy: of each stage, which overlap;
+CPU: seconds by program, and microseconds an example of all. Card: mean of what nvidia-smi calls utilisation. `fm on the CPU` has no
+network and no card: the host's own ceiling."""
+
 
 def half_of(s, ended=True):
-    return {"format": FORMAT, "dry": s.dry, "complete": ended and s.complete(), "ended": ended, "missing": s.missing(), "about": s.about, "seconds": round(s.took(), 1), "stages": s.stages,
-            "failures": s.failures, "notes": s.notes, "figures": s.figures}
+    return {"format": FORMAT, "dry": s.dry, "complete": ended and s.complete(), "ended": ended, "missing": s.missing(),
+            "about": s.about, "seconds": round(s.took(), 1), "stages": s.stages, "failures": s.failures, "notes": s.notes, "figures": s.figures}
 
 
 def read(path):
@@ -57,7 +73,7 @@ def ratio_text(value):
 
 
 def table(head, rows):
-    return ["| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(str(c) for c in row) + " |" for row in rows)] if rows else []
+    return ["| " + " | ".join(str(c) for c in row) + " |" for row in (head, ["---"] * len(head), *rows)] if rows else []
 
 
 # ---- marks ---------------------------------------------------------------------------------------------------------
@@ -68,7 +84,10 @@ def batches_in(figures):
 
 
 def mark_eager(figures, precision):
-    found = {f"{kind} {batch}": ratio(figures, f"step/{kind}/{batch}/{precision}", "eager") for batch in batches_in(figures) for kind in KINDS}
+    found = {}
+    for batch in batches_in(figures):
+        for kind in KINDS:
+            found[f"{kind} {batch}"] = ratio(figures, f"step/{kind}/{batch}/{precision}", "eager")
     name = f"the step is at least as fast as PyTorch's eager in {precision}"
     if not found or None in found.values():
         return f"- {name}: not measured"
@@ -95,29 +114,29 @@ def correctness_lines(f):
     lines = []
     tests = {k: v for k, v in f.items() if k.startswith("tests/")}
     if tests:
-        lines += [f"- {len(tests)} test programs of tests/dense passed: gradients against finite differences, kernels and loss curves against the CPU, the "
-                  "same bits at each run"]
+        lines.append(f"- {len(tests)} test programs of tests/dense passed: gradients against finite differences, kernels and loss curves "
+                     "against the CPU, the same bits at each run")
     if f.get("job/auc"):
-        lines.append(f"- a bsp job of {f['job/auc']['lines']:,} lines: valid AUC {f['job/auc']['cuda']:.5f} on cuda, {f['job/auc']['cpu']:.5f} on the CPU; "
-                     f"the best possible {f['job/auc']['teacher'] or 0:.4f}")
+        a = f["job/auc"]
+        lines.append(f"- a bsp job of {a['lines']:,} lines: valid AUC {a['cuda']:.5f} on cuda, {a['cpu']:.5f} on the CPU; "
+                     f"the best possible {a['teacher'] or 0:.4f}")
     if f.get("job/digest"):
         same = f["job/digest"][0] == f["job/digest"][1]
         lines.append(f"- the same bsp job twice on cuda: {'equal' if same else 'DIFFERENT'} digests {' '.join(f['job/digest'][0])}")
     if f.get("job/bad lines"):
         b = f["job/bad lines"]
-        lines.append(f"- a job with data.negatives 0.3 and {b['of']:,} bad lines ended well: {b['bad lines']:,} of them were drawn and counted, AUC {b['auc']:.4f}")
+        lines.append(f"- a job with data.negatives 0.3 and {b['of']:,} bad lines ended well: {b['bad lines']:,} of them were drawn and "
+                     f"counted, AUC {b['auc']:.4f}")
     for name in ("memcheck", "initcheck", "racecheck"):
         if f.get(f"sanitizer/{name}"):
             r = f[f"sanitizer/{name}"]
             lines.append(f"- compute-sanitizer {name}: clean on {', '.join(r['kinds'])}, in {r['seconds']:.0f} s (filter: {r['filter']})")
     if f.get("sanitizer/racecheck"):
-        lines.append("- memcheck and initcheck: with every tensor and piece of scratch an allocation of its own; before them initcheck had to see rows that nobody "
-                     "wrote. racecheck looks at shared memory, of which our kernels have none.")
+        lines.append(SANITIZER_TEXT)
     rows = [[kind, r["batch"], precision, f"{r['loss']:.4f}", f"{r['ms']:.2f}", f"{r['memory_mib']:,.0f}"]
             for kind in ALL_KINDS for precision in ("fp32", "bf16") for r in [f.get(f"model/{kind}/{precision}")] if r]
     if rows:
-        lines += ["", "Three steps of every model at its real width. Memory: all that is in use on the card, the context included (in a dry run of the process).", "",
-                  *table(["model", "batch", "precision", "loss", "ms a step", "MiB"], rows)]
+        lines += ["", MODELS_TEXT, "", *table(["model", "batch", "precision", "loss", "ms a step", "MiB"], rows)]
     return lines
 
 
@@ -138,11 +157,9 @@ def step_lines(f):
                              *(ms_text(f.get(f"{key}/{v}")) for v in VARIANTS), *(ratio_text(ratio(f, key, v)) for v in VARIANTS)])
     if not rows:
         return []
-    return ["", "### Dense step", "", "Rows gathered, forward, backward, gradients merged by row, all in the card's memory, no optimizer (the servers have it), one step queued "
-            "behind the other. Milliseconds: mean of two runs and how far they are from it; a run is the median of 11 windows. Ours and PyTorch's were measured by turns. "
-            "Outside: the share of ours that is not matrix products, which were timed alone on the same numbers. Not det.: `train.deterministic: false`. Graphs: "
-            "`torch.compile(mode=\"reduce-overhead\")`. The last three columns: PyTorch's time / ours.", "",
-            *table(["model", "batch", "precision", "Shoal ms", "outside", "not det. ms", "eager ms", "compiled ms", "graphs ms", "eager", "compiled", "graphs"], rows)]
+    return ["", "### Dense step", "", STEP_TEXT, "",
+            *table(["model", "batch", "precision", "Shoal ms", "outside", "not det. ms", "eager ms", "compiled ms", "graphs ms",
+                    "eager", "compiled", "graphs"], rows)]
 
 
 def copies_lines(f):
@@ -154,12 +171,12 @@ def copies_lines(f):
         kind, batch = bits[1], bits[2]
         one, four = f.get(f"copies/{kind}/{batch}/whole/1"), f.get(f"copies/{kind}/{batch}/whole/4")
         compute = f.get(f"step/{kind}/{batch}/tf32/ours")
-        rows.append([kind, batch, ms_text(compute), f"{copy['ms']:.3f}", f"{copy['bytes_up'] / 1e6:.1f} + {copy['bytes_down'] / 1e6:.1f}",
-                     f"{one['ms']:.3f}" if one else "-", f"{one['examples_per_second']:,.0f}" if one else "-", f"{four['examples_per_second']:,.0f}" if four else "-"])
+        bytes_text = f"{copy['bytes_up'] / 1e6:.1f} + {copy['bytes_down'] / 1e6:.1f}"
+        rates = [f"{r['examples_per_second']:,.0f}" if r else "-" for r in (one, four)]
+        rows.append([kind, batch, ms_text(compute), f"{copy['ms']:.3f}", bytes_text, f"{one['ms']:.3f}" if one else "-", *rates])
     if not rows:
         return []
-    return ["", "### Copies and compute", "", "tf32. Compute: as above. Copies: a step's alone, from and to pinned memory (150,000 rows of the batch in, their gradients out). Whole: the "
-            "step as the worker calls it, which waits for each; with four lanes copies of one overlap with another's compute.", "",
+    return ["", "### Copies and compute", "", COPIES_TEXT, "",
             *table(["model", "batch", "compute ms", "copies ms", "MB in + out", "whole ms", "examples/s, 1 lane", "4 lanes"], rows)]
 
 
@@ -169,22 +186,20 @@ def share_text(parts):
 
 
 def whole_lines(f):
-    names = ["whole/start", *sorted((k for k in f if k.startswith("whole/try")), key=lambda k: int(k.split()[-1])), "whole/ceiling", "whole/best"]
+    tries = sorted((k for k in f if k.startswith("whole/try")), key=lambda k: int(k.split()[-1]))
+    names = ["whole/start", *tries, "whole/ceiling", "whole/best"]
     rows = []
     for key in names:
         r = f.get(key)
         if r:
             what = {"whole/ceiling": "**fm on the CPU**: ", "whole/best": "**the figure**: "}.get(key, "") + r["setting"]
             cpu = ", ".join(f"{k.removeprefix('shoal-')} {v:.0f}" for k, v in sorted(r["cpu_seconds"].items()))
-            rows.append([what, f"{r['lines']:,}", f"{r['first']:,}", f"**{r['last']:,}**", r["bottleneck"] or "-", share_text(r["time"]), share_text(r["busy"]), cpu,
-                         r["cpu_us_an_example"], "-" if r["card_busy"] is None else f"{r['card_busy']:.0f} %"])
+            rows.append([what, f"{r['lines']:,}", f"{r['first']:,}", f"**{r['last']:,}**", r["bottleneck"] or "-", share_text(r["time"]),
+                         share_text(r["busy"]), cpu, r["cpu_us_an_example"], "-" if r["card_busy"] is None else f"{r['card_busy']:.0f} %"])
     if not rows:
         return []
     made = f.get("whole/input", {})
-    return ["", "### Whole way", "", f"`shoal local`, DeepFM 400-400-400, tf32, durability memory, three epochs over a synthetic Criteo log ({made.get('lines', 0):,} lines in "
-            f"{made.get('files', 0)} files), servers, worker and card on this host. First, last: examples/s of the first epoch, in which the tables grow, and of the last. One thing is "
-            "changed at a time, and what was faster is kept for the next. Time: of the lanes; busy: of each stage, which overlap; CPU: seconds by program, and microseconds an example "
-            "of all. Card: mean of what nvidia-smi calls utilisation. `fm on the CPU` has no network and no card: the host's own ceiling.", "",
+    return ["", "### Whole way", "", WHOLE_TEXT.format(lines=made.get("lines", 0), files=made.get("files", 0)), "",
             *table(["setting", "lines", "first", "last", "limited by", "time", "busy", "CPU seconds", "CPU us", "card"], rows)]
 
 
@@ -197,7 +212,8 @@ def half_lines(name, half):
     if half["dry"]:
         lines += ["**A dry run: the device was the host. These are not figures of a card.**", ""]
     lines += [f"- {k}: {v}" for k, v in half["about"].items()]
-    lines += [f"- took: {half['seconds']:.0f} s (" + ", ".join(f"{st['name']} {st['seconds']:.0f}{'' if st['state'] == 'ok' else ' ' + st['state']}" for st in half["stages"]) + ")"]
+    stages = [f"{st['name']} {st['seconds']:.0f}" + ("" if st["state"] == "ok" else " " + st["state"]) for st in half["stages"]]
+    lines.append(f"- took: {half['seconds']:.0f} s ({', '.join(stages)})")
     lines += [f"- {note}" for note in half["notes"]]
     if not half["ended"]:
         lines.append("- it was cut off after these stages")
@@ -212,7 +228,8 @@ def half_lines(name, half):
 
 def text_of(halves):
     dry = any(h["dry"] for h in halves.values())
-    lines = ["# Measured on a GPU" if not dry else "# A dry run of tests/gpu/run: NOT measured on a GPU", "", "Written by tests/gpu/run from results.json; figures of one machine, nothing else.", ""]
+    lines = ["# A dry run of tests/gpu/run: NOT measured on a GPU" if dry else "# Measured on a GPU", "",
+             "Written by tests/gpu/run from results.json; figures of one machine, nothing else.", ""]
     for name in HALVES:
         state = "not run" if name not in halves else "complete" if halves[name]["complete"] else "not complete"
         lines.append(f"- {name}: {state}")

@@ -33,7 +33,8 @@ from smoke import ALL_KINDS, KINDS, smoke
 
 def look(s):
     """Who measures what, and where."""
-    model = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if line.startswith("model name")), "unknown")
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
     s.about["date"] = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
     s.about["host"] = f"{len(os.sched_getaffinity(0))} cores, {model}, {whole.memory_free() >> 30} GiB free, Linux {platform.release()}"
     s.about.update(s.place.facts)
@@ -54,17 +55,20 @@ def run_speed(s):
     s.stage("smoke", 60, smoke(KINDS))
     if s.stopped:
         return
-    made = whole.Input(s)
-    peers = steps.Peers(s)
+    begun = []
     try:
+        s.stage("begun", 90, lambda s: (begun.append(whole.Input(s)), begun.append(steps.Peers(s))))
+        if len(begun) < 2:
+            return
+        made, peers = begun
         s.stage("made ready", 170, lambda s: (made.wait(s), peers.wait_ready(s)))
         s.stage("steps", 220, steps.stage_steps(peers))
         peers.close()
         s.stage("copies", 60, steps.stage_copies)
         s.stage("whole way", 400, whole.stage_whole(made))
     finally:
-        peers.close()
-        made.close()
+        for thing in begun:
+            thing.close()
 
 
 RUN = {"correctness": run_correctness, "speed": run_speed}

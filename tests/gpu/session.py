@@ -83,7 +83,9 @@ class Place:
         wanted = re.search(r"(libcublasLt\.so\.\d+) => not found", output_of(["ldd", self.bin / f"libshoal_{self.module}.so"]))
         if not wanted:
             return None
-        folders = [f for pattern in ("cuda*/lib64", "cuda*/targets/x86_64-linux/lib") for f in sorted(pathlib.Path("/usr/local").glob(pattern), reverse=True)]
+        folders = []
+        for pattern in ("cuda*/lib64", "cuda*/targets/x86_64-linux/lib"):
+            folders += sorted(pathlib.Path("/usr/local").glob(pattern), reverse=True)
         for path in sys.path:
             folders += sorted(pathlib.Path(path or ".").glob("nvidia/*/lib"))
         return next((f for f in folders if (f / wanted[1]).exists()), None)

@@ -10,7 +10,8 @@ def smoke(kinds):
     def stage(s):
         s.want(["smoke"])
         if not (s.place.bin / f"libshoal_{s.module}.so").exists():
-            s.fail(f"{s.place.bin} has no libshoal_{s.module}.so: build with CUDA (deploy/setup release where nvcc is) or unpack an archive of tests/gpu/pack")
+            s.fail(f"{s.place.bin} has no libshoal_{s.module}.so: build with CUDA (deploy/setup release where nvcc is) "
+                   "or unpack an archive of tests/gpu/pack")
             s.stopped = True
             return
         size = ["--batch", "8", "--rows", "520"] if s.dry else ["--batch", "256", "--rows", "5200"]

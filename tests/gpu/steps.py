@@ -12,6 +12,7 @@ from smoke import KINDS
 PRECISIONS = ["fp32", "tf32", "bf16"]
 VARIANTS = ["eager", "compiled", "graphs"]
 ROUNDS = 2
+ROWS = {4096: 42000, 16384: 127000}  # unique keys of such a batch of the synthetic log: 10.2 and 7.7 an example
 SECONDS = 0.2  # to warm up, and for the windows of a figure
 
 
@@ -19,8 +20,16 @@ def batches(s):
     return [8, 16] if s.dry else [4096, 16384]
 
 
+def rows(s, batch):
+    return ["--rows", 520 if s.dry else ROWS[batch]]
+
+
 def size(s, batch, seconds):
-    return ["--batch", batch, *(["--rows", "520", "--steps", "1"] if s.dry else ["--seconds", seconds])]
+    return ["--batch", batch, *rows(s, batch), *(["--steps", "1"] if s.dry else ["--seconds", seconds])]
+
+
+def keys(s, names):
+    return [f"step/{kind}/{batch}/{precision}/{name}" for kind in KINDS for batch in batches(s) for precision in PRECISIONS for name in names]
 
 
 # ---- PyTorch -------------------------------------------------------------------------------------------------------
@@ -32,7 +41,7 @@ class Peer:
     def __init__(self, s, kind, batch):
         self.name, self.log = f"PyTorch {kind} {batch}", open(s.log / f"torch-{kind}-{batch}.log", "w", encoding="utf-8")
         words = [sys.executable, HERE / "torch_step.py", "--device", "cpu" if s.dry else "cuda", "--kind", kind, "--batch", batch,
-                 *(["--rows", "520"] if s.dry else [])]
+                 *rows(s, batch)]
         env = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="2")
         self.process = subprocess.Popen([str(w) for w in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env,
                                         start_new_session=True)
@@ -66,17 +75,27 @@ class Peer:
         self.log.close()
 
 
+TORCH_ASK = """import importlib.util, sys
+if importlib.util.find_spec("torch") is None:
+    sys.exit(4)
+import torch
+print(torch.__version__)
+sys.exit(0 if torch.cuda.is_available() else 3)"""
+
+
 def torch_find(s):
-    """"": PyTorch is there; else why its figures are left out. A PyTorch that sees no card is a failure."""
-    ask = "import torch, sys; print(torch.__version__); sys.exit(0 if torch.cuda.is_available() else 3)"
-    code, out = s.run("PyTorch?", [sys.executable, "-c", ask], 60, dict(os.environ))
+    """Whether PyTorch is there to be measured. That it is not installed is said; that it is, and does not work or sees no card, is a failure."""
+    code, out = s.run("PyTorch?", [sys.executable, "-c", TORCH_ASK], 80, dict(os.environ))
     if code == 0 or (code == 3 and s.dry):
         s.about["PyTorch"] = out.strip().splitlines()[-1]
-        return ""
-    if code == 3:
+        return True
+    if code == 4:
+        s.notes.append("PyTorch's figures are left out: it is not installed here")
+    elif code == 3:
         s.fail("PyTorch is installed and sees no card:\n" + last_lines(out, 4))
-        return "it sees no card"
-    return "it is not installed here"
+    else:
+        s.judge("import torch", code, out)
+    return False
 
 
 class Peers:
@@ -84,11 +103,9 @@ class Peers:
 
     def __init__(self, s):
         self.all, self.begin, self.out_of_work = {}, time.monotonic(), {}
-        why = torch_find(s)
-        if why:
-            s.notes.append(f"PyTorch's figures are left out: {why}")
+        if not torch_find(s):
             return
-        s.want([f"step/{kind}/{batch}/{precision}/{variant}" for kind in KINDS for batch in batches(s) for precision in PRECISIONS for variant in VARIANTS])
+        s.want(keys(s, VARIANTS))
         self.all = {(kind, batch): Peer(s, kind, batch) for kind in KINDS for batch in batches(s)}
 
     def wait_ready(self, s):
@@ -138,7 +155,8 @@ def add(s, key, ms, **more):
 
 
 def ours(s, batch, precision, seconds, name, words=()):
-    for r in s.gpu_step(f"step {batch} {precision} {name}", ["--precision", precision, *words, *size(s, batch, seconds), "device", *KINDS], 60):
+    words = ["--precision", precision, *words, *size(s, batch, seconds), "device", *KINDS]
+    for r in s.gpu_step(f"step {batch} {precision} {name}", words, 60):
         add(s, f"step/{r['kind']}/{batch}/{precision}/{name}", r["ms"], products_ms=r["products_ms"])
 
 
@@ -146,7 +164,7 @@ def stage_steps(peers):
     """By turns: ours, then PyTorch's three, and all of it once more."""
     def stage(s):
         seconds = 0.005 if s.dry else SECONDS
-        s.want([f"step/{kind}/{batch}/{precision}/{name}" for kind in KINDS for batch in batches(s) for precision in PRECISIONS for name in ("ours", "not deterministic")])
+        s.want(keys(s, ["ours", "not deterministic"]))
         for _ in range(ROUNDS):
             for batch in batches(s):
                 for precision in PRECISIONS:
@@ -168,5 +186,7 @@ def stage_copies(s):
     s.want([f"copies/{kind}/{batch}/{mode}/{lanes}" for kind in KINDS for batch in batches(s) for mode, lanes in modes])
     for batch in batches(s):
         for mode, lanes in modes:
-            for r in s.gpu_step(f"step {batch} {mode} {lanes} lanes", ["--precision", "tf32", "--lanes", lanes, *size(s, batch, SECONDS), mode, *KINDS], 60):
-                s.figure(f"copies/{r['kind']}/{batch}/{mode}/{lanes}", {k: r[k] for k in ("ms", "examples_per_second", "bytes_up", "bytes_down")})
+            words = ["--precision", "tf32", "--lanes", lanes, *size(s, batch, SECONDS), mode, *KINDS]
+            for r in s.gpu_step(f"step {batch} {mode} {lanes} lanes", words, 60):
+                kept = {k: r[k] for k in ("ms", "examples_per_second", "bytes_up", "bytes_down")}
+                s.figure(f"copies/{r['kind']}/{batch}/{mode}/{lanes}", kept)

@@ -20,18 +20,20 @@ def cores():
 def start(s):
     """The setting to begin with, and what is tried one after the other."""
     n = cores()
+    base = {"servers": max(1, n // 4), "workers": 1, "lanes": max(2, n * 3 // 8), "parse": None, "batch": 16384, "prefetch": 0,
+            "deterministic": "true"}
     if s.dry:
-        return ({"servers": 1, "workers": 1, "lanes": 2, "parse": None, "batch": 256, "prefetch": 0, "deterministic": "true"},
-                [{"workers": 2}, {"servers": 2}, {"lanes": 1}, {"parse": 1}, {"batch": 128}, {"prefetch": 1}, {"deterministic": "false"}])
-    base = {"servers": max(1, n // 4), "workers": 1, "lanes": max(2, n * 3 // 8), "parse": None, "batch": 16384, "prefetch": 0, "deterministic": "true"}
-    return (base, [{"workers": 2}, {"servers": max(1, n // 8)}, {"servers": max(2, n * 3 // 8)}, {"lanes": max(1, n // 4)}, {"lanes": max(2, n // 2)},
-                   {"parse": max(1, n // 2)}, {"parse": max(1, n // 4)}, {"batch": 8192}, {"prefetch": 1}, {"deterministic": "false"}])
+        base.update(servers=1, lanes=2, batch=256)
+        return base, [{"workers": 2}, {"servers": 2}, {"lanes": 1}, {"parse": 1}, {"batch": 128}, {"prefetch": 1}, {"deterministic": "false"}]
+    return base, [{"workers": 2}, {"servers": max(1, n // 8)}, {"servers": max(2, n * 3 // 8)}, {"lanes": max(1, n // 4)},
+                  {"lanes": max(2, n // 2)}, {"parse": max(1, n // 2)}, {"parse": max(1, n // 4)}, {"batch": 8192}, {"prefetch": 1},
+                  {"deterministic": "false"}]
 
 
 def name_of(setting):
     parse = "parse threads as ever" if setting["parse"] is None else f"{setting['parse']} parse threads"
-    return (f"{setting['servers']} servers, {setting['workers']} workers, {setting['lanes']} lanes, {parse}, batch {setting['batch']}, prefetch {setting['prefetch']}"
-            + ("" if setting["deterministic"] == "true" else ", not deterministic"))
+    return (f"{setting['servers']} servers, {setting['workers']} workers, {setting['lanes']} lanes, {parse}, batch {setting['batch']}, "
+            f"prefetch {setting['prefetch']}" + ("" if setting["deterministic"] == "true" else ", not deterministic"))
 
 
 # ---- the input -----------------------------------------------------------------------------------------------------
@@ -53,8 +55,8 @@ class Input:
         self.touching = [self.start([sys.executable, "-c", touch, bytes_each], None) for _ in range(self.files)]
 
     def start(self, words, env):
-        return subprocess.Popen([str(w) for w in words], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                start_new_session=True)
+        return subprocess.Popen([str(w) for w in words], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def wait(self, s):
         s.want(["whole/input"])
@@ -85,16 +87,17 @@ def memory_free():
 
 def train(s, what, made, files, setting, seconds, epochs=EPOCHS, backend="cuda", model=()):
     paths = ", ".join(str(p) for p in made.paths[:files])
-    sets = [f"data.train=[{paths}]", f"train.batch={setting['batch']}", f"train.lanes={setting['lanes']}", f"train.epochs={epochs}", "train.precision=tf32",
-            f"train.prefetch={setting['prefetch']}", f"train.deterministic={setting['deterministic']}", "durability=memory", *(["tables[0].tablets=64"] if s.dry else []), *model]
+    sets = [f"data.train=[{paths}]", f"train.epochs={epochs}", "train.precision=tf32", "durability=memory", *model]
+    sets += [f"train.{key}={setting[key]}" for key in ("batch", "lanes", "prefetch", "deterministic")]
+    sets += ["tables[0].tablets=64"] if s.dry else []
     r = jobs.run_local(s, what, backend, setting["servers"], setting["workers"], sets, seconds, setting["parse"])
     if not r:
         return None
     lines, rates = made.lines * files, [made.lines * files / e["seconds"] for e in r["epochs"]]
     spent = sum(r["cpu_seconds"].values())
-    return {"setting": name_of(setting), "lines": lines, "first": round(rates[0]), "last": round(rates[-1]), "wall_seconds": r["wall_seconds"],
-            "bottleneck": (r.get("bottleneck") or {}).get("stage"), "time": r["time"], "busy": r["busy"], "cpu_seconds": r["cpu_seconds"],
-            "cpu_us_an_example": round(1e6 * spent / (lines * epochs), 2), "card_busy": r["card_busy"], "rows": r["rows"]}
+    return {"setting": name_of(setting), "lines": lines, "first": round(rates[0]), "last": round(rates[-1]),
+            "bottleneck": (r.get("bottleneck") or {}).get("stage"), "cpu_us_an_example": round(1e6 * spent / (lines * epochs), 2),
+            **{key: r[key] for key in ("wall_seconds", "time", "busy", "cpu_seconds", "card_busy", "rows")}}
 
 
 def small(s):
