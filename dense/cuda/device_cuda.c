@@ -116,8 +116,8 @@ static int device_choose(int count, struct err *e)
     return 0;
 }
 
-/* The version first: the wire carries 63 bytes (WORKER_JOIN), and names of cards may be long. Cards of one name may have
- * some multiprocessors cut away, which changes how products are divided and so their bits. */
+/* Workers under bsp are compared by the kernel text (WORKER_JOIN). Cards of one name may have some multiprocessors cut
+ * away, which changes how products are divided and so their bits. */
 static void texts_make(const struct cudaDeviceProp *device)
 {
     size_t version = lt.cublasLtGetVersion();

@@ -22,6 +22,8 @@
 
 #define QUEUE_MOST 1024u /* calls, before they are run unasked */
 #define HOST_WAYS 2u     /* of computing a product */
+#define FILL_MOST ((size_t)256 << 10) /* bytes of a piece: blocks of scratch are mostly never touched, and each page that
+                                         is makes opening the memory slower */
 #define ROW_BYTES 16u
 
 enum call_kind {
@@ -345,7 +347,7 @@ void *device_alloc(struct stream *s, size_t bytes)
     counter_add(&cuda_counters.allocations);
     void *p = host_memory_alloc(bytes);
     if (p && !s->device->idle)
-        (void)call_keep(s, &s->device->queue, &(struct call){.kind = CALL_FILL, .name = "fill", .n = bytes, .to = p});
+        (void)call_keep(s, &s->device->queue, &(struct call){.kind = CALL_FILL, .name = "fill", .n = bytes < FILL_MOST ? bytes : FILL_MOST, .to = p});
     return p;
 }
 

@@ -22,6 +22,7 @@
 #define ROOM_LEAST_BITS 8u              /* of a piece: 256 bytes */
 #define ROOM_MOST_BITS 40u
 #define PAGE 4096u
+#define LARGE (64u << 10) /* bytes of a piece whose pages go back with it */
 #define NONE UINT32_MAX
 /* Addresses that a program's own memory has: below lie small numbers side by side, which are no pointers. */
 #define ADDRESS_LEAST ((uintptr_t)0x55 << 40)
@@ -119,6 +120,8 @@ static uint32_t bits_of(size_t bytes)
 static struct piece *piece_new(uint32_t bits)
 {
     size_t room = (size_t)1 << bits;
+    if (room >= PAGE)
+        all.used = (all.used + PAGE - 1) / PAGE * PAGE;
     if (STRETCH_BYTES - all.used < room)
         return NULL;
     all.piece = grown(all.piece, all.count, &all.room, sizeof *all.piece);
@@ -152,6 +155,8 @@ void host_memory_free(void *p)
     struct piece *given = piece_of(p);
     if (!given || given->at != p || given->bytes == 0)
         mixed_up("free", p, "which is no piece of device memory that is in use");
+    if (given->bytes >= LARGE)
+        must(madvise(given->at, given->bytes / PAGE * PAGE, MADV_DONTNEED) == 0, "cudahost: giving memory back");
     given->bytes = 0;
     given->next = all.free[given->bits];
     all.free[given->bits] = (uint32_t)(given - all.piece) + 1;
