@@ -399,7 +399,7 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
     else if (e->text[0] == '\0')
         snprintf(d->why, sizeof d->why, "auto: there is no driver of a device (libcuda.so.1)");
     else
-        snprintf(d->why, sizeof d->why, "auto, but not the device: %s", e->text);
+        snprintf(d->why, sizeof d->why, "%s", e->text);
     return 0;
 }
 

@@ -139,7 +139,7 @@ int device_probe(struct err *e)
     if (code != 0 || count == 0)
         return err_set(e, SHOAL_E_UNAVAILABLE,
                        "the NVIDIA driver is there, but there is no device to compute on: %s; look at nvidia-smi, or "
-                       "set train.backend to cpu or auto",
+                       "set train.backend to cpu",
                        code != 0 ? why.text : "it counts 0");
     code = device_choose(count, e);
     if (code == 0)
@@ -149,7 +149,7 @@ int device_probe(struct err *e)
     if (device.major * 10 + device.minor < ARCHITECTURE_MIN)
         return err_set(
             e, SHOAL_E_UNAVAILABLE,
-            "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; set train.backend to cpu or auto",
+            "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; set train.backend to cpu",
             device_number, device.name, device.major, device.minor, ARCHITECTURE_MIN / 10, ARCHITECTURE_MIN % 10);
     code = cublaslt_load(e);
     if (code == 0)

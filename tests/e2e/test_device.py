@@ -228,7 +228,7 @@ def auto_without_the_module_is_an_error_in_the_log(space):
         line = line_with(run.logs("worker-0"), "the CPU is taken")
         assert line.startswith("error") and "libshoal_nowhere.so" in line, line
         by = worker_of(run.report(), "worker-0")
-        assert by["backend"] == "cpu" and by["why"].startswith("auto, but not the device: ") and "libshoal_nowhere.so" in by["why"], by
+        assert by["backend"] == "cpu" and by["why"].startswith("train.backend is auto, and the CPU is taken: ") and "libshoal_nowhere.so" in by["why"], by
         del os.environ["SHOAL_CUDA_MODULE"]
         run = Run(jobs(space, **{"train.backend": "auto"}), space / "bare")
         assert run.wait() == 0, run.output()

@@ -102,12 +102,13 @@ def keep_logs(s, what, folder):
             s.keep(what, f"-- {path.name}\n{text[-20000:]}")
 
 
-def run_local(s, what, backend, servers, workers, sets, seconds, parse=None):
+def run_local(s, what, backend, servers, workers, sets, seconds, parse=None, io_threads=1):
     """The job's report, with "cpu_seconds" by program and "card_busy"; None: it failed, and that is told."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=s.scratch))
     env = s.place.env(**({"SHOAL_CUDA_MODULE": "libshoal_cudahost.so"} if s.dry else {}))
     words = [programs_with(s, folder / "bin", parse) / "shoal", "local", ROOT / "deploy/jobs/criteo-deepfm.yaml", "--servers", servers,
-             "--workers", workers, "--run-dir", folder / "run", "--no-restart", "--set", f"train.backend={backend}"]
+             "--workers", workers, "--run-dir", folder / "run", "--no-restart", "--worker-io-threads", io_threads,
+             "--set", f"train.backend={backend}"]
     for setting in sets:
         words += ["--set", setting]
     watch, card = Watch(folder / "run"), Card(folder)

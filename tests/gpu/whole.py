@@ -20,20 +20,20 @@ def cores():
 def start(s):
     """The setting to begin with, and what is tried one after the other."""
     n = cores()
-    base = {"servers": max(1, n // 4), "workers": 1, "lanes": max(2, n * 3 // 8), "parse": None, "batch": 16384, "prefetch": 0,
-            "deterministic": "true"}
+    base = {"servers": max(1, n // 4), "workers": 1, "lanes": max(2, n * 3 // 8), "parse": None, "io": 1, "batch": 16384,
+            "prefetch": 0, "deterministic": "true"}
     if s.dry:
         base.update(servers=1, lanes=2, batch=256)
-        return base, [{"workers": 2}, {"servers": 2}, {"lanes": 1}, {"parse": 1}, {"batch": 128}, {"prefetch": 1}, {"deterministic": "false"}]
-    return base, [{"workers": 2}, {"servers": max(1, n // 8)}, {"servers": max(2, n * 3 // 8)}, {"lanes": max(1, n // 4)},
+        return base, [{"workers": 2}, {"servers": 2}, {"lanes": 1}, {"parse": 1}, {"io": 2}, {"batch": 128}, {"prefetch": 1}, {"deterministic": "false"}]
+    return base, [{"io": 3}, {"workers": 2}, {"servers": max(1, n // 8)}, {"servers": max(2, n * 3 // 8)}, {"lanes": max(1, n // 4)},
                   {"lanes": max(2, n // 2)}, {"parse": max(1, n // 2)}, {"parse": max(1, n // 4)}, {"batch": 8192}, {"prefetch": 1},
                   {"deterministic": "false"}]
 
 
 def name_of(setting):
     parse = "parse threads as ever" if setting["parse"] is None else f"{setting['parse']} parse threads"
-    return (f"{setting['servers']} servers, {setting['workers']} workers, {setting['lanes']} lanes, {parse}, batch {setting['batch']}, "
-            f"prefetch {setting['prefetch']}" + ("" if setting["deterministic"] == "true" else ", not deterministic"))
+    return (f"{setting['servers']} servers, {setting['workers']} workers, {setting['lanes']} lanes, {parse}, {setting['io']} for messages, "
+            f"batch {setting['batch']}, prefetch {setting['prefetch']}" + ("" if setting["deterministic"] == "true" else ", not deterministic"))
 
 
 # ---- the input -----------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def train(s, what, made, files, setting, seconds, epochs=EPOCHS, backend="cuda",
     sets = [f"data.train=[{paths}]", f"train.epochs={epochs}", "train.precision=tf32", "durability=memory", *model]
     sets += [f"train.{key}={setting[key]}" for key in ("batch", "lanes", "prefetch", "deterministic")]
     sets += ["tables[0].tablets=64"] if s.dry else []
-    r = jobs.run_local(s, what, backend, setting["servers"], setting["workers"], sets, seconds, setting["parse"])
+    r = jobs.run_local(s, what, backend, setting["servers"], setting["workers"], sets, seconds, setting["parse"], setting["io"])
     if not r:
         return None
     lines, rates = made.lines * files, [made.lines * files / e["seconds"] for e in r["epochs"]]
