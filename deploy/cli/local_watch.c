@@ -55,12 +55,14 @@ static bool is_worker(const struct child *c)
 }
 
 /* A worker that cannot run, by its own fault (a device that fails each time, say, or another one than the job's), is left where it lies
- * as long as another is there. */
+ * as long as another is there, or has ended well, for then the job is over. */
 static bool worker_spared(const struct local *l, const struct child *c)
 {
-    for (int i = 0; i < l->children && is_worker(c); i++)
-        if (&l->child[i] != c && is_worker(&l->child[i]) && !l->child[i].done)
+    for (int i = 0; i < l->children && is_worker(c); i++) {
+        const struct child *other = &l->child[i];
+        if (other != c && is_worker(other) && (!other->done || other->exit_status == 0))
             return c->exit_status == 69 || c->exit_status == 70 || c->exit_status == 78;
+    }
     return false;
 }
 
