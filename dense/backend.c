@@ -174,6 +174,11 @@ const char *backend_about(const struct backend *b)
     return text ? text : "";
 }
 
+bool backend_is_device(const struct backend *b)
+{
+    return !b->ops->host;
+}
+
 const struct backend_ops *backend_ops_of(const struct backend *b)
 {
     return b->ops;

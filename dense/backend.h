@@ -41,6 +41,7 @@ struct dropout_mask {
     const uint32_t *key; /* (2), in the backend's memory; not read when threshold is 0 */
     uint32_t threshold;
     float scale;
+    const uint32_t *live; /* as in struct norm_args: examples beyond are copies of the first, and drop what it drops */
 };
 
 /* Where the rows of one of several tables lie among those of a batch, which are one array: row i of the batch, of this

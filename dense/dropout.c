@@ -21,5 +21,7 @@ struct dropout_mask dropout_mask(double rate, const uint32_t *key)
 
 struct dropout_mask dropout_of(const struct layer *l, const struct pass *p)
 {
-    return dropout_mask(p->train ? l->dropout : 0.0, p->step->key[l->number]);
+    struct dropout_mask mask = dropout_mask(p->train ? l->dropout : 0.0, p->step->key[l->number]);
+    mask.live = p->live;
+    return mask;
 }

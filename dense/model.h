@@ -37,6 +37,8 @@ const char *backend_name(const struct backend *b);
 const char *backend_kernel(const struct backend *b);
 /* One line for people of device and libraries, "OpenBLAS SkylakeX kernels"; "" when the module says nothing. */
 const char *backend_about(const struct backend *b);
+/* Steps are computed on a device, and not by the thread that waits for them. */
+bool backend_is_device(const struct backend *b);
 /* Host memory that the device reads and writes at full speed (pinned); plain memory on the CPU. 64-byte aligned; NULL when there is
  * none. Freed on any thread, before the backend is unloaded. b may be NULL: plain memory. */
 void *backend_host_alloc(const struct backend *b, size_t bytes);

@@ -13,8 +13,8 @@
  * it may record and play again. Batches come in many sizes (bad lines, data.negatives, ends of files), and each size
  * would be a recording and a choice of matrix products of its own. So the section runs at one of few sizes: the batch is
  * filled up with copies of its first example. What fills it up contributes nothing: its dlogit is 0, and so are all
- * gradients that come of it, for they are products of dlogit with numbers as finite as the first example's; and batch
- * norm, which alone looks at the batch as a whole, leaves it out by the true count (struct step). */
+ * gradients that come of it, for they are products of dlogit with the first example's own numbers (dropout drops the same
+ * of both); and batch norm, which alone looks at the batch as a whole, leaves it out by the true count (struct step). */
 #include "dense/plan.h"
 
 #include "proto/base/hash.h"

@@ -44,19 +44,41 @@ static struct coord_roll_entry *entry_add(struct coord_roll *r)
     return &r->entry[r->count++];
 }
 
-void coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by)
+/* Whether any entry of the name was broken; all of them are `broken` now. */
+static bool broken_set(struct coord_roll *r, const char *name, bool broken)
 {
+    bool was = false;
+
+    for (uint32_t i = 0; i < r->count; i++)
+        if (strcmp(r->entry[i].name, name) == 0) {
+            was = was || r->entry[i].broken;
+            r->entry[i].broken = broken;
+        }
+    return was;
+}
+
+bool coord_roll_broken(struct coord_roll *r, const char *name)
+{
+    return !broken_set(r, name, true);
+}
+
+bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by)
+{
+    bool back = broken_set(r, name, false);
+
     for (uint32_t i = 0; i < r->count; i++)
         if (strcmp(r->entry[i].name, name) == 0 && memcmp(&r->entry[i].by, by, sizeof *by) == 0) {
             r->entry[i].joined++;
-            return;
+            return back;
         }
     struct coord_roll_entry *e = entry_add(r);
     if (e == NULL)
-        return;
+        return back;
     (void)snprintf(e->name, sizeof e->name, "%s", name);
     e->by = *by;
     e->joined = 1;
+    e->broken = false;
+    return back;
 }
 
 struct json *coord_roll_json(const struct coord_roll *r)

@@ -8,6 +8,7 @@
 #include "proto/base/limits.h"
 #include "proto/wire/wire.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define COORD_ROLL_MAX 256u
@@ -22,6 +23,7 @@ struct coord_roll {
         char name[LIMIT_NAME];
         struct coord_compute by;
         uint32_t joined; /* times */
+        bool broken;     /* the worker left because of its device, and has not come again */
     } *entry;            /* owned (count) */
     uint32_t count, capacity;
 };
@@ -31,8 +33,11 @@ void coord_compute_of(const struct wire_WORKER_JOIN *join, struct coord_compute 
 void coord_compute_set(struct json *to, const struct coord_compute *by);
 
 void coord_roll_close(struct coord_roll *r);
-/* A worker has joined. Past COORD_ROLL_MAX of them, or without memory, it is not noted. */
-void coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by);
+/* A worker has joined. Past COORD_ROLL_MAX of them, or without memory, it is not noted. True: it had left because of its
+ * device, and is back. */
+bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by);
+/* A worker leaves because of its device. True: for the first time since it came. */
+bool coord_roll_broken(struct coord_roll *r, const char *name);
 /* [{"name", "backend", "kernel", "device", "why", "joined"}] */
 struct json *coord_roll_json(const struct coord_roll *r);
 

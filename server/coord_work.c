@@ -78,7 +78,7 @@ static void worker_computes(struct coord *c, uint64_t number, const struct wire_
     if (w == NULL || memcmp(&w->by, &by, sizeof by) == 0)
         return;
     w->by = by;
-    coord_roll_note(&c->job.roll, w->name, &by);
+    c->job.at.workers_wanted += coord_roll_note(&c->job.roll, w->name, &by);
     log_info("worker %" PRIu64 ": %s, process %u, %s %s%s%s", number, q->name, q->pid, q->backend, q->kernel,
              q->why[0] != 0 ? "; " : "", q->why);
 }
@@ -169,8 +169,8 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
         if (q->fatal)
             coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s", worker->name,
                             q->fail_text);
-        else if (q->fail_status != 0 && c->job.at.workers_wanted > 0)
-            c->job.at.workers_wanted--; /* its device failed: it may not come again */
+        else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 && coord_roll_broken(&c->job.roll, worker->name))
+            c->job.at.workers_wanted--; /* its device failed: it may not come again; if it does, it counts again */
         worker_gone(c, q->worker);
     }
     reply_plain(c, from, request);

@@ -347,6 +347,11 @@ void lane_free(struct lane *l)
     lane_unmake(l);
 }
 
+uint64_t lane_computing_ns(const struct lane *l)
+{
+    return l->computing == NULL ? 0 : env_now_ns(l->base->env) - l->computing_since_ns + 1;
+}
+
 bool lane_idle(const struct lane *l)
 {
     return !l->running;

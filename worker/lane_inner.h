@@ -58,6 +58,7 @@ struct lane {
     struct model_run *run; /* owned: scratch of this lane's compute, and the cache's rows */
     struct env_work compute;
     struct lane_batch *computing; /* in the hands of a thread */
+    uint64_t computing_since_ns;
     struct model_output output;
     int compute_status;
     struct stats_clock clock;

@@ -305,6 +305,7 @@ void lane_compute(struct lane *l, struct lane_batch *b)
     }
     batch_move(b, COMPUTING);
     l->computing = b;
+    l->computing_since_ns = env_now_ns(l->base->env);
     env_work_start(l->base->env, &l->compute);
 }
 

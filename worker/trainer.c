@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MS 1000000ull
-enum { JOIN_PAUSE_MS = 200, LEAVE_MS = 2000, LANES_DEFAULT = 2, LEASE_MS_MIN = 30 };
+enum { JOIN_PAUSE_MS = 200, LEAVE_MS = 2000, LANES_DEFAULT = 2, LEASE_MS_MIN = 30, STEP_MS = 60000 };
 
 void trainer_wake(struct trainer *t)
 {
@@ -231,6 +231,33 @@ static void lease_check(struct trainer *t)
     client_mute(t->client, t->state == WORKING && silent > t->lease_ms * MS);
 }
 
+/* The longest that a step of a lane has been with the device; 0: there is none, or no device. */
+static uint64_t device_keeps_ns(const struct trainer *t)
+{
+    uint64_t longest = 0;
+
+    if (t->options.backend == NULL || !backend_is_device(t->options.backend))
+        return 0;
+    for (uint32_t i = 0; i < t->seat_count; i++) {
+        uint64_t ns = lane_computing_ns(seat_work(t->seat[i]));
+        longest = ns > longest ? ns : longest;
+    }
+    return longest;
+}
+
+/* A step of a device takes milliseconds, kernels that are loaded at first some seconds. One that does not come back, and
+ * no error either, would hold its lane for ever. */
+static void device_check(struct trainer *t)
+{
+    char text[128];
+
+    if (t->state != WORKING || device_keeps_ns(t) <= t->options.step_ms * MS)
+        return;
+    snprintf(text, sizeof text, "a step has not come back from the device for %llu s",
+             (unsigned long long)(device_keeps_ns(t) / (1000 * MS)));
+    trainer_break(t, SHOAL_E_UNAVAILABLE, text);
+}
+
 static void beat_fire(struct env_timer *timer)
 {
     struct trainer *t = OWNER_OF(timer, beat_timer);
@@ -238,6 +265,9 @@ static void beat_fire(struct env_timer *timer)
     if (!request_active(&t->beat))
         client_start(t->client, &t->beat);
     lease_check(t);
+    device_check(t);
+    if (t->state >= CLEARING)
+        return;
     env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
 }
 
@@ -346,6 +376,11 @@ static void leave_fire(struct env_timer *timer)
         trainer_left(t);
         return;
     }
+    bool opening = (t->preparing || t->replacing) && (t->broken || t->again);
+    if (device_keeps_ns(t) == 0 && !opening) { /* a file that is slow: it will come back */
+        env_timer_start(t->env, timer, t->lease_ms / 2 * MS);
+        return;
+    }
     log_error("the device keeps a thread at work: this worker ends without it");
     if (t->again) {
         t->again = false;
@@ -446,6 +481,8 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
         t->options.lanes_max = LIMIT_LANES;
     if (t->options.wait_ms == 0)
         t->options.wait_ms = 30000;
+    if (t->options.step_ms == 0)
+        t->options.step_ms = STEP_MS;
     snprintf(t->name, sizeof t->name, "%s", options->name);
     snprintf(t->why, sizeof t->why, "%s", options->why == NULL ? "" : options->why);
     requests_init(t);
@@ -484,6 +521,8 @@ void trainer_leave(struct trainer *t)
         trainer_stop(t);
     else
         trainer_clear(t, false, 0, "");
+    if (t->state == CLEARING)
+        env_timer_start(t->env, &t->leave_timer, t->lease_ms / 2 * MS);
 }
 
 int trainer_status(const struct trainer *t, struct err *e)

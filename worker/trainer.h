@@ -47,6 +47,7 @@ struct trainer_options {
     uint32_t cores;             /* that this process may use: so many batches are read at the same time; 0: 1 */
     uint64_t (*clock_ns)(void); /* for any thread, to time reads of files with; NULL: not told from parsing */
     uint32_t wait_ms;           /* for the first answer of the coordinator; 0: 30 s */
+    uint32_t step_ms;           /* after which a step that does not come back from a device is its end; 0: 60 s */
 };
 
 struct trainer;
@@ -56,7 +57,8 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
 /* After env_stop. With work in a thread's hands (trainer_settled false) it must not be called. */
 void trainer_free(struct trainer *t);
 const struct env_handler *trainer_handler(void);
-/* SIGTERM: gives the lanes back and leaves; exit status 0. A second call stops without waiting for the threads. */
+/* SIGTERM: gives the lanes back and leaves; exit status 0. A device's step is waited for no longer than half a lease; a
+ * second call stops without waiting for the threads. */
 void trainer_leave(struct trainer *t);
 bool trainer_settled(const struct trainer *t);
 /* After env_stop: 0, or the status (err_exit_status of it is the process's) with the sentence. */

@@ -12,9 +12,10 @@
  * 2. Nothing is forgotten while the stream lives, so what a recording holds stays. There are few shapes, because sizes
  *    of batches are few (dense/pass.c).
  * 3. The same shape is computed the same way at each step, and, the library's advice being a function of shape, card and
- *    version, at each run. */
+ *    version, at each run; unless it refuses what it has advised, which is told in a warning with the shape. */
 #include "dense/cuda/stream.h"
 #include "proto/base/assert.h"
+#include "proto/base/log.h"
 
 #include <stdlib.h>
 
@@ -199,11 +200,11 @@ static void ladder_fail(struct stream *s, const struct choice *c, const struct p
 {
     stream_fail(s, SHOAL_E_INTERNAL,
                 "%s computes no product in %s of (%u, %u)%s by (%u, %u)%s, rows of a, b, c %u, %u, %u elements apart, "
-                "beginning at %u, %u, %u bytes%s: %u ways refused, the last: %.120s; set train.precision to fp32 or "
-                "train.backend to cpu",
+                "beginning at %u, %u, %u bytes%s: %u ways refused, the last: %.120s; set %strain.backend to cpu",
                 device_library(), type_name[p->type], p->m, p->k, p->transpose_a ? " turned" : "", p->k, p->n,
                 p->transpose_b ? " turned" : "", p->lda, p->ldb, p->ldc, c->shape.align_a, c->shape.align_b,
-                c->shape.align_c, p->bias ? ", with a bias" : "", c->refused, s->refusal);
+                c->shape.align_c, p->bias ? ", with a bias" : "", c->refused, s->refusal,
+                p->type == PRODUCT_F32 ? "" : "train.precision to fp32 or ");
 }
 
 /* One try on the choice's rung; true: it was computed, or the stream or its recording has failed. */
@@ -244,10 +245,14 @@ static void ladder_climb(struct stream *s, struct choice *c, const struct produc
     c->ways = NULL;
     c->asked = false;
     c->count = c->way = 0;
-    if (c->rung + 1 < RUNGS)
-        c->rung++;
-    else
+    if (c->rung + 1 == RUNGS) {
         ladder_fail(s, c, p);
+        return;
+    }
+    c->rung++;
+    log_warn("%s: no way for a product in %s of (%u, %u) by (%u, %u) as it is (%s); it is computed %s, which is slower",
+             device_library(), type_name[p->type], p->m, p->k, p->k, p->n, s->refusal,
+             c->rung == BARE ? "without its bias" : "with rows moved to 16 bytes");
 }
 
 void product_compute(struct stream *s, const struct product *p)

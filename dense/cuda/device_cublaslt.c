@@ -32,5 +32,9 @@ int cublaslt_load(struct err *e)
         if (!library_function(handle, wanted[i].name, wanted[i].function))
             return err_set(e, SHOAL_E_UNAVAILABLE, "%s has no %s: it is of another version; install that of CUDA %d, or set "
                            "SHOAL_CUBLASLT to its file or folder", lt.path, wanted[i].name, CUBLAS_VER_MAJOR);
+    if (lt.cublasLtGetVersion() / 10000 != CUBLAS_VER_MAJOR)
+        return err_set(e, SHOAL_E_UNAVAILABLE, "%s is of version %zu; needed is %d.x: install that of CUDA %d, or set "
+                       "SHOAL_CUBLASLT to its file or folder", lt.path, lt.cublasLtGetVersion() / 10000, CUBLAS_VER_MAJOR,
+                       CUBLAS_VER_MAJOR);
     return 0;
 }

@@ -68,7 +68,8 @@ int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *f
     if (status == cudaSuccess)
         return 0;
     int code = code_of(status);
-    bool lost = code == SHOAL_E_INTERNAL && failure_stays();
+    bool stays = failure_stays(); /* of any code: it must not be found again */
+    bool lost = code == SHOAL_E_INTERNAL && stays;
     return err_set(e, lost ? SHOAL_E_UNAVAILABLE : code, "device %d%s: %s (%s) at dense/cuda/%s:%d: %.200s", device_number,
                    lost ? " is lost" : "", cudaGetErrorString(status), cudaGetErrorName(status), file_name(file), line, call);
 }
@@ -95,9 +96,13 @@ bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const 
 
 void device_look(struct stream *s)
 {
-    cudaError_t status = cudaStreamQuery(s->device->stream);
-    if (status != cudaErrorNotReady)
-        CUDA(s, status);
+    if (!s->recorded) { /* asking would spoil a recording; it is spoiled already, and its section will be queued */
+        cudaError_t status = cudaStreamQuery(s->device->stream);
+        if (status != cudaErrorNotReady)
+            CUDA(s, status);
+    }
+    cudaError_t status = cudaGetLastError();
+    (void)status;
 }
 
 /* ---- the device ------------------------------------------------------------------------------------------- */
@@ -359,6 +364,8 @@ struct recording *device_record_end(struct stream *s)
         CUDA(s, cudaGraphDestroy(graph));
     if (made && CUDA(s, cudaGraphUpload(r->exec, s->device->stream)))
         return r;
+    if (made)
+        CUDA(s, cudaGraphExecDestroy(r->exec));
     free(r);
     return NULL;
 }

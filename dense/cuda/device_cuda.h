@@ -34,7 +34,8 @@ int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *f
 /* Before each call for a stream: false when it has failed. The device of the module is made the calling thread's. */
 bool device_enter(struct stream *s);
 
-/* What the device's state says now: a failure that stays goes to the stream. */
+/* After something was refused: takes it off the thread, where CUB would find it after its next kernel; and what the
+ * device's state says now, a failure that stays, goes to the stream. */
 void device_look(struct stream *s);
 
 /* device_cublaslt.c */

@@ -164,6 +164,8 @@ static uint32_t ways_ask(struct stream *s, struct product_ways *w, cublasLtMatmu
             refuse(s, "cublasLtMatmulAlgoGetHeuristic, one result", result[i].state);
         else if (result[i].workspaceSize <= WORKSPACE_BYTES)
             w->algorithm[count++] = result[i].algo;
+    if (count == 0)
+        device_look(s);
     return count;
 }
 
@@ -200,8 +202,9 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way, con
                           &w->algorithm[way], all->workspace, WORKSPACE_BYTES, s->device->stream);
     if (status != CUBLAS_STATUS_SUCCESS) {
         refuse(s, "cublasLtMatmul", status);
-        if (!s->recorded)
-            device_look(s); /* a device that is lost refuses everything */
+        device_look(s); /* a device that is lost refuses everything */
+        if (status == CUBLAS_STATUS_ALLOC_FAILED)
+            CUBLAS(s, status); /* passes: another way would be kept for no reason */
         return false;
     }
     if (!s->recorded)

@@ -16,7 +16,7 @@ BODY void act_forward_at(const struct act_forward_args *a, size_t i)
     float *y = a->y + (size_t)p.row * a->ldy + p.column;
     float v = act_value(a->act, a->bias ? *y + a->bias[p.column] : *y);
     if (a->mask.threshold > 0)
-        v = dropout_keeps(&a->mask, (a->first + p.row) * a->width + p.column) ? v * a->mask.scale : 0.0f;
+        v = dropout_keeps(&a->mask, dropout_example(&a->mask, a->first + p.row) * a->width + p.column) ? v * a->mask.scale : 0.0f;
     *y = v;
 }
 KERNEL(act_forward)
@@ -36,7 +36,7 @@ BODY float act_gradient(const struct act_backward_args *a, uint32_t row, uint32_
         return a->act == ACT_RELU ? (y > 0.0f ? dy : 0.0f) : dy * act_slope(a->act, y);
     if (a->act == ACT_RELU) /* a dropped value is 0, and so is its slope */
         return y > 0.0f ? dy * a->mask.scale : 0.0f;
-    if (!dropout_keeps(&a->mask, (a->first + row) * a->width + column))
+    if (!dropout_keeps(&a->mask, dropout_example(&a->mask, a->first + row) * a->width + column))
         return 0.0f;
     return dy * a->mask.scale * act_slope(a->act, y / a->mask.scale);
 }
@@ -90,7 +90,7 @@ static void act_backward(struct stream *s, enum activation act, const struct dro
 
 void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, float *c, uint32_t ldc)
 {
-    struct dropout_mask keep_all = {NULL, 0, 1.0f};
+    struct dropout_mask keep_all = {NULL, 0, 1.0f, NULL};
     act_forward(s, ACT_NONE, &keep_all, 0, m, n, bias, c, ldc);
 }
 

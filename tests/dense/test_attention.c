@@ -51,7 +51,7 @@ static void attended_run(struct attended *t, uint32_t parts, bool add, double ra
     struct dense_device d;
     uint32_t key[2] = {12345, 67890};
     dense_device_open(&d);
-    struct dropout_mask mask = {dense_up(&d, key, sizeof key), (uint32_t)(rate * 0x1p24), (float)(1 / (1 - rate))};
+    struct dropout_mask mask = {dense_up(&d, key, sizeof key), (uint32_t)(rate * 0x1p24), (float)(1 / (1 - rate)), NULL};
     struct attend_args a = args_of(parts, add, &mask);
     a.x = dense_up(&d, t->x, sizeof t->x);
     a.residual = parts == 3 ? dense_up(&d, t->residual, sizeof t->residual) : NULL;
@@ -181,7 +181,7 @@ START_TEST(every_width_gives_the_same_bits)
 {
     static struct attended of[DENSE_WIDTHS];
     uint32_t key[2] = {12345, 67890};
-    struct dropout_mask mask = {key, 1 << 22, 4.0f / 3};
+    struct dropout_mask mask = {key, 1 << 22, 4.0f / 3, NULL};
     for (int w = 0; w < DENSE_WIDTHS; w++) {
         const struct backend_ops *k = dense_width(w);
         struct attend_args a = args_of(_i == 0 ? 4 : 3, true, &mask);

@@ -203,7 +203,7 @@ static uint32_t made_good(int job, const char *what, uint64_t most, const struct
 /* No way computes the product: the sentence has all that whoever looks into it needs. */
 START_TEST(product_without_any_way_is_told_with_its_facts)
 {
-    static const char *const facts[] = {"(", "rows of a, b, c", "bytes", "planted", "train.precision", "the stand-in"};
+    static const char *const facts[] = {"(", "rows of a, b, c", "bytes", "planted", "train.backend to cpu", "the stand-in"};
     static struct play well, p;
     char text[32];
 
@@ -219,6 +219,7 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
         ck_assert_msg(p.code == SHOAL_E_INTERNAL, "%s: %d", text, p.code);
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
             ck_assert_msg(strstr(p.text, facts[i]), "%s: \"%s\" is not in: %s", text, facts[i], p.text);
+        ck_assert((jobs[_i].precision == PRECISION_FP32) == !strstr(p.text, "train.precision"));
     }
     ck_assert_uint_gt(told, products / 2);
     ck_assert_uint_ge(told, 6);

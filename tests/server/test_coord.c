@@ -982,6 +982,24 @@ START_TEST(coord_tells_on_what_workers_compute)
 }
 END_TEST
 
+/* A worker that leaves again and again because of its device takes one place, its own, and takes it again when it comes. */
+START_TEST(coord_counts_a_broken_worker_once)
+{
+    struct coord_roll roll = {0};
+    struct coord_compute by = {.backend = "cuda"}, other = {.backend = "cpu"};
+
+    ck_assert(!coord_roll_note(&roll, "a", &by));
+    ck_assert(!coord_roll_note(&roll, "b", &by));
+    ck_assert(coord_roll_broken(&roll, "a"));
+    ck_assert(!coord_roll_broken(&roll, "a"));
+    ck_assert(coord_roll_broken(&roll, "b"));
+    ck_assert(coord_roll_note(&roll, "a", &other)); /* by another backend: the same worker */
+    ck_assert(!coord_roll_note(&roll, "a", &by));
+    ck_assert(coord_roll_broken(&roll, "a"));
+    coord_roll_close(&roll);
+}
+END_TEST
+
 START_TEST(coord_missing_input_ends_the_job)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -1102,6 +1120,7 @@ int main(void)
     tcase_add_loop_test(t, coord_refused_batches_are_told, 0, 3);
     tcase_add_test(t, coord_restart_keeps_refused_batches);
     tcase_add_loop_test(t, coord_too_many_refused_batches_end_the_job, 0, 3);
+    tcase_add_test(t, coord_counts_a_broken_worker_once);
     tcase_add_test(t, coord_missing_input_ends_the_job);
     tcase_add_loop_test(t, coord_bsp_takes_one_kind_of_device, 0, 6);
     tcase_add_test(t, coord_goes_on_without_a_worker_whose_device_failed);

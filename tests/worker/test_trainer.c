@@ -19,6 +19,7 @@
 #define MAX_WORKERS 4
 
 static struct backend *backend;
+static uint32_t step_ms; /* of the workers that are added next */
 static struct fake fake;
 static char text[4096];
 static struct trainer *worker[MAX_WORKERS];
@@ -95,7 +96,8 @@ static struct trainer *worker_add(uint32_t lanes)
                                       .pid = 100 + workers,
                                       .lanes_max = lanes,
                                       .backend = backend,
-                                      .wait_ms = 5000};
+                                      .wait_ms = 5000,
+                                      .step_ms = step_ms};
 
     snprintf(name, sizeof name, "worker-%u", workers);
     worker_node[workers] = sim_node_new(fake.sim, name, trainer_handler(), NULL);
@@ -462,6 +464,35 @@ START_TEST(trainer_stops_pushing_when_its_lease_must_be_over)
 }
 END_TEST
 
+/* A step that comes back neither with a result nor with an error would hold its lane for ever. A device's is waited for
+ * so long and no longer, and the lane goes to another worker; a processor may take its time. */
+START_TEST(trainer_leaves_a_device_that_hangs)
+{
+    struct sim_options slow = calm;
+    struct err e = {0};
+
+    slow.work_min_ns = slow.work_max_ns = 3 * SECOND;
+    job_make(300, "{kind: probe}", "async");
+    fake_open(&fake, &slow, text, 2, 2);
+    fake.lease_ms = 300;
+    step_ms = 1000;
+    worker_add(1);
+    step_ms = 0;
+    worker_add(2);
+    run_to_the_end();
+    if (backend_is_device(backend)) {
+        ck_assert_int_eq(trainer_status(worker[0], &e), SHOAL_E_UNAVAILABLE);
+        ck_assert_msg(strstr(e.text, "has not come back from the device"), "%s", e.text);
+        ck_assert(!trainer_settled(worker[0])); /* that is why: the step is still there */
+        worker[0] = NULL;
+    } else {
+        ends_well(worker[0]);
+    }
+    ends_well(worker[1]);
+    rows_check();
+}
+END_TEST
+
 /* Same seed, same run, event for event. */
 START_TEST(trainer_is_deterministic)
 {
@@ -511,6 +542,7 @@ int main(void)
     tcase_add_loop_test(c, trainer_goes_on_after_a_poisoned_push, 0, 9);
     tcase_add_test(c, trainer_leaves_in_good_order);
     tcase_add_test(c, trainer_stops_pushing_when_its_lease_must_be_over);
+    tcase_add_test(c, trainer_leaves_a_device_that_hangs);
     tcase_add_test(c, trainer_is_deterministic);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
