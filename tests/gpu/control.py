@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(HERE))
 import correctness
+import jobs
 import results
 import run
 import session
@@ -22,7 +23,8 @@ import smoke
 import steps
 
 SAYS = ('echo \'{"kind": "KIND", "mode": "whole", "kernel": "a card", "cublaslt": "/x/libcublasLt.so.13", "ms": 1.0, '
-        '"products_ms": 0.5, "loss": 0.7, "memory_mib": 1, "batch": 8, "examples_per_second": 8000, "bytes_up": 1, "bytes_down": 1}\'')
+        '"products_ms": 0.5, "loss": 0.7, "memory_mib": 1, "batch": 8, "examples_per_second": 8000, "bytes_up": 1, "bytes_down": 1, '
+        '"counters": {"recordings": 2, "plays": 9, "spoiled": 0, "choices": 4, "refusals": 0}}\'')
 
 
 def script(path, text):
@@ -47,6 +49,17 @@ def path_before(folder):
         yield
     finally:
         os.environ["PATH"] = was
+
+
+@contextlib.contextmanager
+def killing_nothing():
+    """No signal reaches what is stuck in the driver."""
+    real, session.KILL_SECONDS = (os.kill, session.KILL_SECONDS), 0.4
+    os.kill = lambda pid, number: None
+    try:
+        yield
+    finally:
+        os.kill, session.KILL_SECONDS = real
 
 
 # ---- stages --------------------------------------------------------------------------------------------------------
@@ -84,6 +97,59 @@ def check_limits(folder):
     s = play(folder, {"slow": "sleep 20"})
     s.stage("a stage", 1.5, lambda s: s.judge("slow", *s.run("slow", [s.place.bin / "slow"], 100)))
     assert s.took() < 8 and s.failures, "a stage has a limit of its own"
+
+
+# As `shoal local`: a program in a process group of its own, which does not hear what asks it to end.
+LOCAL = """import os, subprocess, sys, time
+text = 'import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)'
+p = subprocess.Popen([sys.executable, '-c', text], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, preexec_fn=lambda: os.setpgid(0, 0))
+p.stdout.readline()
+open(sys.argv[1], 'w').write(str(p.pid))
+time.sleep(float(sys.argv[2]))"""
+
+
+def check_ends(folder):
+    """What a program leaves behind ends with it, whether it was killed or ended by itself; it has not ended while one of its threads runs."""
+    text = "import ctypes, threading, time; threading.Thread(target=time.sleep, args=[60]).start(); ctypes.CDLL(None).syscall(60, 0)"
+    p = subprocess.Popen([sys.executable, "-c", text], start_new_session=True)
+    while pathlib.Path(f"/proc/{p.pid}/stat").read_text(encoding="ascii").split()[2] != "Z":
+        time.sleep(0.02)
+    assert p.pid in session.of_session(p.pid)
+    assert not session.end_all(p) and p.returncode == -9
+    s = play(folder, {})
+    s.stage_end = s.end
+    for name, seconds, expected in (("killed", 60, session.TIMEOUT), ("ended", 0, 0)):
+        code, out = s.run(name, [sys.executable, "-c", LOCAL, folder / name, seconds], 2)
+        pid = int((folder / name).read_text(encoding="ascii"))
+        assert code == expected and not pathlib.Path(f"/proc/{pid}").exists() and not s.failures, (name, code, out, s.failures)
+
+
+def check_stuck(folder):
+    """What no signal reaches is not waited for without a limit, and is told."""
+    script(folder / "path/nvidia-smi", "exec sleep 20")
+    s = play(folder, {"slow": "sleep 20"})
+    s.stage_end = s.end
+    begin, started_here = time.monotonic(), []
+    real, subprocess.Popen = subprocess.Popen, lambda *a, **k: started_here.append(real(*a, **k)) or started_here[-1]
+    try:
+        with killing_nothing(), path_before(folder / "path"):
+            assert session.output_of(["sleep", "20"], 0.2) == ""
+            s.run("slow", [s.place.bin / "slow"], 0.6)
+            assert len(s.failures) == 1 and "killed and still there" in s.failures[0] and "sleep" in s.failures[0], s.failures
+            assert jobs.Card(folder).busy() is None
+            peer = object.__new__(steps.Peer)
+            peer.process, peer.log = subprocess.Popen(["sleep", "20"], start_new_session=True), open(os.devnull, "w", encoding="ascii")
+            peer.close()
+        assert time.monotonic() - begin < 8 and len(started_here) == 4, time.monotonic() - begin
+        s.run = lambda *words: 1 / 0
+        with path_before(folder / "path"), contextlib.suppress(ZeroDivisionError):
+            jobs.run_local(s, "a job", "cpu", 1, 1, [], 9)
+        assert started_here[-1].args[:3] == ["nvidia-smi", "-i", "0"] and started_here[-1].poll() is not None, "it ends with its job"
+    finally:
+        subprocess.Popen = real
+        for p in started_here:
+            session.end_all(p)
+            p.kill()
 
 
 def check_smoke(folder):
@@ -161,9 +227,9 @@ for line in sys.stdin:
 """
 
 
-def steps_with_torch(folder, trick, sees="0", seconds=60):
+def steps_with_torch(folder, trick, sees="0", seconds=60, refusals=0):
     """PyTorch is there and says to be able to compute; torch_step.py plays with `trick`."""
-    says = "\n".join(SAYS.replace("KIND", kind) for kind in smoke.KINDS)
+    says = "\n".join(SAYS.replace("KIND", kind).replace('"refusals": 0', f'"refusals": {refusals}') for kind in smoke.KINDS)
     s = play(folder, {"gpu_step": says}, seconds=seconds)
     script(folder / "python3", f'case "$1" in -c) echo 9.9; exit {sees};; esac; exec {sys.executable} {folder}/torch_step.py')
     (folder / "torch_step.py").write_text(PLAYED_TORCH.replace("TRICK", trick), encoding="utf-8")
@@ -182,12 +248,15 @@ def steps_with_torch(folder, trick, sees="0", seconds=60):
 def check_torch(folder):
     s = steps_with_torch(folder / "a", "pass")
     assert s.complete() and len(s.figures["step/dlrm/16384/bf16/graphs"]["ms"]) == 2, s.failures
-    assert "**yes** (eager / Shoal: deepfm 4096 2.00" in results.text_of({"speed": results.half_of(s)})
+    text = results.text_of({"speed": results.half_of(s)})
+    assert "**yes** (eager / Shoal: deepfm 4096 2.00" in text and "recordings that were spoiled: none." in text, text
     s = steps_with_torch(folder / "b", "sys.exit(1) if (precision, variant) == ('bf16', 'graphs') else 0")
     assert not s.complete() and "step/dlrm/16384/bf16/graphs" in s.missing() and "it has ended" in s.failures[0], s.failures
     s = steps_with_torch(folder / "c", "print(json.dumps({'error': 'no compiler'}), flush=True); continue")
     assert not s.complete() and "no compiler" in s.failures[0]
-    s = steps_with_torch(folder / "d", "pass", sees="3")
+    s = steps_with_torch(folder / "d", "pass", sees="3", refusals=3)
+    text = results.text_of({"speed": results.half_of(s)})
+    assert "deepfm 4096 bf16 6 and 0 (8 ways" in text and "deepfm 4096 bf16 not det. 6 and 0 (8 ways" in text, text
     assert not s.complete() and "sees no card" in s.failures[0]
     s = steps_with_torch(folder / "f", "pass", sees="1")
     assert not s.complete() and "import torch" in s.failures[0], "installed, and does not work"
@@ -200,21 +269,20 @@ def check_torch(folder):
 
 
 def check_place(folder):
-    """cuBLASLt is looked for where the loader does not find it; what is found is for our programs alone."""
-    script(folder / "path/ldd", "echo '\tlibcublasLt.so.99 => not found'")
-    wheel = folder / "site/nvidia/cu99/lib"
-    wheel.mkdir(parents=True)
-    (wheel / "libcublasLt.so.99").touch()
+    """Our programs and PyTorch see one card, the first of those that we see; nvidia-smi is asked for the same."""
     before = dict(os.environ)
-    with path_before(folder / "path"):
-        assert session.Place(folder, "cuda").cublaslt is None
-        sys.path.append(str(folder / "site"))
-        place = session.Place(folder, "cuda")
-        sys.path.pop()
-    assert place.cublaslt == wheel and place.env()["LD_LIBRARY_PATH"].endswith(str(wheel)) and dict(os.environ) == before
-    script(folder / "path/ldd", "echo '\tlibc.so.6 => /lib/libc.so.6'")  # a module that looks for it by itself
-    with path_before(folder / "path"):
-        assert session.Place(folder, "cuda").cublaslt is None
+    place = session.Place(folder, "cuda")
+    try:
+        for seen, one in ((None, "0"), ("3,1", "3"), ("GPU-8932f937", "GPU-8932f937"), ("", "")):
+            os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+            if seen is not None:
+                os.environ["CUDA_VISIBLE_DEVICES"] = seen
+            assert session.card() == one, (seen, session.card())
+            for env in (place.env(A="b"), session.card_env(A="b")):
+                assert (env["CUDA_VISIBLE_DEVICES"], env["CUDA_DEVICE_ORDER"], env["A"]) == (one, "PCI_BUS_ID", "b"), env
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def started(words, path):
@@ -227,7 +295,7 @@ def check_run(folder):
     tools.mkdir()
     for name in ("sh", "dirname", "grep", "sed"):
         (tools / name).symlink_to(shutil.which(name))
-    for words in ([], ["--ctest"], ["speed"]):
+    for words in ([], ["--ctest"], ["speed"], ["--out", "results"], ["speed", "--build", "results"], ["--out", "--dry"]):
         ended = started([HERE / "run", *words], tools)
         assert ended.returncode == 77 and ended.stdout.count("\n") == 1 and "no GPU" in ended.stdout and not ended.stderr, ended
     script(tools / "nvidia-smi", "echo no devices")
@@ -235,6 +303,26 @@ def check_run(folder):
     script(tools / "nvidia-smi", "echo GPU 0: played")
     ended = started([HERE / "run", "correctness"], tools)
     assert ended.returncode == 69 and "python3" in ended.stderr, ended
+
+
+def check_written(folder):
+    """Where the second place for results cannot be, they are in the first, which is said once; logs are kept when nothing can be written."""
+    (folder / "file").touch()
+    out, halves = folder / "out", {}
+    s = play(folder / "half", {})
+    o = type("options", (), {"out": out, "dry": False, "seconds": 9})
+    write = run.writer(o, folder / "file/results", halves)
+    write(s)
+    write(s, ended=True)
+    assert len(s.notes) == 1 and "results are in" in (out / "RESULTS.md").read_text(encoding="utf-8"), s.notes
+    real, run.RUN = run.RUN, {"speed": lambda s: s.keep("a log", "said")}
+    try:
+        run.half_run(o, "speed", s.place, folder, lambda s, ended=False: 1 / 0)
+    except ZeroDivisionError:
+        pass
+    finally:
+        run.RUN = real
+    assert (out / "logs-speed.tar.gz").exists()
 
 
 def check_results(folder):
@@ -266,8 +354,10 @@ def check_results(folder):
 
 
 def main():
+    session.adopt()
     with tempfile.TemporaryDirectory(prefix="shoal-gpu-control-") as name:
-        for check in (check_stages, check_limits, check_smoke, check_tests, check_sanitizer, check_torch, check_place, check_run, check_results):
+        for check in (check_stages, check_limits, check_ends, check_stuck, check_smoke, check_tests, check_sanitizer, check_torch, check_place,
+                      check_run, check_written, check_results):
             folder = pathlib.Path(name) / check.__name__
             folder.mkdir()
             check(folder)

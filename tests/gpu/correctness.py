@@ -65,7 +65,7 @@ def stage_models(s):
                 if r["loss"] is None:
                     s.fail(f"model {kind} {precision}: the loss is not finite")
                 else:
-                    s.figure(f"model/{kind}/{precision}", {k: r[k] for k in ("loss", "ms", "memory_mib", "batch")})
+                    s.figure(f"model/{kind}/{precision}", {k: r[k] for k in ("loss", "ms", "memory_mib", "batch", "counters")})
 
 
 # ---- jobs that learn -----------------------------------------------------------------------------------------------

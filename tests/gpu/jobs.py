@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 
+import session
 from session import ROOT
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -59,17 +60,26 @@ class Card:
     def __init__(self, folder):
         self.file = open(folder / "nvidia-smi.csv", "w+", encoding="utf-8")
         try:
-            words = ["nvidia-smi", "--query-gpu=utilization.gpu,clocks.sm,memory.used", "--format=csv,noheader,nounits", "-lms", "500"]
+            words = ["nvidia-smi", "-i", session.card(), "--query-gpu=utilization.gpu,clocks.sm,memory.used",
+                     "--format=csv,noheader,nounits", "-lms", "500"]
             self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=self.file, stderr=subprocess.DEVNULL)
         except OSError:
             self.process = None
+
+    def end(self):
+        if self.process is None:
+            return
+        self.process.kill()
+        try:
+            self.process.wait(session.KILL_SECONDS)
+        except subprocess.TimeoutExpired:  # stuck in the driver; what it has written is read all the same
+            pass
 
     def busy(self):
         """Mean share in per cent over the later half, where the job is past its start."""
         if self.process is None:
             return None
-        self.process.kill()
-        self.process.wait()
+        self.end()
         self.file.seek(0)
         shares = [line.split(",")[0].strip() for line in self.file]
         shares = [float(x) for x in shares if x.replace(".", "", 1).isdigit()]
@@ -126,4 +136,6 @@ def run_local(s, what, backend, servers, workers, sets, seconds, parse=None, io_
             return None
         return dict(r, cpu_seconds=seen, card_busy=busy, wall_seconds=round(time.monotonic() - begin, 1))
     finally:
+        watch.over.set()
+        card.end()
         shutil.rmtree(folder, ignore_errors=True)

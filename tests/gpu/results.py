@@ -72,6 +72,15 @@ def ratio_text(value):
     return "-" if value is None else f"{value:.2f}"
 
 
+def fallback_lines(figures):
+    """What says that a card computed some of it otherwise than it should. figures: by the name that is shown."""
+    counted = {name: r["counters"] for name, r in figures.items() if r and r.get("counters")}
+    found = [f"{name} {c['refusals']:,} and {c['spoiled']:,} ({c['choices']:,} ways asked for, {c['recordings']:,} recordings, {c['plays']:,} plays)"
+             for name, c in counted.items() if c["refusals"] or c["spoiled"]]
+    words = "; ".join(found) if found else "none" if counted else "not counted"
+    return ["", f"Ways of computing a product that were refused, and recordings that were spoiled: {words}."]
+
+
 def table(head, rows):
     return ["| " + " | ".join(str(c) for c in row) + " |" for row in (head, ["---"] * len(head), *rows)] if rows else []
 
@@ -137,6 +146,7 @@ def correctness_lines(f):
             for kind in ALL_KINDS for precision in ("fp32", "bf16") for r in [f.get(f"model/{kind}/{precision}")] if r]
     if rows:
         lines += ["", MODELS_TEXT, "", *table(["model", "batch", "precision", "loss", "ms a step", "MiB"], rows)]
+        lines += fallback_lines({f"{kind} {precision}": f.get(f"model/{kind}/{precision}") for kind in ALL_KINDS for precision in ("fp32", "bf16")})
     return lines
 
 
@@ -157,9 +167,11 @@ def step_lines(f):
                              *(ms_text(f.get(f"{key}/{v}")) for v in VARIANTS), *(ratio_text(ratio(f, key, v)) for v in VARIANTS)])
     if not rows:
         return []
+    runs = {" ".join([*key.split("/")[1:4], *(["not det."] if key.endswith("/not deterministic") else [])]): f[key] for key in f
+            if key.startswith("step/") and key.split("/")[4] in ("ours", "not deterministic")}
     return ["", "### Dense step", "", STEP_TEXT, "",
             *table(["model", "batch", "precision", "Shoal ms", "outside", "not det. ms", "eager ms", "compiled ms", "graphs ms",
-                    "eager", "compiled", "graphs"], rows)]
+                    "eager", "compiled", "graphs"], rows), *fallback_lines(runs)]
 
 
 def copies_lines(f):

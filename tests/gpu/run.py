@@ -27,7 +27,7 @@ import correctness
 import results
 import steps
 import whole
-from session import ROOT, Place, Session, output_of
+from session import ROOT, Place, Session, adopt, card, output_of
 from smoke import ALL_KINDS, KINDS, smoke
 
 
@@ -38,7 +38,8 @@ def look(s):
     s.about["date"] = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
     s.about["host"] = f"{len(os.sched_getaffinity(0))} cores, {model}, {whole.memory_free() >> 30} GiB free, Linux {platform.release()}"
     s.about.update(s.place.facts)
-    driver = "" if s.dry else output_of(["nvidia-smi", "--query-gpu=name,driver_version,clocks.max.sm,power.limit", "--format=csv,noheader"])
+    words = ["nvidia-smi", "-i", card(), "--query-gpu=name,driver_version,clocks.max.sm,power.limit", "--format=csv,noheader"]
+    driver = "" if s.dry else output_of(words)
     if driver:
         s.about["card"] = driver.splitlines()[0]
 
@@ -75,6 +76,14 @@ RUN = {"correctness": run_correctness, "speed": run_speed}
 
 
 def half_run(o, half, place, scratch, write):
+    """A half, written; its logs are kept whatever happens."""
+    try:
+        return half_stages(o, half, place, scratch, write)
+    finally:
+        logs_keep(scratch, half, o.out)
+
+
+def half_stages(o, half, place, scratch, write):
     s = Session(half, o.dry, place, scratch, o.seconds)
     s.after_stage = write
     try:
@@ -87,6 +96,8 @@ def half_run(o, half, place, scratch, write):
 
 
 def logs_keep(scratch, half, out):
+    if not (scratch / "logs" / half).exists():
+        return
     with tarfile.open(out / f"logs-{half}.tar.gz", "w:gz") as archive:
         archive.add(scratch / "logs" / half, f"logs-{half}")
 
@@ -99,12 +110,22 @@ def earlier(o, home):
 
 
 def writer(o, home, halves):
-    """Writes what is known so far: after each stage, and when the half has ended; only then it may be complete."""
+    """Writes what is known so far: after each stage, and when the half has ended; only then it may be complete. Into home too, for the next
+    call to find, where that can be."""
     def write(s, ended=False):
         halves[s.half] = results.half_of(s, ended)
-        for folder in {o.out} if o.dry else {o.out, home}:
-            folder.mkdir(parents=True, exist_ok=True)
-            results.write(folder, halves)
+        o.out.mkdir(parents=True, exist_ok=True)
+        results.write(o.out, halves)
+        if o.dry or home == o.out:
+            return
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            results.write(home, halves)
+        except OSError as error:
+            note = f"results are in {o.out} alone: {home} cannot be written ({error.strerror})"
+            if note not in s.notes:
+                s.notes.append(note)
+                s.say(note)
     return write
 
 
@@ -123,7 +144,7 @@ def results_verb(o):
 
 
 def arguments():
-    a = argparse.ArgumentParser(prog="tests/gpu/run")
+    a = argparse.ArgumentParser(prog="tests/gpu/run", allow_abbrev=False)
     a.add_argument("verb", nargs="?", choices=["correctness", "speed", "results"])
     a.add_argument("files", nargs="*", help="of the verb results")
     a.add_argument("--build", default=os.environ.get("SHOAL_BUILD", ROOT / "build/release"))
@@ -142,14 +163,18 @@ def main():
     o.out = o.out or pathlib.Path(os.environ.get("OUT") or home)
     if o.verb == "results":
         return results_verb(o)
-    o.out.mkdir(parents=True, exist_ok=True)
+    try:
+        o.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"tests/gpu/run: {o.out} cannot be made ({error.strerror}); name another with --out", file=sys.stderr)
+        return 73
+    adopt()
     place = Place(o.build, "cudahost" if o.dry else "cuda")
     halves, complete = earlier(o, home), True
     for half in [o.verb] if o.verb else results.HALVES:
         scratch = pathlib.Path(tempfile.mkdtemp(prefix="shoal-gpu-"))
         try:
             s = half_run(o, half, place, scratch, writer(o, home, halves))
-            logs_keep(scratch, half, o.out)
         finally:
             if o.keep:
                 print(f"files kept in {scratch}")

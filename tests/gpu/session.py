@@ -1,20 +1,23 @@
 """session: one half of tests/gpu/run as it goes: where the programs are, what is started, how long it may take, what came of it.
 
-Our libraries are put in the library path of our programs only (Place.env): PyTorch and the toolkit's tools get the environment as it was.
+Our libraries are put in the library path of our programs only (Place.env): PyTorch and the toolkit's tools get the environment as it was, but
+for the card: all that is started computes on one (card_env).
 A stage that fails, runs past its limit, finds no time left or leaves a wanted figure out makes its half fail; the others go on."""
+import ctypes
 import json
 import os
 import pathlib
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 TIMEOUT, NO_TIME = "ran past its own limit", "no time left"  # in place of an exit status
+KILL_SECONDS = 5  # for what is killed to end: what is stuck in the driver does not, and is not waited for longer
+PR_SET_CHILD_SUBREAPER = 36
 
 
 def last_lines(text, count=8):
@@ -34,20 +37,76 @@ def json_lines(text):
 
 def output_of(words, seconds=20, env=None):
     try:
-        ended = subprocess.run([str(w) for w in words], capture_output=True, text=True, cwd=ROOT, timeout=seconds, env=env)
-        return ended.stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
+        p = subprocess.Popen([str(w) for w in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                             errors="replace", cwd=ROOT, env=env, start_new_session=True)
+    except OSError:
         return ""
-
-
-def end_group(process):
     try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+        return p.communicate(timeout=seconds)[0].strip()
+    except subprocess.TimeoutExpired:
+        return ""
+    finally:
+        end_all(p)
+
+
+# ---- ending --------------------------------------------------------------------------------------------------------
+
+
+def adopt():
+    """From now on what outlives the program that started it is a child of this one, which so can wait for its end."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def of_session(number):
+    """{process: its name} of those in the system's session of that number; the ended ones that are ours are waited for."""
+    found = {}
+    for pid in (int(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()):
+        try:
+            name, rest = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rsplit(")", 1)
+        except (OSError, ValueError):  # it has ended
+            continue
+        (state, parent, _, session), threads = rest.split()[:4], int(rest.split()[17])
+        if session != str(number):
+            continue
+        if state not in "ZX" or threads > 1:  # a first thread that has ended waits for one that is stuck
+            found[pid] = name.split("(", 1)[1]
+        elif parent == str(os.getpid()) and pid != number:  # number itself is Popen's to wait for
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                pass
+    return found
+
+
+def end_all(process):
+    """Kills what was started with start_new_session and all that it has started, whatever their process groups: `shoal local` gives each of
+    its programs one of its own. Waits for their end; gives what has not ended after KILL_SECONDS."""
+    end = time.monotonic() + KILL_SECONDS
+    while True:
+        process.poll()
+        left = of_session(process.pid)
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if not left or time.monotonic() > end:
+            return left
+        time.sleep(0.02)
 
 
 # ---- where things are ----------------------------------------------------------------------------------------------
+
+
+def card():
+    """The one card that all figures are of; "": cards are hidden from us."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
+
+
+def card_env(**more):
+    """Only that card is seen (`shoal local` gives each worker one of its own where there are several), and numbers mean what they mean to
+    nvidia-smi."""
+    return dict(os.environ, CUDA_VISIBLE_DEVICES=card(), CUDA_DEVICE_ORDER="PCI_BUS_ID", **more)
 
 
 class Place:
@@ -60,7 +119,6 @@ class Place:
         self.lib = ROOT / "lib" if self.packed else None
         self.module = module
         self.facts = self.facts_packed(packed) if self.packed else self.facts_built(pathlib.Path(build))
-        self.cublaslt = self.cublaslt_folder()
 
     def facts_packed(self, packed):
         lines = packed.read_text(encoding="utf-8").splitlines()
@@ -77,24 +135,11 @@ class Place:
         kind = re.search(r"^CMAKE_BUILD_TYPE:\w+=(.*)$", cache, re.M)
         return {"commit": commit, "build type": kind[1] if kind else "unknown"}
 
-    def cublaslt_folder(self):
-        """Where the file is that the module wants and the loader does not find; None when there is nothing to be done: it is found, or the
-        module looks for it by itself."""
-        wanted = re.search(r"(libcublasLt\.so\.\d+) => not found", output_of(["ldd", self.bin / f"libshoal_{self.module}.so"]))
-        if not wanted:
-            return None
-        folders = []
-        for pattern in ("cuda*/lib64", "cuda*/targets/x86_64-linux/lib"):
-            folders += sorted(pathlib.Path("/usr/local").glob(pattern), reverse=True)
-        for path in sys.path:
-            folders += sorted(pathlib.Path(path or ".").glob("nvidia/*/lib"))
-        return next((f for f in folders if (f / wanted[1]).exists()), None)
-
     def env(self, **more):
-        """For our programs: our libraries before what was there, cuBLASLt last, where it alone is wanted."""
-        folders = [self.lib, *os.environ.get("LD_LIBRARY_PATH", "").split(":"), self.cublaslt]
+        """For our programs: our libraries before what was there."""
+        folders = [self.lib, *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
         path = ":".join(str(f) for f in folders if f)
-        return dict(os.environ, **({"LD_LIBRARY_PATH": path} if path else {}), **more)
+        return card_env(**({"LD_LIBRARY_PATH": path} if path else {}), **more)
 
 
 # ---- a half --------------------------------------------------------------------------------------------------------
@@ -164,7 +209,7 @@ class Session:
             f.write(out + "\n")
 
     def run(self, what, words, seconds, env=None):
-        """(exit status, TIMEOUT or NO_TIME; output). What it started is ended with it. env: None for our programs."""
+        """(exit status, TIMEOUT or NO_TIME; output). What it started is ended with it, however it ends. env: None for our programs."""
         most, seconds = seconds, self.left(seconds)
         if seconds < 0.5:
             return NO_TIME, NO_TIME
@@ -174,12 +219,16 @@ class Session:
             out, _ = p.communicate(timeout=seconds)
             code = p.returncode
         except subprocess.TimeoutExpired:
-            end_group(p)
+            out, code = None, TIMEOUT if seconds >= most else NO_TIME
+        finally:
+            stuck = end_all(p)
+        if out is None:
             try:
-                out, _ = p.communicate(timeout=5)
+                out, _ = p.communicate(timeout=KILL_SECONDS)
             except subprocess.TimeoutExpired:  # it is stuck in the driver, where no signal reaches it
                 out = "and does not end when it is killed"
-            code = TIMEOUT if seconds >= most else NO_TIME
+        if stuck:
+            self.fail(f"{what}: killed and still there, beside what is measured next: {', '.join(f'{n} {pid}' for pid, n in stuck.items())}")
         self.keep(what, f"$ {' '.join(str(w) for w in words)}\n{out}[{code}]\n")
         return code, out
 

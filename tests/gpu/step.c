@@ -12,13 +12,16 @@
  *   product  (no KIND) one matrix product of whole numbers, which every precision must give exactly
  * A card clocks up and warms up: steps run for --seconds first, then for --seconds again in windows, and the figure is
  * the median window's. --steps: that many steps and no more, for checkers; the figure means little then.
+ * counters: what the module has counted during all of it (struct cuda_counters); null of a module that counts nothing.
  * --lanes: threads that each train on a stream of their own; the figure is of all together.
  * --leave-out rows: the rows are never uploaded, and kernels read what was never written: a control for checkers. */
 #include "tests/gpu/step.h"
 
+#include "dense/cuda/stream.h"
 #include "proto/base/time.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -91,7 +94,7 @@ static void download(struct stream *s, void *to, const void *from, size_t bytes)
     real->download(s, to, from, bytes);
 }
 
-static int stream_finish(struct stream *s, struct err *e)
+static int finish(struct stream *s, struct err *e)
 {
     return queue_only ? 0 : real->stream_finish(s, e);
 }
@@ -211,13 +214,36 @@ static double measure(struct lane *l)
     return took[windows / 2] / l->measured->steps;
 }
 
-static void products_only(struct backend *b, bool on)
+/* What the module exports under a name; NULL: nothing. */
+static void *module_symbol(struct backend *b, const char *name)
 {
     Dl_info where;
+    if (!dladdr((const void *)(uintptr_t)backend_ops_of(b), &where))
+        return NULL;
+    void *module = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+    void *symbol = module ? dlsym(module, name) : NULL;
+    if (module)
+        dlclose(module); /* b keeps it */
+    return symbol;
+}
+
+/* False: this module counts nothing. */
+static bool counted(struct backend *b, struct cuda_counters *out)
+{
+    const struct cuda_counters *(*counters)(void);
+    void *symbol = module_symbol(b, "shoal_cuda_counters");
+    *out = (struct cuda_counters){0};
+    if (!symbol)
+        return false;
+    memcpy(&counters, &symbol, sizeof counters);
+    *out = *counters();
+    return true;
+}
+
+static void products_only(struct backend *b, bool on)
+{
     void (*function)(bool);
-    void *module =
-        dladdr((const void *)(uintptr_t)backend_ops_of(b), &where) ? dlopen(where.dli_fname, RTLD_NOW) : NULL;
-    void *symbol = module ? dlsym(module, "shoal_cuda_products_only") : NULL;
+    void *symbol = module_symbol(b, "shoal_cuda_products_only");
     if (!symbol)
         step_fail("this module cannot run its matrix products alone");
     memcpy(&function, &symbol, sizeof function);
@@ -307,22 +333,35 @@ static const char *cublaslt_path(void)
     return path ? path : "";
 }
 
-static void tell(const char *kind, struct backend *b, const struct measured *m)
+static void counters_text(char *out, size_t room, const struct cuda_counters *from, const struct cuda_counters *to)
+{
+    snprintf(out, room,
+             "{\"recordings\": %" PRIu64 ", \"plays\": %" PRIu64 ", \"spoiled\": %" PRIu64 ", \"choices\": %" PRIu64
+             ", \"refusals\": %" PRIu64 "}",
+             to->recordings - from->recordings, to->plays - from->plays, to->spoiled - from->spoiled,
+             to->choices - from->choices, to->refusals - from->refusals);
+}
+
+/* before: what the module had counted when it began. */
+static void tell(const char *kind, struct backend *b, const struct measured *m, const struct cuda_counters *before)
 {
     double lanes = step_options.lanes;
-    char loss[32] = "null";
+    char loss[32] = "null", counters[256] = "null";
+    struct cuda_counters after;
 
+    if (counted(b, &after))
+        counters_text(counters, sizeof counters, before, &after);
     if (isfinite(m->loss))
         snprintf(loss, sizeof loss, "%.6g", m->loss);
     printf("{\"kind\": \"%s\", \"mode\": \"%s\", \"precision\": \"%s\", \"batch\": %u, \"lanes\": %u, "
            "\"deterministic\": %s, "
            "\"kernel\": \"%s\", \"cublaslt\": \"%s\", \"window_steps\": %u, \"ms\": %.4f, \"products_ms\": %.4f, "
            "\"examples_per_second\": %.0f, \"loss\": %s, \"memory_mib\": %.0f, \"bytes_up\": %zu, \"bytes_down\": "
-           "%zu}\n",
+           "%zu, \"counters\": %s}\n",
            kind, step_options.mode, step_options.precision, step_options.batch, step_options.lanes,
            step_options.deterministic ? "true" : "false", backend_kernel(b), cublaslt_path(), m->steps,
            1e3 * m->step_seconds / lanes, 1e3 * m->products_seconds / lanes,
-           step_options.batch * lanes / m->step_seconds, loss, m->memory_mib, m->bytes_up, m->bytes_down);
+           step_options.batch * lanes / m->step_seconds, loss, m->memory_mib, m->bytes_up, m->bytes_down, counters);
     fflush(stdout);
 }
 
@@ -336,10 +375,12 @@ static void kind_measure(const char *kind, struct backend *b)
     pthread_t thread[LANES_MAX];
     pthread_barrier_t together;
     struct measured m = {0};
+    struct cuda_counters before;
     struct model *model;
     struct err e = {0};
     struct backend_ops ops = *backend_ops_of(b);
 
+    counted(b, &before);
     step_job_make(kind, &job);
     step_shape_make(&job, &shape);
     if (model_new(&job, &shape, b, &model, &e) != 0)
@@ -347,7 +388,7 @@ static void kind_measure(const char *kind, struct backend *b)
     real = backend_ops_of(b);
     ops.upload = upload;
     ops.download = download;
-    ops.stream_finish = stream_finish;
+    ops.stream_finish = finish;
     model->k = &ops;
     pthread_barrier_init(&together, NULL, step_options.lanes);
     for (uint32_t i = 0; i < step_options.lanes; i++) {
@@ -359,7 +400,7 @@ static void kind_measure(const char *kind, struct backend *b)
     for (uint32_t i = 0; i < step_options.lanes; i++)
         pthread_join(thread[i], NULL);
     pthread_barrier_destroy(&together);
-    tell(kind, b, &m);
+    tell(kind, b, &m, &before);
     model_free(model);
     job_free(&job);
 }
@@ -391,8 +432,10 @@ static void product_check(struct backend *b)
     struct stream *s;
     struct err e = {0};
     struct measured m = {.steps = 1};
+    struct cuda_counters before;
     double begin = now();
 
+    counted(b, &before);
     for (int i = 0; i < SIDE * SIDE; i++) {
         a[i] = (float)(i % 5 - 2);
         w[i] = (float)(i % 7 - 3);
@@ -419,7 +462,7 @@ static void product_check(struct backend *b)
     k->release(s, dw);
     k->release(s, dc);
     k->stream_free(s);
-    tell("none", b, &m);
+    tell("none", b, &m, &before);
 }
 
 /* ---- the command line ------------------------------------------------------------------------------------- */

@@ -1,12 +1,11 @@
 """steps: the dense step on the card, ours and PyTorch's by turns, so that both see the same clocks and the same heat."""
-import os
 import queue
 import subprocess
 import sys
 import threading
 import time
 
-from session import HERE, end_group, json_lines, last_lines
+from session import HERE, card_env, end_all, json_lines, last_lines
 from smoke import KINDS
 
 PRECISIONS = ["fp32", "tf32", "bf16"]
@@ -42,7 +41,7 @@ class Peer:
         self.name, self.log = f"PyTorch {kind} {batch}", open(s.log / f"torch-{kind}-{batch}.log", "w", encoding="utf-8")
         words = [sys.executable, HERE / "torch_step.py", "--device", "cpu" if s.dry else "cuda", "--kind", kind, "--batch", batch,
                  *rows(s, batch)]
-        env = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="2")
+        env = card_env(TORCHINDUCTOR_COMPILE_THREADS="2")
         self.process = subprocess.Popen([str(w) for w in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, env=env,
                                         start_new_session=True)
         self.answers = queue.Queue()
@@ -70,8 +69,7 @@ class Peer:
         return self.answer(limit)
 
     def close(self):
-        end_group(self.process)
-        self.process.wait()
+        end_all(self.process)
         self.log.close()
 
 
@@ -85,7 +83,7 @@ sys.exit(0 if torch.cuda.is_available() else 3)"""
 
 def torch_find(s):
     """Whether PyTorch is there to be measured. That it is not installed is said; that it is, and does not work or sees no card, is a failure."""
-    code, out = s.run("PyTorch?", [sys.executable, "-c", TORCH_ASK], 80, dict(os.environ))
+    code, out = s.run("PyTorch?", [sys.executable, "-c", TORCH_ASK], 80, card_env())
     if code == 0 or (code == 3 and s.dry):
         s.about["PyTorch"] = out.strip().splitlines()[-1]
         return True
@@ -157,7 +155,10 @@ def add(s, key, ms, **more):
 def ours(s, batch, precision, seconds, name, words=()):
     words = ["--precision", precision, *words, *size(s, batch, seconds), "device", *KINDS]
     for r in s.gpu_step(f"step {batch} {precision} {name}", words, 60):
-        add(s, f"step/{r['kind']}/{batch}/{precision}/{name}", r["ms"], products_ms=r["products_ms"])
+        key = f"step/{r['kind']}/{batch}/{precision}/{name}"
+        counted = s.figures.get(key, {}).get("counters") or {}  # of the runs before
+        counters = {k: n + counted.get(k, 0) for k, n in (r["counters"] or {}).items()}
+        add(s, key, r["ms"], products_ms=r["products_ms"], counters=counters)
 
 
 def stage_steps(peers):

@@ -6,7 +6,7 @@ import sys
 import time
 
 import jobs
-from session import end_group
+from session import end_all
 
 GOAL = 1e6  # examples/s, on 16 cores
 LINES_MOST = 20_000_000  # of the log, on 16 cores; fewer on fewer
@@ -65,7 +65,7 @@ class Input:
                 _, error = p.communicate(timeout=max(1, s.left()))
             except subprocess.TimeoutExpired:
                 error = "it takes too long"
-                end_group(p)
+                end_all(p)
             if error or p.returncode != 0:
                 s.fail(f"the input is not made: {error.strip()[-300:]}")
                 return
@@ -74,7 +74,7 @@ class Input:
     def close(self):
         for p in self.writers + self.touching:
             if p.poll() is None:
-                end_group(p)
+                end_all(p)
 
 
 def memory_free():
