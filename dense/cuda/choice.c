@@ -233,8 +233,8 @@ static bool ladder_try(struct stream *s, struct choice *c, const struct product 
 /* The way is refused: the next one, or the next rung. */
 static void ladder_climb(struct stream *s, struct choice *c, const struct product *p)
 {
+    counter_add(&cuda_counters.refusals);
     if (c->way < c->count) {
-        counter_add(&cuda_counters.refusals);
         c->refused++;
         c->way++;
     }

@@ -75,7 +75,7 @@ struct cuda_counters {
     uint64_t spoiled;           /* recordings that failed */
     uint64_t choices;           /* ways of computing a product that were asked for */
     uint64_t choices_recording; /* ... of these wanted while a section was recorded, which spoils it */
-    uint64_t refusals;          /* ways that were tried and refused */
+    uint64_t refusals;          /* ways that were refused when they were run, and rungs (choice.c) without any */
 };
 const struct cuda_counters *shoal_cuda_counters(void);
 void counter_add(uint64_t *counter);
