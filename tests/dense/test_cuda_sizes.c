@@ -135,8 +135,19 @@ START_TEST(sizes_that_are_not_filled_up_are_hardly_played)
 }
 END_TEST
 
+/* A card's library may sum a product otherwise for another number of rows; the stand-in does not, and its bits are the
+ * same where no sum over examples is a product's. */
+static void same_floats(const char *what, const float *found, const float *expected, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        double off = fabs((double)found[i] - (double)expected[i]), size = fabs((double)expected[i]) + 1e-2;
+        ck_assert_msg(cuda_is_host() ? found[i] == expected[i] : off <= 1e-5 * size, "%s %zu: %.9g, not %.9g", what, i,
+                      (double)found[i], (double)expected[i]);
+    }
+}
+
 /* What fills a batch up counts in nothing: of a batch of n examples every n gives what a run made for n gives, which
- * fills nothing up. Bit for bit where no sum over examples is a product's. */
+ * fills nothing up. */
 START_TEST(filling_up_contributes_nothing)
 {
     static const enum model_kind kinds[] = {MODEL_LR,    MODEL_FM,      MODEL_DEEPFM,  MODEL_DCNV2, MODEL_DLRM, MODEL_XDEEPFM,
@@ -162,16 +173,15 @@ START_TEST(filling_up_contributes_nothing)
             double of[] = {large.out.loss_sum, large.out.dense_norm, large.out.row_norm};
             double other[] = {exact.out.loss_sum, exact.out.dense_norm, exact.out.row_norm};
             for (int j = 0; j < 3; j++)
-                ck_assert_msg(fabs(of[j] - other[j]) <= 2e-6 * fabs(other[j]), "model %d, %u examples, step %u: %.9g, not %.9g",
+                ck_assert_msg(fabs(of[j] - other[j]) <= (cuda_is_host() ? 2e-6 : 1e-4) * fabs(other[j]), "model %d, %u examples, step %u: %.9g, not %.9g",
                               (int)kind, size[i], step, of[j], other[j]);
-            ck_assert_mem_eq(large.out.scores, exact.out.scores, size[i] * large.shape.tasks * sizeof(float));
+            same_floats("score", large.out.scores, exact.out.scores, size[i] * large.shape.tasks);
             for (size_t j = 0; j < model_dense_floats(large.model); j++) {
                 float a = large.out.dense_gradients[j], b = exact.out.dense_gradients[j];
-                ck_assert_msg(fabsf(a - b) <= 1e-5f * (fabsf(b) + 1e-2f), "model %d, %u examples: dense %zu: %g, not %g",
+                ck_assert_msg(fabsf(a - b) <= (cuda_is_host() ? 1e-5f : 1e-4f) * (fabsf(b) + 1e-2f), "model %d, %u examples: dense %zu: %g, not %g",
                               (int)kind, size[i], j, (double)a, (double)b);
             }
-            for (size_t j = 0; j < model_stats_floats(large.model); j++)
-                ck_assert_float_eq(large.out.stats_gradients[j], exact.out.stats_gradients[j]);
+            same_floats("statistic", large.out.stats_gradients, exact.out.stats_gradients, model_stats_floats(large.model));
         }
         dense_case_free(&large);
         dense_case_free(&exact);
@@ -256,7 +266,7 @@ START_TEST(predictions_of_many_sizes_are_those_of_one)
         memset(c.out.scores, 0, MOST * sizeof(float));
         ck_assert_int_eq(model_predict(c.model, c.run, &c.in, &c.out), 0);
         memcpy(found, c.out.scores, sizeof found);
-        ck_assert_mem_eq(found, alone, n * sizeof(float));
+        same_floats("score", found, alone, n);
         ck_assert(n == MOST || found[n] == 0.0f);
     }
     ck_assert_uint_gt(cuda_counted().plays, before.plays + 50);
