@@ -231,13 +231,16 @@ static void lease_check(struct trainer *t)
     client_mute(t->client, t->state == WORKING && silent > t->lease_ms * MS);
 }
 
-/* The longest that a step of a lane has been with the device; 0: there is none, or no device. */
-static uint64_t device_keeps_ns(const struct trainer *t)
+static bool has_device(const struct trainer *t)
+{
+    return t->options.backend != NULL && backend_is_device(t->options.backend);
+}
+
+/* The longest that a step of a lane has been in the hands of a thread; 0: there is none. */
+static uint64_t step_ns(const struct trainer *t)
 {
     uint64_t longest = 0;
 
-    if (t->options.backend == NULL || !backend_is_device(t->options.backend))
-        return 0;
     for (uint32_t i = 0; i < t->seat_count; i++) {
         uint64_t ns = lane_computing_ns(seat_work(t->seat[i]));
         longest = ns > longest ? ns : longest;
@@ -251,10 +254,10 @@ static void device_check(struct trainer *t)
 {
     char text[128];
 
-    if (t->state != WORKING || device_keeps_ns(t) <= t->options.step_ms * MS)
+    if (t->state != WORKING || !has_device(t) || step_ns(t) <= t->options.step_ms * MS)
         return;
     snprintf(text, sizeof text, "a step has not come back from the device for %llu s",
-             (unsigned long long)(device_keeps_ns(t) / (1000 * MS)));
+             (unsigned long long)(step_ns(t) / (1000 * MS)));
     trainer_break(t, SHOAL_E_UNAVAILABLE, text);
 }
 
@@ -377,7 +380,7 @@ static void leave_fire(struct env_timer *timer)
         return;
     }
     bool opening = (t->preparing || t->replacing) && (t->broken || t->again);
-    if (device_keeps_ns(t) == 0 && !opening) { /* a file that is slow: it will come back */
+    if (step_ns(t) == 0 && !opening) { /* a file that is slow: it will come back */
         env_timer_start(t->env, timer, t->lease_ms / 2 * MS);
         return;
     }
@@ -521,7 +524,7 @@ void trainer_leave(struct trainer *t)
         trainer_stop(t);
     else
         trainer_clear(t, false, 0, "");
-    if (t->state == CLEARING)
+    if (t->state == CLEARING && has_device(t))
         env_timer_start(t->env, &t->leave_timer, t->lease_ms / 2 * MS);
 }
 

@@ -493,6 +493,37 @@ START_TEST(trainer_leaves_a_device_that_hangs)
 }
 END_TEST
 
+/* Nor is it waited for longer than half a lease when the worker is told to leave. */
+START_TEST(trainer_that_is_told_to_leave_does_not_wait_for_a_device)
+{
+    struct sim_options slow = calm;
+
+    slow.work_min_ns = slow.work_max_ns = 3 * SECOND;
+    job_make(300, "{kind: probe}", "async");
+    fake_open(&fake, &slow, text, 2, 2);
+    fake.lease_ms = 300;
+    worker_add(2);
+    uint64_t now = 0, told = 0;
+    for (; told == 0 && now < 100 * SECOND; now += SECOND / 10) { /* until a step is under way, of 3 s */
+        sim_run(fake.sim, now, NULL, NULL);
+        if (fake.seen[WIRE_TYPE_PULL] >= 4)
+            told = now + SECOND / 2;
+    }
+    ck_assert_uint_gt(told, 0);
+    sim_run(fake.sim, told, NULL, NULL);
+    ck_assert(!trainer_settled(worker[0]));
+    trainer_leave(worker[0]);
+    sim_run(fake.sim, told + SECOND, NULL, NULL);
+    ck_assert_int_eq(sim_stopped(worker_node[0]), backend_is_device(backend));
+    if (backend_is_device(backend)) {
+        ck_assert_int_eq(trainer_status(worker[0], NULL), 0);
+        worker[0] = NULL; /* with a step in a thread's hands the process just ends */
+        return;
+    }
+    run_to_the_end();
+}
+END_TEST
+
 /* Same seed, same run, event for event. */
 START_TEST(trainer_is_deterministic)
 {
@@ -543,6 +574,7 @@ int main(void)
     tcase_add_test(c, trainer_leaves_in_good_order);
     tcase_add_test(c, trainer_stops_pushing_when_its_lease_must_be_over);
     tcase_add_test(c, trainer_leaves_a_device_that_hangs);
+    tcase_add_test(c, trainer_that_is_told_to_leave_does_not_wait_for_a_device);
     tcase_add_test(c, trainer_is_deterministic);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
