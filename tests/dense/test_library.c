@@ -17,19 +17,14 @@ static char folder[] = "/tmp/shoal-library-XXXXXX";
 
 static const char *const none[] = {NULL};
 
-/* Runs a shell command in the folder. */
-static void shell(const char *format, const char *word)
+/* Runs a shell command in the folder; in it $W is `word`. */
+static void shell(const char *text, const char *word)
 {
-    char command[2 * LIMIT_PATH] = "";
-    int at = snprintf(command, sizeof command, "cd %s && ", folder);
-    snprintf(command + at, sizeof command - (size_t)at, "%s", format);
-    if (word) {
-        char with[2 * LIMIT_PATH];
-        snprintf(with, sizeof with, "W='%s'; %s", word, command);
-        ck_assert_int_eq(system(with), 0);
-    } else {
-        ck_assert_int_eq(system(command), 0);
-    }
+    char command[2 * LIMIT_PATH];
+    int bytes = snprintf(command, sizeof command, "cd %s && %s", folder, text);
+    ck_assert(bytes > 0 && (size_t)bytes < sizeof command);
+    setenv("W", word ? word : "", 1);
+    ck_assert_int_eq(system(command), 0);
 }
 
 /* A library of this name in `where`, which is made. */
