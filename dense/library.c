@@ -110,7 +110,7 @@ static int named_open(struct looking *l, const char *named, struct err *e)
 
     int bytes = snprintf(file, sizeof file, folder ? "%s/%s" : "%s", named, l->q->file);
     if (bytes <= 0 || (size_t)bytes >= sizeof file)
-        return err_set(e, SHOAL_E_CONFIG, "%s: its path is longer than %u bytes", l->q->variable, LIMIT_PATH - 1);
+        return err_set(e, SHOAL_E_CONFIG, "%s: its path is longer than %u bytes; name a shorter one", l->q->variable, LIMIT_PATH - 1);
     if (file_open(l, file))
         return 0;
     return err_set(e, SHOAL_E_UNAVAILABLE, "%s is %.200s, and %s; name the file or the folder of %s, or unset it",

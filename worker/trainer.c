@@ -16,6 +16,11 @@ void trainer_wake(struct trainer *t)
         env_timer_start(t->env, &t->tick_timer, 0);
 }
 
+static bool has_device(const struct trainer *t)
+{
+    return t->options.backend != NULL && backend_is_device(t->options.backend);
+}
+
 void trainer_clear(struct trainer *t, bool again, int status, const char *text)
 {
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
@@ -32,6 +37,8 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     env_timer_stop(t->env, &t->wait_timer);
     for (uint32_t i = 0; i < t->seat_count; i++)
         seat_drop(t->seat[i]);
+    if (t->state == CLEARING && has_device(t)) /* a step under way may be one that never comes back */
+        env_timer_start(t->env, &t->leave_timer, t->options.step_ms * MS);
     trainer_wake(t);
 }
 
@@ -231,11 +238,6 @@ static void lease_check(struct trainer *t)
     client_mute(t->client, t->state == WORKING && silent > t->lease_ms * MS);
 }
 
-static bool has_device(const struct trainer *t)
-{
-    return t->options.backend != NULL && backend_is_device(t->options.backend);
-}
-
 /* The longest that a step of a lane has been in the hands of a thread; 0: there is none. */
 static uint64_t step_ns(const struct trainer *t)
 {
@@ -388,6 +390,9 @@ static void leave_fire(struct env_timer *timer)
     if (t->again) {
         t->again = false;
         t->broken = true;
+        if (t->lost.code == 0)
+            err_set(&t->lost, SHOAL_E_UNAVAILABLE, "a step has not come back from the device for %llu s",
+                    (unsigned long long)(step_ns(t) / (1000 * MS)));
         t->end = t->lost;
     }
     trainer_farewell(t);

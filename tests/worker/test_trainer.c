@@ -493,6 +493,42 @@ START_TEST(trainer_leaves_a_device_that_hangs)
 }
 END_TEST
 
+/* Nor when the coordinator has forgotten the worker meanwhile, which otherwise waits for its threads and joins again. */
+START_TEST(trainer_that_is_forgotten_does_not_wait_for_a_device_that_hangs)
+{
+    struct sim_options slow = calm;
+    struct err e = {0};
+    uint64_t now = 0;
+
+    slow.work_min_ns = slow.work_max_ns = 30 * SECOND;
+    job_make(300, "{kind: probe}", "async");
+    fake_open(&fake, &slow, text, 2, 2);
+    fake.lease_ms = 300;
+    step_ms = 2000;
+    worker_add(1);
+    step_ms = 0;
+    for (; fake.seen[WIRE_TYPE_PULL] < 2 && now < 600 * SECOND; now += SECOND / 10) /* the first batch's */
+        sim_run(fake.sim, now, NULL, NULL);
+    sim_run(fake.sim, now += SECOND, NULL, NULL);
+    ck_assert(!trainer_settled(worker[0]));
+    fake.forgets = true;
+    fake.known = fake.workers + 1;
+    fake_expire(&fake, 0);
+    fake_expire(&fake, 1);
+    sim_run(fake.sim, now += 10 * SECOND, NULL, NULL);
+    ck_assert_int_eq(sim_stopped(worker_node[0]), backend_is_device(backend));
+    if (backend_is_device(backend)) {
+        ck_assert_int_eq(trainer_status(worker[0], &e), SHOAL_E_UNAVAILABLE);
+        ck_assert_msg(strstr(e.text, "has not come back from the device"), "%s", e.text);
+        worker[0] = NULL;
+        return;
+    }
+    sim_run(fake.sim, now += 60 * SECOND, NULL, NULL); /* a processor may take its time */
+    ck_assert(!sim_stopped(worker_node[0]));
+    worker[0] = NULL;
+}
+END_TEST
+
 /* Nor is it waited for longer than half a lease when the worker is told to leave. */
 START_TEST(trainer_that_is_told_to_leave_does_not_wait_for_a_device)
 {
@@ -574,6 +610,7 @@ int main(void)
     tcase_add_test(c, trainer_leaves_in_good_order);
     tcase_add_test(c, trainer_stops_pushing_when_its_lease_must_be_over);
     tcase_add_test(c, trainer_leaves_a_device_that_hangs);
+    tcase_add_test(c, trainer_that_is_forgotten_does_not_wait_for_a_device_that_hangs);
     tcase_add_test(c, trainer_that_is_told_to_leave_does_not_wait_for_a_device);
     tcase_add_test(c, trainer_is_deterministic);
     suite_add_tcase(s, c);
