@@ -7,9 +7,10 @@
 #include "dense/plan.h"
 #include "proto/base/assert.h"
 
-/* ---- linear maps ------------------------------------------------------------------------------------------ */
+/* ---- linear maps ----------------------------------------------------------------------------- */
 
-/* Whether the fields of all examples follow one another without gaps, in what is read and its gradient. */
+/* Whether the fields of all examples follow one another without gaps, in what is read and its
+ * gradient. */
 static bool project_whole(const struct layer *l, const struct pass *p)
 {
     return pass_ld(p, l->x) == l->x.width &&
@@ -62,7 +63,7 @@ static void project_backward(const struct layer *l, struct pass *p, uint32_t fir
 
 const struct layer_ops project_layer = {.name = "project", .forward = project_forward, .backward = project_backward};
 
-/* ---- attention -------------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 static struct attend_args attend_args_of(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count,
                                          const struct dropout_mask *mask)
@@ -105,7 +106,7 @@ static void attend_backward(const struct layer *l, struct pass *p, uint32_t firs
 
 const struct layer_ops attend_layer = {.name = "attend", .forward = attend_forward, .backward = attend_backward};
 
-/* ---- the part --------------------------------------------------------------------------------------------- */
+/* ---- the part -------------------------------------------------------------------------------- */
 
 static struct layer *fields_layer(struct layer *l, uint32_t fields, uint32_t heads)
 {
@@ -122,7 +123,8 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
     struct view maps = plan_tensor(p, fields * parts * width), sum = plan_tensor(p, fields * width);
 
     struct layer *l = fields_layer(plan_layer(p, &project_layer, x, maps), fields, heads);
-    size_t weights = (size_t)parts * width * (x.width / fields); /* each map starts as one of its own would */
+    /* each map starts as one of its own would */
+    size_t weights = (size_t)parts * width * (x.width / fields);
     l->parameter[0] = block_add(&p->dense, weights, plan_xavier(width, x.width / fields), true);
 
     l = fields_layer(plan_layer(p, &attend_layer, maps, sum), fields, heads);

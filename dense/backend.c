@@ -34,8 +34,8 @@ static void program_folder(char out[LIMIT_PATH])
     snprintf(out, LIMIT_PATH, "%s", n > 0 ? dirname(path) : ".");
 }
 
-/* Tries the places in their order; NULL when the file is in none of them. A file that is there and does not load ends
- * the search: the next place would only hide the fault. */
+/* Tries the places in their order; NULL when the file is in none of them. A file that is there and
+ * does not load ends the search: the next place would only hide the fault. */
 static void *module_open(const char *file, struct err *e)
 {
     char folder[LIMIT_PATH], path[3][2 * LIMIT_PATH];
@@ -100,14 +100,17 @@ static bool driver_present(void)
     return driver != NULL;
 }
 
-/* What OpenBLAS reads when it is loaded. The second time nothing is written: other threads may read the environment. */
+/* What OpenBLAS reads when it is loaded. The second time nothing is written: other threads may read
+ * the environment. */
 static void blas_environment(void)
 {
     const char *type = backend_core_type(), *threads = getenv("OPENBLAS_NUM_THREADS");
-    /* It takes slow generic kernels on a processor that it does not know by model number, whatever it can do. */
+    /* It takes slow generic kernels on a processor that it does not know by model number, whatever
+     * it can do. */
     if (type && !getenv("OPENBLAS_CORETYPE"))
         setenv("OPENBLAS_CORETYPE", type, 0);
-    if (!threads || strcmp(threads, "1") != 0) /* or loading starts a thread for every core, which then waits for ever */
+    /* or loading starts a thread for every core, which then waits for ever */
+    if (!threads || strcmp(threads, "1") != 0)
         setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
@@ -153,7 +156,8 @@ void backend_unload(struct backend *b)
 {
     if (!b)
         return;
-    if (b->ops->host) /* the CUDA runtime is not made to be unloaded: it stays until the program ends */
+    /* the CUDA runtime is not made to be unloaded: it stays until the program ends */
+    if (b->ops->host)
         dlclose(b->handle);
     free(b);
 }

@@ -50,6 +50,7 @@ void plan_bilinear(struct plan *p, struct view x, struct view z, uint32_t heads,
 
     l->z = z;
     l->number_of[BILINEAR_HEADS] = heads;
-    l->parameter[0] = plan_weights(p, 1, weights); /* as small as a head's over all products would be */
+    /* as small as a head's over all products would be */
+    l->parameter[0] = plan_weights(p, 1, weights);
     l->state[0] = plan_state(p, z.width);
 }

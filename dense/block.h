@@ -1,8 +1,9 @@
 /* block.h: tensors laid out as rows of a dense table.
  *
- * Tensor t begins at a multiple of BLOCK_FLOATS of the flat array, so that a matrix is used where it was pulled and its
- * gradient is written where it is pushed from. Block b of tensor t has key key_make(t, b). What lies behind a tensor's
- * end in its last block is of no meaning; its gradient is zero. */
+ * Tensor t begins at a multiple of BLOCK_FLOATS of the flat array, so that a matrix is used where
+ * it was pulled and its gradient is written where it is pushed from. Block b of tensor t has key
+ * key_make(t, b). What lies behind a tensor's end in its last block is of no meaning; its gradient
+ * is zero. */
 #ifndef DENSE_BLOCK_H
 #define DENSE_BLOCK_H
 
@@ -29,7 +30,8 @@ struct block_layout {
 size_t block_add(struct block_layout *b, size_t count, struct init_spec init, bool decay);
 /* Initial values by tensor, into a schema (sorted by field; zero is the table's own). */
 void block_inits(const struct block_layout *b, struct table_schema *out);
-/* Keys of all blocks sorted by key_mix, and the flat block number of each; the caller frees both. NOMEM. */
+/* Keys of all blocks sorted by key_mix, and the flat block number of each; the caller frees both.
+ * NOMEM. */
 int block_keys(const struct block_layout *b, uint64_t **keys, uint32_t **block);
 
 #endif

@@ -5,7 +5,7 @@
 
 enum { NUMBER_FIELDS, NUMBER_BELOW, NUMBER_MAPS, NUMBER_WORK };
 
-/* ---- turning ---------------------------------------------------------------------------------------------- */
+/* ---- turning --------------------------------------------------------------------------------- */
 
 static void turn_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
@@ -21,7 +21,7 @@ static void turn_backward(const struct layer *l, struct pass *p, uint32_t first,
 
 const struct layer_ops turn_layer = {.name = "turn", .forward = turn_forward, .backward = turn_backward};
 
-/* ---- a layer ---------------------------------------------------------------------------------------------- */
+/* ---- a layer --------------------------------------------------------------------------------- */
 
 /* Where rows of a layer begin, whatever the examples: the tensors have no gaps. */
 struct cin_rows {
@@ -92,7 +92,7 @@ static void cin_backward(const struct layer *l, struct pass *p, uint32_t first, 
 
 const struct layer_ops cin_layer = {.name = "cin", .forward = cin_forward, .backward = cin_backward};
 
-/* ---- sums ------------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 static void cin_pool_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
@@ -110,7 +110,7 @@ static void cin_pool_backward(const struct layer *l, struct pass *p, uint32_t fi
 const struct layer_ops cin_pool_layer = {
     .name = "cin_pool", .forward = cin_pool_forward, .backward = cin_pool_backward};
 
-/* ---- the part --------------------------------------------------------------------------------------------- */
+/* ---- the part -------------------------------------------------------------------------------- */
 
 double cin_row_floats(uint32_t fields, const struct widths *maps)
 {

@@ -1,27 +1,31 @@
-/* cin.h: the compressed interaction network (xDeepFM, Lian et al. 2018). Layer k has maps of the vectors' length:
+/* cin.h: the compressed interaction network (xDeepFM, Lian et al. 2018). Layer k has maps of the
+ * vectors' length:
  *
- *     map h = sum over maps m of layer k - 1 and fields f of w[h][f, m] (map m * vector f), * number by number,
+ *     map h = sum over maps m of layer k - 1 and fields f of w[h][f, m] (map m * vector f), *
+ *     number by number,
  *
- * layer 0 being the field vectors; the sums of all maps' numbers are what it gives. No activation: the paper found the
- * identity best.
+ * layer 0 being the field vectors; the sums of all maps' numbers are what it gives. No activation:
+ * the paper found the identity best.
  *
- * Here a map's numbers lie apart: tensors are (examples, dim, maps), so that a layer is one outer product for each row
- * of (example, number) and a matrix product of all rows. The outer products are made for as many rows at a time as fit
- * the work space, and made again on the way back. */
+ * Here a map's numbers lie apart: tensors are (examples, dim, maps), so that a layer is one outer
+ * product for each row of (example, number) and a matrix product of all rows. The outer products
+ * are made for as many rows at a time as fit the work space, and made again on the way back. */
 #ifndef DENSE_CIN_H
 #define DENSE_CIN_H
 
 #include "dense/layer.h"
 
-#define CIN_WORK_FLOATS (4u << 20)      /* at most, for outer products; all layers of a lane share it */
-#define CIN_WORK_HOST_FLOATS (1u << 18) /* of which the host uses so much: what stays in its cache */
+#define CIN_WORK_FLOATS (4u << 20) /* at most, for outer products; all layers of a lane share it */
+/* of which the host uses so much: what stays in its cache */
+#define CIN_WORK_HOST_FLOATS (1u << 18)
 
 struct plan;
 
 /* x (fields * dim) turned into y (dim * fields). Number 0: fields. */
 extern const struct layer_ops turn_layer;
-/* Uses x (dim * maps below), z: the vectors, turned, y (dim * maps), parameter 0: w (maps, fields * maps below), state
- * 0: work space; numbers 0: fields, 1: maps below, 2: maps, 3: floats of the work space. */
+/* Uses x (dim * maps below), z: the vectors, turned, y (dim * maps), parameter 0: w (maps, fields *
+ * maps below), state 0: work space; numbers 0: fields, 1: maps below, 2: maps, 3: floats of the
+ * work space. */
 extern const struct layer_ops cin_layer;
 /* x (dim * maps) -> y (maps): sums of the maps' numbers. */
 extern const struct layer_ops cin_pool_layer;

@@ -1,7 +1,7 @@
 /* cross.c: cross layers: a matrix product and one element-wise pass, each way.
  *
- * With u = w x + b: dx0 = dy * u, du = dy * x0, dx = dy + du w. The gradients of all x but x0 lie in one place: dy is
- * there already when du w is added. */
+ * With u = w x + b: dx0 = dy * u, du = dy * x0, dx = dy + du w. The gradients of all x but x0 lie
+ * in one place: dy is there already when du w is added. */
 #include "dense/cross.h"
 
 #include "dense/plan.h"

@@ -1,5 +1,5 @@
-/* cross.h: cross layers (DCN-V2, Wang et al. 2021), full rank: x' = x0 * (w x + b) + x, * number by number. Each raises
- * the degree of the polynomial in x0 by one. */
+/* cross.h: cross layers (DCN-V2, Wang et al. 2021), full rank: x' = x0 * (w x + b) + x, * number by
+ * number. Each raises the degree of the polynomial in x0 by one. */
 #ifndef DENSE_CROSS_H
 #define DENSE_CROSS_H
 
@@ -7,8 +7,9 @@
 
 struct plan;
 
-/* Uses x, z: x0, y (all of one width), parameter 0: w (width, width), 1: b (width); state 0: w x, (width) an example.
- * cross_first_layer: x is x0. cross_layer: x is read by nobody else, and the gradient is worked on in place. */
+/* Uses x, z: x0, y (all of one width), parameter 0: w (width, width), 1: b (width); state 0: w x,
+ * (width) an example. cross_first_layer: x is x0. cross_layer: x is read by nobody else, and the
+ * gradient is worked on in place. */
 extern const struct layer_ops cross_first_layer, cross_layer;
 
 /* `layers` of them, one on the other. y: where the last one writes. */

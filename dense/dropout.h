@@ -1,6 +1,6 @@
-/* dropout.h: which values of a layer are dropped: a function of (seed, lane, batch, layer) and the value's place, so
- * that a batch computed again, by whichever worker, drops the same. Nothing is stored: the way back draws the mask
- * again or reads it off the output. */
+/* dropout.h: which values of a layer are dropped: a function of (seed, lane, batch, layer) and the
+ * value's place, so that a batch computed again, by whichever worker, drops the same. Nothing is
+ * stored: the way back draws the mask again or reads it off the output. */
 #ifndef DENSE_DROPOUT_H
 #define DENSE_DROPOUT_H
 

@@ -1,4 +1,5 @@
-/* fc.h: fully connected layers: y = dropout(act(x w' + b)), and the head, which has one output and adds it to a logit. */
+/* fc.h: fully connected layers: y = dropout(act(x w' + b)), and the head, which has one output and
+ * adds it to a logit. */
 #ifndef DENSE_FC_H
 #define DENSE_FC_H
 

@@ -1,15 +1,16 @@
 /* layer.h: what a layer of a model is, and the pass of one batch through the layers.
  *
- * Layers read and write views: columns of tensors, a row for each example. Where another layer has written to the
- * gradient of what a layer read, it adds, and `add` says so; the plan works that out (plan_settle.c). A layer works on a
- * range of the batch's examples at a time, so that what one layer writes is still in the cache when the next reads it;
- * on a device the range is the whole batch. A layer that needs a sum over the whole batch (batch norm) has four more
- * functions: `gather` adds a range to the sum, `settle` is called once when every range has been gathered, and only then
- * do `forward` and `backward` of that layer run. pass.c drives them.
+ * Layers read and write views: columns of tensors, a row for each example. Where another layer has
+ * written to the gradient of what a layer read, it adds, and `add` says so; the plan works that out
+ * (plan_settle.c). A layer works on a range of the batch's examples at a time, so that what one
+ * layer writes is still in the cache when the next reads it; on a device the range is the whole
+ * batch. A layer that needs a sum over the whole batch (batch norm) has four more functions:
+ * `gather` adds a range to the sum, `settle` is called once when every range has been gathered, and
+ * only then do `forward` and `backward` of that layer run. pass.c drives them.
  *
- * Parameters lie in the flat arrays of the dense tables: a layer knows the places of its own. Layers add their
- * parameters' gradients; the arrays begin as zeros or as what L2 gives. A layer is read-only after building and shared
- * by all lanes; a pass belongs to one thread. */
+ * Parameters lie in the flat arrays of the dense tables: a layer knows the places of its own.
+ * Layers add their parameters' gradients; the arrays begin as zeros or as what L2 gives. A layer is
+ * read-only after building and shared by all lanes; a pass belongs to one thread. */
 #ifndef DENSE_LAYER_H
 #define DENSE_LAYER_H
 
@@ -35,7 +36,8 @@ struct tensor {
     uint32_t gradient_at; /* its first column there */
     bool whole;        /* holds the whole batch, whatever the range */
     bool state;        /* not by example: a layer's sums and the like */
-    bool zero;         /* its gradient's writers do not cover it one after another: zeroed before the way back */
+    /* its gradient's writers do not cover it one after another: zeroed before the way back */
+    bool zero;
 };
 
 /* Columns [at, at + width) of a tensor. */
@@ -48,7 +50,8 @@ struct view {
 /* What changes from step to step but not in shape. In the backend's memory. */
 struct step {
     uint32_t examples; /* of the batch, without what fills it up */
-    float factor[LIMIT_TASKS];        /* of the tasks' losses: loss scale * task weight / sum of the examples' weights */
+    /* of the tasks' losses: loss scale * task weight / sum of the examples' weights */
+    float factor[LIMIT_TASKS];
     float unscale;                    /* 1 / loss scale */
     uint32_t key[PASS_LAYERS_MAX][2]; /* dropout, by layer */
     struct pool_table table[LIMIT_JOB_TABLES]; /* of tables of several dims: where their rows lie */
@@ -67,8 +70,9 @@ struct pass {
     const uint32_t *column;       /* (fields + 1), likewise */
     uint32_t tables;              /* sparse ones */
     uint32_t vectors;             /* columns of all fields' vectors */
-    uint32_t filled;              /* examples of a batch that is filled up to one of few sizes (pass.c) */
-    const uint32_t *live;         /* in the backend's memory: the examples that it has; NULL: all, nothing fills it up */
+    uint32_t filled; /* examples of a batch that is filled up to one of few sizes (pass.c) */
+    /* in the backend's memory: the examples that it has; NULL: all, nothing fills it up */
+    const uint32_t *live;
     const struct tensor *tensor;
     float *const *data;   /* (tensors) */
     uint32_t base;        /* example at which the tensors that are not whole begin */
@@ -86,21 +90,28 @@ typedef void (*layer_batch_function)(const struct layer *l, struct pass *p);
 struct layer_ops {
     const char *name;
     layer_range_function forward, backward;
-    layer_range_function forward_gather, backward_gather; /* NULL but for layers that look at the whole batch */
+    /* NULL but for layers that look at the whole batch */
+    layer_range_function forward_gather, backward_gather;
     layer_batch_function forward_settle, backward_settle;
-    bool gradient_in_place; /* backward turns the gradient of y into that of x where it lies; x has no other reader */
-    bool by_values; /* its kernels depend on the number of values or rows: not part of a recorded graph. Such layers
-                       come first */
+    /* backward turns the gradient of y into that of x where it lies; x has no other reader */
+    bool gradient_in_place;
+    /* its kernels depend on the number of values or rows: not part of a recorded graph. Such layers
+     * come first */
+    bool by_values;
 };
 
 struct layer {
     const struct layer_ops *ops;
     uint32_t number;     /* position in the model */
-    struct view x, z, y; /* read, read too, written; VIEW_NONE where there is none. In place: x and y the same */
-    bool add, add_z;     /* adds to the gradient of x, of z: another layer has written it. Of both, z's is written first */
+    /* read, read too, written; VIEW_NONE where there is none. In place: x and y the same */
+    struct view x, z, y;
+    /* adds to the gradient of x, of z: another layer has written it. Of both, z's is written
+     * first */
+    bool add, add_z;
     uint32_t state[LAYER_STATES];       /* tensors of the layer's own */
-    size_t parameter[LAYER_PARAMETERS]; /* places in the dense parameters, PARAMETER_NONE: without. By convention 0 is
-                                           the weight (or gamma), 1 the bias (or beta) */
+    /* places in the dense parameters, PARAMETER_NONE: without. By convention 0 is the weight (or
+     * gamma), 1 the bias (or beta) */
+    size_t parameter[LAYER_PARAMETERS];
     size_t mean, variance;              /* norm: in the statistics */
     double momentum;                    /* norm: of a push of these (norm.h) */
     enum activation act;
@@ -154,7 +165,8 @@ static inline float *pass_parameter_gradient(const struct pass *p, const struct 
     return l->parameter[n] == PARAMETER_NONE ? NULL : p->out->dense_gradients + l->parameter[n];
 }
 
-/* pass.c: a batch through the layers, `range` examples at a time; 0: all at once. offset is added to the logits. */
+/* pass.c: a batch through the layers, `range` examples at a time; 0: all at once. offset is added
+ * to the logits. */
 struct plan;
 void pass_train(const struct plan *plan, struct pass *p, uint32_t range);
 void pass_predict(const struct plan *plan, struct pass *p, uint32_t range, float offset);

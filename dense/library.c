@@ -41,7 +41,8 @@ static bool file_open(struct looking *l, const char *file)
     return l->handle != NULL;
 }
 
-/* The library in each folder that matches, the last in the order of names first: of several versions the newest. */
+/* The library in each folder that matches, the last in the order of names first: of several
+ * versions the newest. */
 static bool folders_open(struct looking *l, const char *pattern)
 {
     char file[LIMIT_PATH];
@@ -73,8 +74,9 @@ static bool prefix_open(struct looking *l, const char *prefix)
     return l->handle != NULL;
 }
 
-/* Beside each python3 of PATH: FOLDER/bin/python3 has its packages in FOLDER/lib. A link is followed no further: a
- * virtual environment's python3 is a link to the system's, and its packages are beside the link. */
+/* Beside each python3 of PATH: FOLDER/bin/python3 has its packages in FOLDER/lib. A link is
+ * followed no further: a virtual environment's python3 is a link to the system's, and its packages
+ * are beside the link. */
 static bool pythons_open(struct looking *l)
 {
     const char *path = getenv("PATH");

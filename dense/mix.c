@@ -44,10 +44,10 @@ static void mix_backward(const struct layer *l, struct pass *p, uint32_t first, 
 
 const struct layer_ops mix_layer = {.name = "mix", .forward = mix_forward, .backward = mix_backward};
 
-/* ---- parts ------------------------------------------------------------------------------------------------ */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
-/* One layer of `experts` experts, to y: (experts * out). Where they all read the same columns it is one matrix product,
- * but for layer norm, which is each expert's own. */
+/* One layer of `experts` experts, to y: (experts * out). Where they all read the same columns it is
+ * one matrix product, but for layer norm, which is each expert's own. */
 static void experts_layer(struct plan *p, struct view x, uint32_t experts, uint32_t out, bool apart, struct view y)
 {
     enum norm_kind norm = p->job->model.norm;
@@ -64,8 +64,8 @@ static void experts_layer(struct plan *p, struct view x, uint32_t experts, uint3
         p->dense.tensor[weights].init = plan_xavier(out, in); /* of each expert by itself */
 }
 
-/* What a level reads: the input, or, above the first level, the mixtures of the one below, side by side: the tasks',
- * then that of the shared experts. */
+/* What a level reads: the input, or, above the first level, the mixtures of the one below, side by
+ * side: the tasks', then that of the shared experts. */
 struct level_input {
     struct view x;
     bool mixtures;
@@ -121,7 +121,8 @@ static void mixture_add(struct plan *p, struct view outputs, struct view gates, 
     l->number_of[MIX_TOP_K] = p->job->model.top_k < choices ? p->job->model.top_k : 0;
 }
 
-/* The tasks' mixtures, and unless it is the last level, that of the shared experts, whose gate chooses among all. */
+/* The tasks' mixtures, and unless it is the last level, that of the shared experts, whose gate
+ * chooses among all. */
 static struct view level_mixtures(struct plan *p, const struct level_input *in, struct view outputs, uint32_t shared,
                                   uint32_t own, bool last)
 {
@@ -177,5 +178,6 @@ int mix_check(const struct job *job, uint32_t own, struct err *e)
             return err_set(e, SHOAL_E_CONFIG,
                            "model.hidden: %u experts of %u outputs are too wide; make the layers narrower",
                            shared + LIMIT_TASKS * own, hidden->at[i]);
-    return tower->count > 0 ? plan_widths_check(tower, "model.tower", e) : 0; /* without: heads on the mixtures */
+    /* without: heads on the mixtures */
+    return tower->count > 0 ? plan_widths_check(tower, "model.tower", e) : 0;
 }

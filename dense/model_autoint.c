@@ -1,7 +1,8 @@
-/* model_autoint.c: AutoInt+ (Song et al. 2019): self-attention over the field vectors, and a network beside it:
+/* model_autoint.c: AutoInt+ (Song et al. 2019): self-attention over the field vectors, and a
+ * network beside it:
  *     z = bias + w . (fields after attention_layers layers) + head(network(vectors, numbers)).
- * Without a first-order part. The scores are divided by sqrt(width of a head), and the residual is mapped only where
- * widths differ, as in FuxiCTR, whose settings the published figures are of. */
+ * Without a first-order part. The scores are divided by sqrt(width of a head), and the residual is
+ * mapped only where widths differ, as in FuxiCTR, whose settings the published figures are of. */
 #include "dense/attention.h"
 #include "dense/plan.h"
 

@@ -1,5 +1,5 @@
-/* model_dcnv2.c: DCN-V2 (Wang et al. 2021), parallel: cross layers of full rank and a network side by side over the
- * field vectors and the numbers, one head over what both give. */
+/* model_dcnv2.c: DCN-V2 (Wang et al. 2021), parallel: cross layers of full rank and a network side
+ * by side over the field vectors and the numbers, one head over what both give. */
 #include "dense/plan.h"
 
 #include "dense/cross.h"

@@ -1,6 +1,6 @@
-/* model_din.c: DIN, the deep interest network (Zhou et al. 2018): a network over the field vectors, where a behaviour
- * sequence, a field with pooling attention, is summed with weights that depend on the target that it attends to
- * (sequence.h):
+/* model_din.c: DIN, the deep interest network (Zhou et al. 2018): a network over the field vectors,
+ * where a behaviour sequence, a field with pooling attention, is summed with weights that depend on
+ * the target that it attends to (sequence.h):
  *     z = bias + head(network(vectors, sequences, numbers)).
  * With the job's activation and norm, not the paper's Dice. */
 #include "dense/plan.h"

@@ -1,6 +1,6 @@
-/* model_dlrm.c: DLRM (Naumov et al. 2019): a bottom network makes one more vector of the numbers; a top network reads
- * it and the inner products of all pairs of vectors (interaction dot), or all the vectors themselves (cat). Without
- * numbers there is no bottom network. */
+/* model_dlrm.c: DLRM (Naumov et al. 2019): a bottom network makes one more vector of the numbers; a
+ * top network reads it and the inner products of all pairs of vectors (interaction dot), or all the
+ * vectors themselves (cat). Without numbers there is no bottom network. */
 #include "dense/plan.h"
 
 #include "dense/products.h"
@@ -19,7 +19,8 @@ int model_dlrm_check(const struct job *job, const struct model_shape *shape, str
     return job->model.interaction == INTERACT_DOT ? products_check(vectors, e) : 0;
 }
 
-/* Its last layer has dim outputs (of the widest table) and goes to y: it is a vector like the fields', so neither norm nor dropout. */
+/* Its last layer has dim outputs (of the widest table) and goes to y: it is a vector like the
+ * fields', so neither norm nor dropout. */
 static void bottom_network(struct plan *p, struct view y)
 {
     struct view numbers = {TENSOR_NUMERIC, 0, p->shape.numerics};

@@ -1,8 +1,10 @@
-/* model_finalmlp.c: FinalMLP (Mao et al. 2023): two networks over the same input, fused by their products:
+/* model_finalmlp.c: FinalMLP (Mao et al. 2023): two networks over the same input, fused by their
+ * products:
  *     z = bias + w1 . o1 + w2 . o2 + sum over heads h of o1_h' W_h o2_h,
- * o1 the last hidden layer of network 1 (model.hidden), o2 of network 2 (model.hidden2), in equal shares for the heads.
- * With gate_hidden each network sees the input through a gate of its own, over a context of its own (gate.h): the
- * vector of its field of gate_fields, else a learned one. */
+ * o1 the last hidden layer of network 1 (model.hidden), o2 of network 2 (model.hidden2), in equal
+ * shares for the heads. With gate_hidden each network sees the input through a gate of its own,
+ * over a context of its own (gate.h): the vector of its field of gate_fields, else a learned
+ * one. */
 #include "dense/bilinear.h"
 #include "dense/gate.h"
 #include "dense/plan.h"

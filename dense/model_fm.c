@@ -1,4 +1,5 @@
-/* model_fm.c: a factorization machine (Rendle 2010): logistic regression and the products of all pairs of fields. */
+/* model_fm.c: a factorization machine (Rendle 2010): logistic regression and the products of all
+ * pairs of fields. */
 #include "dense/plan.h"
 
 void model_fm_plan(struct plan *p)

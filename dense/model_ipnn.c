@@ -1,5 +1,5 @@
-/* model_ipnn.c: the inner product-based neural network (Qu et al. 2016): a network over the field vectors, the numbers
- * and the inner products of all pairs of vectors. */
+/* model_ipnn.c: the inner product-based neural network (Qu et al. 2016): a network over the field
+ * vectors, the numbers and the inner products of all pairs of vectors. */
 #include "dense/plan.h"
 
 #include "dense/products.h"

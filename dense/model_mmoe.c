@@ -1,7 +1,8 @@
-/* model_mmoe.c: multi-gate mixture of experts (Ma et al. 2018): experts that all tasks share; for each task a gate over
- * them, a tower and a head:
+/* model_mmoe.c: multi-gate mixture of experts (Ma et al. 2018): experts that all tasks share; for
+ * each task a gate over them, a tower and a head:
  *
- *     logit_t = bias_t + head_t(tower_t(sum over e of softmax_e(W_t x) f_e(x))),  x = field vectors and numbers */
+ *     logit_t = bias_t + head_t(tower_t(sum over e of softmax_e(W_t x) f_e(x))), x = field vectors
+ *     and numbers */
 #include "dense/mix.h"
 #include "dense/plan.h"
 

@@ -1,6 +1,7 @@
-/* model_ple.c: progressive layered extraction (Tang et al. 2020): as MMoE, but besides the shared experts each task has
- * experts of its own, which only its gate chooses among, and model.levels levels of this stand one on another (mix.h).
- * With one level it is what the paper calls customized gate control. */
+/* model_ple.c: progressive layered extraction (Tang et al. 2020): as MMoE, but besides the shared
+ * experts each task has experts of its own, which only its gate chooses among, and model.levels
+ * levels of this stand one on another (mix.h). With one level it is what the paper calls customized
+ * gate control. */
 #include "dense/mix.h"
 #include "dense/plan.h"
 

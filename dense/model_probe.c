@@ -1,7 +1,8 @@
-/* model_probe.c: counts examples instead of learning, so that a test can tell that each was applied exactly once.
+/* model_probe.c: counts examples instead of learning, so that a test can tell that each was applied
+ * exactly once.
  *
- * The gradient of a row is -1 for each example of the batch that has the key; with SGD and lr 1 the row is the number
- * of examples. An example that names a key twice counts once. */
+ * The gradient of a row is -1 for each example of the batch that has the key; with SGD and lr 1 the
+ * row is the number of examples. An example that names a key twice counts once. */
 #include "dense/plan.h"
 
 #include "dense/pool.h"

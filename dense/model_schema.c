@@ -8,13 +8,16 @@
 #include <string.h>
 
 #define SPARSE_TABLETS 1024u  /* where the job says nothing */
-#define TABLET_ROWS_LEAST 16u /* of a tablet with a capacity: fewer, and 15/16 of them are none less */
-#define DENSE_TABLET_BITS 7u  /* DeepFM 400-400-400 is 1,000 blocks: a shard of four servers has 32 tablets */
+/* of a tablet with a capacity: fewer, and 15/16 of them are none less */
+#define TABLET_ROWS_LEAST 16u
+/* DeepFM 400-400-400 is 1,000 blocks: a shard of four servers has 32 tablets */
+#define DENSE_TABLET_BITS 7u
 
 /* Pushes set the values: w -= 1 * gradient, whatever the job's learning rates do. */
 static const struct optimizer_spec optimizer_assign = {.kind = OPT_SGD, .lr = 1.0f, .fixed_lr = 1};
 
-/* Each tablet may have its even share of the table's capacity; keys are spread evenly over tablets. */
+/* Each tablet may have its even share of the table's capacity; keys are spread evenly over
+ * tablets. */
 static int capacity_take(const struct job_table *t, uint32_t number, uint32_t tablets, struct row_rules *rules,
                          struct err *e)
 {
@@ -30,7 +33,8 @@ static int capacity_take(const struct job_table *t, uint32_t number, uint32_t ta
     return 0;
 }
 
-/* What the job calls by name, by number and sorted. The shape has the numbers of all tables' rules, table by table. */
+/* What the job calls by name, by number and sorted. The shape has the numbers of all tables' rules,
+ * table by table. */
 static void field_rules_take(const struct job *job, const struct plan *p, struct table_schema *out)
 {
     const struct job_table *t = &job->table[out->table];
@@ -115,7 +119,8 @@ static int schemas_fill(const struct job *job, const struct plan *p, struct tabl
         ++*count;
     }
     if (p->stats.floats > 0) {
-        SHOAL_ASSERT(p->dense.floats > 0); /* whoever sees one table behind the sparse ones takes it for dense */
+        /* whoever sees one table behind the sparse ones takes it for dense */
+        SHOAL_ASSERT(p->dense.floats > 0);
         dense_schema("dense_stats", *count, &p->stats, job, &optimizer_assign, &out[*count]);
         ++*count;
     }

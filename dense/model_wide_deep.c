@@ -1,4 +1,5 @@
-/* model_wide_deep.c: Wide & Deep (Cheng et al. 2016): logistic regression and a network over vectors and numbers. */
+/* model_wide_deep.c: Wide & Deep (Cheng et al. 2016): logistic regression and a network over
+ * vectors and numbers. */
 #include "dense/plan.h"
 
 void model_wide_deep_plan(struct plan *p)

@@ -1,5 +1,5 @@
-/* model_xdeepfm.c: xDeepFM (Lian et al. 2018): logistic regression, the compressed interaction network over the field
- * vectors, and a network over vectors and numbers. */
+/* model_xdeepfm.c: xDeepFM (Lian et al. 2018): logistic regression, the compressed interaction
+ * network over the field vectors, and a network over vectors and numbers. */
 #include "dense/plan.h"
 
 #include "dense/cin.h"

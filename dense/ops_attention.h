@@ -1,5 +1,6 @@
-/* ops_attention.h: kernels of attention, gates, layer norm and products of two streams (AutoInt, DIN, FinalMLP). Part
- * of struct backend_ops (backend.h): its words on memory, streams, layout and order hold here too. */
+/* ops_attention.h: kernels of attention, gates, layer norm and products of two streams (AutoInt,
+ * DIN, FinalMLP). Part of struct backend_ops (backend.h): its words on memory, streams, layout and
+ * order hold here too. */
 #ifndef DENSE_OPS_ATTENTION_H
 #define DENSE_OPS_ATTENTION_H
 
@@ -14,7 +15,8 @@ struct dropout_mask; /* backend.h */
 
 #define LAYER_NORM_EPS 1e-5f
 
-/* y = act((x - mean) inverse * gamma + beta), mean and inverse = 1 / sqrt(variance + eps) of the row. */
+/* y = act((x - mean) inverse * gamma + beta), mean and inverse = 1 / sqrt(variance + eps) of the
+ * row. */
 struct layer_norm_args {
     uint32_t count, width;
     const float *x; /* (count, width) */
@@ -30,8 +32,9 @@ struct layer_norm_args {
     float *gamma_gradient, *beta_gradient; /* (width), += */
 };
 
-/* Attention of an example's fields on one another, for each head h: y_h = dropout(softmax(Q_h K_h' / sqrt(head width)))
- * V_h + residual_h. Rows of fields follow one another without gaps; the residual's do so within an example. */
+/* Attention of an example's fields on one another, for each head h: y_h = dropout(softmax(Q_h K_h'
+ * / sqrt(head width))) V_h + residual_h. Rows of fields follow one another without gaps; the
+ * residual's do so within an example. */
 struct attend_args {
     uint32_t first, count; /* number of the first example, for the mask; examples */
     uint32_t fields, heads;
@@ -41,7 +44,8 @@ struct attend_args {
     const float *residual; /* (count, fields, width); NULL when it is in x */
     uint32_t ldresidual;   /* floats from an example's residual to the next's */
     float *y;              /* (count, fields, width) */
-    float *share;          /* (count, attend_share_floats): softmax, for the way back, which may write over it */
+    /* (count, attend_share_floats): softmax, for the way back, which may write over it */
+    float *share;
     float *work;           /* attend_work_floats, 64-byte aligned */
     /* Of the shares: value (((example * heads) + h) * fields + key) * fields + query. */
     const struct dropout_mask *mask;
@@ -70,11 +74,13 @@ static inline uint32_t attend_work_floats(uint32_t fields, uint32_t head_width)
     return (attend_lanes(head_width) + 2 * fields) * attend_lanes(fields);
 }
 
-/* A stretch of the values of one field: consecutive places in `index`, as many as the backend likes. */
+/* A stretch of the values of one field: consecutive places in `index`, as many as the backend
+ * likes. */
 struct sequence_chunk {
     uint32_t example, place; /* where the next chunk begins; the backend's own */
-    uint32_t rows;           /* values of this chunk; on a device with places between that belong to nobody */
-    uint32_t *owner;         /* (rows): the example that the value is of, counted from `first`; SEQUENCE_NOBODY */
+    uint32_t rows; /* values of this chunk; on a device with places between that belong to nobody */
+    /* (rows): the example that the value is of, counted from `first`; SEQUENCE_NOBODY */
+    uint32_t *owner;
     uint32_t *value;         /* (rows): its place in index */
 };
 #define SEQUENCE_NOBODY UINT32_MAX
@@ -116,7 +122,8 @@ struct attention_ops {
     /* y (count, width) = factor * x * g. */
     void (*gate_forward)(struct stream *s, uint32_t count, uint32_t width, float factor, const float *x, uint32_t ldx,
                          const float *g, uint32_t ldg, float *y, uint32_t ldy);
-    /* dg = factor * x * dy; dx = (add ? dx : 0) + factor * g * dy in the leading dx_width columns. */
+    /* dg = factor * x * dy; dx = (add ? dx : 0) + factor * g * dy in the leading dx_width
+     * columns. */
     void (*gate_backward)(struct stream *s, uint32_t count, uint32_t width, float factor, const float *x, uint32_t ldx,
                           const float *g, uint32_t ldg, const float *dy, uint32_t lddy, float *dg, uint32_t lddg,
                           float *dx, uint32_t lddx, uint32_t dx_width, bool add);
@@ -128,10 +135,12 @@ struct attention_ops {
     void (*dots_backward)(struct stream *s, uint32_t count, uint32_t width, float *t, uint32_t ldt, const float *z,
                           uint32_t ldz, const float *dlogit, uint32_t stride, float *dz, uint32_t lddz, bool add);
 
-    /* Sequences (sequence.h). Before a range's first chunk: y = 0; back: before its first on the way back. */
+    /* Sequences (sequence.h). Before a range's first chunk: y = 0; back: before its first on the
+     * way back. */
     void *(*sequence_begin)(struct stream *s, const struct sequence_args *a, bool back);
-    /* The next chunk of a field's values; false: there is none. *c begins as zeros with its two arrays of `room`; what
-     * they say stays until the next call. Chunks come in the order of the examples. */
+    /* The next chunk of a field's values; false: there is none. *c begins as zeros with its two
+     * arrays of `room`; what they say stays until the next call. Chunks come in the order of the
+     * examples. */
     bool (*sequence_next)(struct stream *s, const struct sequence_args *a, struct sequence_chunk *c);
     void (*sequence_features)(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c);
     /* y of the chunk's examples += sum of weight * h. */
@@ -140,8 +149,8 @@ struct attention_ops {
     void (*sequence_pool_backward)(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c);
     /* From dfeatures, weight and dy: the gradients of the targets and of the values' rows. */
     void (*sequence_features_backward)(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c);
-    /* After the last chunk on the way back: a backend that keeps the values' gradients merges them into row_gradients
-     * now. */
+    /* After the last chunk on the way back: a backend that keeps the values' gradients merges them
+     * into row_gradients now. */
     void (*sequence_end)(struct stream *s, const struct sequence_args *a);
 };
 

@@ -1,5 +1,5 @@
-/* ops_interact.h: kernels of products of field vectors (FwFM, IPNN, DLRM, DCNv2, xDeepFM). Part of struct backend_ops
- * (backend.h): its words on memory, streams, layout and order hold here too. */
+/* ops_interact.h: kernels of products of field vectors (FwFM, IPNN, DLRM, DCNv2, xDeepFM). Part of
+ * struct backend_ops (backend.h): its words on memory, streams, layout and order hold here too. */
 #ifndef DENSE_OPS_INTERACT_H
 #define DENSE_OPS_INTERACT_H
 
@@ -59,14 +59,15 @@ struct cross_args {
     const float *dy; /* (count, width) */
     uint32_t lddy;
     float *dbias; /* += */
-    float *dx0;   /* (count, dx0_width): the leading columns that are wanted; NULL when dx0_width is 0 */
+    /* (count, dx0_width): the leading columns that are wanted; NULL when dx0_width is 0 */
+    float *dx0;
     uint32_t lddx0, dx0_width;
     bool add;   /* dx0 +=, else = */
     bool first; /* x is x0: its gradient dy goes to dx0 too */
 };
 
-/* The element-wise part of a layer of the compressed interaction network (cin.h). A row is one number of the vectors'
- * `dim`; rows follow one another without gaps. */
+/* The element-wise part of a layer of the compressed interaction network (cin.h). A row is one
+ * number of the vectors' `dim`; rows follow one another without gaps. */
 struct cin_args {
     uint32_t rows, maps, fields;
     const float *x;  /* (rows, maps): the layer below */
@@ -81,13 +82,13 @@ struct cin_args {
 
 struct interact_ops {
     void (*products_forward)(struct stream *s, const struct products_args *a);
-    /* dx of vector i = sum over the others of dy * vector; in the order of the vectors. The copy's gradient goes to the
-     * last vector. */
+    /* dx of vector i = sum over the others of dy * vector; in the order of the vectors. The copy's
+     * gradient goes to the last vector. */
     void (*products_backward)(struct stream *s, const struct products_args *a);
 
     void (*cross_forward)(struct stream *s, const struct cross_args *a);
-    /* dx0 = (add ? dx0 : 0) + dy * (u + bias) (+ dy when first); then u becomes its gradient, dy * x0; dbias += sum of
-     * it over the rows. */
+    /* dx0 = (add ? dx0 : 0) + dy * (u + bias) (+ dy when first); then u becomes its gradient, dy *
+     * x0; dbias += sum of it over the rows. */
     void (*cross_backward)(struct stream *s, const struct cross_args *a);
 
     /* y (count, dim, fields) = x (count, fields, dim), each example turned. */

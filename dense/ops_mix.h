@@ -1,8 +1,8 @@
-/* ops_mix.h: kernels of experts and gates of several tasks (MMoE, PLE). Part of struct backend_ops (backend.h): its
- * words on memory, streams, layout and order hold here too.
+/* ops_mix.h: kernels of experts and gates of several tasks (MMoE, PLE). Part of struct backend_ops
+ * (backend.h): its words on memory, streams, layout and order hold here too.
  *
- * Experts' outputs are blocks of `width` columns of one matrix: first those that all tasks share, then each task's own.
- * A task's gate chooses among the shared ones and its own, in this order. */
+ * Experts' outputs are blocks of `width` columns of one matrix: first those that all tasks share,
+ * then each task's own. A task's gate chooses among the shared ones and its own, in this order. */
 #ifndef DENSE_OPS_MIX_H
 #define DENSE_OPS_MIX_H
 
@@ -23,7 +23,8 @@ struct mix_args {
     uint32_t ldx;
     const float *gate; /* (count, tasks * (shared + own)): before the softmax */
     uint32_t ldgate;
-    float *share; /* (count, tasks * (shared + own)): written on the way forward, read on the way back */
+    /* (count, tasks * (shared + own)): written on the way forward, read on the way back */
+    float *share;
     float *y;     /* (count, tasks * width) */
     uint32_t ldy;
     /* the way back */
@@ -43,11 +44,12 @@ static inline uint32_t mix_expert(const struct mix_args *a, uint32_t t, uint32_t
 }
 
 struct mix_ops {
-    /* For each task: share = softmax of the gate over the top_k largest (of equal ones the first), 0 for the others; y
-     * = sum of share times output. What is not a number is let through: the loss must show it. */
+    /* For each task: share = softmax of the gate over the top_k largest (of equal ones the first),
+     * 0 for the others; y = sum of share times output. What is not a number is let through: the
+     * loss must show it. */
     void (*forward)(struct stream *s, const struct mix_args *a);
-    /* dx of an expert = sum over the tasks of share * dy; dgate = share (s - sum of share * s), s = dy . output. What
-     * has share 0 is neither read nor given a gradient. */
+    /* dx of an expert = sum over the tasks of share * dy; dgate = share (s - sum of share * s), s =
+     * dy . output. What has share 0 is neither read nor given a gradient. */
     void (*backward)(struct stream *s, const struct mix_args *a);
 };
 

@@ -1,20 +1,23 @@
 /* pass.c: a batch through the layers, forward and back.
  *
- * Without batch norm a range of examples goes through all layers and back before the next one begins, so that its
- * activations never leave the core's cache. With batch norm all ranges go up to the next norm layer, whose sums are
- * then settled, and so on:
+ * Without batch norm a range of examples goes through all layers and back before the next one
+ * begins, so that its activations never leave the core's cache. With batch norm all ranges go up to
+ * the next norm layer, whose sums are then settled, and so on:
  *
- *     ranges: layers .. up to norm, norm gathers  ->  norm settles  ->  ranges: norm, layers .. up to the next norm, ..
+ *     ranges: layers .. up to norm, norm gathers -> norm settles -> ranges: norm, layers .. up to
+ *     the next norm, ..
  *
- * and the same on the way back. From the last norm on a range goes to the loss and back at once, for it only looks back
- * at itself. Prediction needs no sums: ranges go straight through.
+ * and the same on the way back. From the last norm on a range goes to the loss and back at once,
+ * for it only looks back at itself. Prediction needs no sums: ranges go straight through.
  *
- * A device takes the whole batch as one range, and what lies behind the layers that look at values is one section, which
- * it may record and play again. Batches come in many sizes (bad lines, data.negatives, ends of files), and each size
- * would be a recording and a choice of matrix products of its own. So the section runs at one of few sizes: the batch is
- * filled up with copies of its first example. What fills it up contributes nothing: its dlogit is 0, and so are all
- * gradients that come of it, for they are products of dlogit with the first example's own numbers (dropout drops the same
- * of both); and batch norm, which alone looks at the batch as a whole, leaves it out by the true count (struct step). */
+ * A device takes the whole batch as one range, and what lies behind the layers that look at values
+ * is one section, which it may record and play again. Batches come in many sizes (bad lines,
+ * data.negatives, ends of files), and each size would be a recording and a choice of matrix
+ * products of its own. So the section runs at one of few sizes: the batch is filled up with copies
+ * of its first example. What fills it up contributes nothing: its dlogit is 0, and so are all
+ * gradients that come of it, for they are products of dlogit with the first example's own numbers
+ * (dropout drops the same of both); and batch norm, which alone looks at the batch as a whole,
+ * leaves it out by the true count (struct step). */
 #include "dense/plan.h"
 
 #include "proto/base/hash.h"
@@ -58,8 +61,8 @@ static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, 
     }
 }
 
-/* From layer `begin` on, until the last layer that must see the whole batch first has seen it. Returns that layer's
- * number; `begin` where there is none. */
+/* From layer `begin` on, until the last layer that must see the whole batch first has seen it.
+ * Returns that layer's number; `begin` where there is none. */
 static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin)
 {
     uint32_t from = begin; /* all before has run; `from` itself, when it gathers, has settled */
@@ -78,9 +81,9 @@ static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t 
     return from;
 }
 
-/* The last stretch, from layer `from` to the loss and back: what lives in it alone is gone before the next range begins
- * (plan_settle.c). Returns the layer above which all have run back: that after `from`, which gathers and settles, or
- * `end` where no layer gathers. */
+/* The last stretch, from layer `from` to the loss and back: what lives in it alone is gone before
+ * the next range begins (plan_settle.c). Returns the layer above which all have run back: that
+ * after `from`, which gathers and settles, or `end` where no layer gathers. */
 static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from, uint32_t end)
 {
     bool gathers = from < plan->layer_count && plan->layer[from].ops->backward_gather;
@@ -143,7 +146,7 @@ static void batch_predict(const struct plan *plan, struct pass *p, uint32_t rang
     p->base = 0;
 }
 
-/* ---- on a device ------------------------------------------------------------------------------------------ */
+/* ---- on a device ----------------------------------------------------------------------------- */
 
 static void tensor_fill(const struct plan *plan, struct pass *p, uint32_t tensor)
 {
@@ -151,7 +154,8 @@ static void tensor_fill(const struct plan *plan, struct pass *p, uint32_t tensor
     p->k->rows_repeat(p->s, examples, p->filled - examples, plan->tensor[tensor].width, p->data[tensor]);
 }
 
-/* What the section reads of each example, and it does not make by itself, is repeated: what layers before it wrote. */
+/* What the section reads of each example, and it does not make by itself, is repeated: what layers
+ * before it wrote. */
 static void batch_fill(const struct plan *plan, struct pass *p, uint32_t head)
 {
     bool filled[PLAN_TENSORS_MAX] = {false};
@@ -170,7 +174,8 @@ static void batch_fill(const struct plan *plan, struct pass *p, uint32_t head)
     }
 }
 
-/* Everything that decides what the kernels of a section are told: one number for one set of arguments. */
+/* Everything that decides what the kernels of a section are told: one number for one set of
+ * arguments. */
 static uint64_t section_number(const struct pass *p, float offset)
 {
     const struct { /* no byte without a value */
@@ -212,7 +217,7 @@ static void device_pass(const struct plan *plan, struct pass *p, float offset)
         range_backward(plan, p, 0, head, 0, in->examples);
 }
 
-/* ---- a batch ---------------------------------------------------------------------------------------------- */
+/* ---- a batch --------------------------------------------------------------------------------- */
 
 void pass_train(const struct plan *plan, struct pass *p, uint32_t range)
 {

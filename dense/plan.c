@@ -15,7 +15,7 @@
 static const struct init_spec init_zero = {INIT_ZERO, 0.0f};
 static const struct init_spec init_one = {INIT_CONSTANT, 1.0f};
 
-/* ---- building blocks -------------------------------------------------------------------------------------- */
+/* ---- building blocks ------------------------------------------------------------------------- */
 
 static uint32_t tensor_add(struct plan *p, struct tensor t)
 {
@@ -50,7 +50,8 @@ uint32_t plan_state_whole(struct plan *p, uint32_t floats)
     return tensor_add(p, (struct tensor){.width = floats, .whole = true, .state = true});
 }
 
-/* Glorot, Bengio 2010: keeps the deviation of activations and gradients about the same from layer to layer. */
+/* Glorot, Bengio 2010: keeps the deviation of activations and gradients about the same from layer
+ * to layer. */
 struct init_spec plan_xavier(uint32_t out, uint32_t in)
 {
     return (struct init_spec){INIT_UNIFORM, (float)sqrt(6.0 / ((double)in + out))};
@@ -97,7 +98,7 @@ struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct vie
     return l;
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------------ */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
 {
@@ -106,7 +107,8 @@ struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
 
     if (p->dim > 0) {
         input = plan_tensor(p, vectors + copied + extra);
-        p->tensor[input.tensor].wanted = extra > 0 ? input.width : vectors; /* leading columns: the numerics' too */
+        /* leading columns: the numerics' too */
+        p->tensor[input.tensor].wanted = extra > 0 ? input.width : vectors;
         pooled = plan_columns(input, 0, vectors + copied);
     }
     plan_layer(p, &pool_layer, VIEW_NONE, pooled)->parameter[1] = plan_zeros(p, p->tasks);
@@ -176,7 +178,7 @@ void plan_pairs(struct plan *p, struct view vectors)
     l->state[0] = plan_state(p, p->dim);
 }
 
-/* ---- checking and building -------------------------------------------------------------------------------- */
+/* ---- checking and building ------------------------------------------------------------------- */
 
 static const struct plan_kind kinds[] = {
     [MODEL_LR] = {"lr", model_lr_plan, .first_order = true},

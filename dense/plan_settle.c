@@ -1,15 +1,17 @@
 /* plan_settle.c: where gradients lie, who adds to whom, and what must hold the whole batch.
  *
- * The way back visits layers from last to first; each reads the gradient of what it wrote and writes the gradient of
- * what it read. So for every tensor the columns already written are known at each moment: the first reader (from
- * behind) sets them, later ones add. A gradient that its readers do not cover, or cover in part before somebody adds,
- * is zeroed first and then added to by all. */
+ * The way back visits layers from last to first; each reads the gradient of what it wrote and
+ * writes the gradient of what it read. So for every tensor the columns already written are known at
+ * each moment: the first reader (from behind) sets them, later ones add. A gradient that its
+ * readers do not cover, or cover in part before somebody adds, is zeroed first and then added to by
+ * all. */
 #include "dense/plan.h"
 #include "proto/base/assert.h"
 
-/* ---- who adds --------------------------------------------------------------------------------------------- */
+/* ---- who adds -------------------------------------------------------------------------------- */
 
-/* Columns of one gradient that are written so far: disjoint stretches, of each layer at most two. */
+/* Columns of one gradient that are written so far: disjoint stretches, of each layer at most
+ * two. */
 #define COVER_MAX (2 * PLAN_LAYERS_MAX)
 struct cover {
     uint32_t begin[COVER_MAX], end[COVER_MAX];
@@ -84,8 +86,8 @@ static bool views_overlap(struct view a, struct view b)
     return a.tensor == b.tensor && a.at < b.at + b.width && b.at < a.at + a.width;
 }
 
-/* What a layer changes in place must be what its writer's way back does not look at again, and nobody may have read it:
- * so it is a linear layer's output without activation, or a norm's. */
+/* What a layer changes in place must be what its writer's way back does not look at again, and
+ * nobody may have read it: so it is a linear layer's output without activation, or a norm's. */
 static void in_place_check(const struct plan *p, const struct layer *l)
 {
     for (uint32_t i = 0; i < l->number && works_in_place(l); i++) {
@@ -95,9 +97,10 @@ static void in_place_check(const struct plan *p, const struct layer *l)
     }
 }
 
-/* ---- where gradients lie ---------------------------------------------------------------------------------- */
+/* ---- where gradients lie --------------------------------------------------------------------- */
 
-/* First and last layer that touch a tensor: on the way back its gradient lives from last down to first. */
+/* First and last layer that touch a tensor: on the way back its gradient lives from last down to
+ * first. */
 struct life {
     uint32_t first, last;
 };
@@ -115,8 +118,8 @@ static struct life tensor_life(const struct plan *p, uint32_t tensor)
     return life;
 }
 
-/* A layer that works in place on the gradient: what it read and what it wrote share one. What it wrote may be columns of
- * a wider tensor, of which several such layers may each write theirs. */
+/* A layer that works in place on the gradient: what it read and what it wrote share one. What it
+ * wrote may be columns of a wider tensor, of which several such layers may each write theirs. */
 static bool shares_gradient(const struct layer *l)
 {
     return l->ops->gradient_in_place && l->x.tensor != l->y.tensor;
@@ -129,7 +132,7 @@ static void sharing_check(const struct plan *p, const struct layer *l)
         SHOAL_ASSERT(i == l->number || (!reads_x(&p->layer[i], l->x.tensor) && p->layer[i].z.tensor != l->x.tensor));
 }
 
-/* ---- what holds the whole batch --------------------------------------------------------------------------- */
+/* ---- what holds the whole batch -------------------------------------------------------------- */
 
 static bool layer_touches(const struct layer *l, uint32_t tensor)
 {
@@ -139,8 +142,9 @@ static bool layer_touches(const struct layer *l, uint32_t tensor)
     return touches;
 }
 
-/* Behind the last layer that gathers, a range goes to the loss and back at once (pass.c): what only these layers touch
- * need not hold more than a range. A gradient that is worked on in place holds as much as the first that shares it. */
+/* Behind the last layer that gathers, a range goes to the loss and back at once (pass.c): what only
+ * these layers touch need not hold more than a range. A gradient that is worked on in place holds
+ * as much as the first that shares it. */
 static void tensors_narrow(struct plan *p)
 {
     uint32_t last = 0; /* one above the last layer that gathers */
@@ -157,7 +161,7 @@ static void tensors_narrow(struct plan *p)
             p->tensor[p->layer[i].y.tensor].whole = true;
 }
 
-/* ---- where each lies -------------------------------------------------------------------------------------- */
+/* ---- where each lies ------------------------------------------------------------------------- */
 
 /* The layer that reads the tensor and works in place on its gradient; NULL: none. */
 static const struct layer *gradient_sharer(const struct plan *p, uint32_t tensor)
@@ -182,12 +186,14 @@ static struct life shared_life(const struct plan *p, uint32_t tensor)
 
 struct buffers {
     uint32_t tensor[PLAN_TENSORS_MAX];
-    uint32_t below[PLAN_TENSORS_MAX]; /* free for gradients that live only below this layer; 0: never again */
+    /* free for gradients that live only below this layer; 0: never again */
+    uint32_t below[PLAN_TENSORS_MAX];
     uint32_t count;
 };
 
-/* A buffer for a gradient: one that is free by then and of the same shape, or a new one. Using them again keeps what a
- * range touches small, and so in the cache. A gradient that is zeroed beforehand has a buffer for itself. */
+/* A buffer for a gradient: one that is free by then and of the same shape, or a new one. Using them
+ * again keeps what a range touches small, and so in the cache. A gradient that is zeroed beforehand
+ * has a buffer for itself. */
 static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tensor, struct life life)
 {
     const struct tensor *t = &p->tensor[tensor];
@@ -210,7 +216,8 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
     return b->tensor[i];
 }
 
-/* A tensor's gradient lies in that of what a layer that works in place makes of it, or in a buffer. */
+/* A tensor's gradient lies in that of what a layer that works in place makes of it, or in a
+ * buffer. */
 static void tensor_place(struct plan *p, struct buffers *b, uint32_t tensor)
 {
     const struct layer *l = gradient_sharer(p, tensor);
@@ -219,7 +226,8 @@ static void tensor_place(struct plan *p, struct buffers *b, uint32_t tensor)
     if (t->gradient != TENSOR_NONE)
         return;
     if (l) {
-        tensor_place(p, b, l->y.tensor); /* it is read later, and so has its place; unless nobody reads it */
+        /* it is read later, and so has its place; unless nobody reads it */
+        tensor_place(p, b, l->y.tensor);
         SHOAL_ASSERT(l->y.at >= l->x.at);
         t->gradient = p->tensor[l->y.tensor].gradient;
         t->gradient_at = p->tensor[l->y.tensor].gradient_at + l->y.at - l->x.at;

@@ -1,9 +1,10 @@
 /* pool.h: rows of the sparse tables -> input, and gradients -> rows.
  *
- * The vectors of a field's values are summed (or averaged, where the field says so) into the field's place in the
- * input; a field without values is zeros. First-order weights are pooled alike and go to the logit, with the model's
- * bias. The numerics follow the vectors, where the view has room for them. On the way back the gradients of a row are
- * merged in the order of the examples. A field with pooling attention is left to a layer of its own. */
+ * The vectors of a field's values are summed (or averaged, where the field says so) into the
+ * field's place in the input; a field without values is zeros. First-order weights are pooled alike
+ * and go to the logit, with the model's bias. The numerics follow the vectors, where the view has
+ * room for them. On the way back the gradients of a row are merged in the order of the examples. A
+ * field with pooling attention is left to a layer of its own. */
 #ifndef DENSE_POOL_H
 #define DENSE_POOL_H
 

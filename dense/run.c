@@ -15,15 +15,16 @@
 #define RUN_RANGE_LEAST 64u
 #define NORM_EVERY 16u /* batches: gradients are measured that often where nothing else needs it */
 
-/* Dynamic loss scaling as in Micikevicius et al. 2018: halved when a gradient overflows, doubled after so many steps
- * without. */
+/* Dynamic loss scaling as in Micikevicius et al. 2018: halved when a gradient overflows, doubled
+ * after so many steps without. */
 #define SCALE_BEGIN 65536.0
 #define SCALE_MAX 16777216.0
 #define SCALE_STEPS 1000u
 
-#define RUN_FILLED_SIZES 32u /* sizes that a device's batches are filled up to, at most, beside the largest */
+/* sizes that a device's batches are filled up to, at most, beside the largest */
+#define RUN_FILLED_SIZES 32u
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static size_t tensor_floats(const struct model_run *r, const struct tensor *t)
 {
@@ -99,8 +100,8 @@ static bool run_allocate(struct model_run *r)
     return true;
 }
 
-/* Examples that go through the layers together: as many as the backend likes, but fewer where what they leave behind for
- * the way back would not stay in the cache. */
+/* Examples that go through the layers together: as many as the backend likes, but fewer where what
+ * they leave behind for the way back would not stay in the cache. */
 static uint32_t run_range(const struct model *m, uint32_t max_examples)
 {
     uint32_t range = m->k->range == 0 || m->k->range > max_examples ? max_examples : m->k->range;
@@ -138,7 +139,8 @@ int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_r
     int code = m->k->stream_new(&m->stream, &r->stream, e);
     bool room = code == 0 && run_allocate(r);
     if (code == 0)
-        code = m->k->stream_finish(r->stream, e); /* a device that is lost gives no memory either, and says why here */
+        /* a device that is lost gives no memory either, and says why here */
+        code = m->k->stream_finish(r->stream, e);
     if (code == 0 && !room)
         code = run_shortage(r, e);
     if (code != 0) {
@@ -177,7 +179,7 @@ const char *model_run_error(const struct model_run *r)
     return r->error.text;
 }
 
-/* ---- a batch ---------------------------------------------------------------------------------------------- */
+/* ---- a batch --------------------------------------------------------------------------------- */
 
 static double weights_sum(const struct model_input *in)
 {
@@ -241,7 +243,8 @@ static void step_upload(struct model_run *r, const struct model_input *in, doubl
     m->k->upload(r->stream, r->step, s, sizeof *s);
 }
 
-/* The size that a batch is filled up to: a multiple of a granule, so large that there are few, or the largest batch. */
+/* The size that a batch is filled up to: a multiple of a granule, so large that there are few, or
+ * the largest batch. */
 static uint32_t run_filled(const struct model_run *r, uint32_t examples)
 {
     uint32_t granule = r->model->k->granule, step = (r->max_examples + RUN_FILLED_SIZES - 1) / RUN_FILLED_SIZES;
@@ -279,7 +282,8 @@ static void pass_begin(struct pass *p, struct model_run *r, const struct model_i
                        .values = values};
 }
 
-/* Gradients begin with what L2 gives: l2 * weight for each pulled row, l2_dense * weight for the network's matrices. */
+/* Gradients begin with what L2 gives: l2 * weight for each pulled row, l2_dense * weight for the
+ * network's matrices. */
 static void gradients_begin(struct model_run *r, const struct model_input *in, struct model_output *out)
 {
     const struct model *m = r->model;
@@ -350,8 +354,8 @@ static int result_take(struct model_run *r, struct model_output *out)
     return isfinite(out->loss_sum) ? 0 : SHOAL_E_NOT_FINITE;
 }
 
-/* Whether the step counts; finds the largest scale that does not overflow. NOT_FINITE: it is 1, and the step overflowed
- * all the same, as the next would. */
+/* Whether the step counts; finds the largest scale that does not overflow. NOT_FINITE: it is 1, and
+ * the step overflowed all the same, as the next would. */
 static int scale_settle(struct model_run *r, struct model_output *out)
 {
     if (!r->model->scaled)

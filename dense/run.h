@@ -1,5 +1,5 @@
-/* run.h: inside of struct model and struct model_run (model.h): the memory of one batch's pass, on the host or on a
- * device. */
+/* run.h: inside of struct model and struct model_run (model.h): the memory of one batch's pass, on
+ * the host or on a device. */
 #ifndef DENSE_RUN_H
 #define DENSE_RUN_H
 
@@ -12,7 +12,7 @@ struct model {
     double l2, l2_dense, clip_dense, clip_row;
     double negatives; /* share of the negatives that training keeps */
     double task_weight[LIMIT_TASKS];
-    bool scaled;                     /* fp16: gradients are computed from a loss that is scaled up */
+    bool scaled; /* fp16: gradients are computed from a loss that is scaled up */
     uint64_t *key[2]; /* owned; of dense, of dense_stats */
     uint32_t *block[2];
 };
@@ -38,10 +38,13 @@ struct model_run {
     const struct model *model; /* borrowed */
     struct stream *stream;     /* owned */
     uint32_t max_examples, range;
-    void *arena; /* owned, the backend's memory: all tensors; NULL with an exact backend, whose tensors are owned each */
+    /* owned, the backend's memory: all tensors; NULL with an exact backend, whose tensors are owned
+     * each */
+    void *arena;
     size_t arena_bytes;
     float *data[PLAN_TENSORS_MAX];
-    struct run_buffer array[RUN_ARRAYS]; /* on a device all; on the host only RUN_ROWS, with a cache */
+    /* on a device all; on the host only RUN_ROWS, with a cache */
+    struct run_buffer array[RUN_ARRAYS];
     float *cache;                        /* owned, the backend's memory: (cache_rows, row width) */
     uint32_t cache_rows;
     struct step *step, *step_host; /* the backend's memory; the host's, pinned */

@@ -1,11 +1,11 @@
-/* run_input.c: a batch into the backend's memory and its results out of it. On the host nothing is copied, but for rows
- * that come from the cache. */
+/* run_input.c: a batch into the backend's memory and its results out of it. On the host nothing is
+ * copied, but for rows that come from the cache. */
 #include "dense/run.h"
 
 #include "proto/base/assert.h"
 
-/* Floats and the like of an example, of arrays that recorded kernels read: they have room for the largest batch from
- * the beginning, so that they never move. 0: the others, which grow. */
+/* Floats and the like of an example, of arrays that recorded kernels read: they have room for the
+ * largest batch from the beginning, so that they never move. 0: the others, which grow. */
 static size_t array_example_bytes(const struct plan *p, enum run_array which)
 {
     switch (which) {
@@ -174,7 +174,8 @@ int run_upload(struct model_run *r, const struct model_input *in, bool train, st
         code = rows_assemble(r, in, to);
     if (code == 0)
         return 0;
-    int lost = r->model->k->stream_finish(r->stream, &r->error); /* a device that is lost gives no memory either */
+    /* a device that is lost gives no memory either */
+    int lost = r->model->k->stream_finish(r->stream, &r->error);
     if (lost != 0)
         return lost;
     return err_set(&r->error, code, "no memory on the device for a batch of %u examples with %u rows; make train.batch smaller",

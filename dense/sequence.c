@@ -6,7 +6,7 @@
 
 static const struct dropout_mask keep_all = {.threshold = 0, .scale = 1.0f};
 
-/* ---- the state: what a chunk needs ------------------------------------------------------------------------ */
+/* ---- the state: what a chunk needs ----------------------------------------------------------- */
 
 struct sequence_state {
     struct sequence_chunk chunk;
@@ -53,7 +53,7 @@ static struct sequence_state sequence_state_of(const struct layer *l, const stru
     return s;
 }
 
-/* ---- the small network over a chunk ----------------------------------------------------------------------- */
+/* ---- the small network over a chunk ---------------------------------------------------------- */
 
 static struct linear_args hidden_args(const struct layer *l, const struct pass *p, const struct sequence_state *s,
                                       uint32_t i)
@@ -107,7 +107,7 @@ static void chunk_weigh_backward(const struct layer *l, struct pass *p, const st
     }
 }
 
-/* ---- the layer -------------------------------------------------------------------------------------------- */
+/* ---- the layer ------------------------------------------------------------------------------- */
 
 static struct sequence_args sequence_args_of(const struct layer *l, const struct pass *p,
                                              const struct sequence_state *s, uint32_t first, uint32_t count)
@@ -169,7 +169,7 @@ static void sequence_backward(const struct layer *l, struct pass *p, uint32_t fi
 const struct layer_ops sequence_layer = {
     .name = "sequence", .forward = sequence_forward, .backward = sequence_backward, .by_values = true};
 
-/* ---- the part --------------------------------------------------------------------------------------------- */
+/* ---- the part -------------------------------------------------------------------------------- */
 
 static void plan_sequence(struct plan *p, struct view input, uint32_t field, const struct widths *hidden,
                           uint32_t *state)

@@ -19,7 +19,8 @@ static uint32_t clock_after(uint32_t clock, uint32_t event_time)
     return clock > 0 && event_time - clock > AGE_STEP_MAX ? clock + AGE_STEP_MAX : event_time;
 }
 
-/* Boundaries of a tablet up to `clock`, from the one in [0, every) on; and where the last of them lies. */
+/* Boundaries of a tablet up to `clock`, from the one in [0, every) on; and where the last of them
+ * lies. */
 static uint64_t boundaries(const struct table *t, uint32_t tablet, uint32_t clock, uint64_t *last)
 {
     uint64_t every = t->schema.rules.age_every, shift = tablet * every / t->tablet_count;
@@ -84,7 +85,8 @@ static bool has_ttl(const struct table_schema *s)
     return any;
 }
 
-/* Everything only ever falls from one boundary to the next, so the last one decides for all that were passed. False: nothing ages here. */
+/* Everything only ever falls from one boundary to the next, so the last one decides for all that
+ * were passed. False: nothing ages here. */
 static bool sweep_begin(const struct table *t, uint64_t times, uint64_t now, struct sweep *out)
 {
     const struct row_rules *r = &t->schema.rules;
@@ -126,13 +128,15 @@ static int move_clock(struct table *t, uint32_t tablet, const struct push_args *
     life->clock = after;
     struct cold *cold = t->tablets[tablet].cold;
     if (before == 0 && cold != NULL && cold->began == 0)
-        cold->began = after; /* for rows that left before any time was told, ageing begins here as for the others */
+        /* for rows that left before any time was told, ageing begins here as for the others */
+        cold->began = after;
     if (before == after || before == 0 || t->schema.rules.age_every == 0)
         return 0;
     uint64_t last, passed = boundaries(t, tablet, after, &last) - boundaries(t, tablet, before, &(uint64_t){0});
     if (passed == 0)
         return 0;
-    /* A cold row may end here and be noticed later, within this clock of bsp: then it is to be kept for it all the same (cold.c, 3). */
+    /* A cold row may end here and be noticed later, within this clock of bsp: then it is to be kept
+     * for it all the same (cold.c, 3). */
     if (args->undo_clock != 0 && cold != NULL && table_undo_begin(t, tablet, args->undo_clock, before) != 0)
         return SHOAL_E_NOMEM;
     for (uint64_t i = 0; i < passed && i < 2; i++) { /* two turns forget everything */
@@ -159,7 +163,8 @@ struct age_rank age_rank_of(const struct table_schema *s, uint64_t key, const st
 {
     float score = stats_score(&s->rules, stats->show, stats->click);
     struct age_rank r = {stats->time, key_mix(key)};
-    if (s->rules.age_by == EVICT_SCORE) { /* floats that are not negative are ordered as their bits */
+    if (s->rules.age_by == EVICT_SCORE) {
+        /* floats that are not negative are ordered as their bits */
         score = score > 0 ? score : 0;
         memcpy(&r.order, &score, sizeof r.order);
     }

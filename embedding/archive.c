@@ -71,7 +71,8 @@ static bool list(struct archive *a, DIR *d)
         char path[LIMIT_PATH];
         struct stat st;
         size_t length = strlen(entry->d_name);
-        if (length == 25 && strcmp(entry->d_name + 20, ".copy") == 0) { /* a crash left it (audit.c) */
+        if (length == 25 && strcmp(entry->d_name + 20, ".copy") == 0) {
+            /* a crash left it (audit.c) */
             snprintf(path, sizeof path, "%s/%.25s", a->dir, entry->d_name);
             unlink(path);
         }

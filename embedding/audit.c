@@ -215,7 +215,8 @@ static int blame_visit(void *context, const struct audit_file *f, const struct f
     return 0;
 }
 
-/* Newest first into `out`; a batch that stands there already (sent again) counts where it came first. */
+/* Newest first into `out`; a batch that stands there already (sent again) counts where it came
+ * first. */
 static void blame_take(struct blame *b, struct blame_entry *out, uint32_t limit, uint32_t *count)
 {
     for (uint32_t i = 0; i < b->held; i++) {
@@ -285,8 +286,8 @@ static int blank_visit(void *context, const struct audit_file *f, const struct f
     return 0;
 }
 
-/* A cut, or a checkpoint, may share the file and has its checksum: then the archive gets a copy of its own. An open
- * descriptor for reading and writing, or -1 with errno. */
+/* A cut, or a checkpoint, may share the file and has its checksum: then the archive gets a copy of
+ * its own. An open descriptor for reading and writing, or -1 with errno. */
 static int open_unshared(const char *path)
 {
     char copy[LIMIT_PATH + 8], chunk[65536];

@@ -1,8 +1,10 @@
-/* audit.h: the journal and its archive read for one table's keys: which pushes changed a row (blame), and taking a row's pushes out
- * of the archive (erase). What the shard's thread gathers is read on an I/O thread.
+/* audit.h: the journal and its archive read for one table's keys: which pushes changed a row
+ * (blame), and taking a row's pushes out of the archive (erase). What the shard's thread gathers is
+ * read on an I/O thread.
  *
- * Only heads and keys of records are read until one has the key; a record that has it is read whole and checked. Memory is
- * one record's. Archived files that are deleted meanwhile end the reading: the older ones are gone as well. */
+ * Only heads and keys of records are read until one has the key; a record that has it is read whole
+ * and checked. Memory is one record's. Archived files that are deleted meanwhile end the reading:
+ * the older ones are gone as well. */
 #ifndef EMBEDDING_AUDIT_H
 #define EMBEDDING_AUDIT_H
 
@@ -22,7 +24,8 @@ struct audit_files {
     uint32_t count;
 };
 
-/* The archive's files (a may be NULL), and with j also the journal's segments, as they stand. NOMEM, IO. */
+/* The archive's files (a may be NULL), and with j also the journal's segments, as they stand.
+ * NOMEM, IO. */
 int audit_gather(const struct archive *a, const struct journal *j, struct audit_files *out, struct err *e);
 void audit_free(struct audit_files *f);
 
@@ -34,11 +37,12 @@ struct audit_wish {
     const atomic_bool *stop; /* borrowed; once true, reading ends with STOPPED */
 };
 
-/* Pushes that have wish->keys[0], newest first, at most limit. out has room for limit; *complete: everything was read and the
- * oldest record of all was sequence 1. */
+/* Pushes that have wish->keys[0], newest first, at most limit. out has room for limit; *complete:
+ * everything was read and the oldest record of all was sequence 1. */
 int audit_blame(struct audit_files *f, const struct audit_wish *wish, struct blame_entry *out, uint32_t limit,
                 uint32_t *count, bool *complete, struct err *e);
-/* Zeros the keys and what was pushed for them in every record; syncs. *records: how many had any. */
+/* Zeros the keys and what was pushed for them in every record; syncs. *records: how many had
+ * any. */
 int audit_blank(struct audit_files *f, const struct audit_wish *wish, uint64_t *records, struct err *e);
 
 /* journal.c: descriptors of all segments; appended to *out. */

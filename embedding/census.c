@@ -106,7 +106,8 @@ static void newest_visit(void *context, const void *row)
     c->newest = s.time > c->newest ? s.time : c->newest;
 }
 
-/* Whether the thresholds leave the row; a row of no known time has no age that a ttl could go by. */
+/* Whether the thresholds leave the row; a row of no known time has no age that a ttl could go
+ * by. */
 static bool passes(const struct census *c, const struct row_stats *s)
 {
     if (!c->schema->rules.stats)

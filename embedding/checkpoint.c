@@ -1,7 +1,8 @@
 /* checkpoint.c: opening a checkpoint and checking it; its rows are read in checkpoint_read.c.
  *
- *  1. All parts are of one cut, one run and one set of schemas, and each tablet is in exactly one part: a part of another
- *     checkpoint, a missing or a doubled one is found before any row is read.
+ *  1. All parts are of one cut, one run and one set of schemas, and each tablet is in exactly one
+ *     part: a part of another checkpoint, a missing or a doubled one is found before any row is
+ *     read.
  *  2. Folders PATH/part-PPPP.tmp are what an unfinished export left; they do not count.
  */
 #include "embedding/checkpoint_inner.h"

@@ -1,4 +1,5 @@
-/* checkpoint_read.c: rows of a checkpoint: a part's images and the records above them, put together by an engine in memory. */
+/* checkpoint_read.c: rows of a checkpoint: a part's images and the records above them, put together
+ * by an engine in memory. */
 #include "embedding/checkpoint_inner.h"
 #include "embedding/cut.h"
 #include "embedding/whole.h"

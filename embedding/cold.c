@@ -1,10 +1,11 @@
 /* cold.c: the set of cold keys, rows coming in and leaving.
  *
  *  1. A key is in the index, or in the set, or in neither.
- *  2. A row whose note says `stored` is, in the store, what it is in memory, but for ageing that it has had since: that is made up for
- *     when it comes in.
- *  3. A row that ended unnoticed in the clock that undo is kept for has its weights kept when it is noticed, as a row in memory had when it
- *     ended: a batch of that clock may still have to be computed again.
+ *  2. A row whose note says `stored` is, in the store, what it is in memory, but for ageing that it
+ *     has had since: that is made up for when it comes in.
+ *  3. A row that ended unnoticed in the clock that undo is kept for has its weights kept when it is
+ *     noticed, as a row in memory had when it ended: a batch of that clock may still have to be
+ *     computed again.
  */
 #include "embedding/age.h"
 #include "embedding/table_inner.h"
@@ -39,7 +40,8 @@ static bool set_has(const struct cold *c, uint32_t tablet_bits, uint64_t mixed)
     return c->used > 0 && c->slot[slot_of(c, tablet_bits, mixed)] == mixed;
 }
 
-/* Room for `count` keys at four fifths full. It grows by little, for there may be far more cold rows than others; what the arena gives is used whole. */
+/* Room for `count` keys at four fifths full. It grows by little, for there may be far more cold
+ * rows than others; what the arena gives is used whole. */
 static int set_reserve(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64_t count)
 {
     if (count < c->slots / 5 * 4ull)
@@ -79,7 +81,8 @@ static int set_add(struct cold *c, struct arena *a, uint32_t tablet_bits, uint64
     return 0;
 }
 
-/* Whoever stands behind the freed slot and might have stood in it moves up (Knuth, 6.4, algorithm R). */
+/* Whoever stands behind the freed slot and might have stood in it moves up (Knuth, 6.4, algorithm
+ * R). */
 static void set_take_out(struct cold *c, uint32_t tablet_bits, uint64_t mixed)
 {
     c->count--;
@@ -160,7 +163,8 @@ uint64_t cold_beside_bytes(const struct cold *c)
     if (c == NULL)
         return 0;
     uint64_t slots = cold_set_bytes(c);
-    return sizeof *c + c->gone_room * sizeof *c->gone + (slots < ARENA_UNIT_BYTES ? slots : 0); /* longer ones are the arena's */
+    /* longer ones are the arena's */
+    return sizeof *c + c->gone_room * sizeof *c->gone + (slots < ARENA_UNIT_BYTES ? slots : 0);
 }
 
 int cold_gone_add(struct cold *c, uint64_t key)
@@ -220,8 +224,9 @@ bool table_cold_has(const struct table *t, uint64_t key)
 
 #define AMONG_AHEAD 16u
 
-/* Most searches end within two cache lines (thirteen slots on average for a key that is not there, in a set as full as it gets). Always
- * inlined: to GCC 12 a function that only prefetches has no effect, and it drops the calls. */
+/* Most searches end within two cache lines (thirteen slots on average for a key that is not there,
+ * in a set as full as it gets). Always inlined: to GCC 12 a function that only prefetches has no
+ * effect, and it drops the calls. */
 ISA_INLINE void set_ahead(const struct table *t, uint64_t mixed)
 {
     const struct cold *c = t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)].cold;
@@ -454,7 +459,8 @@ int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put 
     if (!table_cold_may(t) || cold_of(&t->tablets[tablet]) == NULL)
         return 0;
     (void)each_row(t, tablet, count_heat, &c);
-    c.cool = c.of_heat[0] <= most; /* while there are enough that nobody uses, the others stay apart as they are */
+    /* while there are enough that nobody uses, the others stay apart as they are */
+    c.cool = c.of_heat[0] <= most;
     for (uint32_t heat = 0; heat <= HEAT_FULL; heat++) {
         c.left[heat] = c.of_heat[heat] < most ? c.of_heat[heat] : most;
         most -= c.left[heat];
@@ -534,7 +540,8 @@ void table_cold_forget(struct table *t, uint32_t tablet)
     table_cold_gone_clear(t, tablet);
     c->epoch = 0;
     c->stale = false;
-    for (uint32_t b = 0; b < own->bucket_count && own->row_count > 0; b++) /* an empty tablet's bucket is everybody's */
+    /* an empty tablet's bucket is everybody's */
+    for (uint32_t b = 0; b < own->bucket_count && own->row_count > 0; b++)
         own->buckets[b].stored = 0;
 }
 

@@ -1,4 +1,5 @@
-/* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and applied in one call. */
+/* control.c: control records: each is checked, journalled, committed (synced in fsync mode) and
+ * applied in one call. */
 #include "embedding/cut.h"
 #include "embedding/engine_state.h"
 #include "embedding/flush.h"
@@ -288,7 +289,8 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
         return rc;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         r.existing |= (uint64_t)(g->table[i].table != NULL) << i;
-    if (g->store != NULL) /* its rows may not all fit into memory: applying the record writes to the store */
+    /* its rows may not all fit into memory: applying the record writes to the store */
+    if (g->store != NULL)
         rc = flush_settle(g, e);
     if (rc != 0)
         return rc;

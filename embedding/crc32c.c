@@ -1,8 +1,9 @@
 /* crc32c.c: CRC-32C by the processor's own instruction, three runs of bytes at a time.
  *
- * The instruction takes eight bytes a cycle but answers after three, so three neighbouring runs go side by side. The
- * checksum of the first, moved behind n bytes, is its product with x^(8n) modulo the polynomial: a product without
- * carries with x^(8n - 33), which the instruction itself reduces. */
+ * The instruction takes eight bytes a cycle but answers after three, so three neighbouring runs go
+ * side by side. The checksum of the first, moved behind n bytes, is its product with x^(8n) modulo
+ * the polynomial: a product without carries with x^(8n - 33), which the instruction itself
+ * reduces. */
 #include "embedding/crc32c.h"
 
 #if defined(__x86_64__)

@@ -1,12 +1,17 @@
 /* cut.c: making a cut: hold, go, release. What is kept of it: cut_keep.c.
  *
- *  1. A cut is cuts/CUT: complete or not there. It is made as cuts/CUT.tmp, synced, and named by one rename.
- *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no stored tablet is
+ *  1. A cut is cuts/CUT: complete or not there. It is made as cuts/CUT.tmp, synced, and named by
+ *     one rename.
+ *  2. From HOLD to the end of GO the journal is not trimmed; from GO on no image is copied, so no
+ *     stored tablet is
  * beyond the noted sequence.
- *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all written here), or where
- * there is no journal, a cut copies all tablets instead of linking the journal, and with them the pairs of rows in the store: of a row that
- * is cold at GO the pair does not change until the cut is made, for flushing pauses.
- *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of the record: till then
+ *  3. A cut stands alone: while a RESTORE record is still needed (its cut's rows are not all
+ *     written here), or where
+ * there is no journal, a cut copies all tablets instead of linking the journal, and with them the
+ * pairs of rows in the store: of a row that is cold at GO the pair does not change until the cut is
+ * made, for flushing pauses.
+ *  4. A cut that an untrimmed RESTORE record names is deleted only when the journal has let go of
+ *     the record: till then
  * a file `dropped` in it remembers that it was asked for.
  *
  *      hold ----> holding --go--> cut_busy (waits for the batch under way, then on an I/O thread) --> done
@@ -260,8 +265,8 @@ static int copy_all(const struct engine *g, struct cut_work *c)
     return rc;
 }
 
-/* A GO sent again for a cut that is complete is answered as the first was. A cut of another instant under the same
- * number is one that the coordinator gave up: it is replaced. */
+/* A GO sent again for a cut that is complete is answered as the first was. A cut of another instant
+ * under the same number is one that the coordinator gave up: it is replaced. */
 static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
 {
     struct mem_cut *m = cut_mem_find(g, cut);

@@ -1,5 +1,5 @@
-/* cut_keep.c: cuts that are there: opening one for a restore, dropping, and what the journal's records still need.
- * Invariants: cut.c. */
+/* cut_keep.c: cuts that are there: opening one for a restore, dropping, and what the journal's
+ * records still need. Invariants: cut.c. */
 #include "embedding/cut.h"
 
 #include "embedding/cut_manifest.h"

@@ -1,7 +1,9 @@
 /* cut_manifest.c: the manifest of a cut, written and checked.
  *
- *  1. The last line holds the XXH3 of all lines before it; a manifest without it, or with another, is no manifest.
- *  2. Segments are named with the bytes that count and their XXH3. Row files are named with their sizes; what is in
+ *  1. The last line holds the XXH3 of all lines before it; a manifest without it, or with another,
+ *     is no manifest.
+ *  2. Segments are named with the bytes that count and their XXH3. Row files are named with their
+ *     sizes; what is in
  * them carries checksums of its own (RocksDB's blocks and blobs, our images).
  */
 #include "embedding/cut_manifest.h"
@@ -164,7 +166,8 @@ static int read_text(const char *dir, char **text, size_t *bytes)
     return 0;
 }
 
-/* Cuts the last line off and checks it, letter by letter: a flipped bit may leave the same number behind. */
+/* Cuts the last line off and checks it, letter by letter: a flipped bit may leave the same number
+ * behind. */
 static bool text_whole(char *text, size_t bytes)
 {
     char end[32];

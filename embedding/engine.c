@@ -124,7 +124,8 @@ void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const 
         if (take != NULL && !take[i])
             continue;
         if (changed[i] <= durable[i])
-            durable[i] = written[i] = sequence - 1; /* it was clean: no record in between was its own */
+            /* it was clean: no record in between was its own */
+            durable[i] = written[i] = sequence - 1;
         changed[i] = sequence;
     }
 }
@@ -342,7 +343,8 @@ int engine_close(struct engine *g, bool flush)
     unload_free(g);
     if (g->journal != NULL && !g->broken)
         rc = engine_commit(g);
-    if (flush && rc == 0 && g->store != NULL && !g->broken && engine_back(g)) { /* else it has taken nothing, and the next start replays again */
+    if (flush && rc == 0 && g->store != NULL && !g->broken && engine_back(g)) {
+        /* else it has taken nothing, and the next start replays again */
         SHOAL_ASSERT(g->pending == 0);
         rc = flush_all(g, &e);
         if (rc != 0)

@@ -1,21 +1,26 @@
-/* engine.h: all that a shard owns and journals: tables, runs with their lanes and marks, the journal, the row store. No
- * socket, no clock, no thread of its own: slow work (writing images) leaves through env_work and comes back on the
- * loop.
+/* engine.h: all that a shard owns and journals: tables, runs with their lanes and marks, the
+ * journal, the row store. No socket, no clock, no thread of its own: slow work (writing images)
+ * leaves through env_work and comes back on the loop.
  *
  * The one path of a change, live and in recovery alike:
- *     record -> engine_admit (who takes it, marks move) -> journal append -> engine_commit -> engine_apply (rows
+ *     record -> engine_admit (who takes it, marks move) -> journal append -> engine_commit ->
+ *     engine_apply (rows
  * change) -> reply Invariants, cited by number in code and tests:
- *  1. No reply before engine_commit has returned 0 for its record (and the sync is done where durability is fsync).
+ *  1. No reply before engine_commit has returned 0 for its record (and the sync is done where
+ *     durability is fsync).
  *  2. Sequences of a shard have no gap; they begin at 1.
  *  3. engine_apply is a function of engine state and record alone, bit for bit.
- *  4. A tablet's stored image, complete up to its flushed_seq (marks and undo included), plus the records above it, is
+ *  4. A tablet's stored image, complete up to its flushed_seq (marks and undo included), plus the
+ *     records above it, is
  * the tablet.
- *  5. The journal is trimmed only below the smallest flushed_seq that RocksDB has made durable, over all tablets,
+ *  5. The journal is trimmed only below the smallest flushed_seq that RocksDB has made durable,
+ *     over all tablets,
  * control state and cuts being made.
- *  6. A recycled segment's old records are never read as new: the checksum covers the segment's generation.
+ *  6. A recycled segment's old records are never read as new: the checksum covers the segment's
+ *     generation.
  *
- * Push rule (DESIGN 3): a covered tablet with from <= mark < to takes a push, with mark >= to skips it, with mark <
- * from makes the whole push a GAP: nothing is done and the lowest mark is named. */
+ * Push rule (DESIGN 3): a covered tablet with from <= mark < to takes a push, with mark >= to skips
+ * it, with mark < from makes the whole push a GAP: nothing is done and the lowest mark is named. */
 #ifndef EMBEDDING_ENGINE_H
 #define EMBEDDING_ENGINE_H
 
@@ -33,37 +38,50 @@ struct json;
 
 struct engine_options {
     const char
-        *dir; /* the shard's own folder: journal/, rows/, cuts/; NULL: keep all in memory (simulator, `memory` tests) */
+        /* the shard's own folder: journal/, rows/, cuts/; NULL: keep all in memory (simulator,
+         * `memory` tests) */
+        *dir;
     enum durability durability;
     uint64_t journal_max;    /* bytes; 0: max(1 GiB, row bytes) */
     uint32_t segment_bytes;  /* 0: 64 MiB */
-    uint64_t journal_keep;   /* bytes of trimmed segments that are kept for blame, in DIR/archive; 0: none */
-    uint64_t disk_watermark; /* free bytes below which pushes are refused (NO_SPACE); 0: max(5 %, 2 GiB) of the file
-                                system */
-    uint64_t disk; /* bytes that DIR may take, with what exports share with it on its file system; past it pushes are refused
-                      (NO_SPACE) until there is room again (space.h). 0: no bound */
-    uint64_t memory; /* bytes that this engine may take, its store's buffers among them; past it rows move to the store (tier.h). 0: no
-                        bound, and rows stay in memory; without a store (`memory`) rows never move */
-    uint64_t (*wall_ns)(void); /* time since 1970, for lines in the quarantine alone; NULL: they have none */
+    /* bytes of trimmed segments that are kept for blame, in DIR/archive; 0: none */
+    uint64_t journal_keep;
+    /* free bytes below which pushes are refused (NO_SPACE); 0: max(5 %, 2 GiB) of the file
+     * system */
+    uint64_t disk_watermark;
+    /* bytes that DIR may take, with what exports share with it on its file system; past it pushes
+     * are refused (NO_SPACE) until there is room again (space.h). 0: no bound */
+    uint64_t disk;
+    /* bytes that this engine may take, its store's buffers among them; past it rows move to the
+     * store (tier.h). 0: no bound, and rows stay in memory; without a store (`memory`) rows never
+     * move */
+    uint64_t memory;
+    /* time since 1970, for lines in the quarantine alone; NULL: they have none */
+    uint64_t (*wall_ns)(void);
     void (*on_synced)(void *context); /* fsync mode: engine_synced() moved on; on the loop */
-    void (*on_fetched)(void *context); /* rows have come from the store, or room was made: what engine_warm said no to may be asked
-                                          again; on the loop. NULL: nobody waits */
-    void (*on_recovered)(void *context); /* engine_open may return before all tablets are back (engine_back), and this says that they are; on the
-                                            loop. NULL: they are when it returns */
+    /* rows have come from the store, or room was made: what engine_warm said no to may be asked
+     * again; on the loop. NULL: nobody waits */
+    void (*on_fetched)(void *context);
+    /* engine_open may return before all tablets are back (engine_back), and this says that they
+     * are; on the loop. NULL: they are when it returns */
+    void (*on_recovered)(void *context);
     void (*on_fatal)(void *context,
-                     const struct err *e); /* disk broken: stop acknowledging, exit 74, recover at restart */
+                     /* disk broken: stop acknowledging, exit 74, recover at restart */
+                     const struct err *e);
     void *context;
 };
 
-/* Opens or creates, and recovers: loads images, replays the journal. env is borrowed and used for env_work (and
- * env_now, for recovered_ns). No tablet is led before engine_lead. `memory` with a dir keeps cuts there and nothing
- * else: it starts empty. */
+/* Opens or creates, and recovers: loads images, replays the journal. env is borrowed and used for
+ * env_work (and env_now, for recovered_ns). No tablet is led before engine_lead. `memory` with a
+ * dir keeps cuts there and nothing else: it starts empty. */
 int engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
-/* Whether all tablets are back. Until then they come in steps, those first that engine_warm is asked for, and only engine_warm, engine_row,
- * engine_lead, engine_flush_step (which does nothing), closing and what reads without rows are allowed, and reading of rows that
- * engine_warm has said yes to. */
+/* Whether all tablets are back. Until then they come in steps, those first that engine_warm is
+ * asked for, and only engine_warm, engine_row, engine_lead, engine_flush_step (which does nothing),
+ * closing and what reads without rows are allowed, and reading of rows that engine_warm has said
+ * yes to. */
 bool engine_back(const struct engine *g);
-/* Waits for work at hand; flush_all first writes every dirty tablet (a clean stop: the next start replays nothing). */
+/* Waits for work at hand; flush_all first writes every dirty tablet (a clean stop: the next start
+ * replays nothing). */
 int engine_close(struct engine *g, bool flush_all);
 
 /* ---- records ---- */
@@ -77,8 +95,8 @@ enum record_kind {
     RECORD_KEYS = 7 /* keys erased, blocked, allowed */
 };
 
-/* A record's fixed part, 104 bytes or so, little-endian on disk (layout in record.h); the bulk parts follow it. Points
- * into the message. */
+/* A record's fixed part, 104 bytes or so, little-endian on disk (layout in record.h); the bulk
+ * parts follow it. Points into the message. */
 struct push_record {
     uint64_t run, generation, from, to;
     uint32_t lane, table, tablet_first, tablet_count; /* tablets of the table, not global numbers */
@@ -92,144 +110,171 @@ struct push_record {
 
 struct push_plan {             /* what engine_admit_push decided; handed to engine_apply_push */
     uint32_t applied, skipped; /* tablets */
-    uint64_t mark;             /* lowest mark of the covered tablets, after the push (or as it is, for a refusal) */
+    /* lowest mark of the covered tablets, after the push (or as it is, for a refusal) */
+    uint64_t mark;
     uint64_t sequence;         /* 0: nothing to journal (all skipped) */
     bool all;                  /* every covered tablet takes it */
-    uint8_t *take;             /* engine's scratch when !all; valid until engine_apply_push of this plan */
-    uint64_t step;             /* batches that it stands for in each tablet; with `steps`, the same kind of scratch, where they differ */
+    uint8_t *take; /* engine's scratch when !all; valid until engine_apply_push of this plan */
+    /* batches that it stands for in each tablet; with `steps`, the same kind of scratch, where they
+     * differ */
+    uint64_t step;
     uint32_t *steps;
 };
 
-/* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. On 0 with plan->applied
- * > 0 the marks have moved and the record is queued for the next engine_commit: the bytes it points to must stay until
- * engine_apply_push. Refusals: OLD_RUN, FENCED, NO_TABLE, GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), BUSY (journal
- * full, flush behind: ask again later). */
-/* The part of it that looks at the values (guard.h), for a push that is held before it is admitted. 0 or NOT_FINITE. */
+/* Checks run, lane, generation, table, range, counts, the gradients' values and the push rule. On 0
+ * with plan->applied > 0 the marks have moved and the record is queued for the next engine_commit:
+ * the bytes it points to must stay until engine_apply_push. Refusals: OLD_RUN, FENCED, NO_TABLE,
+ * GAP, NOT_FINITE, MALFORMED, NO_SPACE (disk), BUSY (journal full, flush behind: ask again
+ * later). */
+/* The part of it that looks at the values (guard.h), for a push that is held before it is admitted.
+ * 0 or NOT_FINITE. */
 int engine_check_values(struct engine *g, const struct push_record *r, struct err *e);
 /* What was refused for its values, and clipped, since the start: guard_json. */
 struct json *engine_refused_json(const struct engine *g);
 int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e);
-/* Writes all queued records with one gathered write (fsync mode: starts a group sync). Non-zero: on_fatal was called.
+/* Writes all queued records with one gathered write (fsync mode: starts a group sync). Non-zero:
+ * on_fatal was called.
  */
 int engine_commit(struct engine *g);
 /* Rows change. After engine_commit, in the order of admission. */
 int engine_apply_push(struct engine *g, const struct push_record *r, struct push_plan *plan);
-/* Highest sequence that may be acknowledged: all committed ones (memory, journal), or those synced (fsync). */
+/* Highest sequence that may be acknowledged: all committed ones (memory, journal), or those synced
+ * (fsync). */
 uint64_t engine_acknowledged(const struct engine *g);
-/* journal mode, called by a timer (the engine has no clock): starts a sync of what is committed, unless one is under way.
- * Whether there was anything that is not synced yet: then the timer is wanted again. */
+/* journal mode, called by a timer (the engine has no clock): starts a sync of what is committed,
+ * unless one is under way. Whether there was anything that is not synced yet: then the timer is
+ * wanted again. */
 bool engine_sync_due(struct engine *g);
 /* Whether anything committed is not synced yet. Cheap. */
 bool engine_unsynced(const struct engine *g);
 
-/* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with it) and applied in
- * the call. All idempotent. engine_run_drop and engine_restore answer AGAIN while an admitted push has not been
- * applied. */
+/* Control records: each is checked, journalled, committed (synced in fsync mode; queued pushes with
+ * it) and applied in the call. All idempotent. engine_run_drop and engine_restore answer AGAIN
+ * while an admitted push has not been applied. */
 int engine_table_create(struct engine *g, const struct table_schema *schema, struct err *e);
 int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, struct err *e);
-/* The same for a run that does not push to all tables of the shard (those of other spaces): only tables whose bit is
- * set count in its clocks and lowest marks. engine_run_open counts all, and those created later. */
+/* The same for a run that does not push to all tables of the shard (those of other spaces): only
+ * tables whose bit is set count in its clocks and lowest marks. engine_run_open counts all, and
+ * those created later. */
 int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, uint64_t tables,
                            struct err *e);
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
-/* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset; *mark: lowest mark of the
- * lane over led tablets. */
+/* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset; *mark:
+ * lowest mark of the lane over led tablets. */
 int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark,
                  struct err *e);
-/* Keys by name (table_keys, table.h), journalled as a change of their tablets: kill and replay, or a cut, repeat it. Keys of
- * tablets that are not led are passed over. *changed: keys that had another name before. AGAIN while an admitted push has not
- * been applied; TOO_BIG when a tablet would have more than a million names. Erased rows leave the store with the next image of
- * their tablets and the journal when it is trimmed. */
+/* Keys by name (table_keys, table.h), journalled as a change of their tablets: kill and replay, or
+ * a cut, repeat it. Keys of tablets that are not led are passed over. *changed: keys that had
+ * another name before. AGAIN while an admitted push has not been applied; TOO_BIG when a tablet
+ * would have more than a million names. Erased rows leave the store with the next image of their
+ * tablets and the journal when it is trimmed. */
 int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys, uint32_t count,
                 uint64_t *changed, struct err *e);
-/* Which global tablets this shard leads: (count) of shard numbers. Not journalled: the coordinator tells it at every
- * registration, and a push for a tablet not led is NOT_LEADER. Clocks and lowest marks count led tablets only. */
+/* Which global tablets this shard leads: (count) of shard numbers. Not journalled: the coordinator
+ * tells it at every registration, and a push for a tablet not led is NOT_LEADER. Clocks and lowest
+ * marks count led tablets only. */
 int engine_lead(struct engine *g, const uint16_t *shard_of, uint32_t count, uint16_t self);
 
 /* ---- reading ---- */
 struct table *engine_table(struct engine *g, uint32_t table); /* or NULL */
-/* Run's clocks over the led tablets of all tables: lane clock = lowest mark + offset. `low` is the smallest over live
- * lanes (UINT64_MAX when none live). clock_of: the clock of batch `batch` of a lane = batch + offset. NOT_FOUND for an
- * unknown run or lane. */
+/* Run's clocks over the led tablets of all tables: lane clock = lowest mark + offset. `low` is the
+ * smallest over live lanes (UINT64_MAX when none live). clock_of: the clock of batch `batch` of a
+ * lane = batch + offset. NOT_FOUND for an unknown run or lane. */
 int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch, uint64_t *clock_of,
                  uint64_t *low);
 int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes);
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
 /* Lowest mark of a lane over the led tablets of one table. */
 uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table);
-/* The same over the led ones of tablets [first, first + count) of the table; UINT64_MAX when there are none. */
+/* The same over the led ones of tablets [first, first + count) of the table; UINT64_MAX when there
+ * are none. */
 uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table, uint32_t first,
                            uint32_t count);
 uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane);
 
 /* ---- rows in the store (tier.h) ---- */
-/* Whether every row that there is of keys (count) lies in memory. If not, those in the store are asked for, and on_fetched is
- * called when some have come: ask again then. A push must be admitted, and a pull be answered, in the same turn of the loop
- * in which this has said true. Cheap where the table has no row in the store. Keys of tablets that are not led may be among them. */
+/* Whether every row that there is of keys (count) lies in memory. If not, those in the store are
+ * asked for, and on_fetched is called when some have come: ask again then. A push must be admitted,
+ * and a pull be answered, in the same turn of the loop in which this has said true. Cheap where the
+ * table has no row in the store. Keys of tablets that are not led may be among them. */
 bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
-/* A table in which `tablet` has all its rows, aged as of now: the table itself, or, where some are in the store, a copy of the one
- * tablet that stands until the next call or any change of the engine. Reads the store on this thread, a few ms a tablet. NULL: e says why. */
+/* A table in which `tablet` has all its rows, aged as of now: the table itself, or, where some are
+ * in the store, a copy of the one tablet that stands until the next call or any change of the
+ * engine. Reads the store on this thread, a few ms a tablet. NULL: e says why. */
 const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tablet, struct err *e);
-/* The same for one row: a table in which it is, if there is one. The table itself, or, where the row is in the store (*stored), a copy of
- * the row alone, aged as of now, that stands as long. One row is read, or, after a start, its tablet comes back. NULL: e says why. */
+/* The same for one row: a table in which it is, if there is one. The table itself, or, where the
+ * row is in the store (*stored), a copy of the row alone, aged as of now, that stands as long. One
+ * row is read, or, after a start, its tablet comes back. NULL: e says why. */
 const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored, struct err *e);
-/* Brings the rows of keys in, on this thread: for control records and tools, never on the way of a push. 0, IO, CORRUPT, NOMEM. */
+/* Brings the rows of keys in, on this thread: for control records and tools, never on the way of a
+ * push. 0, IO, CORRUPT, NOMEM. */
 int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, struct err *e);
 
 /* ---- the cut ---- */
 /* Whether the disk has room for a cut: 0 or NO_SPACE, which says what is short. */
 int engine_cut_room(const struct engine *g, uint64_t cut, struct err *e);
-/* Notes sequence and marks of this instant and pins the journal; pushes must not be admitted between hold and go (the
- * shard queues them). NO_SPACE: engine_cut_room says why. */
+/* Notes sequence and marks of this instant and pins the journal; pushes must not be admitted
+ * between hold and go (the shard queues them). NO_SPACE: engine_cut_room says why. */
 int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence);
-/* Makes cuts/CUT: RocksDB checkpoint, linked journal segments, a manifest with checksums, visible by one rename. done
- * comes on the loop. */
+/* Makes cuts/CUT: RocksDB checkpoint, linked journal segments, a manifest with checksums, visible
+ * by one rename. done comes on the loop. */
 int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int status, uint64_t rows, uint64_t bytes),
               void *context);
 int engine_release(struct engine *g, uint64_t cut); /* HOLD without GO */
-/* Journals RESTORE and puts tables back to the cut; opens `run` with the cut's marks, drops all other runs. */
+/* Journals RESTORE and puts tables back to the cut; opens `run` with the cut's marks, drops all
+ * other runs. */
 int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e);
-int engine_cut_drop(struct engine *g, uint64_t cut); /* while it is being exported: once that is done */
+/* while it is being exported: once that is done */
+int engine_cut_drop(struct engine *g, uint64_t cut);
 
 /* ---- checkpoints (what a folder of one holds, and how tools read it: checkpoint.h) ---- */
-/* status 0: the text is ""; else it is the sentence that says why. On the loop, once; the text dies with the call. */
+/* status 0: the text is ""; else it is the sentence that says why. On the loop, once; the text dies
+ * with the call. */
 typedef void (*engine_export_done)(void *context, int status, const char *text, uint64_t rows, uint64_t bytes);
-/* Puts the complete cut into the new folder PATH/part-PPPP (part of `parts`) on an I/O thread: rows and journal by hard
- * link where the file system allows, else copied, and a manifest with the checksum of every file; made as
- * part-PPPP.tmp, synced, and named by one rename. PATH is absolute; it is made when only its last part is missing.
- * Again: the same answer. 0: done will be called. Refusals, without done: NOT_FOUND (no such complete cut), MALFORMED
- * (part, parts, path), BUSY (another export is under way), AGAIN (nothing is led yet), IO, NOMEM. done: EXISTS (the
- * folder holds another cut, or another part), CANTCREATE, NO_SPACE, CORRUPT, IO. */
+/* Puts the complete cut into the new folder PATH/part-PPPP (part of `parts`) on an I/O thread: rows
+ * and journal by hard link where the file system allows, else copied, and a manifest with the
+ * checksum of every file; made as part-PPPP.tmp, synced, and named by one rename. PATH is absolute;
+ * it is made when only its last part is missing. Again: the same answer. 0: done will be called.
+ * Refusals, without done: NOT_FOUND (no such complete cut), MALFORMED (part, parts, path), BUSY
+ * (another export is under way), AGAIN (nothing is led yet), IO, NOMEM. done: EXISTS (the folder
+ * holds another cut, or another part), CANTCREATE, NO_SPACE, CORRUPT, IO. */
 int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part, uint32_t parts,
                       engine_export_done done, void *context, struct err *e);
 
 struct engine_load_options {
     const char *path; /* absolute folder of a checkpoint: all part-PPPP are under it */
-    uint64_t run;     /* opened by the load, with the lanes and mode of the checkpoint's run and its marks */
-    uint64_t tables;  /* bit t: table t belongs to the run; 0: every table that has never been touched here, and every one
-                         that the checkpoint has by name */
+    /* opened by the load, with the lanes and mode of the checkpoint's run and its marks */
+    uint64_t run;
+    /* bit t: table t belongs to the run; 0: every table that has never been touched here, and every
+     * one that the checkpoint has by name */
+    uint64_t tables;
 };
-/* status 0: the text holds what was translated, a sentence a line, "" where the tables are taken as they are; rows: of
- * the run's tables on this shard. Else it says why not. On the loop, once; the text dies with the call. */
+/* status 0: the text holds what was translated, a sentence a line, "" where the tables are taken as
+ * they are; rows: of the run's tables on this shard. Else it says why not. On the loop, once; the
+ * text dies with the call. */
 typedef void (*engine_load_done)(void *context, int status, const char *text, uint64_t rows);
-/* Fills tables that are here by name (made before, by engine_table_create) with the tablets that this shard leads, from
- * all parts of the checkpoint: rows, what else an image carries, and the marks of the checkpoint's run under the new
- * run's number. Every file is verified before anything changes. Answers when all is durable here; a kill before that
- * leaves the tables empty and the run closed (load again), one after it everything. A load again for the same run
- * answers its rows. 0: done will be called. Refusals, by return or by done: EXISTS (a table of the checkpoint has been
- * touched here, or the run is open and was not loaded), NOT_FOUND (no checkpoint there), CORRUPT and CHECKSUM (the file
- * is named), SCHEMA (another width), BUSY (another load is under way), AGAIN (a cut is being made, pushes are being
- * applied, no tablet is led yet), NO_SPACE, NOMEM.
- * While it runs, pushes to the tables concerned, cuts and restores are refused with BUSY; all else goes on. */
+/* Fills tables that are here by name (made before, by engine_table_create) with the tablets that
+ * this shard leads, from all parts of the checkpoint: rows, what else an image carries, and the
+ * marks of the checkpoint's run under the new run's number. Every file is verified before anything
+ * changes. Answers when all is durable here; a kill before that leaves the tables empty and the run
+ * closed (load again), one after it everything. A load again for the same run answers its rows. 0:
+ * done will be called. Refusals, by return or by done: EXISTS (a table of the checkpoint has been
+ * touched here, or the run is open and was not loaded), NOT_FOUND (no checkpoint there), CORRUPT
+ * and CHECKSUM (the file is named), SCHEMA (another width), BUSY (another load is under way), AGAIN
+ * (a cut is being made, pushes are being applied, no tablet is led yet), NO_SPACE, NOMEM. While it
+ * runs, pushes to the tables concerned, cuts and restores are refused with BUSY; all else goes
+ * on. */
 int engine_load(struct engine *g, const struct engine_load_options *options, engine_load_done done, void *context,
                 struct err *e);
 
 typedef void (*engine_load_drop_done)(void *context, int status, const char *text);
-/* Takes back what a load for `run`, or for an older run, did or does here, if nobody has trained on it (no lane of its run was ever
- * fenced): the tables that it filled are empty again, as if it had never been, so that another load can go there. A load under way is called off:
- * its done is told STOPPED. In any case `run` is dropped. 0: done will be called, perhaps before this returns; a kill before that leaves it
- * as it was or without rows: the same again ends it. While it runs, pushes to the tables concerned, cuts and restores are refused with BUSY.
- * BUSY: another one is under way. */
+/* Takes back what a load for `run`, or for an older run, did or does here, if nobody has trained on
+ * it (no lane of its run was ever fenced): the tables that it filled are empty again, as if it had
+ * never been, so that another load can go there. A load under way is called off: its done is told
+ * STOPPED. In any case `run` is dropped. 0: done will be called, perhaps before this returns; a
+ * kill before that leaves it as it was or without rows: the same again ends it. While it runs,
+ * pushes to the tables concerned, cuts and restores are refused with BUSY. BUSY: another one is
+ * under way. */
 int engine_load_drop(struct engine *g, uint64_t run, engine_load_drop_done done, void *context, struct err *e);
 
 /* ---- looking back, and erasing to the end ---- */
@@ -240,20 +285,24 @@ struct blame_entry { /* a push that changed a row */
     float show, click, lr_scale;
 };
 #define ENGINE_BLAME_MAX 65536u
-/* status 0: entry (count), newest first; complete: they reach back to the journal's first record. On the loop, once. */
+/* status 0: entry (count), newest first; complete: they reach back to the journal's first record.
+ * On the loop, once. */
 typedef void (*engine_blame_done)(void *context, int status, const char *text, const struct blame_entry *entry,
                                   uint32_t count, bool complete);
-/* The newest `limit` pushes of a key in the journal and its archive, searched on an I/O thread. 0: done will be called, but for
- * an engine that closes first. BUSY: another one, or a scrub, is under way. NOT_FOUND: there is no journal. */
+/* The newest `limit` pushes of a key in the journal and its archive, searched on an I/O thread. 0:
+ * done will be called, but for an engine that closes first. BUSY: another one, or a scrub, is under
+ * way. NOT_FOUND: there is no journal. */
 int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit, engine_blame_done done, void *context,
                  struct err *e);
-/* status 0: up to `sequence` no record of the journal has anything of the keys. On the loop, once. */
+/* status 0: up to `sequence` no record of the journal has anything of the keys. On the loop,
+ * once. */
 typedef void (*engine_scrub_done)(void *context, int status, const char *text, uint64_t sequence);
-/* After engine_keys with KEY_ERASE: makes sure that nothing of the keys' rows and gradients is left in journal, archive
- * and store. All dirty tablets are written, the journal up to now is trimmed and its files deleted, the store is rewritten, the
- * archive's records are blanked. Left are: the keys themselves (blocked by name), cuts (engine_cuts) and checkpoints, the
- * quarantine, and free blocks of the file system. Costs the writing of all rows. 0: done will be called (at once where there
- * is no journal). BUSY, AGAIN, NOMEM. */
+/* After engine_keys with KEY_ERASE: makes sure that nothing of the keys' rows and gradients is left
+ * in journal, archive and store. All dirty tablets are written, the journal up to now is trimmed
+ * and its files deleted, the store is rewritten, the archive's records are blanked. Left are: the
+ * keys themselves (blocked by name), cuts (engine_cuts) and checkpoints, the quarantine, and free
+ * blocks of the file system. Costs the writing of all rows. 0: done will be called (at once where
+ * there is no journal). BUSY, AGAIN, NOMEM. */
 int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, engine_scrub_done done,
                  void *context, struct err *e);
 /* Calls off a search, or the archive's part of a scrub: done is called with STOPPED. */
@@ -263,18 +312,22 @@ uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most);
 
 struct engine_stats {
     uint64_t rows, row_bytes, memory_bytes, journal_bytes, journal_written, image_bytes_written;
-    uint64_t sequence, flushed_sequence, replayed, recovered_ns; /* recovered_ns: until all tablets were back; 0 before */
+    /* recovered_ns: until all tablets were back; 0 before */
+    uint64_t sequence, flushed_sequence, replayed, recovered_ns;
     uint32_t tables, tablets_dirty, tablets_away;
-    uint64_t cold_rows;                       /* among `rows`: those in the store, aged ones that nobody has noticed yet too */
-    uint64_t fetched, evicted, evicted_clean; /* rows that came from the store; that went to it, of them without a write */
+    /* among `rows`: those in the store, aged ones that nobody has noticed yet too */
+    uint64_t cold_rows;
+    /* rows that came from the store; that went to it, of them without a write */
+    uint64_t fetched, evicted, evicted_clean;
     uint64_t store_memory;                    /* among memory_bytes: buffers of the store */
-    uint64_t disk_bytes;                      /* of DIR and of exported parts on its file system, as far as it knows; 0 without a folder */
+    /* of DIR and of exported parts on its file system, as far as it knows; 0 without a folder */
+    uint64_t disk_bytes;
     bool disk_short;                          /* pushes are refused for lack of disk */
 };
 void engine_stats_get(const struct engine *g, struct engine_stats *out);
 
-/* Write images and trim as the journal grows; the shard calls it after each drained batch. Cheap when there is nothing
- * to do. */
+/* Write images and trim as the journal grows; the shard calls it after each drained batch. Cheap
+ * when there is nothing to do. */
 void engine_flush_step(struct engine *g);
 
 #endif

@@ -1,5 +1,5 @@
-/* engine_push.c: the path of a push: admit, commit, sync, apply; and what happens when the disk fails. Invariants:
- * engine.h. */
+/* engine_push.c: the path of a push: admit, commit, sync, apply; and what happens when the disk
+ * fails. Invariants: engine.h. */
 #include "embedding/engine_state.h"
 #include "embedding/flush.h"
 #include "embedding/space.h"

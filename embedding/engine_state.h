@@ -1,4 +1,5 @@
-/* engine_state.h: the engine's insides, for engine*.c, control.c, flush.c, recover.c and cut*.c alone. */
+/* engine_state.h: the engine's insides, for engine*.c, control.c, flush.c, recover.c and cut*.c
+ * alone. */
 #ifndef EMBEDDING_ENGINE_STATE_H
 #define EMBEDDING_ENGINE_STATE_H
 
@@ -12,10 +13,10 @@
 #include "embedding/store.h"
 #include "embedding/work.h"
 
-/* A table with what is known of its tablets. The three sequences (tablets): `changed` by the last record that the
- * tablet took, `written` in the image last handed to the store, `durable` in the image that the store has on disk:
- * changed > written is dirty, changed > durable holds the journal. A tablet that was clean when a record came counts as
- * durable up to the record before. */
+/* A table with what is known of its tablets. The three sequences (tablets): `changed` by the last
+ * record that the tablet took, `written` in the image last handed to the store, `durable` in the
+ * image that the store has on disk: changed > written is dirty, changed > durable holds the
+ * journal. A tablet that was clean when a record came counts as durable up to the record before. */
 struct engine_table {
     struct table *table; /* owned */
     struct mark_scope scope;
@@ -100,18 +101,20 @@ struct tier { /* tier.h */
     uint64_t *among;        /* owned: scratch of engine_warm */
     uint32_t among_room;
     struct fetch_work *fetch[TIER_FETCHES]; /* on their way; NULL: none */
-    bool refused;           /* somebody, for want of room, and has not been told since that there is some */
+    bool refused; /* somebody, for want of room, and has not been told since that there is some */
     struct env_timer timer; /* a flush step when nothing else makes one */
     bool tell;              /* who waits is to be told then */
     uint64_t fetched, evicted, evicted_clean;
-    uint64_t came, used; /* since the last look back: rows that came in, keys of requests whose rows were all there */
+    /* since the last look back: rows that came in, keys of requests whose rows were all there */
+    uint64_t came, used;
     uint64_t in_vain;    /* looks back that found most rows had left again unused */
 };
 
 #define SPACE_PARTS 1024u
 
 enum space_short { SPACE_ENOUGH, SPACE_BOUND, SPACE_DISK };        /* the bound; the file system */
-enum space_reclaim { RECLAIM_NONE, RECLAIM_WRITE, RECLAIM_TIDY }; /* images are being written; the store lets go */
+/* images are being written; the store lets go */
+enum space_reclaim { RECLAIM_NONE, RECLAIM_WRITE, RECLAIM_TIDY };
 
 struct space {                    /* space.h */
     uint64_t taken, small;        /* bytes at the last look; of them in the store's small pairs */
@@ -155,7 +158,8 @@ struct engine {
 
     bool holding;
     struct cut_facts held;
-    struct cut_work *going; /* waits for a batch under way; owned by the list of works once started */
+    /* waits for a batch under way; owned by the list of works once started */
+    struct cut_work *going;
     bool cut_busy;          /* from GO until it is done: no flush, no trim */
     struct cut_ref ref[ENGINE_CUT_REFS];
     uint32_t ref_count;
@@ -174,7 +178,8 @@ struct engine {
     struct scrub *scrub;      /* owned; NULL: none under way */
     struct blame_work *blame; /* under way; the list of works owns it */
 
-    struct arena *whole_arena; /* owned; of the copy that engine_whole made last; NULL: none (whole.h) */
+    /* owned; of the copy that engine_whole made last; NULL: none (whole.h) */
+    struct arena *whole_arena;
     struct table *whole;       /* owned */
 
     struct reload *reload;         /* owned; NULL: all tablets are back (reload.h) */
@@ -189,21 +194,25 @@ int engine_table_add(struct engine *g, const struct table_schema *s, struct err 
 /* Takes a table out of the engine; it is the caller's now. */
 struct table *engine_table_take(struct engine *g, uint32_t table);
 void engine_refresh_marks(struct engine *g);
-/* Notes that record `sequence` changed the tablets of a range: all (take NULL) or those with take[tablet]. */
+/* Notes that record `sequence` changed the tablets of a range: all (take NULL) or those with
+ * take[tablet]. */
 void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take, uint64_t sequence);
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
 void engine_sync_start(struct engine *g);
-/* Batches that a push stands for in each tablet it covers, (tablets), before its marks move; NULL: no memory. */
+/* Batches that a push stands for in each tablet it covers, (tablets), before its marks move; NULL:
+ * no memory. */
 uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_t tablets);
 
-/* Applies a KEYS record of `sequence` to the tablets that are older (base NULL: all); dirty: their images are to be written. */
+/* Applies a KEYS record of `sequence` to the tablets that are older (base NULL: all); dirty: their
+ * images are to be written. */
 int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys, const uint64_t *base,
                       bool dirty, uint64_t sequence, uint64_t *changed);
 
 /* recover.c */
 int engine_recover(struct engine *g, struct err *e);
-/* Applies a RESTORE record: tablets older than `sequence` are put back to the cut, its run is opened with the cut's
- * marks, every other one dropped. past: the record is already in the control state. */
+/* Applies a RESTORE record: tablets older than `sequence` are put back to the cut, its run is
+ * opened with the cut's marks, every other one dropped. past: the record is already in the control
+ * state. */
 int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence, bool past,
                          struct err *e);
 

@@ -1,13 +1,15 @@
 /* export.c: a complete cut becomes one part of a checkpoint (part.h).
  *
- *  1. A part is PATH/part-PPPP: complete or not there. It is made as part-PPPP.tmp, every file and folder synced, and
- *     named by one rename; what an export that was killed left is removed by the next one.
- *  2. The part shares no file that anybody still writes: row files and full journal segments never change and are linked;
- *     the segment that the shard was writing is copied, up to where the cut ends. A linked segment is never used again
- *     (journal.c, 5).
- *  3. The cut stays while it is exported: dropping it waits (cut_keep.c), making another one under its number is refused.
- *  4. Tables are never changed or taken away, so the schemas that the engine has now are the cut's. Tablets do not move, so
- *     what it leads now is what it led then.
+ *  1. A part is PATH/part-PPPP: complete or not there. It is made as part-PPPP.tmp, every file and
+ *     folder synced, and named by one rename; what an export that was killed left is removed by the
+ *     next one.
+ *  2. The part shares no file that anybody still writes: row files and full journal segments never
+ *     change and are linked; the segment that the shard was writing is copied, up to where the cut
+ *     ends. A linked segment is never used again (journal.c, 5).
+ *  3. The cut stays while it is exported: dropping it waits (cut_keep.c), making another one under
+ *     its number is refused.
+ *  4. Tables are never changed or taken away, so the schemas that the engine has now are the cut's.
+ *     Tablets do not move, so what it leads now is what it led then.
  */
 #include "embedding/cut.h"
 #include "embedding/cut_manifest.h"
@@ -30,7 +32,8 @@
 struct export_work {
     struct work work; /* first */
     struct engine *g; /* borrowed */
-    struct part part; /* schemas, tablets and, for a cut in memory, facts; the rest is filled in on the way */
+    /* schemas, tablets and, for a cut in memory, facts; the rest is filled in on the way */
+    struct part part;
     struct store *store; /* borrowed; of a cut in memory, else NULL */
     char cut[LIMIT_PATH], path[LIMIT_PATH], dir[LIMIT_PATH], tmp[LIMIT_PATH];
     engine_export_done done;
@@ -92,7 +95,8 @@ static int copy_file(const char *from, const char *to, uint64_t most, struct err
     return rc;
 }
 
-/* Another name for a file that never changes; a copy where the file system has no such thing, or is another one. */
+/* Another name for a file that never changes; a copy where the file system has no such thing, or is
+ * another one. */
 static int link_file(const char *from, const char *to, struct err *e)
 {
     if (link(from, to) == 0)

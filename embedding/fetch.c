@@ -1,8 +1,9 @@
 /* fetch.c: what is wanted from the store, and who waits for it.
  *
- *  1. What was read from the store for a key is believed only if its tablet is of the same epoch and no row of it has left memory since the
- *     read began; else it is asked for again.
- *  2. Two fetches are on their way at a time: while rows of one come in here, the other reads. Who waits is told after each.
+ *  1. What was read from the store for a key is believed only if its tablet is of the same epoch
+ *     and no row of it has left memory since the read began; else it is asked for again.
+ *  2. Two fetches are on their way at a time: while rows of one come in here, the other reads. Who
+ *     waits is told after each.
  */
 #include "embedding/fetch.h"
 
@@ -22,10 +23,12 @@
 #define FETCH_MOST 16384u
 #define WANT_MOST (4 * FETCH_MOST)
 #define ASKED_SLOTS (4 * WANT_MOST) /* a power of two: there is always a free one */
-#define FETCH_SHARED 2048u          /* of so many and more a fetch takes half, so that the other has something to do */
+/* of so many and more a fetch takes half, so that the other has something to do */
+#define FETCH_SHARED 2048u
 #define FULL_NS 1000000u
 #define TAKE_AHEAD 8u
-#define LOOK_BACK (16 * FETCH_MOST) /* rows that come in between two looks at whether they were of use */
+/* rows that come in between two looks at whether they were of use */
+#define LOOK_BACK (16 * FETCH_MOST)
 
 struct fetch_work {
     struct work work; /* first */
@@ -89,7 +92,8 @@ static int take_one(struct engine *g, struct table *t, const struct fetch_work *
     return rc == 0 ? 0 : engine_fail(g, &e);
 }
 
-/* A budget hardly above what a batch needs is no error, but slow: rows of a request leave again before its last ones are there. */
+/* A budget hardly above what a batch needs is no error, but slow: rows of a request leave again
+ * before its last ones are there. */
 static void look_back(struct engine *g, uint64_t rows)
 {
     struct tier *tier = &g->tier;
@@ -125,7 +129,8 @@ static void fetch_done(struct work *w)
         fetch_start(g);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0 && !w->cancelled; i++)
         for (uint32_t k = 0; k < f->of_table[i] && rc == 0; k++, at++, value += f->bytes_of[i])
-            if (g->table[i].table != NULL && !(g->loading >> i & 1)) { /* its pairs are being written, or deleted */
+            if (g->table[i].table != NULL && !(g->loading >> i & 1)) {
+                /* its pairs are being written, or deleted */
                 if (k + TAKE_AHEAD < f->of_table[i])
                     table_cold_ahead(g->table[i].table, f->key[at + TAKE_AHEAD]);
                 rc = take_one(g, g->table[i].table, f, at, value);
@@ -139,8 +144,8 @@ static void fetch_done(struct work *w)
     tell(g);
 }
 
-/* As many of the wanted keys as one fetch takes, in rows and in bytes, the same for each table that wants any, into f; of many half of each
- * table's. */
+/* As many of the wanted keys as one fetch takes, in rows and in bytes, the same for each table that
+ * wants any, into f; of many half of each table's. */
 static int fetch_fill(struct engine *g, struct fetch_work *f)
 {
     size_t bytes = 0;
@@ -195,7 +200,8 @@ bool fetch_none(const struct engine *g)
     return true;
 }
 
-/* Fetches may pass the budget by their own rows, a batch's bytes of them each, but none is begun beyond it. */
+/* Fetches may pass the budget by their own rows, a batch's bytes of them each, but none is begun
+ * beyond it. */
 static void start_one(struct engine *g, struct fetch_work **place)
 {
     struct tier *tier = &g->tier;
@@ -278,7 +284,8 @@ static uint64_t asked_name(uint32_t table, uint64_t key)
     return name == 0 ? 1 : name;
 }
 
-/* Whether it was not there yet. Two keys of one name are taken for one: the second is asked for again once the first has come. */
+/* Whether it was not there yet. Two keys of one name are taken for one: the second is asked for
+ * again once the first has come. */
 static bool asked_add(struct tier *tier, uint32_t table, uint64_t key)
 {
     uint64_t name = asked_name(table, key);

@@ -1,17 +1,22 @@
 /* flush.c: pacing, copying, writing and trimming.
  *
- *  1. A tablet is copied only when no admitted push waits to be applied: marks move at admission, rows at apply, an
+ *  1. A tablet is copied only when no admitted push waits to be applied: marks move at admission,
+ *     rows at apply, an
  * image needs both.
- *  2. Images reach the disk after the journal has: the journal is synced before the store is flushed. So a stored
+ *  2. Images reach the disk after the journal has: the journal is synced before the store is
+ *     flushed. So a stored
  * tablet is never ahead of it.
- *  3. `durable` moves only when a flush of the store has returned; the journal is trimmed by `durable` alone.
- *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is always among the next
+ *  3. `durable` moves only when a flush of the store has returned; the journal is trimmed by
+ *     `durable` alone.
+ *  4. The round goes over all tablets in order and skips the clean ones, so the oldest image is
+ *     always among the next
  * to be written.
  *
- * Pacing: each appended byte pays for (rows / cap) image bytes times a factor: 1.25 from a sixteenth of the cap on, so that a round takes four
- * fifths of a cap, the journal settles there and each row is written 1.25 times a cap; a first round, when nothing can be trimmed before
- * its end, is over at 0.87. Above 0.85 the factor grows to 7. At the cap pushes wait and appending stops, so then batches follow each other
- * without credit.
+ * Pacing: each appended byte pays for (rows / cap) image bytes times a factor: 1.25 from a
+ * sixteenth of the cap on, so that a round takes four fifths of a cap, the journal settles there
+ * and each row is written 1.25 times a cap; a first round, when nothing can be trimmed before its
+ * end, is over at 0.87. Above 0.85 the factor grows to 7. At the cap pushes wait and appending
+ * stops, so then batches follow each other without credit.
  */
 #include "embedding/flush.h"
 
@@ -32,7 +37,8 @@
 
 #define JOURNAL_MAX_LEAST (1ull << 30)
 #define FLUSH_STORE_MAX (64u << 20)
-#define UNSYNCED_MAX (16u << 20) /* more dirty pages than that and the kernel begins to stop the writer: the shard */
+/* more dirty pages than that and the kernel begins to stop the writer: the shard */
+#define UNSYNCED_MAX (16u << 20)
 
 struct flush_work {
     struct work work; /* first */
@@ -131,8 +137,8 @@ static bool next_dirty(struct engine *g, uint32_t *table, uint32_t *tablet)
     return false;
 }
 
-/* Copies tablets that rows leave, where memory is short, then dirty ones, about `limit` bytes of them (one at least), and the control
- * state. Nothing gathered is no failure. */
+/* Copies tablets that rows leave, where memory is short, then dirty ones, about `limit` bytes of
+ * them (one at least), and the control state. Nothing gathered is no failure. */
 static int gather(struct engine *g, uint64_t limit, bool room)
 {
     struct flush_state *f = &g->flush;
@@ -177,9 +183,10 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
     return store_flush(g->store, e);
 }
 
-/* Images are overwritten in rounds and dead ones leave the disk file by file. Tablets that never change would keep files alive in which all
- * else is dead: when large values (the small ones are rows that left) take thrice the rows in memory and some more, or the disk budget is
- * nearly used up, every tablet is written again. */
+/* Images are overwritten in rounds and dead ones leave the disk file by file. Tablets that never
+ * change would keep files alive in which all else is dead: when large values (the small ones are
+ * rows that left) take thrice the rows in memory and some more, or the disk budget is nearly used
+ * up, every tablet is written again. */
 static void rewrite_when_wasteful(struct engine *g)
 {
     uint64_t most = 3 * (flush_image_bytes(g) + cold_bytes_all(g)) + 4ull * FLUSH_STORE_MAX;
@@ -233,12 +240,14 @@ static void flush_done(struct work *w)
     g->flush.busy = false;
     g->flush.under_way = NULL;
     if (f->flush)
-        journal_sync_end(g->journal, &f->sync, &ignored); /* closes its files; a failure is in f->status */
+        /* closes its files; a failure is in f->status */
+        journal_sync_end(g->journal, &f->sync, &ignored);
     if (w->cancelled || f->status != 0) {
         free(g->flush.control);
         g->flush.control = NULL;
         tier_stay(g);
-        for (uint32_t i = 0; i < LIMIT_TABLES; i++) /* called off: what was handed over is dirty again */
+        /* called off: what was handed over is dirty again */
+        for (uint32_t i = 0; i < LIMIT_TABLES; i++)
             for (uint32_t k = 0; g->table[i].table != NULL && k < g->table[i].scope.tablets; k++)
                 g->table[i].written[k] = g->table[i].durable[k];
         if (!w->cancelled)
@@ -294,7 +303,8 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
         if (w != NULL && f->items > 0)
             gather_failed(g);
         else
-            log_warn("no memory to write rows; trying again"); /* the journal holds them until then */
+            /* the journal holds them until then */
+            log_warn("no memory to write rows; trying again");
         free(w);
         return;
     }
@@ -403,14 +413,17 @@ static void flush_step(struct engine *g)
     double fill = (double)used / (double)cap, factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
     f->credit = f->credit > all ? all : f->credit;
-    bool urgent = used > cap - cap / 16 || g->ref_count > 0 || scrubbing; /* a restore ties its cut down until all rows are written */
+    /* a restore ties its cut down until all rows are written */
+    bool urgent = used > cap - cap / 16 || g->ref_count > 0 || scrubbing;
     uint64_t batch = flush_batch_bytes(g), least = cap / 64 < batch / 2 ? cap / 64 : batch / 2;
     bool due = !idle && (urgent || f->credit >= least);
     if (f->busy || g->cut_busy || g->holding || g->pending > 0 || g->tier.written || (!due && !room))
         return;
     uint32_t table, tablet;
     if (!room && !next_dirty(g, &table, &tablet) && f->since_flush == 0 && g->control_changed <= g->control_durable) {
-        flush_trim(g); /* killed after a flush and before its trim, a shard comes back with a full journal of which all is stored */
+        /* killed after a flush and before its trim, a shard comes back with a full journal of which
+         * all is stored */
+        flush_trim(g);
         space_reclaim(g);
         return;
     }

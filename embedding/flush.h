@@ -1,8 +1,8 @@
 /* flush.h: rows to the store, and what the journal may forget because of it.
  *
- * The shard copies tablets into one buffer (under 1 ms each); an I/O thread writes them, with marks and control state,
- * in one batch. Once in a while it flushes the store; only then the tablets' durable sequences move and the journal is
- * trimmed. One batch at a time. Thread: the shard's. */
+ * The shard copies tablets into one buffer (under 1 ms each); an I/O thread writes them, with marks
+ * and control state, in one batch. Once in a while it flushes the store; only then the tablets'
+ * durable sequences move and the journal is trimmed. One batch at a time. Thread: the shard's. */
 #ifndef EMBEDDING_FLUSH_H
 #define EMBEDDING_FLUSH_H
 
@@ -31,26 +31,29 @@ bool flush_room(struct engine *g, size_t items, size_t bytes);
 size_t flush_bytes(const struct engine *g);
 /* Adds a pair; returns where its value goes. The caller has asked for room. */
 void *flush_put(struct engine *g, const struct store_item *key, size_t bytes);
-/* Adds a tablet's image as of record `sequence`, or of a later one that it was read from the store with. */
+/* Adds a tablet's image as of record `sequence`, or of a later one that it was read from the store
+ * with. */
 void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t sequence);
-/* Deletes the pairs of the tablet's rows that went for good (table_cold_gone). They are forgotten with the image: an image must follow, or
- * flush_back. */
+/* Deletes the pairs of the tablet's rows that went for good (table_cold_gone). They are forgotten
+ * with the image: an image must follow, or flush_back. */
 void flush_put_gone(struct engine *g, uint32_t table, uint32_t tablet);
 struct flush_mark {
     size_t items, bytes;
 };
 struct flush_mark flush_mark(const struct engine *g);
 void flush_back(struct engine *g, struct flush_mark mark);
-/* Brings pairs put since `from`, which must be nearly so, into the order of their keys: the store takes a key behind the last one fastest. */
+/* Brings pairs put since `from`, which must be nearly so, into the order of their keys: the store
+ * takes a key behind the last one fastest. */
 void flush_sort(struct engine *g, struct flush_mark from);
 /* Adds the control state, at the end: never older than what is in the batch. 0 or NOMEM. */
 int flush_put_control(struct engine *g, uint64_t sequence);
 /* Once the batch is written: pairs that its images have made stale go. 0 or IO. */
 int flush_drop_stale(const struct engine *g, struct err *e);
-/* Waits for the batch under way, or calls it off; what has been written counts. For a restore, which writes to the store itself. BUSY: the
- * store is being rewritten. */
+/* Waits for the batch under way, or calls it off; what has been written counts. For a restore,
+ * which writes to the store itself. BUSY: the store is being rewritten. */
 int flush_settle(struct engine *g, struct err *e);
-/* Recovery: rows leave, as of record `sequence`, until there is room, written and durable on this thread. */
+/* Recovery: rows leave, as of record `sequence`, until there is room, written and durable on this
+ * thread. */
 int flush_make_room(struct engine *g, uint64_t sequence, bool control, struct err *e);
 
 #endif

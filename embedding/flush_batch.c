@@ -1,5 +1,5 @@
-/* flush_batch.c: what a batch for the store is put together from: pairs, images, keys to be deleted, the control state. Values lie in one buffer,
- * made for the batch and kept. */
+/* flush_batch.c: what a batch for the store is put together from: pairs, images, keys to be
+ * deleted, the control state. Values lie in one buffer, made for the batch and kept. */
 #include "embedding/cold.h"
 #include "embedding/flush.h"
 #include "embedding/reload.h"
@@ -109,8 +109,8 @@ void flush_put_gone(struct engine *g, uint32_t table, uint32_t tablet)
     }
 }
 
-/* Pairs of older epochs are needed until an image of this one is written: they go behind it. Without memory for the note a later image
- * will do. */
+/* Pairs of older epochs are needed until an image of this one is written: they go behind it.
+ * Without memory for the note a later image will do. */
 static void note_stale(struct engine *g, uint32_t table, uint32_t tablet)
 {
     struct flush_state *f = &g->flush;
@@ -149,7 +149,8 @@ void flush_put_image(struct engine *g, uint32_t table, uint32_t tablet, uint64_t
     struct engine_table *t = &g->table[table];
     struct store_item item;
     SHOAL_ASSERT(!reload_is_away(g, table, tablet)); /* its rows would be lost */
-    if (sequence < t->durable[tablet]) /* in recovery: the record that is replayed may be older than what the tablet came with */
+    /* in recovery: the record that is replayed may be older than what the tablet came with */
+    if (sequence < t->durable[tablet])
         sequence = t->durable[tablet];
     size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
     stored_tablet_key(table, tablet, &item);

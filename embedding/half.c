@@ -1,5 +1,5 @@
-/* half.c: rows of 16-bit weights opened and closed, compiled once a vector level, for any width and for 16; and the
- * functions that are not in a hurry. */
+/* half.c: rows of 16-bit weights opened and closed, compiled once a vector level, for any width and
+ * for 16; and the functions that are not in a hurry. */
 #include "embedding/half.h"
 
 #include "proto/base/assert.h"
@@ -20,14 +20,15 @@ ISA_INLINE void copy_floats(float *restrict to, const float *restrict from, cons
 
 #define RANDOM_STEP 0x9e3779b97f4a7c15ULL /* of splitmix64 (rng.h) */
 
-/* 16 bits for each of n elements from place `at` on: four to a number of splitmix64, the lowest first. Four numbers are one
- * vector, so that what was stored whole is loaded whole. */
+/* 16 bits for each of n elements from place `at` on: four to a number of splitmix64, the lowest
+ * first. Four numbers are one vector, so that what was stored whole is loaded whole. */
 ISA_INLINE void random_block(uint16_t *restrict random, uint64_t draw, const uint32_t at, const uint32_t n)
 {
     typedef uint64_t four __attribute__((vector_size(32)));
     if (n == 16) {
         const four step = {RANDOM_STEP, 2 * RANDOM_STEP, 3 * RANDOM_STEP, 4 * RANDOM_STEP};
-        four z = step + (uint64_t)(draw + at / 4 * RANDOM_STEP); /* clang adds no other type to a vector */
+        /* clang adds no other type to a vector */
+        four z = step + (uint64_t)(draw + at / 4 * RANDOM_STEP);
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL; /* rng_mix */
         z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
         z = z ^ (z >> 31);

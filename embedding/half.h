@@ -1,18 +1,20 @@
 /* half.h: weights of 16 bits (schema.values fp16 or bf16) and the fp32 that they are worked on as.
  *
- * Widening is exact. There are two ways back, both to a finite value always: what is beyond the largest one becomes the
- * largest one.
+ * Widening is exact. There are two ways back, both to a finite value always: what is beyond the
+ * largest one becomes the largest one.
  *  - To the nearest, ties to even: initial values, and rows that come from a table of other values.
- *  - Stochastically, after a push: up or down by chance, so that the mean is what was not stored. To the nearest, an update
- *    below half a step would be lost, and it would be lost again at each push: training stands still (Gupta and others 2015,
- *    Deep Learning with Limited Numerical Precision; for embedding tables Zhang and others 2022). A value between two
- *    neighbours goes to the upper one with the share of the step that it is above the lower one: random bits are added below
- *    the cut, then the cut is made. That is exact for bf16 and for fp16 from 2^-14 on; below, where fp16 has steps of
- *    2^-24, shares are cut to 16 bits.
+ *  - Stochastically, after a push: up or down by chance, so that the mean is what was not stored.
+ *    To the nearest, an update below half a step would be lost, and it would be lost again at each
+ *    push: training stands still (Gupta and others 2015, Deep Learning with Limited Numerical
+ *    Precision; for embedding tables Zhang and others 2022). A value between two neighbours goes to
+ *    the upper one with the share of the step that it is above the lower one: random bits are added
+ *    below the cut, then the cut is made. That is exact for bf16 and for fp16 from 2^-14 on; below,
+ *    where fp16 has steps of 2^-24, shares are cut to 16 bits.
  *
- * Random bits are a function of a row's draw and the element's place alone, 16 of them to an element. A row's draw is a
- * function of (table seed, lane, batch, key): replay rounds as it was rounded, and so does every vector level, for the
- * bodies are integer arithmetic. Functions are pure; thread: any. */
+ * Random bits are a function of a row's draw and the element's place alone, 16 of them to an
+ * element. A row's draw is a function of (table seed, lane, batch, key): replay rounds as it was
+ * rounded, and so does every vector level, for the bodies are integer arithmetic. Functions are
+ * pure; thread: any. */
 #ifndef EMBEDDING_HALF_H
 #define EMBEDDING_HALF_H
 
@@ -31,8 +33,8 @@
 
 /* ---- a stored row of 16-bit weights as an fp32 row, and back ---- */
 
-/* `row`: weights of 16 bits (width), padded to 4 bytes, then `state` floats; `wide`: weights f32 (width), then the same
- * state. */
+/* `row`: weights of 16 bits (width), padded to 4 bytes, then `state` floats; `wide`: weights f32
+ * (width), then the same state. */
 struct half {
     void (*open)(const float *restrict row, float *restrict wide, uint32_t width, uint32_t state);
     /* Stochastically; the padding becomes 0. */
@@ -78,7 +80,8 @@ ISA_INLINE float half_float(uint32_t bits)
     return x;
 }
 
-/* Without a branch. What has exponent 0 is a whole number of 2^-24; what has 31 is no number, made as F16C makes it. */
+/* Without a branch. What has exponent 0 is a whole number of 2^-24; what has 31 is no number, made
+ * as F16C makes it. */
 ISA_INLINE float half_from_fp16(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
@@ -92,7 +95,8 @@ ISA_INLINE float half_from_bf16(uint32_t h)
     return half_float(h << 16);
 }
 
-ISA_INLINE uint32_t half_least(uint32_t a, uint32_t b) /* both below 2^31, so that signed comparisons will do */
+/* both below 2^31, so that signed comparisons will do */
+ISA_INLINE uint32_t half_least(uint32_t a, uint32_t b)
 {
     return (int32_t)a < (int32_t)b ? a : b;
 }

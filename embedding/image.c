@@ -1,11 +1,14 @@
 /* image.c: writing and reading images.
  *
- *  1. An image is believed only whole: magic, version, length, checksum, schema and tablet are checked before any row
+ *  1. An image is believed only whole: magic, version, length, checksum, schema and tablet are
+ *     checked before any row
  * is.
  *  2. Lengths are checked by division, so that no count from a damaged header can overflow.
- *  3. Every key belongs to the tablet and stands once; every undo key has a row, but where rows may go (age.h).
+ *  3. Every key belongs to the tablet and stands once; every undo key has a row, but where rows may
+ *     go (age.h).
  *  5. A key that waits or is erased has no row (image_life.c).
- *  4. Reading builds a tablet beside the old one and puts it in its place at the end: a refused image changes nothing.
+ *  4. Reading builds a tablet beside the old one and puts it in its place at the end: a refused
+ *     image changes nothing.
  */
 #include "embedding/image.h"
 
@@ -101,7 +104,8 @@ size_t table_image_bytes(const struct table *t, uint32_t tablet)
            sizeof(uint64_t);
 }
 
-/* In the index's order: its lines are walked once, and the rows of the buckets ahead are asked for. */
+/* In the index's order: its lines are walked once, and the rows of the buckets ahead are asked
+ * for. */
 static char *rows_write(const struct table *t, const struct tablet *own, uint64_t count, char *out)
 {
     char *key = out, *row = out + count * sizeof(uint64_t);

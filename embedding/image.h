@@ -1,14 +1,16 @@
-/* image.h: a tablet as one value, little-endian; the functions are in table.h. The layout, all parts without gaps:
+/* image.h: a tablet as one value, little-endian; the functions are in table.h. The layout, all
+ * parts without gaps:
  *
- *     struct image_header | keys u64 (row_count) | rows as they are stored (row_count, row_floats places of 4 bytes) |
- *     undo keys u64 (undo_count) | undo weights f32 (undo_count, width) | keys that wait, struct waiting_key: young
- *     (young_count), old (old_count) | sketch u16 (2, sketch_cells) | struct named_key (name_count) | keys of cold rows u64 (cold_count)
- *     | XXH3 of all before, u64
+ *     struct image_header | keys u64 (row_count) | rows as they are stored (row_count, row_floats
+ *     places of 4 bytes) | undo keys u64 (undo_count) | undo weights f32 (undo_count, width) | keys
+ *     that wait, struct waiting_key: young (young_count), old (old_count) | sketch u16 (2,
+ *     sketch_cells) | struct named_key (name_count) | keys of cold rows u64 (cold_count) | XXH3 of
+ *     all before, u64
  *
  * Rows are those in memory; a cold row (cold.h) is its pair in the store that the image is in.
  *
- * Version 3, of fp32 alone, had no cold rows: its header ends with cold_count, which is 0. Version 4 had no undo_from: its header ends before
- * it. Both are read. */
+ * Version 3, of fp32 alone, had no cold rows: its header ends with cold_count, which is 0. Version
+ * 4 had no undo_from: its header ends before it. Both are read. */
 #ifndef EMBEDDING_IMAGE_H
 #define EMBEDDING_IMAGE_H
 
@@ -31,7 +33,8 @@ struct image_header {
     uint32_t row_floats;
     uint32_t width;
     uint64_t row_count;
-    uint64_t undo_clock; /* 0 when there is no undo; with none counted, when the clock has just begun */
+    /* 0 when there is no undo; with none counted, when the clock has just begun */
+    uint64_t undo_clock;
     uint64_t undo_count;
     uint64_t batches; /* tablet.batches */
     uint32_t clock;   /* tablet_life.clock, as the rest: zeros without one */

@@ -1,5 +1,5 @@
-/* image_life.c: the part of an image that is of a tablet's life: its clock, who waits, who is named. Invariants:
- * image.c. */
+/* image_life.c: the part of an image that is of a tablet's life: its clock, who waits, who is
+ * named. Invariants: image.c. */
 #include "embedding/admit.h"
 #include "embedding/image.h"
 #include "embedding/table_inner.h"

@@ -1,4 +1,5 @@
-/* init.c: initial weights from integers and exact conversions, so that they are the same bits on every machine. */
+/* init.c: initial weights from integers and exact conversions, so that they are the same bits on
+ * every machine. */
 #include "embedding/init.h"
 
 #include "proto/base/assert.h"
@@ -22,8 +23,8 @@ static float uniform_of(uint64_t draw)
     return (float)odd * 0x1p-24f;
 }
 
-/* Twelve 16-bit uniforms, each at the middle of its step, less six: variance 1 (to 2^-32), within (-6, 6), exact in a
- * float. */
+/* Twelve 16-bit uniforms, each at the middle of its step, less six: variance 1 (to 2^-32), within
+ * (-6, 6), exact in a float. */
 static float normal_of(const uint64_t draws[3])
 {
     int32_t sum = 0;

@@ -1,8 +1,9 @@
-/* isa.h: which vector instructions the kernels may use on this machine; chosen at run time, for packages are built for
- * any x86-64.
+/* isa.h: which vector instructions the kernels may use on this machine; chosen at run time, for
+ * packages are built for any x86-64.
  *
- * A kernel is one C body, compiled once a level by OPT_VERSIONS (optimizer.h). All levels give the same bits: the
- * bodies are element-wise IEEE arithmetic with sums in a fixed order, and nothing is contracted. */
+ * A kernel is one C body, compiled once a level by OPT_VERSIONS (optimizer.h). All levels give the
+ * same bits: the bodies are element-wise IEEE arithmetic with sums in a fixed order, and nothing is
+ * contracted. */
 #ifndef EMBEDDING_ISA_H
 #define EMBEDDING_ISA_H
 
@@ -23,7 +24,8 @@ enum isa { ISA_BASE = 0, ISA_AVX2 = 1, ISA_AVX512 = 2, ISA_COUNT = 3 };
 
 #define ISA_INLINE static inline __attribute__((always_inline))
 
-/* The best level that both this processor and isa_limit allow. Tables ask once, when they are made. */
+/* The best level that both this processor and isa_limit allow. Tables ask once, when they are
+ * made. */
 enum isa isa_best(void);
 /* Tests: tables made from now on use at most this level. Not for use beside running threads. */
 void isa_limit(enum isa at_most);

@@ -1,11 +1,16 @@
-/* journal.c: appending and trimming; syncs and spare segments are in journal_sync.c, reading in journal_read.c.
+/* journal.c: appending and trimming; syncs and spare segments are in journal_sync.c, reading in
+ * journal_read.c.
  *
- *  1. A segment's generation is never used twice: it is one above every generation found in the folder, free files
+ *  1. A segment's generation is never used twice: it is one above every generation found in the
+ *     folder, free files
  * included.
- *  2. A segment's header goes to the file before its first record; a file whose header does not check holds no record.
- *  3. After a recovery appends go to a new segment, so that what is left behind a torn tail is never followed by new
+ *  2. A segment's header goes to the file before its first record; a file whose header does not
+ *     check holds no record.
+ *  3. After a recovery appends go to a new segment, so that what is left behind a torn tail is
+ *     never followed by new
  * records.
- *  4. `synced` moves only when every segment written to by then has been synced, and the folder with it.
+ *  4. `synced` moves only when every segment written to by then has been synced, and the folder
+ *     with it.
  *  5. A linked segment's file is never written to by another generation.
  */
 #include "embedding/journal.h"
@@ -87,7 +92,8 @@ void segment_retire(struct journal *j, uint32_t index, uint32_t keep)
     j->count--;
 }
 
-/* A free file of the right size that no cut shares, renamed to `path`; or a new one. Returns its descriptor or -1. */
+/* A free file of the right size that no cut shares, renamed to `path`; or a new one. Returns its
+ * descriptor or -1. */
 static int segment_file(struct journal *j, const char *path)
 {
     while (j->free_count > 0) {
@@ -147,8 +153,8 @@ static int begin_segment(struct journal *j, struct err *e)
 int journal_start(struct journal *j, uint64_t next, struct err *e)
 {
     SHOAL_ASSERT(!j->copy && !j->started && next > 0);
-    /* What the last process left in the page cache only goes to disk now, so that `synced` is true from the first
-     * record on. */
+    /* What the last process left in the page cache only goes to disk now, so that `synced` is true
+     * from the first record on. */
     for (uint32_t i = 0; i < j->count; i++) {
         char path[LIMIT_PATH];
         segment_path(j, j->segment[i].generation, path);

@@ -1,4 +1,5 @@
-/* journal_file.h: the journal's insides, shared by journal.c, journal_sync.c and journal_read.c alone.
+/* journal_file.h: the journal's insides, shared by journal.c, journal_sync.c and journal_read.c
+ * alone.
  */
 #ifndef EMBEDDING_JOURNAL_FILE_H
 #define EMBEDDING_JOURNAL_FILE_H
@@ -35,7 +36,8 @@ struct journal {
     char *dir; /* owned */
     uint32_t segment_bytes;
     bool copy;
-    struct segment *segment; /* owned; by generation; the last one takes the appends once `started` */
+    /* owned; by generation; the last one takes the appends once `started` */
+    struct segment *segment;
     uint32_t count, capacity;
     uint32_t *free_number; /* owned; files free-NUMBER */
     uint32_t free_count, free_capacity, next_free;
@@ -60,7 +62,8 @@ void free_path(const struct journal *j, uint32_t number, char *out);
 /* Adds an entry; NULL when out of memory. */
 struct segment *segment_add(struct journal *j, uint64_t generation);
 int free_add(struct journal *j, uint32_t number);
-/* Takes segment `index` out of the list: its file becomes a free one, or goes when it is linked or `keep` are free. */
+/* Takes segment `index` out of the list: its file becomes a free one, or goes when it is linked or
+ * `keep` are free. */
 void segment_retire(struct journal *j, uint32_t index, uint32_t keep);
 
 #endif

@@ -1,9 +1,10 @@
 /* journal_read.c: opening a folder of segments and reading it back.
  *
- * A gap is where the records of a segment end below what the next one's header says came before it, or where the last
- * segment has records behind a place that does not check. It is damage (CORRUPT) when a record behind it says that the
- * missing one had been synced (record.h, invariant 3); otherwise the power failed before a sync, the mode allowed for
- * the loss, and it is reported and left. */
+ * A gap is where the records of a segment end below what the next one's header says came before it,
+ * or where the last segment has records behind a place that does not check. It is damage (CORRUPT)
+ * when a record behind it says that the missing one had been synced (record.h, invariant 3);
+ * otherwise the power failed before a sync, the mode allowed for the loss, and it is reported and
+ * left. */
 #include "embedding/journal_file.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -202,8 +203,8 @@ static int replay_view(struct replay *r, struct segment *s, const struct view *v
     return 0;
 }
 
-/* The journal ends in segment `index` at `last`, though more may follow: damage, or an unsynced tail that the power
- * took? */
+/* The journal ends in segment `index` at `last`, though more may follow: damage, or an unsynced
+ * tail that the power took? */
 static int judge_gap(struct journal *j, uint32_t index, uint64_t last, struct err *e)
 {
     for (uint32_t i = index; i < j->count; i++) {
@@ -226,7 +227,8 @@ static int judge_gap(struct journal *j, uint32_t index, uint64_t last, struct er
     return 0;
 }
 
-/* Nothing behind segment `index` counts any more. Last first, so that a crash in between finds the same gap again. */
+/* Nothing behind segment `index` counts any more. Last first, so that a crash in between finds the
+ * same gap again. */
 static void give_up_behind(struct journal *j, uint32_t index)
 {
     while (j->count > index + 1) {
@@ -266,7 +268,8 @@ int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void 
         free(v.bytes);
         j->used += s->bytes;
         end = s->last;
-        /* A header that does not check holds nothing; a next one that does not check does not tell what came before it.
+        /* A header that does not check holds nothing; a next one that does not check does not tell
+         * what came before it.
          */
         bool whole = i + 1 < j->count && previous_of(j, i + 1, UINT64_MAX) == end;
         if (rc == 0 && !whole && end < until) {

@@ -1,5 +1,5 @@
-/* journal_sync.c: what of the journal happens on another thread: syncing, and writing a spare segment for the first
- * time. */
+/* journal_sync.c: what of the journal happens on another thread: syncing, and writing a spare
+ * segment for the first time. */
 #include "embedding/journal_file.h"
 #include "proto/base/log.h"
 

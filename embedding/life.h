@@ -1,5 +1,5 @@
-/* life.h: what a tablet keeps beside its rows: its clock, who waits for a row, who is named. Only tablets that need it
- * have one. */
+/* life.h: what a tablet keeps beside its rows: its clock, who waits for a row, who is named. Only
+ * tablets that need it have one. */
 #ifndef EMBEDDING_LIFE_H
 #define EMBEDDING_LIFE_H
 
@@ -8,7 +8,8 @@
 #include "embedding/waiting.h"
 
 struct tablet_life {
-    uint32_t clock; /* event time that the tablet has come to, in seconds since 1970 (age.h); 0: none was told */
+    /* event time that the tablet has come to, in seconds since 1970 (age.h); 0: none was told */
+    uint32_t clock;
     struct waiting waiting;
     struct sketch sketch;
     struct named named;

@@ -1,24 +1,27 @@
 /* load.c: tables filled from a checkpoint. What becomes of the rows on the way is in load_build.c.
  *
- *     engine_load -> BUILDING (an I/O thread: verify, read, translate) -> READY (waits for quiet) -> WRITING (an I/O thread,
- *     a batch at a time) -> SEALING (an I/O thread) -> taken in, done
- *                          not all rows fit into memory: BUILDING -> READY -> WRITING -> BUILDING -> WRITING -> ... -> SEALING
- *                          without a store: READY -> taken in, done
+ *     engine_load -> BUILDING (an I/O thread: verify, read, translate) -> READY (waits for quiet)
+ *     -> WRITING (an I/O thread, a batch at a time) -> SEALING (an I/O thread) -> taken in, done
+ *                          not all rows fit into memory: BUILDING -> READY -> WRITING -> BUILDING
+ *                          -> WRITING -> ... -> SEALING without a store: READY -> taken in, done
  *
- *  1. Until the tables are taken in nothing of them can be seen: they are built beside the engine's own, in an arena of
- *     their own, and change places in one step on the loop.
- *  2. Only tables that no record ever touched are filled, and from WRITING on nobody else may touch them. So every stored
- *     tablet of theirs is the load's.
- *  3. Before the first image a marker goes to the store: "a load into these tables is under way". Batches of the store are
- *     durable in order (store_rocks.c, 1), so an image of the load on disk means that its marker is there too. Recovery that
- *     finds the marker takes the images out, then the marker: the load has never been.
- *  4. The last batch is one write of two values: the control state with the new run open, and the marker saying "done".
- *     Once it is durable the load has happened: recovery finds images, marks and run. The journal is synced before each
- *     flush of the store, as ever. No record is needed: records of the run come behind the control state's sequence, and
- *     none at or below the images' sequence is about these tables.
- *     What a load brought for a run that never trained can be taken back: unload.c.
- *  5. The answer comes after that. The marker keeps the run's number, so a load that comes again, also after a restart, is
- *     answered by what is there; one for a run that something else opened is refused.
+ *  1. Until the tables are taken in nothing of them can be seen: they are built beside the engine's
+ *     own, in an arena of their own, and change places in one step on the loop.
+ *  2. Only tables that no record ever touched are filled, and from WRITING on nobody else may touch
+ *     them. So every stored tablet of theirs is the load's.
+ *  3. Before the first image a marker goes to the store: "a load into these tables is under way".
+ *     Batches of the store are durable in order (store_rocks.c, 1), so an image of the load on disk
+ *     means that its marker is there too. Recovery that finds the marker takes the images out, then
+ *     the marker: the load has never been.
+ *  4. The last batch is one write of two values: the control state with the new run open, and the
+ *     marker saying "done". Once it is durable the load has happened: recovery finds images, marks
+ *     and run. The journal is synced before each flush of the store, as ever. No record is needed:
+ *     records of the run come behind the control state's sequence, and none at or below the images'
+ *     sequence is about these tables. What a load brought for a run that never trained can be taken
+ *     back: unload.c.
+ *  5. The answer comes after that. The marker keeps the run's number, so a load that comes again,
+ *     also after a restart, is answered by what is there; one for a run that something else opened
+ *     is refused.
  */
 #include "embedding/load.h"
 
@@ -311,7 +314,8 @@ bool load_call_off(struct engine *g, uint64_t run, uint64_t *tables)
 
 /* ---- beginning ---- */
 
-/* What the load may have in memory: what is free, or a quarter of all at least; others' rows leave for it. */
+/* What the load may have in memory: what is free, or a quarter of all at least; others' rows leave
+ * for it. */
 static void take_room(struct engine *g, struct load *l)
 {
     uint64_t most = g->tier.rows_max, used = tier_used(g);

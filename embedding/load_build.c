@@ -1,12 +1,14 @@
-/* load_build.c: from a checkpoint's folder to tables and marks, on an I/O thread. It sees the checkpoint and what engine_load
- * noted of the engine, never the engine.
+/* load_build.c: from a checkpoint's folder to tables and marks, on an I/O thread. It sees the
+ * checkpoint and what engine_load noted of the engine, never the engine.
  *
- *  1. All files of the parts that have tablets for this shard are verified before the first row is read.
- *  2. Tables are matched by name. A tablet is read from the one part that has it, under the schema that it was written under,
- *     and moved or translated (translate.h) into the table that will be the engine's.
- *  3. Marks: a tablet takes its own along, split tablets the one they come from, joined ones the highest. Tablets of a table
- *     that the checkpoint does not have begin at the lane's lowest mark over the whole checkpoint: from there on the lane's
- *     batches come.
+ *  1. All files of the parts that have tablets for this shard are verified before the first row is
+ *     read.
+ *  2. Tables are matched by name. A tablet is read from the one part that has it, under the schema
+ *     that it was written under, and moved or translated (translate.h) into the table that will be
+ *     the engine's.
+ *  3. Marks: a tablet takes its own along, split tablets the one they come from, joined ones the
+ *     highest. Tablets of a table that the checkpoint does not have begin at the lane's lowest mark
+ *     over the whole checkpoint: from there on the lane's batches come.
  */
 #include "embedding/checkpoint_inner.h"
 #include "embedding/load_inner.h"
@@ -244,8 +246,8 @@ static bool place_led(const struct load *l, uint32_t table, uint32_t place)
     return led;
 }
 
-/* How far the next group goes: to the end where all rows fit; else within one table, one place to measure, then as many as fit. *led: places
- * with tablets for this shard. */
+/* How far the next group goes: to the end where all rows fit; else within one table, one place to
+ * measure, then as many as fit. *led: places with tablets for this shard. */
 static void next_group(struct load *l, uint32_t *led)
 {
     uint32_t table = 0, end = l->first[LIMIT_TABLES];

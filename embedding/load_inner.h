@@ -20,24 +20,27 @@ struct load {
     uint8_t *led[LIMIT_TABLES];   /* owned; (tablets) */
     uint64_t existing, untouched; /* bit t: table t */
 
-    /* Tablets are built and written in groups where they do not all fit into memory. A place is a tablet of the checkpoint, or of the
-     * table here if that has fewer: which of the two is cut finer does not matter. Places of all filled tables stand in one row. */
+    /* Tablets are built and written in groups where they do not all fit into memory. A place is a
+     * tablet of the checkpoint, or of the table here if that has fewer: which of the two is cut
+     * finer does not matter. Places of all filled tables stand in one row. */
     struct checkpoint *checkpoint; /* owned */
-    uint32_t from[LIMIT_TABLES];   /* by number here: place in the checkpoint's list of tables, UINT32_MAX: not in it */
+    /* by number here: place in the checkpoint's list of tables, UINT32_MAX: not in it */
+    uint32_t from[LIMIT_TABLES];
     uint32_t first[LIMIT_TABLES + 1]; /* first place of each table; the last: of all */
     uint32_t bits[LIMIT_TABLES];   /* of places of a table */
     uint32_t done_to, group_to;    /* places: built and written; built with the group at hand */
     uint64_t room;                 /* bytes that rows brought may take in memory; 0: no bound */
     uint64_t place_bytes;          /* of a place of the table at hand, as measured; 0: not yet */
     uint64_t guess;                /* bytes of all rows, by the manifests */
-    uint64_t held;                 /* what the arena has, and what the group at hand is expected to take: for the loop */
+    /* what the arena has, and what the group at hand is expected to take: for the loop */
+    uint64_t held;
     uint64_t kept;                 /* bytes of tablets that were written and stay in memory */
     struct spill spill;
 
     /* what was built */
     struct arena *arena;              /* owned until it is taken in */
     struct table *made[LIMIT_TABLES]; /* owned until they are taken in; NULL: not concerned */
-    uint64_t filled, added;           /* tables with rows of the checkpoint; tables that begin empty */
+    uint64_t filled, added; /* tables with rows of the checkpoint; tables that begin empty */
     struct runs runs;                 /* the new run alone, with its marks */
     char *notes;                      /* owned */
     uint64_t rows, bytes;

@@ -1,9 +1,11 @@
-/* load_write.c: what a load built goes to the store: images, and the pairs of rows that memory has no room for. On an I/O thread; nobody
- * else writes to the store meanwhile. The order is load.c's.
+/* load_write.c: what a load built goes to the store: images, and the pairs of rows that memory has
+ * no room for. On an I/O thread; nobody else writes to the store meanwhile. The order is load.c's.
  *
- *  1. The journal is synced first: any flush of the store from then on may make others' images durable.
- *  2. What stays in memory grows with the tablets written, so that each table keeps its share. A tablet's pairs go before its image; killed in
- *     between, all of the load is taken out (load.c, 3).
+ *  1. The journal is synced first: any flush of the store from then on may make others' images
+ *     durable.
+ *  2. What stays in memory grows with the tablets written, so that each table keeps its share. A
+ *     tablet's pairs go before its image; killed in between, all of the load is taken out (load.c,
+ *     3).
  */
 #include "embedding/cold.h"
 #include "embedding/load_inner.h"
@@ -57,8 +59,8 @@ static int write_image(struct engine *g, struct table *t, uint64_t *bytes, struc
     return rc;
 }
 
-/* Images from where the cursor stands, as far as they are built, about as many bytes as a journal segment has (64 MiB as a rule), or less
- * where memory is short. */
+/* Images from where the cursor stands, as far as they are built, about as many bytes as a journal
+ * segment has (64 MiB as a rule), or less where memory is short. */
 static int write_images(struct engine *g, struct err *e)
 {
     struct load *l = g->load;
@@ -108,7 +110,8 @@ void load_write_run(struct work *work)
         rc = w->seal ? write_seal(w->g, &w->err) : write_images(w->g, &w->err);
     if (rc == 0)
         rc = w->seal ? store_flush(w->g->store, &w->err)
-                     : store_flush_begin(w->g->store, &w->err); /* the next batch is made meanwhile */
+                     /* the next batch is made meanwhile */
+                     : store_flush_begin(w->g->store, &w->err);
     w->status = rc;
 }
 

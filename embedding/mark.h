@@ -1,9 +1,10 @@
-/* mark.h: mark[lane][tablet]: the last batch of each lane that each tablet has applied, for one run; and the lowest
- * mark of each lane and table over the tablets that this shard leads, kept as pushes come.
+/* mark.h: mark[lane][tablet]: the last batch of each lane that each tablet has applied, for one
+ * run; and the lowest mark of each lane and table over the tablets that this shard leads, kept as
+ * pushes come.
  *
- * A push usually covers all led tablets of a table: deciding is one pass over them (lowest and highest mark), moving is
- * one fill. An array is made when its lane first touches the table; one that is not there holds `0` everywhere. Thread:
- * the shard's. */
+ * A push usually covers all led tablets of a table: deciding is one pass over them (lowest and
+ * highest mark), moving is one fill. An array is made when its lane first touches the table; one
+ * that is not there holds `0` everywhere. Thread: the shard's. */
 #ifndef EMBEDDING_MARK_H
 #define EMBEDDING_MARK_H
 
@@ -38,13 +39,15 @@ struct mark_plan {
 /* What a push (from, to] of a lane means for tablets [first, first + count). Writes nothing. */
 void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count, uint64_t from,
                 uint64_t to, struct mark_plan *out);
-/* take[tablet] = 1 for those that take it, over the whole table (scope->tablets bytes, zeroed by the caller); for SOME.
+/* take[tablet] = 1 for those that take it, over the whole table (scope->tablets bytes, zeroed by
+ * the caller); for SOME.
  */
 void marks_take(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count, uint64_t from,
                 uint64_t to, uint8_t *take);
 /* Makes the array of a lane and table, so that marks_move cannot fail. 0 or NOMEM. */
 int marks_reserve(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets);
-/* Moves the marks of tablets in the range to `to`: all of them (take NULL), or those with take[tablet]. */
+/* Moves the marks of tablets in the range to `to`: all of them (take NULL), or those with
+ * take[tablet]. */
 void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count, uint64_t to,
                 const uint8_t *take, const struct mark_scope *scope);
 

@@ -1,7 +1,9 @@
-/* named.h: keys of one tablet that somebody named: erased, blocked or allowed, whatever the table's admission says.
+/* named.h: keys of one tablet that somebody named: erased, blocked or allowed, whatever the table's
+ * admission says.
  *
- * A list sorted by mixed key; few, so that a search costs little and a change writes the list anew. An erased key is
- * blocked and has no row. Owned by its tablet, part of its image. Thread: the shard's. */
+ * A list sorted by mixed key; few, so that a search costs little and a change writes the list anew.
+ * An erased key is blocked and has no row. Owned by its tablet, part of its image. Thread: the
+ * shard's. */
 #ifndef EMBEDDING_NAMED_H
 #define EMBEDDING_NAMED_H
 
@@ -32,8 +34,8 @@ static inline bool named_blocked(const struct named *n, uint64_t key)
     enum name_kind kind = n->count == 0 ? NAME_NONE : named_find(n, key);
     return kind == NAME_ERASED || kind == NAME_BLOCKED;
 }
-/* Names keys (count; sorted by key_mix, each once), NAME_NONE: takes their names away. *changed: how many had another
- * name before. 0 or SHOAL_E_NOMEM, and nothing is done. */
+/* Names keys (count; sorted by key_mix, each once), NAME_NONE: takes their names away. *changed:
+ * how many had another name before. 0 or SHOAL_E_NOMEM, and nothing is done. */
 int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kind kind, uint64_t *changed);
 
 #endif

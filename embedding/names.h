@@ -1,8 +1,9 @@
-/* names.h: names of keys outlive a restore: a key that was erased or blocked since a cut was made must not come back with the cut.
+/* names.h: names of keys outlive a restore: a key that was erased or blocked since a cut was made
+ * must not come back with the cut.
  *
- * Before its tablets are emptied their names are taken out; when the cut's rows are in, they take the place of the
- * names that the cut had, and rows of erased keys go. A function of the tablets before and of the cut alone, so replay
- * repeats it. Thread: the shard's. */
+ * Before its tablets are emptied their names are taken out; when the cut's rows are in, they take
+ * the place of the names that the cut had, and rows of erased keys go. A function of the tablets
+ * before and of the cut alone, so replay repeats it. Thread: the shard's. */
 #ifndef EMBEDDING_NAMES_H
 #define EMBEDDING_NAMES_H
 

@@ -1,5 +1,5 @@
-/* opt_adagrad.c: AdaGrad, element-wise (state: G of each weight) and row-wise (state: one G, of the mean square); in
- * both G may decay before each addition, so that old gradients are forgotten. */
+/* opt_adagrad.c: AdaGrad, element-wise (state: G of each weight) and row-wise (state: one G, of the
+ * mean square); in both G may decay before each addition, so that old gradients are forgotten. */
 #include "embedding/optimizer.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* opt_adam.c: Adam (Kingma, Ba 2015). State: m (width), v (width), then the powers of beta1 and beta2 as running
- * products, one multiplication a step, so that no libm is needed and a row that is seldom touched is corrected by its
- * own number of steps. */
+/* opt_adam.c: Adam (Kingma, Ba 2015). State: m (width), v (width), then the powers of beta1 and
+ * beta2 as running products, one multiplication a step, so that no libm is needed and a row that is
+ * seldom touched is corrected by its own number of steps. */
 #include "embedding/optimizer.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* opt_ctr_adagrad.c: the AdaGrad of Paddle's CTR tables (SparseAdaGradSGDRule in table/sparse_sgd_rule.cc): one G for
- * the first-order weights, one for the vector (state: two floats), each the sum of mean squares; an update goes by the
- * G before it. */
+/* opt_ctr_adagrad.c: the AdaGrad of Paddle's CTR tables (SparseAdaGradSGDRule in
+ * table/sparse_sgd_rule.cc): one G for the first-order weights, one for the vector (state: two
+ * floats), each the sum of mean squares; an update goes by the G before it. */
 #include "embedding/optimizer.h"
 
 #include <math.h>

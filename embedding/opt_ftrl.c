@@ -1,8 +1,8 @@
-/* opt_ftrl.c: FTRL-proximal (McMahan and others 2013, algorithm 1, per coordinate). State: z (width), n (width). alpha
- * is lr.
+/* opt_ftrl.c: FTRL-proximal (McMahan and others 2013, algorithm 1, per coordinate). State: z
+ * (width), n (width). alpha is lr.
  *
- * The weight is a function of z and n, so a new row's z is the one that gives its initial weight; for weights that
- * start at 0, as in the paper, that is 0. */
+ * The weight is a function of z and n, so a new row's z is the one that gives its initial weight;
+ * for weights that start at 0, as in the paper, that is 0. */
 #include "embedding/optimizer.h"
 
 #include <math.h>
@@ -20,10 +20,12 @@ ISA_INLINE void ftrl_block(float *restrict w, float *restrict z, float *restrict
         float sigma = (root - sqrtf(before)) / c.alpha;
         float pull = opt_finite(z[i] + (g[i] - sigma * w[i]), z[i]);
         float over = fabsf(pull) - c.l1;
-        float excess = 0.5f * (over + fabsf(over)); /* exactly over, or 0 where it is negative, without a branch */
+        /* exactly over, or 0 where it is negative, without a branch */
+        float excess = 0.5f * (over + fabsf(over));
         z[i] = pull;
         sum[i] = after;
-        /* FLT_MIN changes no usual denominator; it keeps 0 / 0 out where nothing has been learnt and beta and l2 are 0.
+        /* FLT_MIN changes no usual denominator; it keeps 0 / 0 out where nothing has been learnt
+         * and beta and l2 are 0.
          */
         w[i] = opt_finite(-copysignf(excess, pull) / ((c.beta + root) / c.alpha + c.l2 + FLT_MIN), w[i]);
     }

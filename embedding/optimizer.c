@@ -5,7 +5,8 @@
 
 struct optimizer optimizer_of(const struct table_schema *s, enum isa isa)
 {
-    SHOAL_ASSERT((unsigned)s->optimizer.kind <= OPT_CTR_ADAGRAD); /* schema_check lets no other through */
+    /* schema_check lets no other through */
+    SHOAL_ASSERT((unsigned)s->optimizer.kind <= OPT_CTR_ADAGRAD);
     switch (s->optimizer.kind) {
     case OPT_SGD:
         return (struct optimizer){opt_sgd_start, opt_sgd_update(isa, s->width)};

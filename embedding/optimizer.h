@@ -1,8 +1,10 @@
-/* optimizer.h: how a gradient changes a row. One file an optimizer, each a plain C body compiled once a vector level.
+/* optimizer.h: how a gradient changes a row. One file an optimizer, each a plain C body compiled
+ * once a vector level.
  *
- * A row here is weights f32 (width) | state f32 (schema_state_floats), 4-byte aligned at least. Every update is a
- * function of row, gradient and step, bit for bit the same at every level: element-wise, nothing contracted
- * (-ffp-contract=off), no libm but sqrtf, sums in a fixed order. Thread: any; there is no state outside the row. */
+ * A row here is weights f32 (width) | state f32 (schema_state_floats), 4-byte aligned at least.
+ * Every update is a function of row, gradient and step, bit for bit the same at every level:
+ * element-wise, nothing contracted (-ffp-contract=off), no libm but sqrtf, sums in a fixed order.
+ * Thread: any; there is no state outside the row. */
 #ifndef EMBEDDING_OPTIMIZER_H
 #define EMBEDDING_OPTIMIZER_H
 
@@ -30,8 +32,8 @@ struct optimizer {
 struct optimizer optimizer_of(const struct table_schema *s, enum isa isa);
 void optimizer_step(const struct table_schema *s, float lr_scale, struct opt_step *out);
 
-/* Each opt_*.c gives its two functions. `width16`: the version for rows of 16 floats, the commonest, with its loops
- * unrolled. */
+/* Each opt_*.c gives its two functions. `width16`: the version for rows of 16 floats, the
+ * commonest, with its loops unrolled. */
 void opt_sgd_start(float *row, const struct table_schema *s);
 opt_update_fn opt_sgd_update(enum isa isa, uint32_t width);
 void opt_adagrad_start(float *row, const struct table_schema *s);
@@ -45,16 +47,18 @@ opt_update_fn opt_ftrl_update(enum isa isa, uint32_t width);
 void opt_ctr_adagrad_start(float *row, const struct table_schema *s);
 opt_update_fn opt_ctr_adagrad_update(enum isa isa, uint32_t width);
 
-/* Nothing that is not finite is ever stored: a number that an update would carry out of the finite ones (a step of lr 1e10
- * by a gradient of 1e15, a division by the root of squares that were too small to count) stays as it was. Sums of squares
- * need no such care: gradients are within LIMIT_GRADIENT (those with l2 added too), and beside 2^124 a square of 1e30 is
- * less than half a bit, so they stop there. */
+/* Nothing that is not finite is ever stored: a number that an update would carry out of the finite
+ * ones (a step of lr 1e10 by a gradient of 1e15, a division by the root of squares that were too
+ * small to count) stays as it was. Sums of squares need no such care: gradients are within
+ * LIMIT_GRADIENT (those with l2 added too), and beside 2^124 a square of 1e30 is less than half a
+ * bit, so they stop there. */
 ISA_INLINE float opt_finite(float next, float before)
 {
     return fabsf(next) <= FLT_MAX ? next : before;
 }
 
-/* Sixteen partial sums, float i into sum i % 16, then halves added: an order that any vector width can keep. */
+/* Sixteen partial sums, float i into sum i % 16, then halves added: an order that any vector width
+ * can keep. */
 ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t width)
 {
     float sum[16] = {0};
@@ -70,8 +74,8 @@ ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t wi
     return sum[0];
 }
 
-/* Compiles body(row, gradient, step, width), an ISA_INLINE function, once a level, for any width and for 16, and
- * defines name##_pick(isa, width). */
+/* Compiles body(row, gradient, step, width), an ISA_INLINE function, once a level, for any width
+ * and for 16, and defines name##_pick(isa, width). */
 #define OPT_ONE(name, suffix, target, body, n)                                                                         \
     target static void name##suffix(float *restrict row, const float *restrict gradient, const struct opt_step *step)  \
     {                                                                                                                  \
@@ -91,8 +95,8 @@ ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t wi
         return width == 16 ? sixteen[isa] : any[isa];                                                                  \
     }
 
-/* Runs block(offset, n) over `width` floats with n a constant 16, then 8, 4 and 1: loops of constant length are what
- * GCC turns into vectors at -O2, without a check at run time. */
+/* Runs block(offset, n) over `width` floats with n a constant 16, then 8, 4 and 1: loops of
+ * constant length are what GCC turns into vectors at -O2, without a check at run time. */
 #define OPT_BLOCKS(width, block)                                                                                       \
     do {                                                                                                               \
         uint32_t at_ = 0;                                                                                              \

@@ -1,9 +1,9 @@
 /* part.c: the manifest of a part, and the files it names.
  *
- *  1. Nothing of a manifest is believed before its last line has been found right, and then every number is still checked
- *     against its limits.
- *  2. A file is as the manifest says when size and XXH3 of all its bytes agree; a file in rows/ or journal/ that is not
- *     named does not belong there (a foreign segment would be replayed).
+ *  1. Nothing of a manifest is believed before its last line has been found right, and then every
+ *     number is still checked against its limits.
+ *  2. A file is as the manifest says when size and XXH3 of all its bytes agree; a file in rows/ or
+ *     journal/ that is not named does not belong there (a foreign segment would be replayed).
  */
 #include "embedding/part.h"
 

@@ -1,4 +1,5 @@
-/* part.h: one shard's part of a checkpoint: its manifest as a struct, written and read, and its files checked.
+/* part.h: one shard's part of a checkpoint: its manifest as a struct, written and read, and its
+ * files checked.
  *
  * The manifest is text, one fact a line, in this order; its last line is the XXH3 of all before it:
  *
@@ -9,7 +10,8 @@
  *     lane LANE MARK                        lowest mark of each lane over the tablets of this part
  *     table NUMBER SCHEMA(hex bytes) NAME
  *     tablets TABLE FIRST COUNT             what of each table lies in this part
- *     file NAME BYTES XXH3                  rows/... and journal/...: the whole file, as xxhsum -H3 counts it
+ *     file NAME BYTES XXH3                  rows/... and journal/...: the whole file, as xxhsum -H3
+ *                                           counts it
  *     bytes BYTES                           of all files
  *     end XXH3
  *
@@ -51,9 +53,11 @@ void part_path(const char *path, uint32_t part, const char *tail, char *out);
 int part_write(const char *dir, const struct part *p, struct err *e);
 /* Reads dir/manifest; *out is to be freed whatever comes. NOT_FOUND, CORRUPT: the file is named. */
 int part_read(const char *dir, struct part *out, struct err *e);
-/* Whether a name of a folder of rows is RocksDB's own business (its log, its lock): not part of a checkpoint. */
+/* Whether a name of a folder of rows is RocksDB's own business (its log, its lock): not part of a
+ * checkpoint. */
 bool part_passes_over(const char *name);
-/* That file `index` is there with its size, and (content) its checksum. CORRUPT or CHECKSUM names it. */
+/* That file `index` is there with its size, and (content) its checksum. CORRUPT or CHECKSUM names
+ * it. */
 int part_check_file(const struct part *p, uint32_t index, bool content, struct err *e);
 /* Calls visit for each file in rows/ and journal/ that the manifest does not name. */
 int part_foreign(const struct part *p, int (*visit)(void *context, const char *path, struct err *e), void *context,

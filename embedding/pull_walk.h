@@ -1,8 +1,9 @@
-/* pull_walk.h: the walk of table_pull. No guard: pull.c includes it once a vector level, with WALK_TARGET (the level's
- * attribute), WALK_MATCH (its bucket_match), WALK_WIDEN (its half_widen) and WALK_NAME (a name with the level in it) set.
+/* pull_walk.h: the walk of table_pull. No guard: pull.c includes it once a vector level, with
+ * WALK_TARGET (the level's attribute), WALK_MATCH (its bucket_match), WALK_WIDEN (its half_widen)
+ * and WALK_NAME (a name with the level in it) set.
  *
- * Constant arguments are how it is made for the common shapes: values (enum value_kind), width, row_bytes and aligned
- * (rows begin at a line's beginning). */
+ * Constant arguments are how it is made for the common shapes: values (enum value_kind), width,
+ * row_bytes and aligned (rows begin at a line's beginning). */
 
 struct WALK_NAME(step) {
     const struct tablet *tablet;

@@ -1,4 +1,5 @@
-/* push.c: table_push, the walk over keys that changes rows, and the check of gradients that goes before it. */
+/* push.c: table_push, the walk over keys that changes rows, and the check of gradients that goes
+ * before it. */
 #include "embedding/admit.h"
 #include "embedding/age.h"
 #include "embedding/l2.h"
@@ -29,15 +30,16 @@ static int undo_keep(struct table *t, uint64_t key, const float *row, uint64_t c
     return table_undo_keep(t, mixed_tablet(key_mix(key), t->shape.tablet_bits), key, row, clock);
 }
 
-/* Whether `clock` is a later one of the same run: names of one run's clocks follow each other (table_undo_clock), those of
- * two runs lie anywhere. */
+/* Whether `clock` is a later one of the same run: names of one run's clocks follow each other
+ * (table_undo_clock), those of two runs lie anywhere. */
 static bool undo_is_past(const struct undo *u, uint64_t clock)
 {
     return clock - u->clock - 1 < UINT32_MAX;
 }
 
-/* The first push of a clock: what rows that went have left for an earlier one of its run is not asked for any more. Not in tablets that do not take
- * the push: in a replay they may be of later than it. */
+/* The first push of a clock: what rows that went have left for an earlier one of its run is not
+ * asked for any more. Not in tablets that do not take the push: in a replay they may be of later
+ * than it. */
 static void undo_let_go(struct table *t, const struct push_args *args)
 {
     uint64_t left = 0;
@@ -114,9 +116,9 @@ bool table_stats_ok(const struct table_schema *schema, const float *gradients, s
     return ok;
 }
 
-/* Compared as integers: without its sign a float grows with its bits, and infinities and NaNs lie above every finite
- * one. So limit - bits is negative, its top bit set, for the bad ones alone: three operations on whole vectors and no
- * branch. */
+/* Compared as integers: without its sign a float grows with its bits, and infinities and NaNs lie
+ * above every finite one. So limit - bits is negative, its top bit set, for the bad ones alone:
+ * three operations on whole vectors and no branch. */
 bool table_gradients_ok(const float *gradients, size_t count)
 {
     typedef int32_t lanes __attribute__((vector_size(16)));

@@ -1,5 +1,5 @@
-/* push_walk.h: the walk of table_push. No guard: push.c includes it once a vector level, as pull.c does with
- * pull_walk.h. */
+/* push_walk.h: the walk of table_push. No guard: push.c includes it once a vector level, as pull.c
+ * does with pull_walk.h. */
 
 WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
                                            const struct push_args *args, const uint32_t row_bytes,
@@ -46,7 +46,8 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
             uint32_t number = mixed_tablet(mixed, shape.tablet_bits);
             float *row = NULL;
             if (take == NULL || take[number] != 0) {
-                /* The home is found again: an insert since it was asked for may have moved the index. */
+                /* The home is found again: an insert since it was asked for may have moved the
+                 * index. */
                 const struct tablet *tablet = &tablets[number];
                 struct bucket *home = tablet_home(tablet, shape.tablet_bits, mixed);
                 TABLET_SEARCH(row, tablet, &shape, home, keys[at], WALK_MATCH, bucket_changed);

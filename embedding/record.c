@@ -113,9 +113,10 @@ int record_to_push(const struct record_header *h, const void *payload, uint32_t 
     return 0;
 }
 
-/* A schema is stored as it lies in memory, cut behind its last field_rule: the struct has no holes up to there. Values of
- * 16 bits add a u32 behind that, so schemas of fp32 are what they were before there was such a thing; the two lengths
- * cannot be mistaken for each other, for a field_rule has 28 bytes. */
+/* A schema is stored as it lies in memory, cut behind its last field_rule: the struct has no holes
+ * up to there. Values of 16 bits add a u32 behind that, so schemas of fp32 are what they were
+ * before there was such a thing; the two lengths cannot be mistaken for each other, for a
+ * field_rule has 28 bytes. */
 #define SCHEMA_FIXED offsetof(struct table_schema, field_rule)
 _Static_assert(SCHEMA_FIXED == 224, "table_schema is a disk format");
 

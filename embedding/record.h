@@ -1,11 +1,15 @@
-/* record.h: a journal record on disk: a fixed header and a payload, little-endian, padded to 8 bytes.
+/* record.h: a journal record on disk: a fixed header and a payload, little-endian, padded to 8
+ * bytes.
  *
  * Invariants of the format:
- *  1. The checksum covers the segment's generation, the whole header but itself, and the payload: a record of a
+ *  1. The checksum covers the segment's generation, the whole header but itself, and the payload: a
+ *     record of a
  * segment's earlier life never checks in its new one.
  *  2. A push's payload is its keys and gradients as they came off the wire.
- *  3. `synced` names the highest sequence that was known to be on disk when the record was written. So a damaged record
- * below it is damage, and one above it may be a torn tail. Pure functions; nothing here owns memory or touches a file.
+ *  3. `synced` names the highest sequence that was known to be on disk when the record was written.
+ *     So a damaged record
+ * below it is damage, and one above it may be a torn tail. Pure functions; nothing here owns memory
+ * or touches a file.
  */
 #ifndef EMBEDDING_RECORD_H
 #define EMBEDDING_RECORD_H
@@ -73,17 +77,19 @@ struct record_payload {
 size_t record_bytes(size_t payload_bytes);
 /* Fills in magic, payload_bytes and checksum; everything else is the caller's. */
 void record_seal(struct record_header *h, const struct record_payload *payload);
-/* Whether a record of this segment generation stands at `at`, `available` bytes long at most: END when there is none
- * (nothing, another generation's, torn or damaged), 0 with *h filled and *payload pointing into `at`. */
+/* Whether a record of this segment generation stands at `at`, `available` bytes long at most: END
+ * when there is none (nothing, another generation's, torn or damaged), 0 with *h filled and
+ * *payload pointing into `at`. */
 int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h, const void **payload);
 
-/* Pushes. The header of a push, and the push of a header; width: floats of a key (schema_push_floats). MALFORMED when the payload's size does not
- * fit the key count. */
+/* Pushes. The header of a push, and the push of a header; width: floats of a key
+ * (schema_push_floats). MALFORMED when the payload's size does not fit the key count. */
 void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags, struct record_header *h,
                     struct record_payload *payload);
 int record_to_push(const struct record_header *h, const void *payload, uint32_t width, struct push_record *r);
 
-/* A schema as bytes (at most RECORD_SCHEMA_BYTES) and back: MALFORMED when it does not fit or is not a legal schema. */
+/* A schema as bytes (at most RECORD_SCHEMA_BYTES) and back: MALFORMED when it does not fit or is
+ * not a legal schema. */
 #define RECORD_SCHEMA_BYTES (sizeof(struct table_schema))
 size_t record_schema_bytes(const struct table_schema *s);
 void record_schema_write(const struct table_schema *s, void *out);

@@ -1,13 +1,18 @@
-/* recover.c: rows and marks from the store, then the records above them; for a cut that is restored: restore.c.
+/* recover.c: rows and marks from the store, then the records above them; for a cut that is
+ * restored: restore.c.
  *
- *  1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): what is stored is not
+ *  1. A record acts on a tablet only if its sequence is above the tablet's own (`base`): what is
+ *     stored is not
  * repeated.
- *  2. Marks decide as they did live: a tablet's marks after record s are a function of its stored marks and its records
+ *  2. Marks decide as they did live: a tablet's marks after record s are a function of its stored
+ *     marks and its records
  * up to s.
- *  3. The control state is never older than a stored tablet, but may be younger: runs that were dropped before it, yet old
- * records name, are ghosts until their drop is replayed. It lists them (run_past), for the records that opened them may be gone.
- *  4. Tablets that a load was writing when the process died are taken out of the store before anything else is done with
- *     them (load.c, 3).
+ *  3. The control state is never older than a stored tablet, but may be younger: runs that were
+ *     dropped before it, yet old
+ * records name, are ghosts until their drop is replayed. It lists them (run_past), for the records
+ * that opened them may be gone.
+ *  4. Tablets that a load was writing when the process died are taken out of the store before
+ *     anything else is done with them (load.c, 3).
  */
 #include "embedding/cut.h"
 #include "embedding/fetch.h"
@@ -132,7 +137,8 @@ int replay_images(struct replay *r, struct store *store, struct err *e)
 
 /* ---- recovery ---- */
 
-/* Takes out what an unfinished load had stored, its marker last: killed in between, the next start does it again. */
+/* Takes out what an unfinished load had stored, its marker last: killed in between, the next start
+ * does it again. */
 static int clear_load(struct replay *r, struct err *e)
 {
     struct store_item item = {0};
@@ -163,7 +169,8 @@ static int refuse_image(void *context, const void *key, size_t key_bytes, const 
                    value_bytes);
 }
 
-/* What the store has: the control state, and all tablets, or those that records or requests ask for once they do. */
+/* What the store has: the control state, and all tablets, or those that records or requests ask for
+ * once they do. */
 static int recover_stored(struct replay *r, struct err *e)
 {
     struct engine *g = r->g;

@@ -1,10 +1,12 @@
 /* reload.c: tablets that are away, who asks for them, and the steps in which they come.
  *
- *  1. A tablet comes back before the first record that may change it is replayed. So one that is still away after the journal's end is
- *     what its image says.
- *  2. Marks of runs that were dropped since come back with it: these runs are ghosts again and end once all are back.
- *  3. Where memory is short rows leave again with their pairs alone (spill.h), but only from tablets that are what their images say. Their
- *     pairs are written on this thread, and requests wait meanwhile: nothing else may write to the store then.
+ *  1. A tablet comes back before the first record that may change it is replayed. So one that is
+ *     still away after the journal's end is what its image says.
+ *  2. Marks of runs that were dropped since come back with it: these runs are ghosts again and end
+ *     once all are back.
+ *  3. Where memory is short rows leave again with their pairs alone (spill.h), but only from
+ *     tablets that are what their images say. Their pairs are written on this thread, and requests
+ *     wait meanwhile: nothing else may write to the store then.
  */
 #include "embedding/reload.h"
 
@@ -182,7 +184,8 @@ static void round_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
     l->tablet = *below;
 }
 
-/* The next that were asked for: neighbours together, as many as one go of the round would bring. False: none is away. */
+/* The next that were asked for: neighbours together, as many as one go of the round would bring.
+ * False: none is away. */
 static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint32_t *below)
 {
     while (l->asked_first < l->asked_count) {
@@ -208,7 +211,8 @@ static uint32_t chunk_of(uint32_t chunk, uint64_t rows, uint32_t step_rows)
     return rows < step_rows / 8 && chunk < CHUNK_MOST ? 2 * chunk : chunk;
 }
 
-/* Reads what was asked for, or the next ones, some reload_rows rows of them. *asked: those who asked have something to look at. */
+/* Reads what was asked for, or the next ones, some reload_rows rows of them. *asked: those who
+ * asked have something to look at. */
 static int step(struct engine *g, bool *asked, struct err *e)
 {
     struct reload *l = g->reload;

@@ -123,7 +123,8 @@ int replay_open_restored(struct runs *runs, const struct record_restore *record,
     return 0;
 }
 
-/* A cut never leans on another one (cut.c, 3): its tablets are all of later than a restore among its records. */
+/* A cut never leans on another one (cut.c, 3): its tablets are all of later than a restore among
+ * its records. */
 static int replay_restore_in_cut(struct replay *r, const struct record_restore *record, uint64_t sequence, bool past,
                                  struct err *e)
 {
@@ -137,7 +138,8 @@ static int replay_restore_in_cut(struct replay *r, const struct record_restore *
     return rc == 0 ? 0 : err_set(e, rc, "record %" PRIu64 " cannot be replayed: %s", sequence, err_text(rc));
 }
 
-/* Which tablets are older is known once they are back; where none is, its run is all that it leaves behind. */
+/* Which tablets are older is known once they are back; where none is, its run is all that it leaves
+ * behind. */
 static int replay_restore(struct replay *r, const struct record_restore *record, uint64_t sequence, bool past, struct err *e)
 {
     struct run *run;
@@ -194,7 +196,8 @@ static int replay_control(struct replay *r, const struct record_header *h, const
     }
 }
 
-/* A change of tablets, like a push: those that are stored with it, or are none of our business, are left alone. */
+/* A change of tablets, like a push: those that are stored with it, or are none of our business, are
+ * left alone. */
 static int replay_keys(struct replay *r, const struct record_header *h, const void *payload, struct err *e)
 {
     struct record_keys keys;

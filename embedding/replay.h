@@ -1,5 +1,7 @@
-/* replay.h: stored tablets and the records above them, put together: for recover.c and reload.c (a restart; a part of a checkpoint) and
- * restore.c (a cut). Nobody else includes it. Invariants: recover.c. Thread: the engine's, or whoever owns the scratch engine that a checkpoint is read into. */
+/* replay.h: stored tablets and the records above them, put together: for recover.c and reload.c (a
+ * restart; a part of a checkpoint) and restore.c (a cut). Nobody else includes it. Invariants:
+ * recover.c. Thread: the engine's, or whoever owns the scratch engine that a checkpoint is read
+ * into. */
 #ifndef EMBEDDING_REPLAY_H
 #define EMBEDDING_REPLAY_H
 
@@ -14,7 +16,8 @@ struct replay {
     struct store *images; /* of a restore: where the cut's own are */
     struct runs *runs;
     uint64_t
-        *base[LIMIT_TABLES]; /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
+        /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
+        *base[LIMIT_TABLES];
     uint64_t until;          /* a stored tablet beyond this does not belong to the cut */
     uint64_t control;        /* sequence of the control state */
     bool found_control;
@@ -22,7 +25,8 @@ struct replay {
     bool of_cut;
     bool clean; /* only tablets that are what their images say lose rows to the spill */
     struct spill *spill;          /* for rows beyond the memory budget; NULL: none leave */
-    uint32_t *epoch[LIMIT_TABLES]; /* owned; (tablets): which a restored tablet begins, with spill */
+    /* owned; (tablets): which a restored tablet begins, with spill */
+    uint32_t *epoch[LIMIT_TABLES];
     struct names names;           /* of the tablets that a restore puts back */
     bool own[LIMIT_TABLES];       /* base[] is ours to free */
     struct stored_load load;      /* that was under way; all 0: none */
@@ -38,10 +42,11 @@ int replay_tablets(struct replay *r, uint32_t table, uint32_t first, uint32_t be
 int replay_schema(void *context, const struct table_schema *s, struct err *e);
 /* One record; for journal_replay. */
 int replay_record(void *context, const struct record_header *h, const void *payload, struct err *e);
-/* Killed again before all tablets of before their drop are written, recovery meets dropped runs again: they end. NOMEM. */
+/* Killed again before all tablets of before their drop are written, recovery meets dropped runs
+ * again: they end. NOMEM. */
 int replay_end_ghosts(struct runs *runs, uint64_t sequence);
-/* The restored run is opened, every run from before it is dropped; a ghost seen later than the record has been opened
- * later. */
+/* The restored run is opened, every run from before it is dropped; a ghost seen later than the
+ * record has been opened later. */
 int replay_open_restored(struct runs *runs, const struct record_restore *record, uint64_t sequence, bool past,
                          struct run **out);
 /* restore.c: an image of the cut was read: its cold rows become rows of this engine. */

@@ -1,10 +1,12 @@
 /* restore.c: tablets put back to a cut, live and when its record is replayed.
  *
  *  1. A RESTORE record acts on the tablets that are older than it and on no other.
- *  2. A tablet that is put back begins a new epoch (cold.h): no pair of before is ever taken for its own, and a kill on the way leaves the
- *     old image with its old pairs, so that the record can be repeated. The pairs of older epochs go once the new image is written (flush.c).
- *  3. The cut's cold rows come in tablet by tablet, and rows leave whenever they fill the budget, with their pairs alone (spill.h): no image
- *     of the tablet is there before its content is that of the record.
+ *  2. A tablet that is put back begins a new epoch (cold.h): no pair of before is ever taken for
+ *     its own, and a kill on the way leaves the old image with its old pairs, so that the record
+ *     can be repeated. The pairs of older epochs go once the new image is written (flush.c).
+ *  3. The cut's cold rows come in tablet by tablet, and rows leave whenever they fill the budget,
+ *     with their pairs alone (spill.h): no image of the tablet is there before its content is that
+ *     of the record.
  */
 #include "embedding/cold.h"
 #include "embedding/cut.h"
@@ -21,8 +23,8 @@
 
 #define LEAVE_SHARE 4u /* of a tablet's rows one in so many goes at a time */
 
-/* The next tablet that has rows in memory; false: there is none. A tablet that is not put back is, as long as a restore lasts, what its stored
- * image says, and may lose rows too. */
+/* The next tablet that has rows in memory; false: there is none. A tablet that is not put back is,
+ * as long as a restore lasts, what its stored image says, and may lose rows too. */
 static bool hand_next(struct replay *r, uint32_t *table, uint32_t *tablet)
 {
     struct spill *s = r->spill;
@@ -57,7 +59,8 @@ int replay_make_room(struct replay *r, struct err *e)
         }
         struct table *t = r->g->table[table].table;
         uint64_t hot = table_tablet_rows(t, tablet) - table_tablet_cold(t, tablet);
-        /* Of a tablet that is not put back there is an image, and what it lists must stay (spill.h). */
+        /* Of a tablet that is not put back there is an image, and what it lists must stay
+         * (spill.h). */
         bool fresh = r->epoch[table] != NULL && r->base[table][tablet] != UINT64_MAX;
         rc = spill_tablet(r->spill, t, tablet, fresh, (uint32_t)(hot / LEAVE_SHARE) + 1, &count, e);
     }
@@ -89,8 +92,8 @@ static int clear_tablet(struct replay *r, uint32_t table, uint32_t tablet)
     return table_cold_begin(t, tablet, epoch);
 }
 
-/* Empties every tablet that the record puts back and marks the others as none of our business. Answers how many in
- * *count. */
+/* Empties every tablet that the record puts back and marks the others as none of our business.
+ * Answers how many in *count. */
 static int clear_older(struct replay *r, const struct record_restore *record, uint64_t sequence, uint32_t *count)
 {
     *count = 0;

@@ -1,8 +1,10 @@
-/* run.h: the runs open on a shard: their lanes (generation, live, offset), their marks and their clocks.
+/* run.h: the runs open on a shard: their lanes (generation, live, offset), their marks and their
+ * clocks.
  *
- * A lane's clock is its lowest mark over the led tablets of the run's tables, plus its offset; a run's low is the
- * smallest clock of its live lanes. Both are kept, not searched. A ghost is a run that recovery meets in old images or
- * records although it has been dropped since: it lives until its drop is replayed, or until the last image has been read. Thread: the shard's. */
+ * A lane's clock is its lowest mark over the led tablets of the run's tables, plus its offset; a
+ * run's low is the smallest clock of its live lanes. Both are kept, not searched. A ghost is a run
+ * that recovery meets in old images or records although it has been dropped since: it lives until
+ * its drop is replayed, or until the last image has been read. Thread: the shard's. */
 #ifndef EMBEDDING_RUN_H
 #define EMBEDDING_RUN_H
 
@@ -33,8 +35,9 @@ struct run {
     struct marks *marks;   /* owned */
 };
 
-/* A run that was dropped, as long as records from before are needed. Its pushes may be younger than stored tablets that know nothing of it, and
- * the record that opened it may be gone: the control state tells recovery who it was. */
+/* A run that was dropped, as long as records from before are needed. Its pushes may be younger than
+ * stored tablets that know nothing of it, and the record that opened it may be gone: the control
+ * state tells recovery who it was. */
 struct run_past {
     uint64_t id, tables;
     uint32_t lanes, mode;

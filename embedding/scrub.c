@@ -31,7 +31,8 @@ struct scrub_work {
     struct work work; /* first */
     struct engine *g; /* borrowed */
     struct audit_files files; /* of the archive */
-    struct store_item *item;  /* owned; (items): pairs that the keys' rows may have left in the store */
+    /* owned; (items): pairs that the keys' rows may have left in the store */
+    struct store_item *item;
     uint32_t items;
     uint64_t records;
     int status;
@@ -145,8 +146,9 @@ static void scrub_done(struct work *w)
     engine_flush_step(g);
 }
 
-/* A row that came back to memory leaves its pair behind, and whether it did is forgotten with the process: so the pairs of all keys without
- * a row go by name. Those of older epochs have gone with the images that were waited for. */
+/* A row that came back to memory leaves its pair behind, and whether it did is forgotten with the
+ * process: so the pairs of all keys without a row go by name. Those of older epochs have gone with
+ * the images that were waited for. */
 static int list_pairs(const struct engine *g, struct scrub_work *w)
 {
     const struct scrub *s = g->scrub;

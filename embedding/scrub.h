@@ -6,7 +6,8 @@
  *        -> on an I/O thread: store rewritten, archive blanked         scrub_run
  *        -> done                                                       scrub_done
  *
- * A cut under way, or one held, is waited for; flushing pauses while the store is rewritten. Thread: the shard's. */
+ * A cut under way, or one held, is waited for; flushing pauses while the store is rewritten.
+ * Thread: the shard's. */
 #ifndef EMBEDDING_SCRUB_H
 #define EMBEDDING_SCRUB_H
 

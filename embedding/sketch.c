@@ -20,8 +20,8 @@ int sketch_take(struct sketch *s, uint32_t cells)
     return s->cell != NULL ? 0 : SHOAL_E_NOMEM;
 }
 
-/* A key's cells in one generation; their smallest count. Two halves of one hash make all four (Kirsch, Mitzenmacher
- * 2006). */
+/* A key's cells in one generation; their smallest count. Two halves of one hash make all four
+ * (Kirsch, Mitzenmacher 2006). */
 static uint32_t look(const struct sketch *s, uint32_t generation, uint64_t hash, uint16_t *cell[SKETCH_ROWS])
 {
     uint32_t first = (uint32_t)hash, step = (uint32_t)(hash >> 32) | 1, least = SKETCH_MAX;
@@ -36,7 +36,8 @@ static uint32_t look(const struct sketch *s, uint32_t generation, uint64_t hash,
 int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, uint32_t times, uint32_t *count)
 {
     uint16_t *young[SKETCH_ROWS], *old[SKETCH_ROWS];
-    uint64_t hash = rng_mix(key + 0x9e3779b97f4a7c15ULL); /* unlike key_mix, by which keys were dealt to tablets */
+    /* unlike key_mix, by which keys were dealt to tablets */
+    uint64_t hash = rng_mix(key + 0x9e3779b97f4a7c15ULL);
     if (s->cell == NULL && sketch_take(s, cells) != 0)
         return SHOAL_E_NOMEM;
     uint32_t before = look(s, 0, hash, young), past = look(s, 1, hash, old);

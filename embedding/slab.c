@@ -39,7 +39,8 @@ uint64_t arena_used(const struct arena *a)
     return arena_bytes(a) - a->free_total * ARENA_UNIT_BYTES;
 }
 
-/* Address space aligned to a chunk; memory is there only where it is touched. NULL when the system refuses. */
+/* Address space aligned to a chunk; memory is there only where it is touched. NULL when the system
+ * refuses. */
 static void *map_aligned(size_t bytes)
 {
     size_t slack = ARENA_CHUNK_BYTES;
@@ -123,14 +124,16 @@ static void bits_and_above(uint64_t bits[ARENA_CHUNK_WORDS], uint32_t step)
     }
 }
 
-/* Where in a chunk a run is free, or its end. Single units, pages of rows mostly, come from below and longer runs, which need them side by side, from
- * above, so that the former leave no holes too short for the latter. */
+/* Where in a chunk a run is free, or its end. Single units, pages of rows mostly, come from below
+ * and longer runs, which need them side by side, from above, so that the former leave no holes too
+ * short for the latter. */
 static uint32_t run_find(const uint64_t used[ARENA_CHUNK_WORDS], uint32_t units)
 {
     uint64_t starts[ARENA_CHUNK_WORDS];
     for (uint32_t i = 0; i < ARENA_CHUNK_WORDS; i++)
         starts[i] = ~used[i];
-    /* After the loop a bit stands where `units` free ones begin: each step doubles the length that a bit vouches for. */
+    /* After the loop a bit stands where `units` free ones begin: each step doubles the length that
+     * a bit vouches for. */
     for (uint32_t length = 1; length < units;) {
         uint32_t step = units - length < length ? units - length : length;
         bits_and_above(starts, step);

@@ -1,9 +1,11 @@
 /* space.c: what is taken, what may still be written, and having room again.
  *
  *  1. The first look comes before the first push, on the shard's thread.
- *  2. What was handed over before a look began is in the files it walks, or in the store's memory, which is added; all that comes later
- *     counts beside it. So nothing is left out, and what is written during a look counts twice until the next.
- *  3. Writing all images once stays within the bound, for so much was kept free when pushes were still taken.
+ *  2. What was handed over before a look began is in the files it walks, or in the store's memory,
+ *     which is added; all that comes later counts beside it. So nothing is left out, and what is
+ *     written during a look counts twice until the next.
+ *  3. Writing all images once stays within the bound, for so much was kept free when pushes were
+ *     still taken.
  *
  *      enough --over--> refused: RECLAIM_WRITE --all written (flush.c)--> RECLAIM_TIDY --look--> enough, or refused until a later look
  */
@@ -23,7 +25,8 @@
 
 #define LOOK_NS 100000000ull
 #define ASK_BYTES (1u << 20)        /* the file system is asked once for so many bytes appended */
-#define COMPACT_MOST (1664ull << 20) /* of one compaction of small pairs: RocksDB's 25 files of 64 MiB, and one */
+/* of one compaction of small pairs: RocksDB's 25 files of 64 MiB, and one */
+#define COMPACT_MOST (1664ull << 20)
 #define SUNDRIES (1u << 20)         /* logs and manifests */
 
 /* ---- figures ---- */
@@ -269,7 +272,8 @@ static void reclaim_begin(struct engine *g)
     if (g->space.reclaim != RECLAIM_NONE || g->journal == NULL || g->committed == 0 || !engine_back(g))
         return;
     g->space.reclaim = RECLAIM_WRITE;
-    for (uint32_t i = 0; i < LIMIT_TABLES; i++) /* clean ones too: they keep files alive in which all else is dead */
+    /* clean ones too: they keep files alive in which all else is dead */
+    for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL && !(g->loading >> i & 1))
             engine_touch(&g->table[i], 0, g->table[i].scope.tablets, NULL, g->committed);
 }

@@ -24,7 +24,8 @@ void spill_free(struct spill *s)
     free(s->item);
 }
 
-/* A memtable holds what is written until it is flushed: it must not grow beyond the store's share of memory. */
+/* A memtable holds what is written until it is flushed: it must not grow beyond the store's share
+ * of memory. */
 static int write_out(struct spill *s)
 {
     if (s->items == 0)
@@ -53,7 +54,8 @@ static int next_item(struct spill *s, size_t bytes, struct store_item **item)
     return rc;
 }
 
-/* Pairs of rows that went for good go before others are written: such a key may have a row again, and be among them. */
+/* Pairs of rows that went for good go before others are written: such a key may have a row again,
+ * and be among them. */
 static int put_gone(struct spill *s, struct table *t, uint32_t tablet)
 {
     const uint64_t *gone;

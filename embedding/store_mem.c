@@ -1,5 +1,5 @@
-/* store_mem.c: the row store in memory: a sorted array of pairs. Cuts of a shard without a folder live in one, and
- * tests. */
+/* store_mem.c: the row store in memory: a sorted array of pairs. Cuts of a shard without a folder
+ * live in one, and tests. */
 #include "embedding/store.h"
 
 #include <stdbool.h>

@@ -1,8 +1,10 @@
 /* store_rocks.c: the row store in RocksDB, and the one place that includes rocksdb/c.h.
  *
- *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are flushed whole and
+ *  1. RocksDB's own log is off: the shard's journal protects what is not flushed yet. Memtables are
+ *     flushed whole and
  * in order, so after a crash the store holds all batches up to some point and none behind it.
- *  2. Images go to blob files, which are rewritten in turn: garbage collection takes the older half of them at each
+ *  2. Images go to blob files, which are rewritten in turn: garbage collection takes the older half
+ *     of them at each
  * compaction.
  *  3. No compression: rows are floats, and the disk takes them as fast as the CPU could press them.
  */
@@ -19,11 +21,13 @@
 #define FLUSH_MOST (64u << 20)
 #define FILE_LEAST (8u << 20)
 #define FILES_MERGED 28
-#define MEMTABLE_FILTER 64 /* of a memtable's bytes a filter takes one in so many: ten bits and more a row */
+/* of a memtable's bytes a filter takes one in so many: ten bits and more a row */
+#define MEMTABLE_FILTER 64
 #define BLOCK_BYTES (2u << 10) /* read and checked for a row */
 #define READAHEAD (4u << 20)
 #define MEMTABLE_MOST (256u << 20)
-#define READAHEAD_BOUND (256u << 10) /* where memory is: a scan has up to a file of each level and some more open */
+/* where memory is: a scan has up to a file of each level and some more open */
+#define READAHEAD_BOUND (256u << 10)
 
 struct store_rocks {
     struct store base;
@@ -78,8 +82,8 @@ static int rocks_flush(struct store *base, struct err *e)
     return failed(e, text, "flush", s->dir);
 }
 
-/* RocksDB has two memtables (options_new): with one being flushed and this one full it waits, so no more than that is
- * ever in memory. */
+/* RocksDB has two memtables (options_new): with one being flushed and this one full it waits, so no
+ * more than that is ever in memory. */
 static int rocks_flush_begin(struct store *base, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
@@ -95,7 +99,8 @@ static int rocks_range(struct store *base, const struct store_item *from, const 
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_verify_checksums(options, !s->verified);
     rocksdb_readoptions_set_fill_cache(options, 0);
-    rocksdb_readoptions_set_readahead_size(options, s->blocks != NULL ? READAHEAD_BOUND : READAHEAD); /* of each file that is open */
+    /* of each file that is open */
+    rocksdb_readoptions_set_readahead_size(options, s->blocks != NULL ? READAHEAD_BOUND : READAHEAD);
     if (below != NULL)
         rocksdb_readoptions_set_iterate_upper_bound(options, below->key, below->key_bytes);
     rocksdb_iterator_t *it = rocksdb_create_iterator(s->db, options);
@@ -237,8 +242,9 @@ static int rocks_tidy(struct store *base, const struct store_item *from, const s
     return rc;
 }
 
-/* A value that was overwritten lies on in a table file, or in a blob file beside values that live. A compaction of the
- * whole range drops the first; for the second it has to carry every living value to new blob files, so that the old ones die. */
+/* A value that was overwritten lies on in a table file, or in a blob file beside values that live.
+ * A compaction of the whole range drops the first; for the second it has to carry every living
+ * value to new blob files, so that the old ones die. */
 static int rocks_compact(struct store *base, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
@@ -251,7 +257,8 @@ static int rocks_compact(struct store *base, struct err *e)
     rocksdb_set_options(s->db, 2, names, all, &text);
     if (text == NULL) {
         rocksdb_compactoptions_t *o = rocksdb_compactoptions_create();
-        rocksdb_compactoptions_set_bottommost_level_compaction(o, 2); /* also what lies at the bottom already */
+        /* also what lies at the bottom already */
+        rocksdb_compactoptions_set_bottommost_level_compaction(o, 2);
         rocksdb_compactoptions_set_exclusive_manual_compaction(o, 1);
         rocksdb_compact_range_opt(s->db, o, NULL, 0, NULL, 0);
         rocksdb_compactoptions_destroy(o);
@@ -283,12 +290,14 @@ static rocksdb_options_t *options_new(void)
     rocksdb_options_set_enable_blob_files(o, 1);
     rocksdb_options_set_min_blob_size(o, 4096);
     rocksdb_options_set_blob_file_size(o, 64u << 20);
-    rocksdb_options_set_bytes_per_sync(o, 2u << 20); /* no heaps of dirty pages: they would stop the shard's own writes */
-    /* No garbage collection: images are overwritten in rounds, so a blob file is dead as a whole after the next round, and copying the
-     * live half of old files would double what is written. flush.c rewrites everything when the dead grow beyond its bound. */
+    /* no heaps of dirty pages: they would stop the shard's own writes */
+    rocksdb_options_set_bytes_per_sync(o, 2u << 20);
+    /* No garbage collection: images are overwritten in rounds, so a blob file is dead as a whole
+     * after the next round, and copying the live half of old files would double what is written.
+     * flush.c rewrites everything when the dead grow beyond its bound. */
     rocksdb_options_set_enable_blob_gc(o, 0);
-    /* The engine says when to flush; a memtable must not fill up before that (flush.c writes at most 64 MiB between
-     * flushes). */
+    /* The engine says when to flush; a memtable must not fill up before that (flush.c writes at
+     * most 64 MiB between flushes). */
     rocksdb_options_set_write_buffer_size(o, MEMTABLE_MOST);
     rocksdb_options_set_max_write_buffer_number(o, 2);
     rocksdb_options_set_level0_file_num_compaction_trigger(o, 4);
@@ -301,21 +310,24 @@ static rocksdb_options_t *options_new(void)
     return o;
 }
 
-/* Rows are asked for one by one when they come back to memory, and then lie there: no block is worth a cache, and indexes and filters stay with
- * their files. Every row that is asked for is there, so the last level, nine tenths of all, has no filters. */
+/* Rows are asked for one by one when they come back to memory, and then lie there: no block is
+ * worth a cache, and indexes and filters stay with their files. Every row that is asked for is
+ * there, so the last level, nine tenths of all, has no filters. */
 static void take_memory(struct store_rocks *s, uint64_t memory)
 {
     s->blocks = rocksdb_block_based_options_create();
     rocksdb_block_based_options_set_no_block_cache(s->blocks, 1);
     rocksdb_block_based_options_set_block_size(s->blocks, BLOCK_BYTES);
-    rocksdb_block_based_options_set_filter_policy(s->blocks, rocksdb_filterpolicy_create_bloom_full(10)); /* it is theirs now */
+    /* it is theirs now */
+    rocksdb_block_based_options_set_filter_policy(s->blocks, rocksdb_filterpolicy_create_bloom_full(10));
     rocksdb_block_based_options_set_data_block_index_type(
         s->blocks, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
     rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
     rocksdb_options_set_optimize_filters_for_hits(s->options, 1);
-    /* Rows that leave come in flushes of at most half of the memory (flush.c), most of it images, whose blobs no compaction touches. Many
-     * such files are merged at a time into a first level of about as much, so that not all rows are written again for a few; each has a filter
-     * and holds but some tablets. */
+    /* Rows that leave come in flushes of at most half of the memory (flush.c), most of it images,
+     * whose blobs no compaction touches. Many such files are merged at a time into a first level of
+     * about as much, so that not all rows are written again for a few; each has a filter and holds
+     * but some tablets. */
     uint64_t flush = memory / 2 < FLUSH_MOST ? memory / 2 : FLUSH_MOST;
     rocksdb_options_set_level0_file_num_compaction_trigger(s->options, FILES_MERGED);
     rocksdb_options_set_level0_slowdown_writes_trigger(s->options, 2 * FILES_MERGED);
@@ -337,7 +349,8 @@ static rocksdb_t *open_db(struct store_rocks *s, const char *dir, int read_only,
     return rocksdb_open_column_families(s->options, dir, 1, &name, &options, &s->family, text);
 }
 
-/* RocksDB's checksums are ours: with wrong ones nothing may be written. That this file names it is also what links it. */
+/* RocksDB's checksums are ours: with wrong ones nothing may be written. That this file names it is
+ * also what links it. */
 static void check_checksum(void)
 {
 #if defined(__x86_64__)
@@ -361,7 +374,8 @@ static int rocks_open(const char *dir, int read_only, uint64_t memory, struct st
     if (memory > 0)
         take_memory(s, memory);
     s->read_options = rocksdb_readoptions_create();
-    rocksdb_readoptions_set_fill_cache(s->read_options, 0); /* a row that is asked for comes to memory: who shares its block is as cold as before */
+    /* a row that is asked for comes to memory: who shares its block is as cold as before */
+    rocksdb_readoptions_set_fill_cache(s->read_options, 0);
     s->write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(s->write_options, 1);
     s->flush_options = rocksdb_flushoptions_create();

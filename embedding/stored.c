@@ -1,6 +1,7 @@
 /* stored.c: tablets and control state as values of the row store.
  *
- *  1. A tablet's value holds everything that its pushes change: rows, undo, marks; all complete up to flushed_seq.
+ *  1. A tablet's value holds everything that its pushes change: rows, undo, marks; all complete up
+ *     to flushed_seq.
  *  2. Nothing is believed before its checksum has been found right.
  */
 #include "embedding/stored.h"
@@ -37,7 +38,8 @@ struct control_head {
 #define CONTROL_HEAD_1 offsetof(struct control_head, floor)
 _Static_assert(sizeof(struct control_head) == 40, "control_head is a disk format");
 
-#define CONTROL_PAST (1u << 31) /* in `mode`: a run that was dropped; a u64, run_past.seen, follows in the place of lanes */
+/* in `mode`: a run that was dropped; a u64, run_past.seen, follows in the place of lanes */
+#define CONTROL_PAST (1u << 31)
 
 struct control_run {
     uint64_t id, tables;
@@ -73,7 +75,8 @@ void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item)
     item->key_bytes = 9;
 }
 
-/* 1 + 1 + 2 + 3 + 8 = 15 bytes: LIMIT_TABLES and LIMIT_TABLETS fit, an epoch is used up by 16 million restores. */
+/* 1 + 1 + 2 + 3 + 8 = 15 bytes: LIMIT_TABLES and LIMIT_TABLETS fit, an epoch is used up by 16
+ * million restores. */
 _Static_assert(LIMIT_TABLES <= 256 && LIMIT_TABLETS <= 65536, "a cold row's key has a byte for its table and two for its tablet");
 #define ROW_KEY_BYTES 15u
 #define EPOCH_MAX 0xffffffu
@@ -102,8 +105,8 @@ static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mi
     item->key_bytes = ROW_KEY_BYTES;
 }
 
-/* Rows stand in the order of the tablet's index, in which they leave and are asked for: a memtable takes the next key after the last at half
- * the price of a key anywhere. */
+/* Rows stand in the order of the tablet's index, in which they leave and are asked for: a memtable
+ * takes the next key after the last at half the price of a key anywhere. */
 void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item)
 {
     row_key(table, tablet, epoch, key_mix(key), item);
@@ -247,7 +250,8 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
     return 0;
 }
 
-/* ---- control state: head; schemas (u64 bytes, then them); runs, each with its lanes; runs that were dropped ---- */
+/* ---- control state: head; schemas (u64 bytes, then them); runs, each with its lanes; runs that
+ * were dropped ---- */
 
 static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struct runs *r)
 {

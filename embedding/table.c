@@ -1,4 +1,5 @@
-/* table.c: a table's life, its rows one by one, and its digest. The walks are in pull.c and push.c, images in image.c.
+/* table.c: a table's life, its rows one by one, and its digest. The walks are in pull.c and push.c,
+ * images in image.c.
  */
 #include "embedding/table_inner.h"
 
@@ -94,8 +95,8 @@ void table_free(struct table *t)
     free(t);
 }
 
-/* Runs are few and their numbers near each other, so they are spread; one clock of 2^64 shares its name with another
- * run's. */
+/* Runs are few and their numbers near each other, so they are spread; one clock of 2^64 shares its
+ * name with another run's. */
 uint64_t table_undo_clock(uint64_t run, uint64_t clock)
 {
     uint64_t name = key_mix(run) + clock;

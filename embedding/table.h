@@ -1,17 +1,23 @@
-/* table.h: one table's rows on one shard: tablets, each a small hash table of keys and row numbers over slab pages.
+/* table.h: one table's rows on one shard: tablets, each a small hash table of keys and row numbers
+ * over slab pages.
  *
- * A row as table_row and table_visit show it (little-endian, 8-byte aligned, table_row_bytes long): key u64 | weights (width; f32, or of
- * 16 bits padded to 4 bytes: schema.values) | state f32 (schema_state_floats). These are the bits that are stored: digests and images go
- * by them; table_row_weights gives the weights as floats. What is pulled and pushed is f32 always (half.h). In memory the key lies in the index (tablet.h), which saves a cache line a pull. Pulls never
- * write. A push creates absent rows from their initial value, a function of (seed, key).
- * Where the schema's rules say so (struct row_rules, proto/base/schema.h) a key is let in later or never, rows have statistics
- * behind their state (struct row_stats), and go by themselves: files rules.h, admit.h, age.h, in the order of their use.
- * Thread: the shard's; nothing here locks. Memory: pages come from the shard's arena (2 MiB aligned chunks, MADV_HUGEPAGE).
+ * A row as table_row and table_visit show it (little-endian, 8-byte aligned, table_row_bytes long):
+ * key u64 | weights (width; f32, or of 16 bits padded to 4 bytes: schema.values) | state f32
+ * (schema_state_floats). These are the bits that are stored: digests and images go by them;
+ * table_row_weights gives the weights as floats. What is pulled and pushed is f32 always (half.h).
+ * In memory the key lies in the index (tablet.h), which saves a cache line a pull. Pulls never
+ * write. A push creates absent rows from their initial value, a function of (seed, key). Where the
+ * schema's rules say so (struct row_rules, proto/base/schema.h) a key is let in later or never,
+ * rows have statistics behind their state (struct row_stats), and go by themselves: files rules.h,
+ * admit.h, age.h, in the order of their use. Thread: the shard's; nothing here locks. Memory: pages
+ * come from the shard's arena (2 MiB aligned chunks, MADV_HUGEPAGE).
  *
- * Undo (bsp): a worker that died between its pushes to two shards has its batch computed again from the rows before that clock. So
- * under bsp a tablet keeps, for its last clock, the weights its rows had before it; table_pull_before reads through them. The
- * undo is part of the tablet: it is in the image, and replay rebuilds it. A row that goes has its weights there too: those are
- * freed by the first push of a later clock, to whichever tablet, since then every lane has done with this one. */
+ * Undo (bsp): a worker that died between its pushes to two shards has its batch computed again from
+ * the rows before that clock. So under bsp a tablet keeps, for its last clock, the weights its rows
+ * had before it; table_pull_before reads through them. The undo is part of the tablet: it is in the
+ * image, and replay rebuilds it. A row that goes has its weights there too: those are freed by the
+ * first push of a later clock, to whichever tablet, since then every lane has done with this
+ * one. */
 #ifndef EMBEDDING_TABLE_H
 #define EMBEDDING_TABLE_H
 
@@ -32,10 +38,12 @@ uint64_t arena_bytes(const struct arena *a); /* taken from the system */
 int table_new(const struct table_schema *schema, struct arena *arena, struct table **out, struct err *e);
 void table_free(struct table *t);
 const struct table_schema *table_schema_of(const struct table *t);
-uint64_t table_rows(const struct table *t); /* in memory and in the store (cold.h), those among the latter that have aged unnoticed too */
+/* in memory and in the store (cold.h), those among the latter that have aged unnoticed too */
+uint64_t table_rows(const struct table *t);
 uint64_t table_row_bytes(const struct table *t); /* of a row as laid out above */
 
-/* What became of keys and rows since the table was made here, what recovery repeated among it; no part of the state. */
+/* What became of keys and rows since the table was made here, what recovery repeated among it; no
+ * part of the state. */
 struct table_counts {
     uint64_t not_admitted; /* appearances of keys that got no row */
     uint64_t admitted;     /* keys that got one after rules other than ADMIT_ALL, or by name */
@@ -49,64 +57,80 @@ struct table_counts {
 };
 void table_counts_get(const struct table *t, struct table_counts *out);
 
-/* keys (count), sorted by key_mix (any order is right, sorted is fast); rows out (count, width). Absent keys: their
- * initial value; zeros where someone else than the first push decides about the row (schema_absent_zero), or the key is blocked. */
+/* keys (count), sorted by key_mix (any order is right, sorted is fast); rows out (count, width).
+ * Absent keys: their initial value; zeros where someone else than the first push decides about the
+ * row (schema_absent_zero), or the key is blocked. */
 void table_pull(const struct table *t, const uint64_t *keys, size_t count, float *rows);
-/* The name under which a bsp push of `run` keeps undo, and a pull reads through it: clocks of two runs must not be taken
- * for each other, and a tablet may lie untouched from one run to the next. Never 0. */
+/* The name under which a bsp push of `run` keeps undo, and a pull reads through it: clocks of two
+ * runs must not be taken for each other, and a tablet may lie untouched from one run to the next.
+ * Never 0. */
 uint64_t table_undo_clock(uint64_t run, uint64_t clock);
 /* The run is over: nobody asks for what was before its clocks any more. */
 void table_undo_drop(struct table *t, uint64_t run);
-/* The same as table_pull, as the rows were before `clock` (of table_undo_clock; 0: as they are) was applied (see Undo). */
+/* The same as table_pull, as the rows were before `clock` (of table_undo_clock; 0: as they are) was
+ * applied (see Undo). */
 void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock, float *rows);
 
 struct push_args {
     float lr_scale;
     uint64_t batch;          /* the lane's batch that the gradients are of */
-    uint64_t step;           /* batches of the lane that the push stands for in each tablet: `to` less the mark before it */
+    /* batches of the lane that the push stands for in each tablet: `to` less the mark before it */
+    uint64_t step;
     const uint32_t *steps;   /* NULL; or (2^tablet_bits): the same where the tablets differ */
-    uint64_t undo_clock;     /* bsp: keep undo for this clock, of table_undo_clock (another one than the tablet's drops the old undo); 0: none */
+    /* bsp: keep undo for this clock, of table_undo_clock (another one than the tablet's drops the
+     * old undo); 0: none */
+    uint64_t undo_clock;
     uint32_t event_time;     /* of the batch: what ageing goes by; 0: not known */
     uint32_t lane;           /* with batch: what chance goes by */
     uint32_t tablet_first, tablet_count; /* tablets that the push covers, with keys or without */
-    const uint8_t *take;     /* NULL: every tablet takes it; else take[tablet] (2^tablet_bits) says which */
+    /* NULL: every tablet takes it; else take[tablet] (2^tablet_bits) says which */
+    const uint8_t *take;
 };
-/* Applies gradients (count, schema_push_floats) to rows of keys (count), in order. First the tablets that take the push age, if
- * it takes their clocks so far; last those that are too full drop rows. Deterministic: a function of rows, schema and arguments, bit
- * for bit, at every vector width. The caller has checked them (table_gradients_ok). 0, or SHOAL_E_NOMEM with the table as far as it got
- * (the shard then dies: recovery repeats it). */
+/* Applies gradients (count, schema_push_floats) to rows of keys (count), in order. First the
+ * tablets that take the push age, if it takes their clocks so far; last those that are too full
+ * drop rows. Deterministic: a function of rows, schema and arguments, bit for bit, at every vector
+ * width. The caller has checked them (table_gradients_ok). 0, or SHOAL_E_NOMEM with the table as
+ * far as it got (the shard then dies: recovery repeats it). */
 int table_push(struct table *t, const uint64_t *keys, const float *gradients, size_t count, const struct push_args *args);
 /* Whether all `count` floats are finite and within LIMIT_GRADIENT. */
 bool table_gradients_ok(const float *gradients, size_t count);
-/* Whether the statistics among what `count` keys push are: 0 <= clicks <= shows. True for a table without. */
+/* Whether the statistics among what `count` keys push are: 0 <= clicks <= shows. True for a table
+ * without. */
 bool table_stats_ok(const struct table_schema *schema, const float *gradients, size_t count);
 
-/* Keys by name. ERASE: the row goes and the key is blocked; BLOCK: no row is made for it; ALLOW: a row whatever the admission
- * says; RESET: neither any more. */
+/* Keys by name. ERASE: the row goes and the key is blocked; BLOCK: no row is made for it; ALLOW: a
+ * row whatever the admission says; RESET: neither any more. */
 enum key_action { KEY_ERASE = 0, KEY_BLOCK = 1, KEY_ALLOW = 2, KEY_RESET = 3 };
-/* keys (count) in any order; take (2^tablet_bits): only those of tablets with take[tablet], NULL: all. *changed: keys that had
- * another name before. 0, or SHOAL_E_NOMEM with the table as far as it got. */
+/* keys (count) in any order; take (2^tablet_bits): only those of tablets with take[tablet], NULL:
+ * all. *changed: keys that had another name before. 0, or SHOAL_E_NOMEM with the table as far as it
+ * got. */
 int table_keys(struct table *t, enum key_action action, const uint64_t *keys, size_t count, const uint8_t *take,
                uint64_t *changed);
 /* Whether there is room for so many more names in every tablet. */
 bool table_keys_fit(const struct table *t, size_t count);
 
-/* One row that is in memory, or NULL: key, weights and state as laid out above; put together in a buffer of the table's, valid until its next call. */
+/* One row that is in memory, or NULL: key, weights and state as laid out above; put together in a
+ * buffer of the table's, valid until its next call. */
 const void *table_row(const struct table *t, uint64_t key);
 /* Of such a row: its weights as floats (width), and its state (schema_state_floats), in place. */
 void table_row_weights(const struct table_schema *s, const void *row, float *weights);
 const float *table_row_state(const struct table_schema *s, const void *row);
-/* XXH3 over one tablet's rows in memory sorted by key (undo not counted; of all its rows: engine_whole); 0 for an empty one. SHOAL_E_NOMEM is possible. */
+/* XXH3 over one tablet's rows in memory sorted by key (undo not counted; of all its rows:
+ * engine_whole); 0 for an empty one. SHOAL_E_NOMEM is possible. */
 int table_digest(const struct table *t, uint32_t tablet, uint64_t *out);
 
-/* Image: a tablet as one value: header (magic, version, schema digest, counts, clock), rows, undo, who waits, names, XXH3 of all that. */
+/* Image: a tablet as one value: header (magic, version, schema digest, counts, clock), rows, undo,
+ * who waits, names, XXH3 of all that. */
 size_t table_image_bytes(const struct table *t, uint32_t tablet);
-void table_image_write(const struct table *t, uint32_t tablet, void *out); /* table_image_bytes long; a plain copy, under 1 ms for 4 MiB */
-/* Replaces the tablet's content. Checks every length and the checksum before it believes: CORRUPT, CHECKSUM or SCHEMA with the reason. */
+/* table_image_bytes long; a plain copy, under 1 ms for 4 MiB */
+void table_image_write(const struct table *t, uint32_t tablet, void *out);
+/* Replaces the tablet's content. Checks every length and the checksum before it believes: CORRUPT,
+ * CHECKSUM or SCHEMA with the reason. */
 int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes, struct err *e);
 void table_clear(struct table *t, uint32_t tablet);
 uint64_t table_tablet_rows(const struct table *t, uint32_t tablet); /* as table_rows */
-uint64_t table_tablet_memory(const struct table *t, uint32_t tablet); /* bytes of its pages, its index and its set of cold keys */
+/* bytes of its pages, its index and its set of cold keys */
+uint64_t table_tablet_memory(const struct table *t, uint32_t tablet);
 /* Calls visit for each row of a tablet that is in memory, in no order; for inspection tools. */
 void table_visit(const struct table *t, uint32_t tablet, void (*visit)(void *context, const void *row), void *context);
 

@@ -1,5 +1,5 @@
-/* tablet.c: growing, inserting and giving back; the search is inline in tablet.h, for pull.c and push.c walk through
- * it. */
+/* tablet.c: growing, inserting and giving back; the search is inline in tablet.h, for pull.c and
+ * push.c walk through it. */
 #include "embedding/tablet.h"
 
 #include "embedding/cold.h"
@@ -23,7 +23,8 @@ void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tab
     size_t row_bytes = floats * sizeof(float);
     uint32_t units = 0;
     size_t waste = 0;
-    /* The smallest page that loses at most an eighth to rows that do not fit; for very long rows the best of a few. */
+    /* The smallest page that loses at most an eighth to rows that do not fit; for very long rows
+     * the best of a few. */
     for (uint32_t u = 1; u <= PAGE_UNITS_MAX; u++) {
         size_t bytes = u * ARENA_UNIT_BYTES;
         if (bytes < row_bytes)
@@ -141,7 +142,8 @@ static int page_add(struct tablet *t, const struct tablet_shape *s)
     uint32_t unit = arena_take(s->arena, s->page_units);
     if (unit == ARENA_NONE)
         return SHOAL_E_NOMEM;
-    if (((uint64_t)unit + 1) << s->place_bits > UINT32_MAX) { /* beyond what a row reference can name */
+    if (((uint64_t)unit + 1) << s->place_bits > UINT32_MAX) {
+        /* beyond what a row reference can name */
         arena_give(s->arena, unit, s->page_units);
         return SHOAL_E_NOMEM;
     }

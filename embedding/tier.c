@@ -1,8 +1,10 @@
 /* tier.c: memory, and who makes room in it.
  *
- *  1. Rows leave only while no admitted push waits to be applied, and never in the turn of the loop in which engine_warm said yes: from
- *     flush steps, which come after a drain's pushes and pulls, and from the end of a batch with nothing pending.
- *  2. A row whose pair is in a batch that is not written yet does not leave: rows chosen for a batch leave with it, in one turn of the hand.
+ *  1. Rows leave only while no admitted push waits to be applied, and never in the turn of the loop
+ *     in which engine_warm said yes: from flush steps, which come after a drain's pushes and pulls,
+ *     and from the end of a batch with nothing pending.
+ *  2. A row whose pair is in a batch that is not written yet does not leave: rows chosen for a
+ *     batch leave with it, in one turn of the hand.
  */
 #include "embedding/tier.h"
 
@@ -20,7 +22,9 @@
 #include <string.h>
 
 #define LOOK_EVERY 32u           /* steps between two looks at what tables keep beside the arenas */
-#define LEAVE 2u                 /* so many of LEAVE_OF of a tablet's rows go at a time: each time the others are written too, as its image */
+/* so many of LEAVE_OF of a tablet's rows go at a time: each time the others are written too, as its
+ * image */
+#define LEAVE 2u
 #define LEAVE_OF 3u
 #define STUCK_SHARE 32u          /* of what rows may take: what comes in while none can go */
 #define GATHER_ROWS (256u << 10) /* rows in memory of tablets looked at in one step: some 5 ms */
@@ -63,8 +67,9 @@ static bool can_move(const struct engine *g)
     return g->store != NULL && g->journal != NULL && !g->broken;
 }
 
-/* Stuck, and a good deal has come in since: nothing more is wanted until all that was has come and been used, then it goes again. So who asks
- * for more than there is room for gets it, once, and the next one after him. */
+/* Stuck, and a good deal has come in since: nothing more is wanted until all that was has come and
+ * been used, then it goes again. So who asks for more than there is room for gets it, once, and the
+ * next one after him. */
 static bool shut(const struct engine *g, uint64_t used)
 {
     return g->tier.stuck && used > g->tier.stuck_used + g->tier.rows_max / STUCK_SHARE;
@@ -85,7 +90,8 @@ bool tier_wants_room(struct engine *g)
         tier->making = true;
     else if (used < tier->rows_max / 16 * 14)
         tier->making = tier->stuck = false;
-    if (shut(g, used) && tier->wanted_count == 0 && fetch_none(g)) { /* they may be such as can go */
+    if (shut(g, used) && tier->wanted_count == 0 && fetch_none(g)) {
+        /* they may be such as can go */
         tier->stuck = false;
         tier->idle = 0;
     }
@@ -163,8 +169,8 @@ static bool is_leaving(const struct tier *tier, uint32_t table, uint32_t tablet)
     return false;
 }
 
-/* One tablet: rows that leave it into the batch, with its image; or without, when the store has them all. False: the batch is full, or the
- * hand has come round. */
+/* One tablet: rows that leave it into the batch, with its image; or without, when the store has
+ * them all. False: the batch is full, or the hand has come round. */
 static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint64_t sequence)
 {
     struct tier *tier = &g->tier;

@@ -1,4 +1,5 @@
-/* translate.c: rows of one schema as rows of another. A table's insides are looked at here as in image.c. */
+/* translate.c: rows of one schema as rows of another. A table's insides are looked at here as in
+ * image.c. */
 #include "embedding/translate.h"
 
 #include "embedding/table_inner.h"
@@ -119,8 +120,8 @@ void translate_move(struct table *from, struct table *to, uint32_t tablet, uint6
     to->cold += table_tablet_cold(to, tablet);
     if (t->undo == NULL || t->undo->count == 0)
         return;
-    /* A name is the run's, mixed, plus the clock (table_undo_clock); of another run's name a clock comes out that is never
-     * reached. */
+    /* A name is the run's, mixed, plus the clock (table_undo_clock); of another run's name a clock
+     * comes out that is never reached. */
     t->undo->clock = table_undo_clock(to_run, t->undo->clock - key_mix(from_run));
 }
 
@@ -146,7 +147,8 @@ static void fill_row(const struct table *from, const struct tablet *own, float *
         to->optimizer.start(out, &to->schema);
     if (schema_has_last(&to->schema)) {
         out[to->last_at] = LAST_NEVER;
-        if (schema_has_last(&from->schema) && row[from->last_at] != LAST_NEVER) /* as long ago as it was */
+        /* as long ago as it was */
+        if (schema_has_last(&from->schema) && row[from->last_at] != LAST_NEVER)
             out[to->last_at] = row[from->last_at] + ((float)into->batches - (float)own->batches);
     }
     if (to->schema.rules.stats != 0) {

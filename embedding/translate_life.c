@@ -1,5 +1,6 @@
-/* translate_life.c: what a tablet keeps beside its rows, taken along into a table of another schema: names are the
- * operator's and stay, the clock goes on, counts of keys that wait count as far as the other table counts. */
+/* translate_life.c: what a tablet keeps beside its rows, taken along into a table of another
+ * schema: names are the operator's and stay, the clock goes on, counts of keys that wait count as
+ * far as the other table counts. */
 #include "embedding/translate.h"
 
 #include "embedding/admit.h"
@@ -52,7 +53,8 @@ static int take_waiting(const struct waiting_half *from, bool young, struct tabl
             continue;
         if (life == NULL)
             rc = SHOAL_E_NOMEM;
-        else if (young ? life->waiting.young.count + 1 < most : life->waiting.old.count < most) /* a full young one would have turned */
+        /* a full young one would have turned */
+        else if (young ? life->waiting.young.count + 1 < most : life->waiting.old.count < most)
             rc = waiting_put(young ? &life->waiting.young : &life->waiting.old, &list[i]);
     }
     free(list);

@@ -46,7 +46,8 @@ void undo_begin(struct undo *u, uint64_t clock, uint32_t from)
         memset(u->slots, 0, (u->slot_mask + 1ULL) * sizeof *u->slots);
 }
 
-/* The slot that holds the key, or the free one where it belongs. There always is one: at most half of them are taken.
+/* The slot that holds the key, or the free one where it belongs. There always is one: at most half
+ * of them are taken.
  */
 static uint32_t slot_of(const struct undo *u, uint64_t key)
 {

@@ -1,8 +1,10 @@
-/* undo.h: the weights that a tablet's rows had before one clock: what bsp needs to compute a dead worker's batch again.
+/* undo.h: the weights that a tablet's rows had before one clock: what bsp needs to compute a dead
+ * worker's batch again.
  *
- * A clock here is a name made of run and clock (table_undo_clock). At most one entry a key: the first save of a clock
- * counts. A save for another clock drops all entries; the buffers stay, so a steady clock allocates nothing (but
- * see `went`). Owned by its tablet, part of its image. Thread: the shard's. */
+ * A clock here is a name made of run and clock (table_undo_clock). At most one entry a key: the
+ * first save of a clock counts. A save for another clock drops all entries; the buffers stay, so a
+ * steady clock allocates nothing (but see `went`). Owned by its tablet, part of its image. Thread:
+ * the shard's. */
 #ifndef EMBEDDING_UNDO_H
 #define EMBEDDING_UNDO_H
 
@@ -11,9 +13,13 @@
 
 struct undo {
     uint64_t clock;
-    uint32_t from; /* the tablet's event time before it: what rows in the store are aged by that expired in it (cold.c) */
+    /* the tablet's event time before it: what rows in the store are aged by that expired in it
+     * (cold.c) */
+    uint32_t from;
     uint32_t width;
-    bool went;          /* some are of rows that went: more than a clock usually has, so the buffers go with the clock */
+    /* some are of rows that went: more than a clock usually has, so the buffers go with the
+     * clock */
+    bool went;
     uint32_t count, room;
     uint32_t slot_mask; /* slots less one, at least twice room */
     uint64_t *keys;     /* owned; (room) */

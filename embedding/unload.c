@@ -1,13 +1,15 @@
 /* unload.c: what a load brought goes again, as long as nobody has trained on it.
  *
- *     engine_load_drop -> a load under way ends at its next step (load_call_off) -> quiet -> CLEARING (an I/O thread)
- *                      -> tables are empty, the run is dropped, done              without a store: at once
+ *     engine_load_drop -> a load under way ends at its next step (load_call_off) -> quiet ->
+ *     CLEARING (an I/O thread)
+ *                      -> tables are empty, the run is dropped, done without a store: at once
  *
- *  1. The marker "a load is under way" (load.c, 3) is durable again before the first image goes, and goes itself after the
- *     last: killed in between, recovery takes the rest of the images out, as it does with an unfinished load.
- *  2. No record is needed: no record above the images is about these tables, for only tables without one were filled, and
- *     nobody trained. The run is dropped by its own record, after that: killed in between it is open and empty, and the
- *     same again drops it.
+ *  1. The marker "a load is under way" (load.c, 3) is durable again before the first image goes,
+ *     and goes itself after the last: killed in between, recovery takes the rest of the images out,
+ *     as it does with an unfinished load.
+ *  2. No record is needed: no record above the images is about these tables, for only tables
+ *     without one were filled, and nobody trained. The run is dropped by its own record, after
+ *     that: killed in between it is open and empty, and the same again drops it.
  *  3. A run of which a lane was ever fenced may have trained; its tables are not touched.
  */
 #include "embedding/unload.h"

@@ -1,4 +1,5 @@
-/* unload.h: a load taken back, as the rest of the engine sees it; the contract is engine_load_drop's (engine.h). */
+/* unload.h: a load taken back, as the rest of the engine sees it; the contract is
+ * engine_load_drop's (engine.h). */
 #ifndef EMBEDDING_UNLOAD_H
 #define EMBEDDING_UNLOAD_H
 

@@ -1,4 +1,5 @@
-/* waiting.c: linear probing without tombstones: what follows a place that falls free is moved up. */
+/* waiting.c: linear probing without tombstones: what follows a place that falls free is moved
+ * up. */
 #include "embedding/waiting.h"
 
 #include "proto/base/err.h"
@@ -76,7 +77,8 @@ int waiting_put(struct waiting_half *h, const struct waiting_key *k)
     return 0;
 }
 
-/* Whether a key whose home is `home` may lie at `free` instead of `at`: free lies between the two, round the end. */
+/* Whether a key whose home is `home` may lie at `free` instead of `at`: free lies between the two,
+ * round the end. */
 static bool may_move(uint32_t home, uint32_t free_at, uint32_t at, uint32_t mask)
 {
     return ((at - home) & mask) >= ((at - free_at) & mask);

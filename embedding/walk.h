@@ -1,7 +1,8 @@
 /* walk.h: what the two walks over keys, pull_walk.h and push_walk.h, have in common.
  *
- * A walk keeps three things at hand: what to do with key i, the row of key i + WALK_ROW on its way, the index line of
- * key i + WALK_ROW + WALK_INDEX on its way. Tablet borders do not interrupt it. */
+ * A walk keeps three things at hand: what to do with key i, the row of key i + WALK_ROW on its way,
+ * the index line of key i + WALK_ROW + WALK_INDEX on its way. Tablet borders do not interrupt
+ * it. */
 #ifndef EMBEDDING_WALK_H
 #define EMBEDDING_WALK_H
 
@@ -16,8 +17,9 @@
 #define WALK_ROW 32u
 #define WALK_INDEX 32u
 
-/* Asks for the lines of a row's first `bytes`; of a very long one for some: the processor sees the rest coming.
- * `aligned`: rows begin at a line's beginning. Else the last byte may lie in one more. */
+/* Asks for the lines of a row's first `bytes`; of a very long one for some: the processor sees the
+ * rest coming. `aligned`: rows begin at a line's beginning. Else the last byte may lie in one
+ * more. */
 ISA_INLINE void walk_prefetch(const void *row, const uint32_t bytes, const bool aligned)
 {
     const char *p = row;
@@ -28,7 +30,8 @@ ISA_INLINE void walk_prefetch(const void *row, const uint32_t bytes, const bool 
         __builtin_prefetch(p + most - 1);
 }
 
-/* bucket_match with whole vectors. The bits above the keys' compare what is no key; the count cuts them off. */
+/* bucket_match with whole vectors. The bits above the keys' compare what is no key; the count cuts
+ * them off. */
 #if defined(__x86_64__)
 ISA_TARGET_AVX2 ISA_INLINE uint32_t walk_match_avx2(const struct bucket *b, uint64_t key)
 {

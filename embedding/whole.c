@@ -1,7 +1,8 @@
-/* whole.c: cold rows read for those who want all rows of a tablet, or one, without a change of the tablet.
+/* whole.c: cold rows read for those who want all rows of a tablet, or one, without a change of the
+ * tablet.
  *
- *  1. What is made here is a copy that stands beside the table: a reader changes neither the tier of a row nor its heat. (But after a start
- *     the tablet of a row that is asked for comes back.)
+ *  1. What is made here is a copy that stands beside the table: a reader changes neither the tier
+ *     of a row nor its heat. (But after a start the tablet of a row that is asked for comes back.)
  *  2. A row counts once: the pair of a key that is in memory, or that has gone, is a leftover.
  */
 #include "embedding/whole.h"
@@ -32,7 +33,8 @@ static int take_pair(void *context, const void *key, size_t key_bytes, const voi
         return err_set(e, SHOAL_E_CORRUPT, "the row store holds a row of table %s that is not in its place", s->name);
     if (!table_cold_has(w->table, row))
         return 0;
-    int rc = table_cold_copy(w->table, w->table, row, value, value_bytes); /* it stays in the set until all are there */
+    /* it stays in the set until all are there */
+    int rc = table_cold_copy(w->table, w->table, row, value, value_bytes);
     if (rc != 0)
         return err_set(e, rc, "the stored row %016" PRIx64 " of tablet %u of table %s cannot be taken in: %s", row, tablet,
                        s->name, err_text(rc));
@@ -87,7 +89,8 @@ static int scratch(struct engine *g, const struct table *t, struct err *e)
     return table_new(table_schema_of(t), g->whole_arena, &g->whole, e);
 }
 
-/* The tablet as its image has it: rows in memory, all that is beside them, and the keys of those that are cold. */
+/* The tablet as its image has it: rows in memory, all that is beside them, and the keys of those
+ * that are cold. */
 static int copy_tablet(struct engine *g, const struct table *t, uint32_t tablet, struct err *e)
 {
     size_t bytes = table_image_bytes(t, tablet);

@@ -8,8 +8,8 @@
 
 enum { WORK_QUEUED, WORK_RUNNING, WORK_FINISHED, WORK_CANCELLED };
 
-/* Work whose engine is gone and whose done has yet to come; kept in sight, for where the loop stops first it never
- * comes. */
+/* Work whose engine is gone and whose done has yet to come; kept in sight, for where the loop stops
+ * first it never comes. */
 static _Thread_local struct work_list orphans;
 
 static void unlink_from(struct work_list *list, struct work *w)

@@ -1,9 +1,11 @@
-/* work.h: what an engine sends to other threads through env_work, so that it can be waited for and called off.
+/* work.h: what an engine sends to other threads through env_work, so that it can be waited for and
+ * called off.
  *
- * A struct work is the first member of something that malloc gave. run is called on another thread, then done on the
- * loop, once; then it is freed. work_drain, for closing: what has not begun is called off (done is still called, with
- * `cancelled` set), what runs is waited for.
- * work_settle, for whoever cannot go on beside it: one piece of work is run now if no other thread has begun it, or waited for; then done. */
+ * A struct work is the first member of something that malloc gave. run is called on another thread,
+ * then done on the loop, once; then it is freed. work_drain, for closing: what has not begun is
+ * called off (done is still called, with `cancelled` set), what runs is waited for. work_settle,
+ * for whoever cannot go on beside it: one piece of work is run now if no other thread has begun it,
+ * or waited for; then done. */
 #ifndef EMBEDDING_WORK_H
 #define EMBEDDING_WORK_H
 

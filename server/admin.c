@@ -86,7 +86,8 @@ void admin_fence(struct shard *s, peer_t from, struct msg *m)
     uint64_t id = s->in.id, mark = 0;
     struct err e = {0};
     msg_free(m);
-    if (!lead_ready(&s->lead)) { /* with no tablet led every mark would be 0, and the lane's offset wrong for ever */
+    if (!lead_ready(&s->lead)) {
+        /* with no tablet led every mark would be 0, and the lane's offset wrong for ever */
         shard_refuse(s, from, WIRE_TYPE_FENCE, id, SHOAL_E_AGAIN, "shard %s has no map yet; ask again", s->name);
         return;
     }

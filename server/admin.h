@@ -1,6 +1,6 @@
-/* admin.h: the control messages of a shard: tables, runs, fences, the map, HELLO, STOP. Each is settled first
- * (shard_settle), so that no push lies between admission and application, and journalled before its reply. Each takes
- * m; s->in holds the request. */
+/* admin.h: the control messages of a shard: tables, runs, fences, the map, HELLO, STOP. Each is
+ * settled first (shard_settle), so that no push lies between admission and application, and
+ * journalled before its reply. Each takes m; s->in holds the request. */
 #ifndef SERVER_ADMIN_H
 #define SERVER_ADMIN_H
 

@@ -8,7 +8,8 @@ static bool taken(struct shard *s, peer_t from, enum wire_type type, uint64_t id
 {
     if (s->audit.peer == 0)
         return false;
-    if (s->audit.peer != from || s->audit.id != id) /* else the same request again: its answer comes */
+    /* else the same request again: its answer comes */
+    if (s->audit.peer != from || s->audit.id != id)
         shard_refuse(s, from, type, id, SHOAL_E_BUSY, "shard %s is searching its journal already; ask again later",
                      s->name);
     return true;

@@ -1,5 +1,6 @@
-/* audit.h: BLAME, and the KEYS action SCRUB: what a shard's journal says of keys, and taking erased ones out of it. The
- * engine works on I/O threads; one of either at a time, another one is BUSY. Thread: the shard's. */
+/* audit.h: BLAME, and the KEYS action SCRUB: what a shard's journal says of keys, and taking erased
+ * ones out of it. The engine works on I/O threads; one of either at a time, another one is BUSY.
+ * Thread: the shard's. */
 #ifndef SERVER_AUDIT_H
 #define SERVER_AUDIT_H
 

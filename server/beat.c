@@ -46,7 +46,9 @@ static void send_beat(struct shard *s)
     };
     snprintf(r->server, sizeof r->server, "%s", s->options.server);
     snprintf(r->endpoint, sizeof r->endpoint, "%s", s->endpoint);
-    if (s->options.process) { /* what the machine says is no function of the messages: the simulator, which has none, leaves it out */
+    if (s->options.process) {
+        /* what the machine says is no function of the messages: the simulator, which has none,
+         * leaves it out */
         s->options.process(s->options.context, &r->rss_bytes, &r->rss_peak_bytes);
         r->disk_bytes = stats.disk_bytes;
     }

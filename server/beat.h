@@ -1,6 +1,8 @@
-/* beat.h: the shard tells the coordinator that it is there: SHARD_BEAT at start and every third of the lease. The first
- * reply gives the shard's number. A beat says whether all rows are back after a start: until then it gets the map and nothing else. The coordinator sends its own requests (map, tables, runs, fences) back over this
- * connection, so they are dispatched like those that come in by the front door. Thread: the shard's. */
+/* beat.h: the shard tells the coordinator that it is there: SHARD_BEAT at start and every third of
+ * the lease. The first reply gives the shard's number. A beat says whether all rows are back after
+ * a start: until then it gets the map and nothing else. The coordinator sends its own requests
+ * (map, tables, runs, fences) back over this connection, so they are dispatched like those that
+ * come in by the front door. Thread: the shard's. */
 #ifndef SERVER_BEAT_H
 #define SERVER_BEAT_H
 

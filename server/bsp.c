@@ -1,12 +1,12 @@
 /* bsp.c: holding and releasing pushes of a clock.
  *
- * 1. Everything that engine_admit_push could refuse, but for a full disk, is refused before a push is held: a clock is
- *    released whole, in lane order.
- * 2. When the disk does stop a release, the rest of the clock's parts are refused with it, so that what was applied is a
- *    prefix in lane order and the others follow it when they are sent again.
+ * 1. Everything that engine_admit_push could refuse, but for a full disk, is refused before a push
+ *    is held: a clock is released whole, in lane order.
+ * 2. When the disk does stop a release, the rest of the clock's parts are refused with it, so that
+ *    what was applied is a prefix in lane order and the others follow it when they are sent again.
  * 3. Parts of one lane are disjoint and of one batch.
- * 4. When a journal that is full or memory that is short stops a release (BUSY), the rest stays held and is tried again: what
- *    was applied is a prefix in lane order then too. */
+ * 4. When a journal that is full or memory that is short stops a release (BUSY), the rest stays
+ *    held and is tried again: what was applied is a prefix in lane order then too. */
 #include "server/bsp.h"
 
 #include "proto/base/assert.h"
@@ -103,9 +103,9 @@ static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
     h->held++;
 }
 
-/* Whether every tablet led has the lane's batch in a part held here or is past it already: a clock that the disk
- * stopped half way, or a map that changed, leaves some of a batch's parts applied and answered, and these do not come
- * again. */
+/* Whether every tablet led has the lane's batch in a part held here or is past it already: a clock
+ * that the disk stopped half way, or a map that changed, leaves some of a batch's parts applied and
+ * answered, and these do not come again. */
 static bool lane_whole(const struct shard *s, const struct bsp_hold *h, uint32_t i)
 {
     const struct bsp_lane *lane = &h->lane[i];
@@ -122,8 +122,8 @@ static bool lane_whole(const struct shard *s, const struct bsp_hold *h, uint32_t
     return engine_mark_range(s->engine, h->run, i, h->table, at, range->first + range->span - at) >= lane->to;
 }
 
-/* The clock that can be released, or 0: the smallest batch held, when every lane has the whole of a batch or is past
- * that clock. */
+/* The clock that can be released, or 0: the smallest batch held, when every lane has the whole of a
+ * batch or is past that clock. */
 static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
 {
     uint64_t clock = UINT64_MAX;
@@ -141,7 +141,8 @@ static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
     return clock;
 }
 
-/* Whether all rows of a clock are in memory. Every part asks each time: who asks keeps what has come already. */
+/* Whether all rows of a clock are in memory. Every part asks each time: who asks keeps what has
+ * come already. */
 static bool clock_warm(struct shard *s, struct bsp_hold *h, uint64_t clock)
 {
     bool warm = true;
@@ -163,7 +164,8 @@ static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
         while (lane->part && lane->to == clock) {
             struct request *q = part_take(h, lane, &lane->part);
             if (rc) {
-                shard_refuse_request(s, q, rc, "the shard stopped within this clock; send again"); /* 2. */
+                /* 2. */
+                shard_refuse_request(s, q, rc, "the shard stopped within this clock; send again");
             } else if ((rc = push_admit(s, q)) == SHOAL_E_BUSY) {
                 part_back(h, lane, q);
                 park_short(s);

@@ -1,13 +1,15 @@
 /* bsp.h: pushes held for the others of their clock.
  *
- * For each (run, table) of a bsp run there is one hold: for every lane the parts (pushes over disjoint tablets) of one
- * batch. A part is neither journalled nor answered while held. When every lane either has its whole batch here or is
- * past that clock already, the parts are admitted in lane order, each a step of its own, all in one group: rows are
- * then the same bit for bit, in whatever order they came.
+ * For each (run, table) of a bsp run there is one hold: for every lane the parts (pushes over
+ * disjoint tablets) of one batch. A part is neither journalled nor answered while held. When every
+ * lane either has its whole batch here or is past that clock already, the parts are admitted in
+ * lane order, each a step of its own, all in one group: rows are then the same bit for bit, in
+ * whatever order they came.
  *
  *     push -> to <= mark:  skipped, answered                   (already applied)
  *          -> from > mark: GAP, answered
- *          -> checked for all that admission could refuse, then held; replaces older parts that it overlaps or
+ *          -> checked for all that admission could refuse, then held; replaces older parts that it
+ *          overlaps or
  *             whose batch differs
  *     all lanes here, and all rows of their keys in memory -> push_admit in lane order
  *

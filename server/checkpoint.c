@@ -1,4 +1,5 @@
-/* checkpoint.c: putting a cut into a checkpoint, filling empty tables from one, and taking that back. */
+/* checkpoint.c: putting a cut into a checkpoint, filling empty tables from one, and taking that
+ * back. */
 #include "server/checkpoint.h"
 
 #include "proto/base/log.h"

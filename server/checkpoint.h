@@ -1,9 +1,10 @@
 /* checkpoint.h: the shard's part in a checkpoint: CUT_EXPORT, LOAD and LOAD_DROP.
  *
- * Both are long and done by the engine on I/O threads; the shard answers when they are done and goes on with all else
- * meanwhile. One export and one load at a time: the same request again takes the first one's place as the one to be
- * answered, another one is BUSY. Once it is done the same request is answered again by what is there: the part in its
- * folder, the run that the load opened. Thread: the shard's. */
+ * Both are long and done by the engine on I/O threads; the shard answers when they are done and
+ * goes on with all else meanwhile. One export and one load at a time: the same request again takes
+ * the first one's place as the one to be answered, another one is BUSY. Once it is done the same
+ * request is answered again by what is there: the part in its folder, the run that the load opened.
+ * Thread: the shard's. */
 #ifndef SERVER_CHECKPOINT_H
 #define SERVER_CHECKPOINT_H
 

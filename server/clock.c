@@ -53,8 +53,8 @@ static struct clock_gate *gate_of(struct clock *c, uint64_t run, uint32_t table)
     return gate;
 }
 
-/* A batch's pull may be several messages over different keys, so (lane, batch) alone does not make two of them the
- * same. */
+/* A batch's pull may be several messages over different keys, so (lane, batch) alone does not make
+ * two of them the same. */
 static bool same_pull(const struct request *a, const struct request *b)
 {
     uint32_t n = a->pull.key_count;

@@ -1,4 +1,5 @@
-/* coord.c: the core's door: dispatch by type, beats of shards, the operator's requests, the tick. */
+/* coord.c: the core's door: dispatch by type, beats of shards, the operator's requests, the
+ * tick. */
 #include "server/coord.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -19,7 +20,7 @@
 
 #define TICK_NS 50000000ull
 
-/* ---- what the other files of the core use ------------------------------------------------------------------ */
+/* ---- what the other files of the core use ---------------------------------------------------- */
 
 static bool stored(struct coord *c, int status, const struct err *e)
 {
@@ -85,7 +86,7 @@ int coord_fatal(const struct coord *c)
     return c->fatal;
 }
 
-/* ---- shards ------------------------------------------------------------------------------------------------ */
+/* ---- shards ---------------------------------------------------------------------------------- */
 
 /* A shard that comes back has its rows again, but not under durability memory. */
 static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat what)
@@ -133,7 +134,7 @@ static void on_shard_beat(struct coord *c, peer_t from, const struct wire *reque
         coord_setup_map_early(c, shard);
 }
 
-/* ---- the operator ------------------------------------------------------------------------------------------ */
+/* ---- the operator ---------------------------------------------------------------------------- */
 
 static void on_submit(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
 {
@@ -226,7 +227,7 @@ static void on_hello(struct coord *c, peer_t from, const struct wire *request)
     coord_send(c, from, wire_encode(&w));
 }
 
-/* ---- dispatch ---------------------------------------------------------------------------------------------- */
+/* ---- dispatch -------------------------------------------------------------------------------- */
 
 static void on_request(struct coord *c, peer_t from, const struct wire *w, const struct msg *m)
 {
@@ -332,10 +333,10 @@ static void on_tick(struct env_timer *t)
     env_timer_start(c->env, t, TICK_NS);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
-/* Numbers of runs begin at a random place: a coordinator that lost its store must not take up a run that servers still
- * know. */
+/* Numbers of runs begin at a random place: a coordinator that lost its store must not take up a run
+ * that servers still know. */
 static int counters_load(struct coord *c, struct err *e)
 {
     int status = coord_store_get_fixed(c->store, "counters", &c->counters, sizeof c->counters, e);

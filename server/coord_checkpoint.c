@@ -1,4 +1,5 @@
-/* coord_checkpoint.c: one checkpoint, from its beginning to its name; states and invariants in coord_checkpoint.h. */
+/* coord_checkpoint.c: one checkpoint, from its beginning to its name; states and invariants in
+ * coord_checkpoint.h. */
 #include "server/coord_checkpoint.h"
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
@@ -14,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOLD_MAX_NS 1000000000ull   /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
+/* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
+#define HOLD_MAX_NS 1000000000ull
 #define RETRY_NS 5000000000ull      /* an automatic one that failed is begun again after this */
 
 static void cut_done(struct coord *c, int status, const char *text, uint64_t cut);
@@ -24,7 +26,7 @@ static const struct coord_folder_ops *folder_of(const struct coord *c)
     return c->options.folder;
 }
 
-/* ---- answers ----------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void answer_good(struct coord *c, uint64_t rows, uint64_t bytes)
 {
@@ -57,7 +59,7 @@ static void answer_bad(struct coord *c, peer_t to, uint64_t id, int status, cons
     coord_send(c, to, wire_refusal(&request, status, "%s", text));
 }
 
-/* ---- the end of one ---------------------------------------------------------------------------------------- */
+/* ---- the end of one -------------------------------------------------------------------------- */
 
 static void forget(struct coord *c)
 {
@@ -127,7 +129,7 @@ static void finish(struct coord *c)
     answer_good(c, record.rows, record.bytes);
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------------- */
+/* ---- parts ----------------------------------------------------------------------------------- */
 
 static void part_reply(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply,
                        const struct msg *m)
@@ -177,7 +179,7 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
     }
 }
 
-/* ---- the instant ------------------------------------------------------------------------------------------- */
+/* ---- the instant ----------------------------------------------------------------------------- */
 
 static bool phase_fits(uint32_t phase)
 {
@@ -185,8 +187,8 @@ static bool phase_fits(uint32_t phase)
            phase == PHASE_TEST;
 }
 
-/* Every shard holds: what the coordinator knows now is of the cut's instant (invariant 2). Called again when the cut is
- * made again. */
+/* Every shard holds: what the coordinator knows now is of the cut's instant (invariant 2). Called
+ * again when the cut is made again. */
 static int held(struct coord *c, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
@@ -203,7 +205,7 @@ static int held(struct coord *c, struct err *e)
     return coord_saved_make(c, &k->saved, &k->saved_bytes, e);
 }
 
-/* ---- the beginning ----------------------------------------------------------------------------------------- */
+/* ---- the beginning --------------------------------------------------------------------------- */
 
 static int dir_open(struct coord *c, struct err *e)
 {
@@ -276,7 +278,8 @@ void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *r
     struct err e = {0};
     int status = 0;
 
-    if (k->asker == from && k->asker_id == request->id) /* sent again; it is answered when it is there */
+    /* sent again; it is answered when it is there */
+    if (k->asker == from && k->asker_id == request->id)
         return;
     if (k->answered.peer == from && k->answered.id == request->id) {
         struct wire w;
@@ -304,7 +307,7 @@ void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *r
     }
 }
 
-/* ---- time -------------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
 static bool due(struct coord *c)
 {
@@ -340,7 +343,8 @@ static void automatic_step(struct coord *c)
     }
 }
 
-/* A shard that does not beat cannot be heard of its part either; one that comes back has forgotten what it did. */
+/* A shard that does not beat cannot be heard of its part either; one that comes back has forgotten
+ * what it did. */
 static void silence_look(struct coord *c)
 {
     char why[ERR_TEXT_MAX];
@@ -371,7 +375,7 @@ void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
     coord_checkpoint_give_up(c, SHOAL_E_UNAVAILABLE, why);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int coord_checkpoint_open(struct coord *c, struct err *e)
 {

@@ -1,22 +1,25 @@
-/* coord_checkpoint.h: checkpoints of a running job: asked for (CHECKPOINT), or by themselves every so many batches or
- * minutes; kept, pruned and published.
+/* coord_checkpoint.h: checkpoints of a running job: asked for (CHECKPOINT), or by themselves every
+ * so many batches or minutes; kept, pruned and published.
  *
- *   IDLE -begin-> CUTTING -HOLD everywhere: noted what the coordinator knows-> (GO) -cut complete-> EXPORTING
- *     ^                |                                                                                |
- *     |                +-- give_up: a shard refused, or is away, or the job is over                     | every part
- *     |                |   ("NAME is given up: why; training goes on")                                  | is there
+ *   IDLE -begin-> CUTTING -HOLD everywhere: noted what the coordinator knows-> (GO) -cut complete->
+ *   EXPORTING
+ *     ^ | |
+ *     | +-- give_up: a shard refused, or is away, or the job is over | every part
+ *     |                |   ("NAME is given up: why; training goes on") | is there
  *     +----------------+----------------------------------------------------- finish <------------------+
  *
  * Invariants:
- *  1. checkpoint.dir/NAME is there only once all parts, the coordinator's state and the manifest are on disk.
- *  2. What the coordinator notes is of the instant at which every shard holds (coord_cut.h, 3): a batch that is in a mark
- *     of a part belongs to a task that is in the state, and a task that is done there is in every mark. So a job that is
- *     restored goes on at the very batch.
- *  3. One at a time. Cuts of best epochs wait for HOLD and GO of a checkpoint and the other way round; export disturbs
- *     neither.
+ *  1. checkpoint.dir/NAME is there only once all parts, the coordinator's state and the manifest
+ *     are on disk.
+ *  2. What the coordinator notes is of the instant at which every shard holds (coord_cut.h, 3): a
+ *     batch that is in a mark of a part belongs to a task that is in the state, and a task that is
+ *     done there is in every mark. So a job that is restored goes on at the very batch.
+ *  3. One at a time. Cuts of best epochs wait for HOLD and GO of a checkpoint and the other way
+ *     round; export disturbs neither.
  *  4. Nothing here ends a job: a checkpoint that fails is a warning, and the next one is tried.
  *
- * Files are reached by options.folder (coord_folder.h) alone; the publish command by options.hook_start and hook_poll. */
+ * Files are reached by options.folder (coord_folder.h) alone; the publish command by
+ * options.hook_start and hook_poll. */
 #ifndef SERVER_COORD_CHECKPOINT_H
 #define SERVER_COORD_CHECKPOINT_H
 
@@ -41,7 +44,9 @@ struct coord_checkpoint_record {
     char name[LIMIT_NAME];
     uint64_t rows, bytes;
     double seconds, held_seconds; /* from beginning to name; for how long pushes waited */
-    uint32_t published;           /* 0: no command, 1: it runs, 2: it ended well, 3: it failed, 4: passed over, 5: over its limit */
+    /* 0: no command, 1: it runs, 2: it ended well, 3: it failed, 4: passed over, 5: over its
+     * limit */
+    uint32_t published;
     int32_t publish_status;       /* exit status of the command */
 };
 _Static_assert(sizeof(struct coord_checkpoint_record) == 104, "coord_checkpoint_record is stored");
@@ -49,7 +54,8 @@ _Static_assert(sizeof(struct coord_checkpoint_record) == 104, "coord_checkpoint_
 struct coord_checkpoint_list { /* stored whole */
     uint64_t number;           /* of the job */
     uint32_t made, failed;
-    struct coord_checkpoint_record record[COORD_CHECKPOINTS_MAX]; /* the newest; made % COORD_CHECKPOINTS_MAX is next */
+    /* the newest; made % COORD_CHECKPOINTS_MAX is next */
+    struct coord_checkpoint_record record[COORD_CHECKPOINTS_MAX];
 };
 
 struct coord_checkpoint {
@@ -74,10 +80,12 @@ struct coord_checkpoint {
         char text[ERR_TEXT_MAX];
         struct wire_CHECKPOINT_reply reply;
     } answered;
-    uint64_t last_ns, last_batches, retry_ns; /* of the automatic ones: the last that was made; not before this */
+    /* of the automatic ones: the last that was made; not before this */
+    uint64_t last_ns, last_batches, retry_ns;
     uint64_t begun_batches;
     struct {                                  /* the publish command */
-        bool running, foreign; /* foreign: it was begun for a job that is over, and is told of nowhere */
+        /* foreign: it was begun for a job that is over, and is told of nowhere */
+        bool running, foreign;
         char path[LIMIT_PATH]; /* of the folder that it works on */
         uint32_t record;
         uint64_t since_ns, limit_ns;
@@ -95,18 +103,23 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
 /* It begins; nothing was made of it yet. */
 void coord_checkpoint_job(struct coord *c);
 void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *request);
-/* Time passes: begins the automatic ones, gives up where a shard is away, looks after the command. */
+/* Time passes: begins the automatic ones, gives up where a shard is away, looks after the
+ * command. */
 void coord_checkpoint_step(struct coord *c);
-/* A shard has started again (or this coordinator sees it first): what it was doing for a checkpoint is lost. */
+/* A shard has started again (or this coordinator sees it first): what it was doing for a checkpoint
+ * is lost. */
 void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard);
 /* The one at hand is not wanted any more. */
 void coord_checkpoint_give_up(struct coord *c, int status, const char *why);
 /* The cut that is being exported; 0: none. */
 uint64_t coord_checkpoint_cut(const struct coord *c);
-/* Whether the job's end waits for it: one is being made, or the command runs (for a minute at most). */
+/* Whether the job's end waits for it: one is being made, or the command runs (for a minute at
+ * most). */
 bool coord_checkpoint_busy(const struct coord *c);
-struct json *coord_checkpoint_json(const struct coord *c); /* for the report: a list, the newest last */
-/* For the status: the publish command that runs, else the last that ended; NULL: there was none. Owned by the caller. */
+/* for the report: a list, the newest last */
+struct json *coord_checkpoint_json(const struct coord *c);
+/* For the status: the publish command that runs, else the last that ended; NULL: there was none.
+ * Owned by the caller. */
 struct json *coord_checkpoint_publish_json(const struct coord *c);
 const struct coord_checkpoint_list *coord_checkpoint_made(const struct coord *c);
 

@@ -22,7 +22,7 @@ uint64_t coord_checkpoint_batches(const struct coord *c)
     return lanes > sum.batches ? lanes : sum.batches;
 }
 
-/* ---- names ------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------- */
 
 static bool is_number(const char *name)
 {
@@ -81,7 +81,7 @@ int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct er
     return status;
 }
 
-/* ---- pruning ----------------------------------------------------------------------------------------------- */
+/* ---- pruning --------------------------------------------------------------------------------- */
 
 /* Several jobs may share the folder; a manifest that cannot be read is nobody's to remove. */
 static bool of_this_job(struct coord *c, const char *path)
@@ -125,7 +125,7 @@ void coord_checkpoint_prune(struct coord *c)
     free(n.number);
 }
 
-/* ---- publishing -------------------------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------ */
 
 static const char *const published[] = {"", "running", "done", "failed", "passed over", "over its limit"};
 
@@ -260,7 +260,7 @@ bool coord_checkpoint_busy(const struct coord *c)
     return k->state != CHECKPOINT_IDLE || (k->hook.running && env_now_ns(c->env) - c->job.phase_ns < HOOK_WAIT_NS);
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 bool coord_checkpoint_list_note(struct coord *c)
 {

@@ -12,7 +12,7 @@
 #define PART_MANIFEST "manifest" /* of a shard's part: embedding/checkpoint.h */
 #define PART_MANIFEST_MAX (64u << 20)
 
-/* ---- facts ------------------------------------------------------------------------------------------------- */
+/* ---- facts ----------------------------------------------------------------------------------- */
 
 /* Neighbouring tablets of one shard as one range. */
 static struct json *map_json(const struct coord_job *j, uint32_t shards)
@@ -62,7 +62,8 @@ static struct json *lanes_json(const struct coord_tasks *t)
         json_set_int(item, "lane", l);
         json_set_int(item, "generation", (int64_t)t->lane[l].generation);
         json_set_int(item, "next_batch", (int64_t)t->lane[l].next_batch);
-        json_set_int(item, "mark", (int64_t)t->lane[l].mark); /* as far as known; each tablet's is in the parts */
+        /* as far as known; each tablet's is in the parts */
+        json_set_int(item, "mark", (int64_t)t->lane[l].mark);
         json_append(list, item);
     }
     return list;
@@ -102,7 +103,7 @@ struct json *coord_checkpoint_facts(struct coord *c)
     return m;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static int parts_json(struct coord *c, struct json *m, uint64_t *rows, uint64_t *bytes, struct err *e)
 {

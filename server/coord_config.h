@@ -1,5 +1,6 @@
-/* coord_config.h: coordinator.yaml as a plain value. Everything is checked: an unknown key, a wrong type or a value out
- * of range is refused with file, line and the nearest known key (SHOAL_E_CONFIG).
+/* coord_config.h: coordinator.yaml as a plain value. Everything is checked: an unknown key, a wrong
+ * type or a value out of range is refused with file, line and the nearest known key
+ * (SHOAL_E_CONFIG).
  *
  *     listen: tcp://127.0.0.1:7000
  *     data_dir: /var/lib/shoal/coordinator

@@ -1,4 +1,5 @@
-/* coord_core.h: what the files of the coordinator share. Included by coord*.c only; everybody else sees coord.h. */
+/* coord_core.h: what the files of the coordinator share. Included by coord*.c only; everybody else
+ * sees coord.h. */
 #ifndef SERVER_COORD_CORE_H
 #define SERVER_COORD_CORE_H
 
@@ -73,10 +74,13 @@ struct coord_progress {
     uint64_t keys_pulled_base, keys_pushed_base;
     uint64_t test_bad_lines;
     double kept_value;
-    uint32_t kept_epoch; /* the best of those whose tables can be had again: best_epoch, unless that was before a checkpoint; 0: none */
+    /* the best of those whose tables can be had again: best_epoch, unless that was before a
+     * checkpoint; 0: none */
+    uint32_t kept_epoch;
     uint32_t unused;
     uint64_t counted_ns; /* training of the epoch at hand that a restart has added to elapsed_ns */
-    uint32_t from, from_phase;         /* enum coord_from_state; the phase in which the checkpoint was made */
+    /* enum coord_from_state; the phase in which the checkpoint was made */
+    uint32_t from, from_phase;
     uint64_t from_rows, from_digest;   /* of data.train there */
     char from_path[LIMIT_PATH];
     struct metric test[LIMIT_TASKS]; /* of each label; examples 0: not evaluated */
@@ -125,7 +129,8 @@ struct coord_job {
     uint64_t eval_number;
     char bad_where[256]; /* first bad line heard of */
     uint64_t started_ns, phase_ns, epoch_ns;
-    uint64_t epoch_spent_ns; /* of the epoch at hand, by the coordinator that died in it: before epoch_ns */
+    /* of the epoch at hand, by the coordinator that died in it: before epoch_ns */
+    uint64_t epoch_spent_ns;
     enum coord_phase resume; /* after SETUP */
     uint64_t *digest;        /* (tablets), owned */
     uint64_t table_rows[LIMIT_TABLES];
@@ -134,7 +139,8 @@ struct coord_job {
     uint32_t workers_most;
     struct coord_trace trace;
     struct coord_guard guard;
-    struct json *details[3]; /* by split, owned: curves and tables of `valid` and `test` (measure_json.h); NULL: none */
+    /* by split, owned: curves and tables of `valid` and `test` (measure_json.h); NULL: none */
+    struct json *details[3];
     uint64_t rate_examples, rate_ns; /* the last sample, for status */
     double rate, rate_step; /* examples a second; those of the last jump */
     char *report; /* owned; the finished one */
@@ -154,13 +160,15 @@ struct coord {
     struct coord_leases leases;
     struct coord_job job;
     struct {
-        uint64_t begun_ns, worker_ns, said_ns; /* start; a worker was there; last said who is missing */
+        /* start; a worker was there; last said who is missing */
+        uint64_t begun_ns, worker_ns, said_ns;
     } watch;
     int fatal;
     bool stopping;
 };
 
-/* Puts with the disk's failure handled in one place: false means that the core is stopping and nothing may be answered.
+/* Puts with the disk's failure handled in one place: false means that the core is stopping and
+ * nothing may be answered.
  */
 bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes);
 bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes); /* not synced */
@@ -168,7 +176,9 @@ bool coord_note(struct coord *c, const char *key, const void *value, size_t byte
 void coord_send(struct coord *c, peer_t to, struct msg *m);
 uint64_t coord_lease_ns(const struct coord *c);
 uint32_t
-coord_live_workers(const struct coord *c);      /* joined; while nobody has died at least as many as were asked for */
-uint32_t coord_retry_ms(const struct coord *c); /* for WAIT: more with many workers, so that asking stays cheap */
+/* joined; while nobody has died at least as many as were asked for */
+coord_live_workers(const struct coord *c);
+/* for WAIT: more with many workers, so that asking stays cheap */
+uint32_t coord_retry_ms(const struct coord *c);
 
 #endif

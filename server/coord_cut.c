@@ -6,7 +6,8 @@
 #include "server/coord_flow.h"
 
 #define HOLD_MAX_NS 8000000000ull
-#define PAUSE_NS 1000000000ull /* between attempts: pushes that were held go on, and what was slow may be over */
+/* between attempts: pushes that were held go on, and what was slow may be over */
+#define PAUSE_NS 1000000000ull
 #define ATTEMPTS 5u
 
 static void cut_start(struct coord *c, const struct coord_cut_order *order);
@@ -36,8 +37,10 @@ static void cut_begin(struct coord *c)
     struct wire w = {.type = WIRE_TYPE_HOLD};
     uint64_t cut = c->counters.next_cut++;
 
-    /* Not synced by itself, but before the counters in the same store: a coordinator that dies drops what it was making. */
-    if (!coord_note(c, "cut", &cut, sizeof cut) || !coord_put(c, "counters", &c->counters, sizeof c->counters)) /* invariant 1 */
+    /* Not synced by itself, but before the counters in the same store: a coordinator that dies
+     * drops what it was making. */
+    /* invariant 1 */
+    if (!coord_note(c, "cut", &cut, sizeof cut) || !coord_put(c, "counters", &c->counters, sizeof c->counters))
         return;
     c->cut.cut = cut;
     c->cut.state = CUT_HOLDING;
@@ -53,7 +56,8 @@ static void cut_again(struct coord *c, int status, const char *text)
     coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, c->cut.cut);
     coord_call_cancel(&c->calls, WIRE_TYPE_GO, c->cut.cut);
     coord_cut_drop(c, c->cut.cut); /* invariant 2 */
-    if (++c->cut.attempt >= ATTEMPTS || status == SHOAL_E_NO_SPACE) { /* room does not come back in a moment */
+    if (++c->cut.attempt >= ATTEMPTS || status == SHOAL_E_NO_SPACE) {
+        /* room does not come back in a moment */
         cut_end(c, status, text);
     } else {
         c->cut.state = CUT_PAUSED;
@@ -175,8 +179,8 @@ uint64_t coord_cut_known(const struct coord *c, uint64_t *keep)
     return exported != 0 && exported < below ? exported : below;
 }
 
-/* A shard that came back between HOLD and GO no longer holds: the others must not wait for it longer than their own
- * HOLD lasts. */
+/* A shard that came back between HOLD and GO no longer holds: the others must not wait for it
+ * longer than their own HOLD lasts. */
 void coord_cut_tick(struct coord *c)
 {
     uint64_t most = c->cut.order.hold_max_ns != 0 ? c->cut.order.hold_max_ns : HOLD_MAX_NS;

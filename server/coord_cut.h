@@ -1,17 +1,20 @@
-/* coord_cut.h: cuts: HOLD and GO on all shards, RESTORE, CUT_DROP. One at a time: of best epochs (at an epoch's end, when
- * no lane is held) and of checkpoints (at any moment). An order that comes while another is at hand waits for its end.
+/* coord_cut.h: cuts: HOLD and GO on all shards, RESTORE, CUT_DROP. One at a time: of best epochs
+ * (at an epoch's end, when no lane is held) and of checkpoints (at any moment). An order that comes
+ * while another is at hand waits for its end.
  *
  *   coord_cut_make -> HOLDING -all held: `held`-> GOING -all complete-> idle, done(cut)
  *                        |                           |
- *                        +-- refused, or held for too long (HOLD ends by itself after 10 s) -> PAUSED, a second in which
- *                            pushes go on -coord_cut_tick-> HOLDING again, under a new number, ATTEMPTS times
+ *                        +-- refused, or held for too long (HOLD ends by itself after 10 s) ->
+ *                        PAUSED, a second in which
+ *                            pushes go on -coord_cut_tick-> HOLDING again, under a new number,
+ *                            ATTEMPTS times
  *   coord_cut_restore -> RESTORING -all restored-> idle, done(cut)
  *
  * Invariants:
  *  1. A cut's number is stored before a shard hears of it, and never drawn twice.
  *  2. A cut is complete when every shard has answered GO, or it is dropped and does not count.
- *  3. `held` runs while every shard holds: what the coordinator knows then is of the instant of the cut. A shard that
- *     did not hold through it refuses GO, and the cut is made again. */
+ *  3. `held` runs while every shard holds: what the coordinator knows then is of the instant of the
+ *     cut. A shard that did not hold through it refuses GO, and the cut is made again. */
 #ifndef SERVER_COORD_CUT_H
 #define SERVER_COORD_CUT_H
 
@@ -48,17 +51,20 @@ struct coord_cut {
 };
 
 void coord_cut_make(struct coord *c, coord_cut_done done);
-/* For a checkpoint: `held` is called at the instant of the cut; pushes are held for hold_max_ns at a time at most. */
+/* For a checkpoint: `held` is called at the instant of the cut; pushes are held for hold_max_ns at
+ * a time at most. */
 void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held, coord_cut_done done);
 void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done);
 void coord_cut_drop(struct coord *c, uint64_t cut); /* asked for, not waited for */
-/* Of the cuts below the number returned only *keep (0: none) is wanted: what a shard has of others was given up. */
+/* Of the cuts below the number returned only *keep (0: none) is wanted: what a shard has of others
+ * was given up. */
 uint64_t coord_cut_known(const struct coord *c, uint64_t *keep);
 void coord_cut_tick(struct coord *c);
 /* Takes back the order that would end in `done`, at hand or waiting; done is not called. */
 void coord_cut_withdraw(struct coord *c, coord_cut_done done);
 void coord_cut_cancel(struct coord *c); /* all orders; no done is called */
-/* After a restart: drops the cut that the coordinator was making when it died, unless it is `kept`. */
+/* After a restart: drops the cut that the coordinator was making when it died, unless it is
+ * `kept`. */
 int coord_cut_open(struct coord *c, uint64_t kept, struct err *e);
 
 #endif

@@ -34,7 +34,7 @@ static bool epoch_put(struct coord *c)
     return coord_put(c, key, epoch_at_hand(c), sizeof(struct coord_epoch));
 }
 
-/* ---- details of an evaluation ------------------------------------------------------------------------------ */
+/* ---- details of an evaluation ---------------------------------------------------------------- */
 
 static const char *const details_key[] = {"", "details/valid", "details/test"};
 
@@ -49,7 +49,8 @@ static bool details_put(struct coord *c, uint32_t split, const struct measure *m
     json_set(stored, "details", json_hold(c->job.details[split]));
     char *text = json_text(stored, 0);
     json_free(stored);
-    bool good = text == NULL || coord_put(c, details_key[split], text, strlen(text)); /* without them the report is shorter */
+    /* without them the report is shorter */
+    bool good = text == NULL || coord_put(c, details_key[split], text, strlen(text));
     free(text);
     return good;
 }
@@ -102,7 +103,7 @@ uint64_t coord_epoch_trained_ns(const struct coord *c)
     return c->job.epoch_spent_ns + env_now_ns(c->env) - c->job.epoch_ns;
 }
 
-/* ---- training ---------------------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 bool coord_epoch_plan(struct coord *c)
 {
@@ -123,7 +124,8 @@ bool coord_epoch_plan(struct coord *c)
             missing = 0;
         } else if (status == SHOAL_E_NOT_FOUND) {
             status = 0;
-            /* Keys are used again by every epoch, lowest first; but a round of bsp is dealt in any order. */
+            /* Keys are used again by every epoch, lowest first; but a round of bsp is dealt in any
+             * order. */
             if (++missing == j->tasks.lanes)
                 break;
         }
@@ -184,7 +186,7 @@ static bool epoch_next(struct coord *c)
     return coord_flow_enter(c, PHASE_TRAIN);
 }
 
-/* ---- after training ---------------------------------------------------------------------------------------- */
+/* ---- after training -------------------------------------------------------------------------- */
 
 static void restored(struct coord *c, int status, const char *text, uint64_t cut)
 {
@@ -307,10 +309,12 @@ static bool metric_gains(const struct coord_job *j, double value, uint32_t epoch
     return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - GAIN_MIN : value > than + GAIN_MIN;
 }
 
-/* Gains and misses go by the best epoch of all; kept is the best of those whose tables there are. True: this one is. */
+/* Gains and misses go by the best epoch of all; kept is the best of those whose tables there are.
+ * True: this one is. */
 static bool early_judge(struct coord_job *j, double value)
 {
-    if (j->at.kept_epoch == j->at.epoch) /* evaluated again, for the coordinator died at its cut: it has been judged */
+    /* evaluated again, for the coordinator died at its cut: it has been judged */
+    if (j->at.kept_epoch == j->at.epoch)
         return true;
     bool gain = metric_gains(j, value, j->at.best_epoch, j->at.best_value);
     bool keep = metric_gains(j, value, j->at.kept_epoch, j->at.kept_value);
@@ -344,7 +348,8 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
         return false;
     double value = early_value(j, &mean);
     bool keep = early_judge(j, value);
-    /* The report tells these of the epoch whose tables the job ends with: the best one, or without early stopping the last. */
+    /* The report tells these of the epoch whose tables the job ends with: the best one, or without
+     * early stopping the last. */
     if ((keep || j->at.kept_epoch == 0 || j->spec.train.early_stop.patience == 0) && !details_put(c, WIRE_VALID, m))
         return false;
     coord_eval_close(&j->eval);

@@ -1,11 +1,14 @@
-/* coord_epoch.h: what happens from one epoch to the next: planning, the barrier, evaluation, early stopping, best
- * epoch. Part of coord_flow: these functions move the phase on through coord_flow_enter.
+/* coord_epoch.h: what happens from one epoch to the next: planning, the barrier, evaluation, early
+ * stopping, best epoch. Part of coord_flow: these functions move the phase on through
+ * coord_flow_enter.
  *
- * Early stopping by train.early_stop: an epoch that improves the metric (auc, logloss or gauc; with several labels the
- * mean over those that have it) by more than 1e-6 is a gain and is kept as a cut (the one before it is dropped); one that
- * does not is a miss: learning rates go down by lr_decay, and after `patience` misses in a row training ends. If the best
- * epoch is then not the last, its cut is restored under a new run before the test split is evaluated. A job that went on from a checkpoint judges by the best epoch of all
- * and keeps the best of those since, whose tables there are. */
+ * Early stopping by train.early_stop: an epoch that improves the metric (auc, logloss or gauc; with
+ * several labels the mean over those that have it) by more than 1e-6 is a gain and is kept as a cut
+ * (the one before it is dropped); one that does not is a miss: learning rates go down by lr_decay,
+ * and after `patience` misses in a row training ends. If the best epoch is then not the last, its
+ * cut is restored under a new run before the test split is evaluated. A job that went on from a
+ * checkpoint judges by the best epoch of all and keeps the best of those since, whose tables there
+ * are. */
 #ifndef SERVER_COORD_EPOCH_H
 #define SERVER_COORD_EPOCH_H
 

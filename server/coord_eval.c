@@ -15,7 +15,8 @@ static size_t row_bytes(const struct measure_options *o)
     return 8ull * (o->tasks + (o->group ? 1 : 0) + o->by_count);
 }
 
-/* Rows of a task: four batches, within the bounds of a result; more where there would be more than 2^18 tasks. */
+/* Rows of a task: four batches, within the bounds of a result; more where there would be more than
+ * 2^18 tasks. */
 static int task_rows(uint64_t rows, uint32_t batch, size_t bytes, uint64_t *each, struct err *e)
 {
     uint64_t most = COORD_EVAL_TASK_BYTES / bytes, least = (rows >> TASKS_BITS) + 1;
@@ -80,7 +81,7 @@ void coord_eval_close(struct coord_eval *v)
     memset(v, 0, sizeof *v);
 }
 
-/* ---- leases ------------------------------------------------------------------------------------------------ */
+/* ---- leases ---------------------------------------------------------------------------------- */
 
 static void task_lease(struct coord_eval_task *task, uint64_t worker, uint64_t now_ns)
 {
@@ -124,7 +125,7 @@ uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index)
     return v->number << 32 | index;
 }
 
-/* ---- results ----------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static int result_check(const struct coord_eval *v, const struct coord_eval_task *task, const struct wire_EVAL_DONE *q,
                         const float *score, struct err *e)

@@ -79,8 +79,9 @@ static void run_dropped(void *context, const struct coord_call *call, int status
         log_warn("run %llu was not dropped: %s", (unsigned long long)call->owner, text);
 }
 
-/* Marks and cuts of the job go; nobody waits for that, but for rows of a checkpoint that not all servers could load: they go
- * before another job begins (step_waiting), so that the same restore can be tried again. */
+/* Marks and cuts of the job go; nobody waits for that, but for rows of a checkpoint that not all
+ * servers could load: they go before another job begins (step_waiting), so that the same restore
+ * can be tried again. */
 static void job_tidy(struct coord *c)
 {
     struct wire w = {.type = WIRE_TYPE_RUN_DROP};
@@ -151,7 +152,7 @@ void coord_flow_close(struct coord *c)
     j->from_hold = COORD_FOLDER_NONE;
 }
 
-/* ---- after a restart --------------------------------------------------------------------------------------- */
+/* ---- after a restart ------------------------------------------------------------------------- */
 
 static int lanes_load(struct coord *c, struct err *e)
 {
@@ -168,7 +169,8 @@ static int lanes_load(struct coord *c, struct err *e)
     return status;
 }
 
-/* What was done of the job before this coordinator started, or before the checkpoint that the job goes on from. */
+/* What was done of the job before this coordinator started, or before the checkpoint that the job
+ * goes on from. */
 static int past_load(struct coord *c, struct err *e)
 {
     int status = lanes_load(c, e);
@@ -213,7 +215,8 @@ static int job_resume(struct coord *c, struct err *e)
     j->at = at;
     j->at.from_path[LIMIT_PATH - 1] = 0;
     if (at.from == FROM_TO_LOAD && c->options.folder != NULL)
-        (void)c->options.folder->hold(j->at.from_path, &j->from_hold, NULL); /* gone: LOAD says so */
+        /* gone: LOAD says so */
+        (void)c->options.folder->hold(j->at.from_path, &j->from_hold, NULL);
     j->eval_number = (env_random(c->env) & 0xffffff) + 1;
     j->phase_ns = j->started_ns = env_now_ns(c->env);
     if (was < PHASE_SETUP) {
@@ -252,7 +255,8 @@ int coord_flow_open(struct coord *c, struct err *e)
         return job_resume(c, e);
     if (c->job.at.run != 0)
         job_tidy(c); /* the last one may have died before the servers had heard */
-    if (c->job.at.tables != 0 && coord_setup_load(c, e) != 0) { /* its tables can be read; without a map they cannot, no more */
+    if (c->job.at.tables != 0 && coord_setup_load(c, e) != 0) {
+        /* its tables can be read; without a map they cannot, no more */
         log_warn("tables of the last job: %s", e->text);
         free(c->job.shard_of);
         c->job.shard_of = NULL;
@@ -260,7 +264,7 @@ int coord_flow_open(struct coord *c, struct err *e)
     return coord_report_load(c, e);
 }
 
-/* ---- moving on --------------------------------------------------------------------------------------------- */
+/* ---- moving on ------------------------------------------------------------------------------- */
 
 static bool step_waiting(struct coord *c)
 {

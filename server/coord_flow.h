@@ -1,16 +1,21 @@
 /* coord_flow.h: the life of a job.
  *
- *   NONE/DONE/FAILED -coord_submit-> WAITING -shards and workers are there-> INDEX -rows of all splits known->
- * TABLES -all declared, map made-> SETUP -every shard has map, tables, run-> LANES -every lane fenced-> TRAIN
+ *   NONE/DONE/FAILED -coord_submit-> WAITING -shards and workers are there-> INDEX -rows of all
+ *   splits known->
+ * TABLES -all declared, map made-> SETUP -every shard has map, tables, run-> LANES -every lane
+ * fenced-> TRAIN
  *
- *   TRAIN -all tasks pushed, lanes closed-> EVAL -gain-> CUT -> TRAIN (next epoch) ... -> [RESTORE] -> [TEST] -> DIGEST
- * -> FINISH -> DONE (no valid split: EVAL is skipped; no gain: CUT is skipped)      best epoch is not the last workers
- * have left any -coord_flow_fail-> FAILED
+ *   TRAIN -all tasks pushed, lanes closed-> EVAL -gain-> CUT -> TRAIN (next epoch) ... -> [RESTORE]
+ *   -> [TEST] -> DIGEST
+ * -> FINISH -> DONE (no valid split: EVAL is skipped; no gain: CUT is skipped) best epoch is not
+ * the last workers have left any -coord_flow_fail-> FAILED
  *
- * coord_flow_step is the one place that moves on; callbacks and messages only note what has come. Every change of phase
- * is stored before it takes effect. After a restart: SETUP, then LANES and TRAIN with the epoch's stored tasks, or the
- * phase that was (CUT: EVAL again). A job from a checkpoint: the same as after a restart, with what the checkpoint says
- * in the store's place; in SETUP shards load their tablets instead of opening an empty run. Thread: the coordinator's loop. */
+ * coord_flow_step is the one place that moves on; callbacks and messages only note what has come.
+ * Every change of phase is stored before it takes effect. After a restart: SETUP, then LANES and
+ * TRAIN with the epoch's stored tasks, or the phase that was (CUT: EVAL again). A job from a
+ * checkpoint: the same as after a restart, with what the checkpoint says in the store's place; in
+ * SETUP shards load their tablets instead of opening an empty run. Thread: the coordinator's
+ * loop. */
 #ifndef SERVER_COORD_FLOW_H
 #define SERVER_COORD_FLOW_H
 

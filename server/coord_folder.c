@@ -42,7 +42,7 @@ static int folder_sync(const char *path, struct err *e)
     return status;
 }
 
-/* ---- locks ------------------------------------------------------------------------------------------------- */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 static int folder_lock(const char *path, int how, int *hold, struct err *e)
 {
@@ -71,7 +71,7 @@ static void disk_let_go(int *hold)
     *hold = COORD_FOLDER_NONE;
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static int disk_put(const char *path, const char *file, const void *bytes, size_t count, struct err *e)
 {
@@ -98,7 +98,7 @@ static int disk_put(const char *path, const char *file, const void *bytes, size_
     return status;
 }
 
-/* ---- removing ---------------------------------------------------------------------------------------------- */
+/* ---- removing -------------------------------------------------------------------------------- */
 
 static int entry_remove(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
@@ -187,7 +187,7 @@ static int disk_remove(const char *path, struct err *e)
     return status;
 }
 
-/* ---- the folder of all ------------------------------------------------------------------------------------- */
+/* ---- the folder of all ----------------------------------------------------------------------- */
 
 static int folder_make(const char *path, struct err *e)
 {
@@ -230,7 +230,8 @@ static void leftovers_remove(const char *dir)
 
     while (d != NULL && (entry = readdir(d)) != NULL)
         if (leftover(entry->d_name) && path_join(path, dir, entry->d_name))
-            (void)disk_remove(path, NULL); /* held: somebody is at it; without a mark: somebody else's */
+            /* held: somebody is at it; without a mark: somebody else's */
+            (void)disk_remove(path, NULL);
     if (d != NULL)
         closedir(d);
 }
@@ -273,7 +274,7 @@ static int disk_list(const char *dir, coord_folder_visit visit, void *context, s
     return 0;
 }
 
-/* ---- one folder -------------------------------------------------------------------------------------------- */
+/* ---- one folder ------------------------------------------------------------------------------ */
 
 static int disk_begin(const char *path, int *hold, struct err *e)
 {

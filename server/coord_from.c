@@ -57,7 +57,7 @@ static int parts_check(const struct coord *c, const struct coord_from *f, const 
     return status;
 }
 
-/* ---- whether the job fits ---------------------------------------------------------------------------------- */
+/* ---- whether the job fits -------------------------------------------------------------------- */
 
 static int differs(const char *key, uint64_t was, uint64_t is, struct err *e)
 {
@@ -121,7 +121,7 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
     return status;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 int coord_from_open(const struct coord *c, const char *path, const struct job *spec, struct coord_from *f, struct err *e)
 {

@@ -1,7 +1,7 @@
 /* coord_grant.c: LANE_NEXT and the fences.
  *
- * 1. A raised generation is stored, then fenced on every shard, then told to a worker; a task is stored before it is
- * told.
+ * 1. A raised generation is stored, then fenced on every shard, then told to a worker; a task is
+ * stored before it is told.
  * 2. In bsp every lane is always live; in async and ssp it is live while somebody holds it. */
 #include "server/coord_grant.h"
 #include "proto/base/assert.h"
@@ -11,7 +11,8 @@
 
 #include <stdio.h>
 
-#define ANSWER_LOST_NS 500000000ull /* a grant answered this long ago and never used was perhaps never heard */
+/* a grant answered this long ago and never used was perhaps never heard */
+#define ANSWER_LOST_NS 500000000ull
 #define SHARE_WAIT_NS                                                                                                  \
     2000000000ull /* after this a free lane goes to whoever asks: those it was kept for do not come                    \
                    */
@@ -38,7 +39,7 @@ bool coord_grant_task_put(struct coord *c, uint32_t index, bool promised)
     return promised ? coord_put(c, key, &record, sizeof record) : coord_note(c, key, &record, sizeof record);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void answer(struct coord *c, peer_t to, uint64_t id, struct wire_LANE_NEXT_reply *reply)
 {
@@ -79,7 +80,7 @@ static void answer_task(struct coord *c, peer_t to, uint64_t id, uint32_t lane)
         answer(c, to, id, &reply);
 }
 
-/* ---- fences ----------------------------------------------------------------------------------------------- */
+/* ---- fences ---------------------------------------------------------------------------------- */
 
 static void lane_leave(struct coord *c, uint32_t lane)
 {
@@ -88,7 +89,8 @@ static void lane_leave(struct coord *c, uint32_t lane)
     lane_fence(c, lane, c->job.tasks.mode == WIRE_BSP);
 }
 
-/* Gives the lane its next task when it has none; false when the epoch has none left (or the store failed). */
+/* Gives the lane its next task when it has none; false when the epoch has none left (or the store
+ * failed). */
 static bool lane_task(struct coord *c, uint32_t lane)
 {
     struct coord_tasks *t = &c->job.tasks;
@@ -99,7 +101,8 @@ static bool lane_task(struct coord *c, uint32_t lane)
     return index != COORD_NO_TASK && coord_grant_task_put(c, index, true);
 }
 
-/* Every shard has the generation: the grant takes effect. What a dead worker left done everywhere is not done again. */
+/* Every shard has the generation: the grant takes effect. What a dead worker left done everywhere
+ * is not done again. */
 static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
 {
     struct coord_tasks *t = &c->job.tasks;
@@ -202,7 +205,7 @@ void coord_grant_dismiss(struct coord *c)
     }
 }
 
-/* ---- a question without a lane ---------------------------------------------------------------------------- */
+/* ---- a question without a lane --------------------------------------------------------------- */
 
 static void ask_note(struct coord *c, struct coord_lane *l, peer_t from, uint64_t id)
 {
@@ -211,8 +214,9 @@ static void ask_note(struct coord *c, struct coord_lane *l, peer_t from, uint64_
     l->ask_ns = env_now_ns(c->env);
 }
 
-/* A copy of a question that was dealt with (sent again, or doubled on the way) must not be granted one more lane:
- * nobody would hear of it. Ids of a worker's questions rise, and it asks for one lane at a time. */
+/* A copy of a question that was dealt with (sent again, or doubled on the way) must not be granted
+ * one more lane: nobody would hear of it. Ids of a worker's questions rise, and it asks for one
+ * lane at a time. */
 static void next_copy(struct coord *c, peer_t from, const struct wire *request, const struct coord_worker *w)
 {
     if (w->asked_generation == 0) {
@@ -234,8 +238,8 @@ static void asked_note(struct coord_worker *w, uint32_t lane, uint64_t generatio
     w->asked_generation = generation;
 }
 
-/* A grant of this worker that it seems not to have heard of: `held` is how many lanes it says it holds. Answered again,
- * or the answer to come is led to the newer question. */
+/* A grant of this worker that it seems not to have heard of: `held` is how many lanes it says it
+ * holds. Answered again, or the answer to come is led to the newer question. */
 static bool next_repeat(struct coord *c, peer_t from, const struct wire *request, struct coord_worker *w)
 {
     struct coord_tasks *t = &c->job.tasks;
@@ -265,8 +269,8 @@ static bool next_repeat(struct coord *c, peer_t from, const struct wire *request
     }
     if (request->u.LANE_NEXT.batch >= used)
         return false;
-    /* It has dropped a lane that we think it runs (a shard refused it, or it joined again under its number), and cannot
-     * say which: all go back, so that none is held by nobody for ever. */
+    /* It has dropped a lane that we think it runs (a shard refused it, or it joined again under its
+     * number), and cannot say which: all go back, so that none is held by nobody for ever. */
     log_warn("worker %llu holds %llu lanes, not %u: they are taken back", (unsigned long long)w->number,
              (unsigned long long)request->u.LANE_NEXT.batch, used);
     for (uint32_t l = 0; l < t->lanes && c->fatal == 0; l++)
@@ -371,7 +375,7 @@ static void next_without_lane(struct coord *c, peer_t from, const struct wire *r
     }
 }
 
-/* ---- a question with a lane ------------------------------------------------------------------------------- */
+/* ---- a question with a lane ------------------------------------------------------------------ */
 
 static void next_of_lane(struct coord *c, peer_t from, const struct wire *request)
 {

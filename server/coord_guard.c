@@ -19,7 +19,7 @@ void coord_guard_close(struct coord_guard *g)
     memset(g, 0, sizeof *g);
 }
 
-/* ---- adding up ---------------------------------------------------------------------------------------------- */
+/* ---- adding up ------------------------------------------------------------------------------- */
 
 static struct coord_guard_count *field_of(struct coord_guard_sums *s, const char *table, int64_t field)
 {
@@ -70,7 +70,7 @@ void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, u
     }
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static void shard_said(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply,
                        const struct msg *m)
@@ -125,7 +125,7 @@ void coord_guard_ask(struct coord *c, bool ending)
         g->final = ending; /* the report does without */
 }
 
-/* ---- judging ------------------------------------------------------------------------------------------------ */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches)
 {
@@ -135,7 +135,8 @@ uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches)
     *batches = j->spec.train.batch > 0
                    ? ended * ((j->at.split[WIRE_TRAIN].rows + j->spec.train.batch - 1) / j->spec.train.batch)
                    : 0;
-    bool planned = j->tasks.tasks > 0 && j->tasks.epoch == j->at.epoch; /* after a restart a trained epoch is not */
+    /* after a restart a trained epoch is not */
+    bool planned = j->tasks.tasks > 0 && j->tasks.epoch == j->at.epoch;
     for (uint64_t n = 0; n < ended + (planned ? 0 : 1) && n < j->at.epoch; n++)
         refused += j->epoch[n].train.refused;
     for (uint32_t i = 0; planned && i < j->tasks.tasks; i++)
@@ -162,7 +163,7 @@ void coord_guard_look(struct coord *c, const char *where)
                     refused, batches, share, where[0] != 0 ? where : "(not named)");
 }
 
-/* ---- telling ------------------------------------------------------------------------------------------------ */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 static void item_append(struct json *list, struct json *item, const struct coord_guard_count *of)
 {

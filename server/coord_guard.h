@@ -1,8 +1,10 @@
-/* coord_guard.h: batches whose gradients were refused: how many a job may have, and of which fields and workers they were.
+/* coord_guard.h: batches whose gradients were refused: how many a job may have, and of which fields
+ * and workers they were.
  *
- * Workers tell of refused batches with each task (TASK_DONE), so these counts are stored and outlive everybody. Fields, rows
- * and clipped gradients are counted by the shards, since they were started; they are asked now and then while a job trains
- * and once more at its end, and added up. Thread: the coordinator's loop. */
+ * Workers tell of refused batches with each task (TASK_DONE), so these counts are stored and
+ * outlive everybody. Fields, rows and clipped gradients are counted by the shards, since they were
+ * started; they are asked now and then while a job trains and once more at its end, and added up.
+ * Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_GUARD_H
 #define SERVER_COORD_GUARD_H
 
@@ -15,7 +17,8 @@
 
 #define COORD_GUARD_FIELDS 512u
 #define COORD_GUARD_WORKERS 512u
-#define COORD_GUARD_LEAST 10u /* refused batches that any job may have, unless train.max_refused is 0 */
+/* refused batches that any job may have, unless train.max_refused is 0 */
+#define COORD_GUARD_LEAST 10u
 
 struct coord;
 
@@ -55,9 +58,11 @@ void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, u
 uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches);
 /* Ends the job when there are too many of them. where: of the first one in a task. */
 void coord_guard_look(struct coord *c, const char *where);
-/* What the rules of a table did, as coord_rules_json says it; NULL too where no shard has said anything. */
+/* What the rules of a table did, as coord_rules_json says it; NULL too where no shard has said
+ * anything. */
 struct json *coord_guard_rules_json(const struct coord *c, const char *table);
-/* {"batches", "lost", "by_field": [{"table", "field", "refused", "clipped"}], "by_worker": [{"worker", "refused", "clipped"}]} */
+/* {"batches", "lost", "by_field": [{"table", "field", "refused", "clipped"}], "by_worker":
+ * [{"worker", "refused", "clipped"}]} */
 struct json *coord_guard_json(const struct coord *c);
 
 #endif

@@ -90,7 +90,7 @@ const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_
     return NULL;
 }
 
-/* ---- WHO: all names in one go over the log ------------------------------------------------------------------ */
+/* ---- WHO: all names in one go over the log --------------------------------------------------- */
 
 struct asked {
     struct wire_batch_name name;
@@ -150,7 +150,8 @@ static struct json *lease_json(const struct coord_lease *at, uint64_t batch)
         return json_new_null();
     struct json *j = json_new_object();
     uint64_t skipped = (batch - at->task_first) * at->batch;
-    uint64_t left = skipped < at->rows ? at->rows - skipped : 0; /* bsp pads lanes with empty batches */
+    /* bsp pads lanes with empty batches */
+    uint64_t left = skipped < at->rows ? at->rows - skipped : 0;
     json_set_int(j, "worker", (int64_t)at->worker);
     json_set_string(j, "name", at->name);
     json_set_int(j, "task", at->task);

@@ -1,5 +1,6 @@
-/* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has its I/O thread. A
- * kill at any time is fine: the store has what was promised, and the next start goes on. */
+/* coord_main.c: shoal-coordinator: the daemon around the core. One thread runs the loop; ZeroMQ has
+ * its I/O thread. A kill at any time is fine: the store has what was promised, and the next start
+ * goes on. */
 #include "proto/base/config.h"
 #include "proto/base/log.h"
 #include "proto/net/net.h"

@@ -13,7 +13,8 @@ struct shard_record { /* value of "shard/N" */
     char server[LIMIT_NAME];
     uint32_t index;
     uint32_t zero;
-    uint64_t incarnation; /* of its process: a server that died while no coordinator was there is noticed */
+    /* of its process: a server that died while no coordinator was there is noticed */
+    uint64_t incarnation;
 };
 _Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 16, "shard_record is stored");
 

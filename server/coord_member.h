@@ -1,9 +1,9 @@
-/* coord_member.h: who is there: shards by number, workers by number, and when each was last heard. Pure: time comes in
- * as an argument.
+/* coord_member.h: who is there: shards by number, workers by number, and when each was last heard.
+ * Pure: time comes in as an argument.
  *
- * A shard number belongs to (server name, index on that server) for ever: a server that comes back gets its numbers
- * back. Worker numbers are never used again. A worker is dead when its lease has run out; a shard is never declared
- * dead, it is waited for. */
+ * A shard number belongs to (server name, index on that server) for ever: a server that comes back
+ * gets its numbers back. Worker numbers are never used again. A worker is dead when its lease has
+ * run out; a shard is never declared dead, it is waited for. */
 #ifndef SERVER_COORD_MEMBER_H
 #define SERVER_COORD_MEMBER_H
 
@@ -61,28 +61,32 @@ struct coord_members {
     uint64_t rss_peak_bytes;      /* highest sum over servers seen */
 };
 
-/* NEW: first beat since this coordinator started; READY: ready after not ready; RESTARTED: another incarnation. After
- * each of these the shard has to be set up again (coord_setup). */
+/* NEW: first beat since this coordinator started; READY: ready after not ready; RESTARTED: another
+ * incarnation. After each of these the shard has to be set up again (coord_setup). */
 enum coord_beat { COORD_BEAT_SAME, COORD_BEAT_NEW, COORD_BEAT_READY, COORD_BEAT_RESTARTED };
 
 /* Reads back the shard numbers given and the next worker number. */
 int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store, struct err *e);
 void coord_member_close(struct coord_members *m);
 
-/* Takes a beat: finds or gives the number (synced first). BUSY when all numbers are given to other servers. */
+/* Takes a beat: finds or gives the number (synced first). BUSY when all numbers are given to other
+ * servers. */
 int coord_member_shard_beat(struct coord_members *m, struct coord_store *store, const struct wire_SHARD_BEAT *beat,
                             peer_t peer, uint64_t now_ns, uint32_t *shard, enum coord_beat *what, struct err *e);
 /* Shard that beats over this connection, or COORD_NOBODY. */
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer);
 bool coord_member_shards_ready(const struct coord_members *m);
 
-/* A number for a worker, synced before it is known to anyone; the same number again for a join repeated over one
- * connection. *number 0 with BUSY when there are LIMIT_WORKERS. */
+/* A number for a worker, synced before it is known to anyone; the same number again for a join
+ * repeated over one connection. *number 0 with BUSY when there are LIMIT_WORKERS. */
 int coord_member_join(struct coord_members *m, struct coord_store *store, const struct wire_WORKER_JOIN *join,
                       peer_t peer, uint64_t now_ns, uint64_t *number, struct err *e);
-struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t number); /* NULL: dead or never was */
-void coord_member_worker_gone(struct coord_members *m, uint64_t number);            /* its figures stay in `gone` */
-/* Number of a worker not heard for lease_ns, or 0. The caller takes its work back and calls coord_member_worker_gone.
+/* NULL: dead or never was */
+struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t number);
+/* its figures stay in `gone` */
+void coord_member_worker_gone(struct coord_members *m, uint64_t number);
+/* Number of a worker not heard for lease_ns, or 0. The caller takes its work back and calls
+ * coord_member_worker_gone.
  */
 uint64_t coord_member_expired(const struct coord_members *m, uint64_t now_ns, uint64_t lease_ns);
 /* Sums of all workers, gone ones too. */

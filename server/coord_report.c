@@ -18,7 +18,8 @@
 static const char *const mode_name[] = {"async", "ssp", "bsp"};
 static const char *const durability_name[] = {"memory", "journal", "fsync"};
 
-#define EPOCHS_WHOLE 1000u /* with more of them only the first figures of each are told: a report is one message */
+/* with more of them only the first figures of each are told: a report is one message */
+#define EPOCHS_WHOLE 1000u
 
 static void brief_set(struct json *to, const struct metric *metric, const struct job *job)
 {
@@ -175,8 +176,9 @@ static void cache_set(struct json *to, const struct wire_WORKER_BEAT *sum)
     json_set(to, "cache", c);
 }
 
-/* Batches applied: every lane's batches, each once; skipped and recomputed are what recovery and resending cost;
- * quarantined: of these, gradients were refused and the batch, or a part of it, went by without. */
+/* Batches applied: every lane's batches, each once; skipped and recomputed are what recovery and
+ * resending cost; quarantined: of these, gradients were refused and the batch, or a part of it,
+ * went by without. */
 static struct json *batches_json(const struct coord *c, const struct wire_WORKER_BEAT *sum)
 {
     const struct coord_job *j = &c->job;
@@ -192,7 +194,8 @@ static struct json *batches_json(const struct coord *c, const struct wire_WORKER
     return b;
 }
 
-/* A table's digest: XXH3 over its tablets' digests in tablet order, whichever shards they are on. */
+/* A table's digest: XXH3 over its tablets' digests in tablet order, whichever shards they are
+ * on. */
 static struct json *tables_json(const struct coord *c, uint64_t *rows)
 {
     const struct coord_job *j = &c->job;
@@ -230,7 +233,8 @@ static uint32_t servers_of(const struct coord_members *m)
     return servers;
 }
 
-/* The epoch whose rows the tables hold at the end: the best one that was kept, where early stopping restores it, else the last. */
+/* The epoch whose rows the tables hold at the end: the best one that was kept, where early stopping
+ * restores it, else the last. */
 static uint32_t final_epoch(const struct coord_job *j)
 {
     return j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != 0 ? j->at.kept_epoch : j->at.epoch;
@@ -330,7 +334,8 @@ int coord_report_make(struct coord *c, struct err *e)
     char *text = json_text(r, 2);
     struct err failed = {0};
 
-    if (text != NULL && strlen(text) >= COORD_VALUE_MAX) { /* without indentation it is half as long */
+    if (text != NULL && strlen(text) >= COORD_VALUE_MAX) {
+        /* without indentation it is half as long */
         free(text);
         text = json_text(r, 0);
     }

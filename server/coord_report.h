@@ -1,4 +1,5 @@
-/* coord_report.h: the report of a finished job as JSON text. What its keys mean: deploy/README.md, "report.json". */
+/* coord_report.h: the report of a finished job as JSON text. What its keys mean: deploy/README.md,
+ * "report.json". */
 #ifndef SERVER_COORD_REPORT_H
 #define SERVER_COORD_REPORT_H
 

@@ -1,6 +1,7 @@
-/* coord_roll.h: who has computed for the job, and by what: each worker that joined, with its backend, its device and why
- * that was taken, for the report. A worker that goes on by another backend stands there twice. Kept in memory: of a
- * coordinator that was started again it has those that joined since. Pure. */
+/* coord_roll.h: who has computed for the job, and by what: each worker that joined, with its
+ * backend, its device and why that was taken, for the report. A worker that goes on by another
+ * backend stands there twice. Kept in memory: of a coordinator that was started again it has those
+ * that joined since. Pure. */
 #ifndef SERVER_COORD_ROLL_H
 #define SERVER_COORD_ROLL_H
 
@@ -33,8 +34,8 @@ void coord_compute_of(const struct wire_WORKER_JOIN *join, struct coord_compute 
 void coord_compute_set(struct json *to, const struct coord_compute *by);
 
 void coord_roll_close(struct coord_roll *r);
-/* A worker has joined. Past COORD_ROLL_MAX of them, or without memory, it is not noted. True: it had left because of its
- * device, and is back. */
+/* A worker has joined. Past COORD_ROLL_MAX of them, or without memory, it is not noted. True: it
+ * had left because of its device, and is back. */
 bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by);
 /* A worker leaves because of its device. True: for the first time since it came. */
 bool coord_roll_broken(struct coord_roll *r, const char *name);

@@ -1,6 +1,7 @@
-/* coord_rules.h: what the rules of tables did to keys and rows, as shards say it in SHARD_STATUS (`tables`): added up over
- * them, for report.json. Shards count since they were started, whichever jobs they served; a shard that was started again
- * counts anew, with what its recovery repeats. Pure. */
+/* coord_rules.h: what the rules of tables did to keys and rows, as shards say it in SHARD_STATUS
+ * (`tables`): added up over them, for report.json. Shards count since they were started, whichever
+ * jobs they served; a shard that was started again counts anew, with what its recovery repeats.
+ * Pure. */
 #ifndef SERVER_COORD_RULES_H
 #define SERVER_COORD_RULES_H
 
@@ -19,9 +20,11 @@ struct coord_rules {
     uint32_t tables;
 };
 
-/* Adds the list of a shard; tables past LIMIT_TABLES, and what is no number from 0, are left out. */
+/* Adds the list of a shard; tables past LIMIT_TABLES, and what is no number from 0, are left
+ * out. */
 void coord_rules_add(struct coord_rules *r, const struct json *tables);
-/* {"not_admitted", "admitted", ...}: those that are not 0, the caller's; NULL: all are, or the table is not known. */
+/* {"not_admitted", "admitted", ...}: those that are not 0, the caller's; NULL: all are, or the
+ * table is not known. */
 struct json *coord_rules_json(const struct coord_rules *r, const char *table);
 
 #endif

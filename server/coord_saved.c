@@ -10,7 +10,7 @@
 static const char magic[8] = {'S', 'H', 'O', 'A', 'L', 'C', 'S', '1'};
 #define SAVED_MAX (256u << 20)
 
-/* ---- writing ----------------------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 struct writer {
     uint8_t *bytes; /* owned */
@@ -68,7 +68,8 @@ static void progress_write(struct writer *w, const struct coord *c)
         at.counted_ns = coord_epoch_trained_ns(c); /* as after a restart: coord_trace_load */
     at.cuts = at.restarts = at.worker_deaths = 0;
     at.best_cut = 0;
-    if (at.phase != PHASE_TEST && at.phase != PHASE_CUT) { /* in these the tables, and the checkpoint's, are that epoch's */
+    if (at.phase != PHASE_TEST && at.phase != PHASE_CUT) {
+        /* in these the tables, and the checkpoint's, are that epoch's */
         at.kept_epoch = 0;
         at.kept_value = 0;
     }
@@ -128,7 +129,7 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
     return 0;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 struct pair {
     char key[COORD_KEY_MAX];
@@ -246,7 +247,7 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
     return progress_check(&out->at, e);
 }
 
-/* ---- taking over ------------------------------------------------------------------------------------------- */
+/* ---- taking over ----------------------------------------------------------------------------- */
 
 static bool task_put(struct coord *c, const struct pair *p, uint64_t number)
 {

@@ -60,7 +60,7 @@ int coord_setup_load(struct coord *c, struct err *e)
     return status;
 }
 
-/* ---- at every registration, whether a job runs or not -------------------------------------------------------- */
+/* ---- at every registration, whether a job runs or not ---------------------------------------- */
 
 static void greeted(void *context, const struct coord_call *call, int status, const char *text)
 {
@@ -110,7 +110,8 @@ static bool greet(struct coord *c, uint32_t shard)
 {
     struct wire w;
 
-    if (!coord_flow_running(c) && c->job.shard_of != NULL && !map_tell(c, shard, greeted)) /* a job's setting up begins with it */
+    /* a job's setting up begins with it */
+    if (!coord_flow_running(c) && c->job.shard_of != NULL && !map_tell(c, shard, greeted))
         return false;
 
     memset(&w, 0, sizeof w);
@@ -128,7 +129,7 @@ void coord_setup_greet(struct coord *c)
     }
 }
 
-/* ---- one shard, step by step ------------------------------------------------------------------------------ */
+/* ---- one shard, step by step ----------------------------------------------------------------- */
 
 static bool step_start(struct coord *c, uint32_t shard)
 {
@@ -165,7 +166,8 @@ static void step_next(struct coord *c, uint32_t shard)
     struct coord_shard *s = &c->members.shard[shard];
 
     uint32_t steps =
-        c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2); /* RESTORE opens the new run by itself */
+        /* RESTORE opens the new run by itself */
+        c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2);
 
     if (s->step == steps) {
         s->set_up = true;
@@ -227,9 +229,10 @@ void coord_setup_forget(struct coord *c)
         coord_setup_forget_shard(c, i);
 }
 
-/* ---- digests ---------------------------------------------------------------------------------------------- */
+/* ---- digests --------------------------------------------------------------------------------- */
 
-/* A shard answers for the tablets that it leads, in order of their numbers: the map says which these are. */
+/* A shard answers for the tablets that it leads, in order of their numbers: the map says which
+ * these are. */
 static void digest_reply(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply,
                          const struct msg *m)
 {

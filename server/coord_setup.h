@@ -1,6 +1,6 @@
-/* coord_setup.h: giving a shard what the job needs: MAP_SET, TABLE_CREATE for each table, RUN_OPEN, in this order, each
- * answered before the next. Done at the job's start and again whenever a shard comes back; all of it is idempotent.
- * Also the digests at the end. */
+/* coord_setup.h: giving a shard what the job needs: MAP_SET, TABLE_CREATE for each table, RUN_OPEN,
+ * in this order, each answered before the next. Done at the job's start and again whenever a shard
+ * comes back; all of it is idempotent. Also the digests at the end. */
 #ifndef SERVER_COORD_SETUP_H
 #define SERVER_COORD_SETUP_H
 
@@ -14,9 +14,11 @@ struct coord;
 /* Makes and stores tables and map from what was declared. SCHEMA, CONFIG, NOMEM. */
 int coord_setup_map(struct coord *c, struct err *e);
 int coord_setup_load(struct coord *c, struct err *e); /* after a restart */
-/* Tells one that is there but reads its rows back what it needs to answer readers: the map, once. Nothing waits for the answer. */
+/* Tells one that is there but reads its rows back what it needs to answer readers: the map, once.
+ * Nothing waits for the answer. */
 void coord_setup_map_early(struct coord *c, uint32_t shard);
-/* Tells shards that are ready what they need to know whether a job runs or not: the map, which cuts are wanted. */
+/* Tells shards that are ready what they need to know whether a job runs or not: the map, which cuts
+ * are wanted. */
 void coord_setup_greet(struct coord *c);
 /* Begins or goes on with every ready shard that is not set up. */
 void coord_setup_step(struct coord *c);

@@ -102,8 +102,9 @@ static uint64_t examples_so_far(const struct coord_job *j, struct coord_losses *
     return examples;
 }
 
-/* Workers' own counts between two questions, at least five seconds apart once there is a rate: finer than tasks. They come in jumps: a rate is from one
- * jump to the next, and less once the next one is late. */
+/* Workers' own counts between two questions, at least five seconds apart once there is a rate:
+ * finer than tasks. They come in jumps: a rate is from one jump to the next, and less once the next
+ * one is late. */
 static void rate_sample(struct coord *c)
 {
     struct wire_WORKER_BEAT sum;

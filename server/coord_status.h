@@ -1,4 +1,5 @@
-/* coord_status.h: the status of a running job, as JSON text: phase, progress, lanes, workers, servers. */
+/* coord_status.h: the status of a running job, as JSON text: phase, progress, lanes, workers,
+ * servers. */
 #ifndef SERVER_COORD_STATUS_H
 #define SERVER_COORD_STATUS_H
 

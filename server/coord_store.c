@@ -62,7 +62,7 @@ void coord_store_close(struct coord_store *s)
         s->ops->close(s);
 }
 
-/* ---- in memory: entries sorted by key ---------------------------------------------------------------------- */
+/* ---- in memory: entries sorted by key -------------------------------------------------------- */
 
 struct entry {
     char key[COORD_KEY_MAX];

@@ -1,10 +1,12 @@
-/* coord_store_disk.c: the store on disk: one log of puts, replayed at start, rewritten when most of it is old.
+/* coord_store_disk.c: the store on disk: one log of puts, replayed at start, rewritten when most of
+ * it is old.
  *
- * A few hundred kilobytes that are read at start only and written one small value at a time: one append and one
- * fdatasync. (RocksDB with its log off, as embedding/store.h gives it, would write a table file for every value.)
- * Invariants:
+ * A few hundred kilobytes that are read at start only and written one small value at a time: one
+ * append and one fdatasync. (RocksDB with its log off, as embedding/store.h gives it, would write a
+ * table file for every value.) Invariants:
  *  1. A put is answered after its record is synced.
- *  2. Records are read in order up to the end, or up to a torn last one, which nobody was answered for and which is cut
+ *  2. Records are read in order up to the end, or up to a torn last one, which nobody was answered
+ *     for and which is cut
  * off. A damaged record before the end is CORRUPT: what follows it may have been promised.
  *  3. Rewriting makes a whole new file and renames it: there is always one good log. */
 #include "proto/base/hash.h"
@@ -29,7 +31,7 @@
 
 struct record {                                   /* then key, then value */
     uint32_t magic, key_bytes, value_bytes, zero; /* value_bytes REMOVED: the key is gone */
-    uint64_t checksum;                            /* XXH3 of key and value, seeded with the three numbers */
+    uint64_t checksum; /* XXH3 of key and value, seeded with the three numbers */
 };
 _Static_assert(sizeof(struct record) == 24, "record is a disk format");
 
@@ -91,7 +93,7 @@ static int record_write(int fd, const char *key, const void *value, size_t bytes
     return status;
 }
 
-/* ---- rewriting (3) ------------------------------------------------------------------------------------------ */
+/* ---- rewriting (3) --------------------------------------------------------------------------- */
 
 struct rewrite {
     int fd;
@@ -133,7 +135,7 @@ static int rewrite(struct disk_store *d, struct err *e)
     return 0;
 }
 
-/* ---- operations --------------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 static int disk_append(struct disk_store *d, const char *key, const void *value, size_t bytes, bool removed, bool sync,
                        struct err *e)
@@ -182,7 +184,7 @@ static void disk_close(struct coord_store *s)
 
 static const struct coord_store_ops disk_ops = {disk_put, disk_get, disk_remove, disk_close};
 
-/* ---- opening (2) -------------------------------------------------------------------------------------------- */
+/* ---- opening (2) ----------------------------------------------------------------------------- */
 
 /* The record at `at`: its length, 0 when it is torn, or CORRUPT. */
 static int record_take(struct disk_store *d, const unsigned char *log, uint64_t bytes, uint64_t at, uint64_t *length,
@@ -204,7 +206,8 @@ static int record_take(struct disk_store *d, const unsigned char *log, uint64_t 
     bool whole = sane && record_checksum(&r, log + at + sizeof r, r.key_bytes + value) == r.checksum;
     if (sane && !whole && all == left)
         return 0; /* the last one, its bytes not all written */
-    /* A NUL in a key would make it another key here, one that this store could write but not read again. */
+    /* A NUL in a key would make it another key here, one that this store could write but not read
+     * again. */
     if (!whole || memchr(log + at + sizeof r, 0, r.key_bytes) != NULL)
         return err_set(e, SHOAL_E_CORRUPT,
                        "%s/state.log: record at byte %llu is damaged and others follow it; restore the folder from a "

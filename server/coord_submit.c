@@ -35,7 +35,8 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
 }
 
-/* A job that goes on: what the checkpoint says goes into the store under the new number, and its progress here. */
+/* A job that goes on: what the checkpoint says goes into the store under the new number, and its
+ * progress here. */
 static int from_take(struct coord *c, struct coord_job *j, const struct coord_from *f, struct err *e)
 {
     const struct coord_progress *was = &f->saved.at;
@@ -70,8 +71,8 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers, con
 {
     uint64_t run = c->counters.next_run++;
 
-    /* What a former job had in its lanes must not be taken for this one's when the coordinator dies before it fences
-     * them. */
+    /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
+     * before it fences them. */
     int status = coord_store_remove(c->store, "lanes", e);
     if (status != 0)
         return status;
@@ -113,7 +114,8 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
 {
     struct coord_job *j;
 
-    /* A request that is sent again, its answer being lost; after a restart nobody knows who had sent it. */
+    /* A request that is sent again, its answer being lost; after a restart nobody knows who had
+     * sent it. */
     bool sender = c->job.submitter == from || c->job.submitter == 0;
     if (c->job.parsed && sender && c->job.yaml_bytes == submit->bytes &&
         memcmp(c->job.yaml, submit->yaml, submit->bytes) == 0 && strcmp(c->job.at.from_path, submit->from) == 0 &&

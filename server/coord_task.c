@@ -76,7 +76,8 @@ static void task_rows(const struct coord_tasks *t, uint64_t first, uint64_t coun
     task->rows = (to < t->rows ? to : t->rows) - task->position;
 }
 
-/* Round r has up to task_batches batches a lane; the last one is dealt evenly, so that a lane is padded by little. */
+/* Round r has up to task_batches batches a lane; the last one is dealt evenly, so that a lane is
+ * padded by little. */
 static int plan_rounds(struct coord_tasks *t, uint64_t batches, uint32_t task_batches, struct err *e)
 {
     uint64_t round = (uint64_t)task_batches * t->lanes;
@@ -334,7 +335,9 @@ void coord_task_resume(struct coord_tasks *t)
             continue;
         struct coord_lane *l = &t->lane[task->lane];
         uint32_t done =
-            i; /* of two tasks of a lane the earlier one is done: a lane gets a task only when its last one is */
+            /* of two tasks of a lane the earlier one is done: a lane gets a task only when its last
+             * one is */
+            i;
         if (l->task == COORD_NO_TASK || t->task[l->task].first_batch < task->first_batch) {
             done = l->task;
             l->task = i;

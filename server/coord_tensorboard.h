@@ -1,6 +1,7 @@
-/* coord_tensorboard.h: event files that TensorBoard reads: DIR/JOB-NUMBER/events.out.tfevents.SECONDS.HOST.PROCESS, one
- * for each job and start of the coordinator; several in one folder are one run to TensorBoard. Records are handed to
- * the system as they come, without a sync: a kill keeps them. The daemon's half of coord_trace.h; thread: the
+/* coord_tensorboard.h: event files that TensorBoard reads:
+ * DIR/JOB-NUMBER/events.out.tfevents.SECONDS.HOST.PROCESS, one for each job and start of the
+ * coordinator; several in one folder are one run to TensorBoard. Records are handed to the system
+ * as they come, without a sync: a kill keeps them. The daemon's half of coord_trace.h; thread: the
  * coordinator's loop. */
 #ifndef SERVER_COORD_TENSORBOARD_H
 #define SERVER_COORD_TENSORBOARD_H
@@ -21,8 +22,8 @@ struct coord_tensorboard {
 /* dir: made when it is missing, with the first figures. */
 void coord_tensorboard_open(struct coord_tensorboard *t, const char *dir);
 void coord_tensorboard_close(struct coord_tensorboard *t);
-/* Appends figures of a run; another run begins another file. CANTCREATE, IO, TOO_BIG (more than EVENT_SCALARS_MAX
- * figures). */
+/* Appends figures of a run; another run begins another file. CANTCREATE, IO, TOO_BIG (more than
+ * EVENT_SCALARS_MAX figures). */
 int coord_tensorboard_write(struct coord_tensorboard *t, const char *run, uint64_t step,
                             const struct coord_scalar *scalar, uint32_t count, struct err *e);
 

@@ -26,7 +26,7 @@ uint32_t coord_trace_quantile(const uint64_t *histogram, double share)
     return 0;
 }
 
-/* ---- scalars ----------------------------------------------------------------------------------------------- */
+/* ---- scalars --------------------------------------------------------------------------------- */
 
 enum { SCALARS_MAX = 6 * (1 + LIMIT_TASKS) };
 
@@ -63,15 +63,16 @@ static void scalars_write(struct coord *c, const struct scalars *s, uint64_t ste
     log_error("%s; the job goes on without", e.text);
 }
 
-/* ---- training ---------------------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 static double train_seconds(const struct coord *c)
 {
     return (double)(c->job.at.train_ns + coord_epoch_trained_ns(c)) * 1e-9;
 }
 
-/* What an epoch has left over when it ends says little of its rate: tasks end together, and a few milliseconds after
- * the last figures were written a handful of them would look like a burst. An epoch that is shorter as a whole is told. */
+/* What an epoch has left over when it ends says little of its rate: tasks end together, and a few
+ * milliseconds after the last figures were written a handful of them would look like a burst. An
+ * epoch that is shorter as a whole is told. */
 static bool rate_known(const struct coord *c, double elapsed)
 {
     bool whole_epoch = c->job.trace.since_ns == c->job.epoch_ns && c->job.epoch_spent_ns == 0;
@@ -163,15 +164,17 @@ void coord_trace_epoch(struct coord *c)
     c->job.trace.before += c->job.tasks.examples;
 }
 
-/* Epochs whose training is over: all up to the one at hand, and that one too once it is evaluated. */
+/* Epochs whose training is over: all up to the one at hand, and that one too once it is
+ * evaluated. */
 static void before_load(struct coord *c)
 {
     for (uint32_t n = 1; n <= c->job.at.epoch; n++)
         c->job.trace.before += c->job.epoch[n - 1].train.examples;
 }
 
-/* The epoch at hand goes on where the last stored point of it was; what came after that point is not counted, nor is
- * the time without a coordinator. Nothing is stored of the job's time within an epoch, so it is as much longer. */
+/* The epoch at hand goes on where the last stored point of it was; what came after that point is
+ * not counted, nor is the time without a coordinator. Nothing is stored of the job's time within an
+ * epoch, so it is as much longer. */
 static void spent_load(struct coord *c)
 {
     const struct coord_curve *curve = &c->job.trace.curve;
@@ -214,7 +217,7 @@ int coord_trace_load(struct coord *c, struct err *e)
     return status;
 }
 
-/* ---- evaluation -------------------------------------------------------------------------------------------- */
+/* ---- evaluation ------------------------------------------------------------------------------ */
 
 static void metric_add(struct scalars *s, const char *where, const struct metric *m)
 {

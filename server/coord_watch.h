@@ -1,6 +1,7 @@
-/* coord_watch.h: who is missing. A job waits for a server that is away as long as it takes (its rows are on its disk),
- * and for a worker to come; nobody shall have to guess that: it is in the log once in 10 s, and in the status. Under
- * durability memory there is nothing to wait for: the job ends. */
+/* coord_watch.h: who is missing. A job waits for a server that is away as long as it takes (its
+ * rows are on its disk), and for a worker to come; nobody shall have to guess that: it is in the
+ * log once in 10 s, and in the status. Under durability memory there is nothing to wait for: the
+ * job ends. */
 #ifndef SERVER_COORD_WATCH_H
 #define SERVER_COORD_WATCH_H
 

@@ -53,9 +53,10 @@ static struct coord_worker *worker_of(struct coord *c, peer_t from, const struct
     return w;
 }
 
-/* ---- coming, staying, leaving ------------------------------------------------------------------------------ */
+/* ---- coming, staying, leaving ---------------------------------------------------------------- */
 
-/* Bitwise equal results need one kernel type on all workers: of a BLAS, or version and device of one that is not the CPU. */
+/* Bitwise equal results need one kernel type on all workers: of a BLAS, or version and device of
+ * one that is not the CPU. */
 static bool kernel_fits(struct coord *c, const struct wire_WORKER_JOIN *q)
 {
     if (c->job.spec.train.mode != WIRE_BSP)
@@ -67,7 +68,8 @@ static bool kernel_fits(struct coord *c, const struct wire_WORKER_JOIN *q)
     return strcmp(c->job.kernel, q->kernel) == 0;
 }
 
-/* What it said of itself, once: a join may come again, but for another backend under the same number too. */
+/* What it said of itself, once: a join may come again, but for another backend under the same
+ * number too. */
 static void worker_computes(struct coord *c, uint64_t number, const struct wire_WORKER_JOIN *q)
 {
     struct coord_worker *w = coord_member_worker(&c->members, number);
@@ -170,7 +172,8 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
             coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s", worker->name,
                             q->fail_text);
         else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 && coord_roll_broken(&c->job.roll, worker->name))
-            c->job.at.workers_wanted--; /* its device failed: it may not come again; if it does, it counts again */
+            /* its device failed: it may not come again; if it does, it counts again */
+            c->job.at.workers_wanted--;
         worker_gone(c, q->worker);
     }
     reply_plain(c, from, request);
@@ -189,7 +192,7 @@ void coord_work_expire(struct coord *c)
     }
 }
 
-/* ---- what the input and the tables are --------------------------------------------------------------------- */
+/* ---- what the input and the tables are ------------------------------------------------------- */
 
 void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
 {
@@ -221,7 +224,8 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
     reply_plain(c, from, request);
 }
 
-/* One list gives both, so a declaration is a creation up to declared_total, whatever the list's last field is. */
+/* One list gives both, so a declaration is a creation up to declared_total, whatever the list's
+ * last field is. */
 _Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <= sizeof(struct wire_TABLE_CREATE),
                "a declaration begins as a creation");
 
@@ -317,7 +321,7 @@ void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request
     coord_send(c, from, m);
 }
 
-/* ---- results ----------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void staleness_add(struct coord *c, const uint64_t *histogram)
 {
@@ -421,7 +425,8 @@ void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, c
     int status = 0;
     if (c->job.at.phase == PHASE_EVAL || c->job.at.phase == PHASE_TEST)
         status = coord_eval_done(&c->job.eval, q, m->frame[1].data, m->frame[2].data, &e);
-    if (status != 0 && status != SHOAL_E_MALFORMED) /* diverged, or no memory: the rest would be in vain */
+    /* diverged, or no memory: the rest would be in vain */
+    if (status != 0 && status != SHOAL_E_MALFORMED)
         coord_flow_fail(c, status, "%s", e.text);
     if (status != 0)
         coord_send(c, from, wire_refusal(request, status, "%s", e.text));

@@ -1,5 +1,5 @@
-/* coord_work.h: what workers report: indexes, tables, finished tasks, scores, their leaving. Each answers its request;
- * asking twice is harmless. Thread: the coordinator's loop. */
+/* coord_work.h: what workers report: indexes, tables, finished tasks, scores, their leaving. Each
+ * answers its request; asking twice is harmless. Thread: the coordinator's loop. */
 #ifndef SERVER_COORD_WORK_H
 #define SERVER_COORD_WORK_H
 

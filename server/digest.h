@@ -1,6 +1,6 @@
-/* digest.h: DIGEST: the content of a table's tablets as numbers, worked out a few tablets at a time so that a large
- * table does not keep the shard from its pushes and beats. One table after another; a request that comes again is
- * answered once. Thread: the shard's. */
+/* digest.h: DIGEST: the content of a table's tablets as numbers, worked out a few tablets at a time
+ * so that a large table does not keep the shard from its pushes and beats. One table after another;
+ * a request that comes again is answered once. Thread: the shard's. */
 #ifndef SERVER_DIGEST_H
 #define SERVER_DIGEST_H
 

@@ -13,7 +13,8 @@
 #define AWAY_TOO true /* also while tablets are away, after a start */
 #define BACK_ONLY false
 
-/* X(TYPE, settle first, when, handler): the types that a shard answers; all others are somebody else's. */
+/* X(TYPE, settle first, when, handler): the types that a shard answers; all others are somebody
+ * else's. */
 #define DISPATCH_MAP(X)                                                                                                \
     X(HELLO, AS_IT_IS, AWAY_TOO, admin_hello)                                                                          \
     X(PULL, AS_IT_IS, AWAY_TOO, pull_on_message)                                                                       \
@@ -57,7 +58,8 @@ static struct handler handler_of(enum wire_type type)
     }
 }
 
-/* false: no such type, which only a header of another protocol version can leave behind: it cannot be answered. */
+/* false: no such type, which only a header of another protocol version can leave behind: it cannot
+ * be answered. */
 static bool count(struct dispatch_counts *c, enum wire_type type)
 {
     switch (type) {

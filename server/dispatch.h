@@ -1,4 +1,5 @@
-/* dispatch.h: one list from message type to handler; names and counts come from the same list of types (WIRE_MAP). */
+/* dispatch.h: one list from message type to handler; names and counts come from the same list of
+ * types (WIRE_MAP). */
 #ifndef SERVER_DISPATCH_H
 #define SERVER_DISPATCH_H
 
@@ -13,8 +14,8 @@ struct dispatch_counts {
 #undef X
 };
 
-/* Takes m: decodes it into s->in and calls its handler. What cannot be decoded costs its sender a refusal, if it can be
- * told apart at all, and nobody else anything. */
+/* Takes m: decodes it into s->in and calls its handler. What cannot be decoded costs its sender a
+ * refusal, if it can be told apart at all, and nobody else anything. */
 void dispatch_message(struct shard *s, peer_t from, struct msg *m);
 /* Calls visit for each type with its count. */
 void dispatch_visit(const struct dispatch_counts *c, void (*visit)(void *context, const char *name, uint64_t count),

@@ -1,7 +1,8 @@
 /* hold.c: holding pushes for a cut, and going back to one.
  *
  * 1. Between engine_hold and engine_go (or engine_release) no push is admitted.
- * 2. A RESTORE whose run is open already was done: it must not be done twice, the run may have moved on. */
+ * 2. A RESTORE whose run is open already was done: it must not be done twice, the run may have
+ *    moved on. */
 #include "server/hold.h"
 
 #include "proto/base/assert.h"
@@ -59,7 +60,8 @@ void hold_on_hold(struct shard *s, peer_t from, struct msg *m)
         shard_refuse(s, from, WIRE_TYPE_HOLD, id, SHOAL_E_MALFORMED, "cut 0 is none; cuts are numbered from 1");
         return;
     }
-    if (h->cut != cut && (h->going == cut || h->last == cut)) { /* a late copy: this cut has gone on already */
+    if (h->cut != cut && (h->going == cut || h->last == cut)) {
+        /* a late copy: this cut has gone on already */
         shard_reply(s, WIRE_TYPE_HOLD, id)->u.HOLD_reply.sequence =
             h->going == cut ? h->going_sequence : h->last_sequence;
         shard_send_reply(s, from);
@@ -169,7 +171,8 @@ void hold_on_restore(struct shard *s, peer_t from, struct msg *m)
             return;
         }
         bool changed;
-        rc = lead_apply(&s->lead, s->engine, &changed); /* the cut may hold other tables than there were */
+        /* the cut may hold other tables than there were */
+        rc = lead_apply(&s->lead, s->engine, &changed);
         if (rc) {
             shard_refuse(s, from, WIRE_TYPE_RESTORE, id, rc, "shard %s: %s", s->name, err_text(rc));
             return;
@@ -186,7 +189,8 @@ void hold_on_cut_drop(struct shard *s, peer_t from, struct msg *m)
 {
     uint64_t cut = s->in.u.CUT_DROP.cut, id = s->in.id;
     msg_free(m);
-    if (cut && s->hold.cut == cut) { /* given up between HOLD and GO: nobody has to wait for the timer */
+    if (cut && s->hold.cut == cut) {
+        /* given up between HOLD and GO: nobody has to wait for the timer */
         engine_release(s->engine, cut);
         let_go(s);
         if (shard_settle(s))
@@ -211,7 +215,8 @@ static bool unwanted(const struct wire_CUT_KEEP *r, uint64_t cut)
     return cut != 0 && cut < r->below && cut != r->keep;
 }
 
-/* Cuts that nobody will ever ask for: of checkpoints and best epochs given up by a coordinator that then died. */
+/* Cuts that nobody will ever ask for: of checkpoints and best epochs given up by a coordinator that
+ * then died. */
 void hold_on_cut_keep(struct shard *s, peer_t from, struct msg *m)
 {
     const struct wire_CUT_KEEP r = s->in.u.CUT_KEEP;

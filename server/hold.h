@@ -3,10 +3,10 @@
  *     OPEN --hold_on_hold--> HELD --hold_on_go--> OPEN, the part being written --hold_done_cb--> reply
  *                            HELD --hold_timeout_cb (10 s)--> OPEN, nothing written
  *
- * While HELD pushes queue, neither admitted nor answered; pulls go on. At GO they go on at once: what the cut holds was
- * noted at HOLD. HOLD and GO may be sent again: the same HOLD answers the same sequence, the same GO answers when the
- * part is complete, or at once when it is. A HOLD of another cut ends the one at hand: its coordinator has given it up.
- * Thread: the shard's. */
+ * While HELD pushes queue, neither admitted nor answered; pulls go on. At GO they go on at once:
+ * what the cut holds was noted at HOLD. HOLD and GO may be sent again: the same HOLD answers the
+ * same sequence, the same GO answers when the part is complete, or at once when it is. A HOLD of
+ * another cut ends the one at hand: its coordinator has given it up. Thread: the shard's. */
 #ifndef SERVER_HOLD_H
 #define SERVER_HOLD_H
 

@@ -1,5 +1,5 @@
-/* inspect.h: INSPECT (one row by key) and SHARD_STATUS (the shard's own figures), both as JSON text in the reply's
- * frame. */
+/* inspect.h: INSPECT (one row by key) and SHARD_STATUS (the shard's own figures), both as JSON text
+ * in the reply's frame. */
 #ifndef SERVER_INSPECT_H
 #define SERVER_INSPECT_H
 

@@ -1,5 +1,6 @@
-/* keys.h: KEYS of a shard: keys erased, blocked, allowed, reset. Settled first, journalled before the reply; repeated it
- * changes nothing more. SCRUB is audit.h's. Takes m; s->in holds the request. */
+/* keys.h: KEYS of a shard: keys erased, blocked, allowed, reset. Settled first, journalled before
+ * the reply; repeated it changes nothing more. SCRUB is audit.h's. Takes m; s->in holds the
+ * request. */
 #ifndef SERVER_KEYS_H
 #define SERVER_KEYS_H
 

@@ -1,8 +1,9 @@
-/* lead.h: which tablets this shard leads: the map as the coordinator last sent it, and a range for each table.
+/* lead.h: which tablets this shard leads: the map as the coordinator last sent it, and a range for
+ * each table.
  *
- * Nothing is led until both the map (MAP_SET) and the shard's own number (reply to SHARD_BEAT) are known: until then
- * pulls and pushes are answered AGAIN and the worker sends again. The newest epoch wins; an older one is no error and
- * changes nothing. Thread: the shard's. */
+ * Nothing is led until both the map (MAP_SET) and the shard's own number (reply to SHARD_BEAT) are
+ * known: until then pulls and pushes are answered AGAIN and the worker sends again. The newest
+ * epoch wins; an older one is no error and changes nothing. Thread: the shard's. */
 #ifndef SERVER_LEAD_H
 #define SERVER_LEAD_H
 
@@ -28,14 +29,14 @@ void lead_close(struct lead *l);
 bool lead_ready(const struct lead *l);
 /* Copies the map unless it is older; the caller then calls lead_apply. 0 or SHOAL_E_NOMEM. */
 int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint32_t tablet_count);
-/* Tells the engine and works the ranges out anew: after a new map, number or table. *changed (may be NULL): some range
- * is another. */
+/* Tells the engine and works the ranges out anew: after a new map, number or table. *changed (may
+ * be NULL): some range is another. */
 int lead_apply(struct lead *l, struct engine *g, bool *changed);
 
 /* Whether all of [first, first + count) is led. */
 bool lead_covers(const struct lead *l, const struct table_schema *s, uint32_t first, uint32_t count);
-/* Whether all keys lie in led tablets; keys sorted by key_mix, as the wire asks. Unsorted ones only mislead their
- * sender. */
+/* Whether all keys lie in led tablets; keys sorted by key_mix, as the wire asks. Unsorted ones only
+ * mislead their sender. */
 bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_t *keys, uint32_t key_count);
 
 #endif

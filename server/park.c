@@ -1,7 +1,9 @@
 /* park.c: lists of what waits for rows or room.
  *
- * 1. A push stays behind those of its run, lane and table that came before it: else the engine would call it a GAP.
- * 2. The head of a list is tried in every walk, and the engine fetches what was asked for first: so it gets on. */
+ * 1. A push stays behind those of its run, lane and table that came before it: else the engine
+ *    would call it a GAP.
+ * 2. The head of a list is tried in every walk, and the engine fetches what was asked for first: so
+ *    it gets on. */
 #include "server/park.h"
 
 #include "server/pull.h"
@@ -9,7 +11,8 @@
 
 #include <stddef.h>
 
-#define ROOM_NS 5000000ull /* the engine says when it has made room; that the journal has some again it does not */
+/* the engine says when it has made room; that the journal has some again it does not */
+#define ROOM_NS 5000000ull
 #define MISSES 4u /* of one walk: requests whose rows are still not there */
 
 static void tick_cb(struct env_timer *t)
@@ -32,7 +35,8 @@ void park_close(struct shard *s)
 void park_fetched(struct shard *s)
 {
     s->park.pushes_due = s->park.pulls_due = true;
-    env_timer_start(s->env, &s->park.timer, 0); /* not from here: the engine may be in the middle of something */
+    /* not from here: the engine may be in the middle of something */
+    env_timer_start(s->env, &s->park.timer, 0);
 }
 
 void park_short(struct shard *s)
@@ -55,7 +59,8 @@ static bool same_push(const struct push_record *a, const struct push_record *b)
            a->tablet_first == b->tablet_first && a->tablet_count == b->tablet_count;
 }
 
-/* Puts q into the place of an older one that same() takes for the same; NULL: there is none, else the older one. */
+/* Puts q into the place of an older one that same() takes for the same; NULL: there is none, else
+ * the older one. */
 static struct request *replace(struct request_list *l, struct request *q,
                                bool (*same)(const struct request *, const struct request *))
 {
@@ -84,7 +89,8 @@ static bool put_behind(struct shard *s, struct request *q)
     struct park *p = &s->park;
     struct request *older = replace(&p->pushes, q, same_push_request);
     if (older) {
-        request_give(&s->pool, older); /* its sender sent again: the newer id is the one that is awaited */
+        /* its sender sent again: the newer id is the one that is awaited */
+        request_give(&s->pool, older);
         return true;
     }
     bool behind = p->short_of_room;
@@ -147,7 +153,8 @@ void park_pushes(struct shard *s)
 
 /* ---- pulls ---- */
 
-/* A batch's pull may be several messages over different keys. Pulls of no lane (evaluation, tools) are told apart by their ids. */
+/* A batch's pull may be several messages over different keys. Pulls of no lane (evaluation, tools)
+ * are told apart by their ids. */
 static bool same_pull_request(const struct request *a, const struct request *b)
 {
     uint32_t n = a->pull.key_count;

@@ -1,15 +1,18 @@
 /* park.h: who waits for rows that are in the store, or for room in the journal and in memory.
  *
- * Pushes (bsp's are held by bsp.h until they can go) wait in one list in order of arrival. A push goes into it when
- *   - the engine is short of room (BUSY): then every newcomer waits behind it, so that nobody asks again and again and the
- *     windows of the senders set the pace;
- *   - rows of its keys are in the store (engine_warm): it is admitted when they have come. Live order is journal order, so
- *     nothing of the same run, lane and table goes before it; others do.
- * Pulls whose rows are in the store wait in a list of their own; other pulls are answered meanwhile.
+ * Pushes (bsp's are held by bsp.h until they can go) wait in one list in order of arrival. A push
+ * goes into it when
+ *   - the engine is short of room (BUSY): then every newcomer waits behind it, so that nobody asks
+ *     again and again and the windows of the senders set the pace;
+ *   - rows of its keys are in the store (engine_warm): it is admitted when they have come. Live
+ *     order is journal order, so nothing of the same run, lane and table goes before it; others do.
+ * Pulls whose rows are in the store wait in a list of their own; other pulls are answered
+ * meanwhile.
  *
- * Each list is walked again, from its head, when rows have come; the walk ends after a few that are still not there, for the
- * engine fetches in the order in which it was asked. One that is sent again takes the place of the older one. The pool
- * (request.h) bounds how many wait. While a cut is held no push moves. Thread: the shard's. */
+ * Each list is walked again, from its head, when rows have come; the walk ends after a few that are
+ * still not there, for the engine fetches in the order in which it was asked. One that is sent
+ * again takes the place of the older one. The pool (request.h) bounds how many wait. While a cut is
+ * held no push moves. Thread: the shard's. */
 #ifndef SERVER_PARK_H
 #define SERVER_PARK_H
 

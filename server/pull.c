@@ -8,7 +8,8 @@
 
 static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m, struct err *e)
 {
-    if (w->lane != LANE_NONE && !engine_back(s->engine)) /* clocks are not known before all marks are */
+    /* clocks are not known before all marks are */
+    if (w->lane != LANE_NONE && !engine_back(s->engine))
         return err_set(e, SHOAL_E_AGAIN, "shard %s reads its rows back after a start; send again", s->name);
     if (!lead_ready(&s->lead))
         return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
@@ -56,7 +57,8 @@ static void count(struct shard *s, const struct request *q, uint64_t low, uint64
         s->counts.waited_ns_max = waited_ns;
 }
 
-/* Or parks it, until its rows have come. before: 0, or the bsp clock whose pushes must not be seen. */
+/* Or parks it, until its rows have come. before: 0, or the bsp clock whose pushes must not be
+ * seen. */
 static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t before)
 {
     const struct table *t = engine_table(s->engine, q->pull.table);
@@ -95,7 +97,8 @@ static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
     if (full)
         shard_refuse_request(s, q, SHOAL_E_BUSY, "too many runs and tables have pulls waiting; send again later");
     if (older)
-        request_give(&s->pool, older); /* its sender sent again: the newer id is the one that is awaited */
+        /* its sender sent again: the newer id is the one that is awaited */
+        request_give(&s->pool, older);
 }
 
 static void try_bsp(struct shard *s, struct request *q)

@@ -1,9 +1,9 @@
 /* request.h: pulls and pushes on their way through a shard, taken from one bounded pool.
  *
- * A request owns its message until it is given back: keys and gradients are read, journalled and applied from the very
- * bytes that came in. The pool has LIMIT_WAITING requests and a cap on their bytes; past either a newcomer is refused
- * with BUSY, so a shard's memory for waiting work has a bound whatever the peers do. A request is on one list at a
- * time. Thread: the shard's. */
+ * A request owns its message until it is given back: keys and gradients are read, journalled and
+ * applied from the very bytes that came in. The pool has LIMIT_WAITING requests and a cap on their
+ * bytes; past either a newcomer is refused with BUSY, so a shard's memory for waiting work has a
+ * bound whatever the peers do. A request is on one list at a time. Thread: the shard's. */
 #ifndef SERVER_REQUEST_H
 #define SERVER_REQUEST_H
 
@@ -53,7 +53,8 @@ int request_pool_init(struct request_pool *p, uint64_t bytes_max);
 /* Frees the messages of all requests still out, wherever they are. */
 void request_pool_close(struct request_pool *p);
 
-/* Takes m and the fields of a decoded PULL or PUSH. NULL when the pool is full: m then stays the caller's. */
+/* Takes m and the fields of a decoded PULL or PUSH. NULL when the pool is full: m then stays the
+ * caller's. */
 struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w, struct msg *m, uint64_t now_ns);
 /* Frees the message early, when only the answer is outstanding. */
 void request_drop_message(struct request_pool *p, struct request *q);

@@ -43,7 +43,8 @@ static int take_string(const struct config *c, const char *name, const char *key
     return 0;
 }
 
-/* Keys of the design that this build cannot honour are refused rather than passed over in silence. */
+/* Keys of the design that this build cannot honour are refused rather than passed over in
+ * silence. */
 static int refuse_absent(const struct config *c, const char *name, struct err *e)
 {
     if (config_int(c, "journal.sync_ms", 0) != 0)
@@ -58,7 +59,8 @@ static int refuse_absent(const struct config *c, const char *name, struct err *e
     return 0;
 }
 
-/* The journal must leave room for the rows, and for the rows once more while they are written anew. */
+/* The journal must leave room for the rows, and for the rows once more while they are written
+ * anew. */
 static int check_disk(const struct config *c, const char *name, const struct server_config *s, struct err *e)
 {
     if (s->disk == 0)

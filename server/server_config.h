@@ -1,13 +1,16 @@
-/* server_config.h: server.yaml as a plain value. Everything is checked: an unknown key, a wrong type or a value out of
- * range is refused with file, line and the nearest known key (SHOAL_E_CONFIG).
+/* server_config.h: server.yaml as a plain value. Everything is checked: an unknown key, a wrong
+ * type or a value out of range is refused with file, line and the nearest known key
+ * (SHOAL_E_CONFIG).
  *
  *     name: s1                      # by default drawn once and kept in data_dir/name
- *     listen: tcp://127.0.0.1:7070  # shard i listens on port + i (port 0: any), or PATH-i for ipc://PATH
+ *     listen: tcp://127.0.0.1:7070  # shard i listens on port + i (port 0: any), or PATH-i for
+ *                                   ipc://PATH
  *     advertise: host               # what peers are told instead of the host in `listen`
  *     data_dir: /var/lib/shoal
  *     shards: 2                     # one thread each
  *     memory: 8GiB                  # of rows, all shards together; 0: four fifths of the machine's
- *     disk: 0                       # bytes that data_dir may take, all shards together; 0: no bound
+ *     disk: 0                       # bytes that data_dir may take, all shards together; 0: no
+ *                                   bound
  *     disk_free: 0                  # bytes of the file system that stay free; 0: max(5 %, 2 GiB)
  *     journal: {max: 0, keep: 0, sync_ms: 0, segment: 64MiB}
  *     coordinator: tcp://127.0.0.1:7000

@@ -1,11 +1,12 @@
 /* server_main.c: shoal-server: the daemon around the shards.
  *
- * Threads: each shard has its own, with its own loop (net), engine and core; it opens, runs and closes them there. The
- * main thread starts them, waits until all answer readers (shard.h), says READY=1, and then waits for SIGTERM or SIGINT, which
- * all other threads block. ZeroMQ has its I/O threads, libuv its pool for the engine's slow work.
+ * Threads: each shard has its own, with its own loop (net), engine and core; it opens, runs and
+ * closes them there. The main thread starts them, waits until all answer readers (shard.h), says
+ * READY=1, and then waits for SIGTERM or SIGINT, which all other threads block. ZeroMQ has its I/O
+ * threads, libuv its pool for the engine's slow work.
  *
- * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A broken disk is not:
- * the process leaves at once with status 74 and recovery does the rest. */
+ * SIGTERM is a clean stop: every dirty tablet is written, so that the next start replays nothing. A
+ * broken disk is not: the process leaves at once with status 74 and recovery does the rest. */
 #include "proto/base/config.h"
 #include "proto/base/log.h"
 #include "proto/base/time.h"
@@ -71,7 +72,8 @@ static void process_figures(void *context, uint64_t *rss, uint64_t *rss_peak)
 static void fatal_cb(void *context, const struct err *e)
 {
     (void)context;
-    bool damaged = e->code == SHOAL_E_CORRUPT || e->code == SHOAL_E_CHECKSUM || e->code == SHOAL_E_SCHEMA; /* then it will be next time, too */
+    /* then it will be next time, too */
+    bool damaged = e->code == SHOAL_E_CORRUPT || e->code == SHOAL_E_CHECKSUM || e->code == SHOAL_E_SCHEMA;
     int status = err_exit_status(SHOAL_E_IO);
     log_error("%s; leaving with status %d%s", e->text, status, damaged ? "" : ", the next start recovers");
     _exit(status);
@@ -212,10 +214,12 @@ static uint64_t memory_default(void)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 5 * 4;
 }
 
-/* Sockets keep heaps large (sock.c). Where memory is short, what was once a large buffer goes back to the kernel, for a page fault each 4 KiB. */
+/* Sockets keep heaps large (sock.c). Where memory is short, what was once a large buffer goes back
+ * to the kernel, for a page fault each 4 KiB. */
 static void heap_bound(uint64_t memory, uint32_t heaps)
 {
-    uint64_t large = memory / 256, spare = memory / 32 / heaps; /* each heap keeps so much: a thirty-second of all */
+    /* each heap keeps so much: a thirty-second of all */
+    uint64_t large = memory / 256, spare = memory / 32 / heaps;
     large = large < 512u << 10 ? 512u << 10 : large > 32u << 20 ? 32u << 20 : large;
     spare = spare < 1u << 20 ? 1u << 20 : spare > 64u << 20 ? 64u << 20 : spare;
     mallopt(M_MMAP_THRESHOLD, (int)large);
@@ -236,14 +240,16 @@ static int serve(struct server *sv, struct err *e)
         return rc;
     budget_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk, sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
-    /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40 MiB and more that no budget knows of. With fewer than
-     * this the fetches and a compaction wait for each other (measured with one shard): RocksDB takes a block's bytes from the heap for each row. */
+    /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40 MiB and more
+     * that no budget knows of. With fewer than this the fetches and a compaction wait for each
+     * other (measured with one shard): RocksDB takes a block's bytes from the heap for each row. */
     uint32_t heaps = sv->config.shards + 3;
     mallopt(M_ARENA_MAX, (int)heaps);
     rc = start_members(sv, e);
     if (sv->member) {
         struct err why;
-        int opened = wait_opened(sv, &why); /* also after a failure: those that run must be stopped */
+        /* also after a failure: those that run must be stopped */
+        int opened = wait_opened(sv, &why);
         if (!rc && (rc = opened))
             *e = why;
     }

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A pull behind a group waits for all of it. So many keys take up to 5 ms where every one is a new row in memory that was never touched;
- * larger groups would not be written to the journal any faster. */
+/* A pull behind a group waits for all of it. So many keys take up to 5 ms where every one is a new
+ * row in memory that was never touched; larger groups would not be written to the journal any
+ * faster. */
 #define GROUP_KEYS 8192u
 
 /* ---- the loop's three calls ---- */
@@ -56,8 +57,8 @@ static void sync_cb(struct env_timer *t)
         env_timer_start(s->env, t, SHARD_SYNC_NS);
 }
 
-/* Its waiting pulls would be answered to nobody. Its held pushes stay: they are the lane's, until a newer generation
- * fences them. */
+/* Its waiting pulls would be answered to nobody. Its held pushes stay: they are the lane's, until a
+ * newer generation fences them. */
 static void shard_on_peer_gone(void *core, peer_t peer)
 {
     struct shard *s = core;

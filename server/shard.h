@@ -3,14 +3,16 @@
  * The order of the loop is the durability rule:
  *     on_message:  decode; a push is admitted (marks move, the record queues); a pull is noted;
  *                  before anything else the pushes so far are settled
- *     on_drained:  commit the journal once -> apply -> reply to pushes -> answer pulls now due -> write images
+ *     on_drained:  commit the journal once -> apply -> reply to pushes -> answer pulls now due ->
+ *                  write images
  *
- * So no reply leaves before its record is committed, a pull that came with a push sees that push, and journal order is
- * apply order. In fsync durability a reply waits on until the engine has synced its sequence (on_synced).
+ * So no reply leaves before its record is committed, a pull that came with a push sees that push,
+ * and journal order is apply order. In fsync durability a reply waits on until the engine has
+ * synced its sequence (on_synced).
  *
- * The core reads no clock, socket, thread or file: it knows struct env and struct engine alone, so a whole cluster runs
- * in the simulator. Everything here runs on the env's thread. Every handler may be called twice for one request:
- * resends are normal. */
+ * The core reads no clock, socket, thread or file: it knows struct env and struct engine alone, so
+ * a whole cluster runs in the simulator. Everything here runs on the env's thread. Every handler
+ * may be called twice for one request: resends are normal. */
 #ifndef SERVER_SHARD_H
 #define SERVER_SHARD_H
 
@@ -39,7 +41,8 @@ struct shard_options {
     uint64_t waiting_max;         /* bytes of requests waiting; 0: 1 GiB */
     void (*process)(void *context, uint64_t *rss, uint64_t *rss_peak); /* NULL: beats say 0 */
     void (*on_fatal)(void *context,
-                     const struct err *e); /* the disk is broken: log and leave; NULL: the env is stopped */
+                     /* the disk is broken: log and leave; NULL: the env is stopped */
+                     const struct err *e);
     void *context;
 };
 
@@ -93,15 +96,18 @@ int shard_close(struct shard *s, bool flush_all);
 /* ---- for the shard's own modules ---- */
 /* What on_drained does, for timers of the modules. */
 void shard_tick(struct shard *s);
-/* Commits, applies and answers the pushes admitted so far. Called before anything that must not fall between admission
- * and application: a cut, a restore, a digest. 0, or the fatal error's code. */
+/* Commits, applies and answers the pushes admitted so far. Called before anything that must not
+ * fall between admission and application: a cut, a restore, a digest. 0, or the fatal error's
+ * code. */
 int shard_settle(struct shard *s);
-/* A reply in s->out with type and id filled in and status 0; the caller fills the union, then shard_send_reply. */
+/* A reply in s->out with type and id filled in and status 0; the caller fills the union, then
+ * shard_send_reply. */
 struct wire *shard_reply(struct shard *s, enum wire_type type, uint64_t id);
 void shard_send_reply(struct shard *s, peer_t to);
 /* Sends m (NULL: out of memory) and counts what could not be sent: the peer asks again. */
 void shard_send(struct shard *s, peer_t to, struct msg *m);
-/* Sends s->out, filled as for shard_send_reply, with the text of j as its one frame; takes j (NULL: out of memory). */
+/* Sends s->out, filled as for shard_send_reply, with the text of j as its one frame; takes j (NULL:
+ * out of memory). */
 struct json;
 void shard_send_json(struct shard *s, peer_t to, struct json *j);
 void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status, const char *format, ...)

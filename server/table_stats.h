@@ -1,6 +1,7 @@
-/* table_stats.h: TABLE_STATS: what is in a table (embedding/census.h), counted a few tablets at a time so that a large
- * table does not keep the shard from its pushes and beats: pushes fall between the steps, so the figures are of no one
- * instant. One request after another; one that comes again is answered once. Thread: the shard's. */
+/* table_stats.h: TABLE_STATS: what is in a table (embedding/census.h), counted a few tablets at a
+ * time so that a large table does not keep the shard from its pushes and beats: pushes fall between
+ * the steps, so the figures are of no one instant. One request after another; one that comes again
+ * is answered once. Thread: the shard's. */
 #ifndef SERVER_TABLE_STATS_H
 #define SERVER_TABLE_STATS_H
 

@@ -1,7 +1,8 @@
 /* batch.c: lines -> examples, with their keys value by value; then their unique keys (unique.c).
  *
- * Arrays that a device reads come from backend_host_alloc. What is in them is not kept when they grow: all but the keys
- * have their size before the first line, and those are copied out at the end. */
+ * Arrays that a device reads come from backend_host_alloc. What is in them is not kept when they
+ * grow: all but the keys have their size before the first line, and those are copied out at the
+ * end. */
 #include "worker/batch.h"
 
 #include "proto/base/assert.h"
@@ -41,8 +42,8 @@ static int no_memory(struct err *e)
     return err_set(e, SHOAL_E_NOMEM, "no memory for a batch; lower train.batch or train.prefetch, or free some");
 }
 
-/* Makes room for `count` elements of an array that a device reads; what is in it is not kept when it grows. *array is
- * any pointer. */
+/* Makes room for `count` elements of an array that a device reads; what is in it is not kept when
+ * it grows. *array is any pointer. */
 static int host_room(const struct batch *b, void *array, size_t *capacity, size_t count, size_t bytes)
 {
     void *old, *more;
@@ -201,7 +202,8 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     if (error == 0)
         error = features_example(f, s->cell, &example, s->reason);
     if (positives_only &&
-        (error != 0 || example.dropped)) { /* a line that cannot be read is not known to be positive */
+        (error != 0 || example.dropped)) {
+            /* a line that cannot be read is not known to be positive */
         b->dropped++;
         return 0;
     }
@@ -244,7 +246,8 @@ static uint32_t time_select(uint32_t *time, int64_t count, int64_t k)
     return time[k];
 }
 
-/* A stamp of the future would move the clocks of tablets forward, and they never go back (embedding/age.h). */
+/* A stamp of the future would move the clocks of tablets forward, and they never go back
+ * (embedding/age.h). */
 static void times_clamp(struct batch *b)
 {
     uint32_t *time = b->space->time;
@@ -265,7 +268,8 @@ int batch_end(struct batch *b, struct err *e)
     b->key_count = s->unique.key_count;
     b->table_first = s->unique.first;
     b->offset = s->single ? NULL : s->offset;
-    if (s->timed && b->examples > 0) { /* of an even number the earlier one of the two in the middle */
+    if (s->timed && b->examples > 0) {
+        /* of an even number the earlier one of the two in the middle */
         times_clamp(b);
         b->event_time = time_select(s->time, b->examples, (b->examples - 1) / 2);
     }

@@ -1,10 +1,11 @@
 /* cache.h: the folder that keeps decoded text and indexes between runs.
  *
- * A kept file is named GROUP-IDENTITY.SUFFIX: group is a hash of the paths it was made from, identity a hash of paths,
- * sizes and times. So a changed input never finds the old file, and keeping the new one removes the old ones of its
- * group: the folder holds one generation of each input. Files are written under a temporary name and renamed when
- * whole; the writer holds a lock on it, so a temporary of a dead writer is known by its free lock and removed by the
- * next one. Several processes may do all this at once. Any thread; blocks on disk. */
+ * A kept file is named GROUP-IDENTITY.SUFFIX: group is a hash of the paths it was made from,
+ * identity a hash of paths, sizes and times. So a changed input never finds the old file, and
+ * keeping the new one removes the old ones of its group: the folder holds one generation of each
+ * input. Files are written under a temporary name and renamed when whole; the writer holds a lock
+ * on it, so a temporary of a dead writer is known by its free lock and removed by the next one.
+ * Several processes may do all this at once. Any thread; blocks on disk. */
 #ifndef WORKER_CACHE_H
 #define WORKER_CACHE_H
 
@@ -18,7 +19,8 @@ struct cache {
     char folder[LIMIT_PATH];
 };
 
-/* Only the name: `configured`, or, when that is empty, shoal-cache-UID in $TMPDIR or /tmp. CONFIG when it is too long.
+/* Only the name: `configured`, or, when that is empty, shoal-cache-UID in $TMPDIR or /tmp. CONFIG
+ * when it is too long.
  */
 int cache_init(struct cache *c, const char *configured, struct err *e);
 
@@ -30,12 +32,12 @@ struct cache_file {
     char name[64]; /* when kept */
 };
 
-/* Makes the folder (0700) if it is missing, and a temporary file in it. CANTCREATE, DENIED (the default folder is
- * someone else's). */
+/* Makes the folder (0700) if it is missing, and a temporary file in it. CANTCREATE, DENIED (the
+ * default folder is someone else's). */
 int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix, struct cache_file *f,
                  struct err *e);
-/* Syncs and renames. On success and on failure f is done; *fd_out (may be NULL) is then open for reading, owned by the
- * caller. */
+/* Syncs and renames. On success and on failure f is done; *fd_out (may be NULL) is then open for
+ * reading, owned by the caller. */
 int cache_keep(struct cache_file *f, int *fd_out, struct err *e);
 void cache_drop(struct cache_file *f);
 /* A file without a name, gone when its descriptor is closed. */

@@ -1,10 +1,11 @@
 /* client.c: connections, requests under way, the map.
  *
- * 1. A request under way is in exactly one chain of the table and has a due time; the timer is never later than the
- * earliest one.
- * 2. A reply counts only if its id and type are those of a request under way and it comes from the peer that the
- * request is for.
- * 3. Before `reply` is called the request leaves the table, so that its owner may do with it what it likes. */
+ * 1. A request under way is in exactly one chain of the table and has a due time; the timer is
+ * never later than the earliest one.
+ * 2. A reply counts only if its id and type are those of a request under way and it comes from the
+ * peer that the request is for.
+ * 3. Before `reply` is called the request leaves the table, so that its owner may do with it what
+ *    it likes. */
 #include "worker/client.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -47,7 +48,7 @@ static struct client *client_of_map_get(struct request *r)
     return (struct client *)((char *)r - offsetof(struct client, map_get));
 }
 
-/* ---- connections ------------------------------------------------------------------------------------------ */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 /* The first message on a connection says who we are. Its reply has id 0 and is nobody's. */
 static void connection_hello(struct client *c, peer_t peer)
@@ -87,7 +88,7 @@ static peer_t peer_of(const struct client *c, uint32_t target)
     return target < c->shard_count ? c->shard[target].peer : 0;
 }
 
-/* ---- the table -------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void request_link(struct client *c, struct request *r)
 {
@@ -198,13 +199,14 @@ static void client_fire(struct env_timer *t)
             if (r->due_ns < next)
                 next = r->due_ns;
         }
-    if (request_active(&c->map_get) && c->map_get.due_ns < next) /* started by the pass, in a chain passed already */
+    /* started by the pass, in a chain passed already */
+    if (request_active(&c->map_get) && c->map_get.due_ns < next)
         next = c->map_get.due_ns;
     if (next != UINT64_MAX)
         env_timer_start(c->env, &c->timer, next > now ? next - now : 1);
 }
 
-/* ---- replies ---------------------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 static struct request *request_find(struct client *c, peer_t from, const struct wire *w)
 {
@@ -234,7 +236,8 @@ static void request_answer(struct client *c, struct request *r, const struct wir
         return;
     }
     uint64_t delay = pause_ns(r);
-    if (++r->pauses % PAUSES_SAID == 0 && r->pause_ms == 0) /* those with a pause of their own wait as a rule */
+    /* those with a pause of their own wait as a rule */
+    if (++r->pauses % PAUSES_SAID == 0 && r->pause_ms == 0)
         log_warn("%s is refused for the %uth time and sent again: %s", wire_type_name(r->type), r->pauses,
                  w->error[0] != '\0' ? w->error : err_text(w->status));
     request_due(c, r, delay);
@@ -278,7 +281,7 @@ bool client_passing(int status)
     }
 }
 
-/* ---- the map ---------------------------------------------------------------------------------------------- */
+/* ---- the map --------------------------------------------------------------------------------- */
 
 static struct msg *map_get_build(struct request *r)
 {
@@ -348,7 +351,7 @@ const struct map *client_map(const struct client *c)
     return c->map.tablet_count == 0 ? NULL : &c->map;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int client_new(struct env *env, const struct client_options *options, struct client **out, struct err *e)
 {

@@ -1,15 +1,16 @@
-/* client.h: the worker's connections: one to the coordinator, one to each shard of the map; and the table of requests
- * that are under way.
+/* client.h: the worker's connections: one to the coordinator, one to each shard of the map; and the
+ * table of requests that are under way.
  *
- * A request is a struct of its owner's (found again with container_of), known here by its id from client_start until
- * its `reply` answers REQUEST_DONE or client_cancel. Until then it is sent again, with the same id and newly built
- * bytes, whenever no reply came in time (resend_ms, doubling after the third time) or the answer was "later" (BUSY and
- * the like: 50 ms, doubling to 1 s). All requests of this system may be sent twice. Ids grow, so that whoever answers
- * can tell a late copy of an old request from a new one.
+ * A request is a struct of its owner's (found again with container_of), known here by its id from
+ * client_start until its `reply` answers REQUEST_DONE or client_cancel. Until then it is sent
+ * again, with the same id and newly built bytes, whenever no reply came in time (resend_ms,
+ * doubling after the third time) or the answer was "later" (BUSY and the like: 50 ms, doubling to 1
+ * s). All requests of this system may be sent twice. Ids grow, so that whoever answers can tell a
+ * late copy of an old request from a new one.
  *
- * The map is fetched by client_map_refresh and kept here: shards are connected as their endpoints become known or
- * change. A shard that stays silent makes the client look at the map again by itself: its server may have come back
- * elsewhere.
+ * The map is fetched by client_map_refresh and kept here: shards are connected as their endpoints
+ * become known or change. A shard that stays silent makes the client look at the map again by
+ * itself: its server may have come back elsewhere.
  *
  * Nothing is allocated for a request; messages come from the pool. Thread: the worker's loop. */
 #ifndef WORKER_CLIENT_H
@@ -26,7 +27,8 @@
 #define CLIENT_COORDINATOR UINT32_MAX /* a request's target that is no shard */
 
 enum request_verdict {
-    REQUEST_DONE,  /* it is over: the owner may start, change or free it, and may have done so already */
+    /* it is over: the owner may start, change or free it, and may have done so already */
+    REQUEST_DONE,
     REQUEST_LATER, /* send it again after a pause */
     REQUEST_NOW,   /* send it again at once */
 };
@@ -38,7 +40,8 @@ struct request {
     bool write;        /* not sent while the client is muted */
     uint32_t pause_ms; /* of REQUEST_LATER; 0: 50 ms, doubling to 1 s */
     struct msg *(*build)(
-        struct request *r); /* the message to send, r->id in its header; NULL: out of memory, tried again later */
+        /* the message to send, r->id in its header; NULL: out of memory, tried again later */
+        struct request *r);
     /* Called with each reply, whatever its status; w and m are borrowed for the call. */
     enum request_verdict (*reply)(struct request *r, const struct wire *w, const struct msg *m);
     /* Of the client. */
@@ -52,7 +55,8 @@ struct request {
 
 struct client_options {
     const char *coordinator;       /* endpoint; copied */
-    void (*on_map)(void *context); /* a complete map came that differs from the last complete one; may be NULL */
+    /* a complete map came that differs from the last complete one; may be NULL */
+    void (*on_map)(void *context);
     void *context;
 };
 
@@ -63,19 +67,20 @@ void client_free(struct client *c); /* requests under way are forgotten without 
 const char *client_coordinator(const struct client *c);
 void client_set_resend(struct client *c, uint32_t resend_ms);
 
-/* on_message of the worker's core: takes m, finds its request. What belongs to none (late copies, strangers) is
- * dropped. */
+/* on_message of the worker's core: takes m, finds its request. What belongs to none (late copies,
+ * strangers) is dropped. */
 void client_message(struct client *c, peer_t from, struct msg *m);
 
 void client_start(struct client *c, struct request *r);  /* sends it; r must not be under way */
-void client_again(struct client *c, struct request *r);  /* sends it again at once; r is under way */
-void client_cancel(struct client *c, struct request *r); /* no reply will be called; fine when not under way */
+void client_again(struct client *c, struct request *r); /* sends it again at once; r is under way */
+/* no reply will be called; fine when not under way */
+void client_cancel(struct client *c, struct request *r);
 static inline bool request_active(const struct request *r)
 {
     return r->id != 0;
 }
-/* Whether a status means "later, as it is": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE, NO_TABLE (a shard that was not
- * told yet), IO, NOMEM, STOPPED. */
+/* Whether a status means "later, as it is": BUSY, AGAIN, NO_SPACE, TIMEOUT, UNAVAILABLE, NO_TABLE
+ * (a shard that was not told yet), IO, NOMEM, STOPPED. */
 bool client_passing(int status);
 
 /* Asks the coordinator for the map, unless that is being done. */

@@ -1,9 +1,10 @@
 /* count.h: how many rows a log will need: its keys counted by field, on all of it or on a sample.
  *
- * The sample is the begin of the first epoch in the job's own order, so with data.shuffle it is drawn from all of the log. For
- * each field and each threshold k the keys with k appearances at least are counted: what admission by count k would give a
- * row. An appearance is an example that shows the key; a table without statistics counts batches instead, so there a
- * threshold keeps somewhat fewer. The whole log is reckoned from the sample as count_fit.h says. */
+ * The sample is the begin of the first epoch in the job's own order, so with data.shuffle it is
+ * drawn from all of the log. For each field and each threshold k the keys with k appearances at
+ * least are counted: what admission by count k would give a row. An appearance is an example that
+ * shows the key; a table without statistics counts batches instead, so there a threshold keeps
+ * somewhat fewer. The whole log is reckoned from the sample as count_fit.h says. */
 #ifndef WORKER_COUNT_H
 #define WORKER_COUNT_H
 
@@ -31,8 +32,9 @@ void counter_free(struct counter *c);
 /* TOO_BIG: more than COUNT_KEYS_MAX keys, or a key of no field; NOMEM. */
 int counter_add(struct counter *c, uint64_t key, uint32_t times);
 
-/* Counts the job's training input, a share of it (0 to 1, 1: all). *out: rows, sampled, bad_lines, tables: name, row_floats
- * (weights and state of a row); fields: name, field, table, appearances, keys, kept (by threshold), whole (the same of the whole log). */
+/* Counts the job's training input, a share of it (0 to 1, 1: all). *out: rows, sampled, bad_lines,
+ * tables: name, row_floats (weights and state of a row); fields: name, field, table, appearances,
+ * keys, kept (by threshold), whole (the same of the whole log). */
 int count_job(const struct job *job, double share, struct json **out, struct err *e);
 
 #endif

@@ -1,11 +1,13 @@
 /* dataset.c: source, index and features of one split put together; batches read by position.
  *
- * 1. Rows of whole chunks come first in an epoch, in the order of order_chunk; the rows of a last, smaller chunk come
- * last, so that every position before them is (chunk, row in chunk) by division alone.
- * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of its rows.
+ * 1. Rows of whole chunks come first in an epoch, in the order of order_chunk; the rows of a last,
+ * smaller chunk come last, so that every position before them is (chunk, row in chunk) by division
+ * alone.
+ * 2. A chunk is read whole and compared with its checksum, also where a batch takes only some of
+ *    its rows.
  * 3. After dataset_open nothing in a dataset changes.
- * 4. Whether a line without a positive label is dropped is decided by its row, not by its position: so a change of
- * order or batch leaves the choice as it is. */
+ * 4. Whether a line without a positive label is dropped is decided by its row, not by its position:
+ * so a change of order or batch leaves the choice as it is. */
 #include "worker/dataset.h"
 
 #include "proto/base/assert.h"
@@ -31,7 +33,8 @@ struct dataset {
     uint64_t negatives; /* of 2^64 lines without a positive label training takes so many; 0: all */
 };
 
-#define NEGATIVES_SALT 0x6e65676174697665ULL /* draws of their own, whatever else the seed is used for */
+/* draws of their own, whatever else the seed is used for */
+#define NEGATIVES_SALT 0x6e65676174697665ULL
 
 /* Chunks that follow one another in the input and in the order, read at one go. */
 struct span {
@@ -54,8 +57,8 @@ static const struct string_list *list_of(const struct job *job, uint32_t split, 
     return split == WIRE_TRAIN ? &job->data.train : split == WIRE_VALID ? &job->data.valid : &job->data.test;
 }
 
-/* From the first line of the training input, so that every split has the same fields; a job without training input uses
- * `other`. */
+/* From the first line of the training input, so that every split has the same fields; a job without
+ * training input uses `other`. */
 static int features_open(const struct job *job, const struct cache *cache, uint32_t other, struct features *f,
                          struct err *e)
 {
@@ -101,8 +104,8 @@ static int header_of(const struct source *s, uint32_t i, struct lines *lines, st
     return lines_next(lines, line, e);
 }
 
-/* csv with a header: the columns are found again in this split's first header, and its other files must have that very
- * header. */
+/* csv with a header: the columns are found again in this split's first header, and its other files
+ * must have that very header. */
 static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
 {
     const struct source *s = &d->source;
@@ -211,8 +214,9 @@ static int changed(const struct dataset *d, uint64_t at, struct err *e)
         d->source.file[source_file_at(&d->source, at)].name, d->cache.folder);
 }
 
-/* Each epoch draws anew (4): over several of them every line is seen, and the correction of the predictions holds in
- * each, for the share is the same (He et al., Practical Lessons from Predicting Clicks on Ads at Facebook, 2014). */
+/* Each epoch draws anew (4): over several of them every line is seen, and the correction of the
+ * predictions holds in each, for the share is the same (He et al., Practical Lessons from
+ * Predicting Clicks on Ads at Facebook, 2014). */
 static bool negative_dropped(const struct dataset *d, const struct wish *w, uint64_t row)
 {
     struct rng rng = rng_of(w->seed ^ NEGATIVES_SALT, w->epoch, row);

@@ -1,7 +1,8 @@
-/* evaluate.h: what an evaluation task found: predictions, labels, and what they are grouped by, in file order; and the
- * message that reports them.
+/* evaluate.h: what an evaluation task found: predictions, labels, and what they are grouped by, in
+ * file order; and the message that reports them.
  *
- * A task is at most LIMIT_BATCH rows, and so many that one EVAL_DONE carries it. Thread: the worker's loop. */
+ * A task is at most LIMIT_BATCH rows, and so many that one EVAL_DONE carries it. Thread: the
+ * worker's loop. */
 #ifndef WORKER_EVALUATE_H
 #define WORKER_EVALUATE_H
 
@@ -22,9 +23,11 @@ struct scores {
 
 void scores_init(struct scores *s);
 void scores_close(struct scores *s);
-/* Empties it and makes room for `rows` as this job evaluates them. NOMEM, or TOO_BIG above LIMIT_BATCH. */
+/* Empties it and makes room for `rows` as this job evaluates them. NOMEM, or TOO_BIG above
+ * LIMIT_BATCH. */
 int scores_reset(struct scores *s, const struct job *job, uint64_t rows, struct err *e);
-/* Appends a batch's predictions, score (examples, tasks); there is room, and the batch was read for evaluation. */
+/* Appends a batch's predictions, score (examples, tasks); there is room, and the batch was read for
+ * evaluation. */
 void scores_add(struct scores *s, const float *score, const struct batch *batch);
 /* Makes *to a copy of what `from` holds; its memory is used again. NOMEM. */
 int scores_copy(struct scores *to, const struct scores *from, const struct job *job, struct err *e);

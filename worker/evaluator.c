@@ -36,7 +36,9 @@ struct evaluator {
     uint64_t rows, next;           /* of the split; first row not dealt */
     uint64_t piece_rows, measured; /* rows of a piece; pieces measured */
     struct waiting
-        *waiting; /* owned (LANE_PIECES * lanes): pieces done before their turn, piece i at i modulo the room */
+        /* owned (LANE_PIECES * lanes): pieces done before their turn, piece i at i modulo the
+         * room */
+        *waiting;
     uint32_t waiting_room;
     struct measure measure;
     uint64_t bad_lines;
@@ -46,7 +48,8 @@ struct evaluator {
     int status;
     struct err error;
     struct env_work prepare;
-    int prepare_status; /* of the thread that has `prepare`: the loop may fail for another reason meanwhile */
+    /* of the thread that has `prepare`: the loop may fail for another reason meanwhile */
+    int prepare_status;
     struct err prepare_error;
     struct env_timer wait_timer, tick_timer;
 };
@@ -72,7 +75,7 @@ static void evaluator_fail(struct evaluator *v, int status, const char *text)
     evaluator_wake(v);
 }
 
-/* ---- making ready ----------------------------------------------------------------------------------------- */
+/* ---- making ready ---------------------------------------------------------------------------- */
 
 static void prepare_run(struct env_work *w) /* on a thread of the pool */
 {
@@ -178,7 +181,7 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
     return status;
 }
 
-/* ---- dealing and the end ---------------------------------------------------------------------------------- */
+/* ---- dealing and the end --------------------------------------------------------------------- */
 
 static void piece_start(struct evaluator *v, struct piece_lane *l)
 {

@@ -1,8 +1,10 @@
-/* evaluator.h: the core of `shoal-worker eval`: scores one split with the tables as the servers have them now, outside
- * any job's run. It needs the map and the rows, and asks the coordinator for nothing else; reads never write.
+/* evaluator.h: the core of `shoal-worker eval`: scores one split with the tables as the servers
+ * have them now, outside any job's run. It needs the map and the rows, and asks the coordinator for
+ * nothing else; reads never write.
  *
- * The split is cut into pieces that lanes work on side by side; predictions are measured in file order, a few pieces a
- * lane wait for the one before them. At the end it calls env_stop. Thread: the process's loop. */
+ * The split is cut into pieces that lanes work on side by side; predictions are measured in file
+ * order, a few pieces a lane wait for the one before them. At the end it calls env_stop. Thread:
+ * the process's loop. */
 #ifndef WORKER_EVALUATOR_H
 #define WORKER_EVALUATOR_H
 
@@ -31,10 +33,11 @@ int evaluator_new(struct env *env, const struct evaluator_options *options, stru
 const struct env_handler *evaluator_handler(void);
 bool evaluator_settled(const struct evaluator *v); /* no thread has anything of it */
 void evaluator_free(struct evaluator *v);          /* settled */
-/* After env_stop: 0 and the measures, finished, lent until evaluator_free; STOPPED when it was stopped before the end; else
- * what went wrong. */
+/* After env_stop: 0 and the measures, finished, lent until evaluator_free; STOPPED when it was
+ * stopped before the end; else what went wrong. */
 int evaluator_result(const struct evaluator *v, const struct measure **out, struct err *e);
-/* Malformed lines of the split, which are not scored; more than data.max_bad allows end it with DATA. */
+/* Malformed lines of the split, which are not scored; more than data.max_bad allows end it with
+ * DATA. */
 uint64_t evaluator_bad_lines(const struct evaluator *v);
 
 #endif

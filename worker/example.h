@@ -1,4 +1,5 @@
-/* example.h: one line on its way to the batch: cells as they stand in the text, and where the example's numbers go. */
+/* example.h: one line on its way to the batch: cells as they stand in the text, and where the
+ * example's numbers go. */
 #ifndef WORKER_EXAMPLE_H
 #define WORKER_EXAMPLE_H
 
@@ -18,7 +19,8 @@ struct cell {
 struct example {
     float *label;        /* (tasks) */
     float *weight;       /* (1); needed when the features have a weight */
-    uint32_t *time;      /* (1): event time in seconds since 1970; needed when the features have a time */
+    /* (1): event time in seconds since 1970; needed when the features have a time */
+    uint32_t *time;
     float *numeric;      /* (numerics) */
     uint64_t *key;       /* room for all values that the line can have */
     uint32_t *count;     /* (fields): values of each field; NULL when every field has exactly one */

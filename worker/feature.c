@@ -28,8 +28,8 @@ static bool integer(const struct cell *cell, double *out)
     return true;
 }
 
-/* Of up to four digits and nothing else: what most numbers of a log are. An empty cell is 0. UINT32_MAX when it is
- * something else. */
+/* Of up to four digits and nothing else: what most numbers of a log are. An empty cell is 0.
+ * UINT32_MAX when it is something else. */
 static inline uint32_t small_integer(const struct cell *cell)
 {
     uint32_t value = 0;
@@ -51,7 +51,8 @@ bool feature_number(const struct cell *cell, double *out)
         return true;
     if (cell->bytes == 0 || cell->bytes >= sizeof text)
         return false;
-    for (uint32_t i = 0; i < cell->bytes; i++) { /* strtod also takes blanks, hexadecimal, inf and nan */
+    for (uint32_t i = 0; i < cell->bytes; i++) {
+        /* strtod also takes blanks, hexadecimal, inf and nan */
         char c = cell->text[i];
         if (!((c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E'))
             return false;
@@ -62,8 +63,8 @@ bool feature_number(const struct cell *cell, double *out)
     return *end == '\0' && isfinite(*out);
 }
 
-/* ln(y), y >= 1: y = m 2^e with m in [sqrt(1/2), sqrt(2)), then ln m = 2 artanh(s), s = (m - 1) / (m + 1), |s| < 0.172:
- * eight terms of the series leave an error under 1e-13. */
+/* ln(y), y >= 1: y = m 2^e with m in [sqrt(1/2), sqrt(2)), then ln m = 2 artanh(s), s = (m - 1) /
+ * (m + 1), |s| < 0.172: eight terms of the series leave an error under 1e-13. */
 static double natural_log(double y)
 {
     uint64_t bits;
@@ -191,7 +192,8 @@ static uint32_t multi_keys(const struct feature_use *use, const struct cell *cel
 {
     const char *p = cell->text, *end = p + cell->bytes;
     uint32_t count = 0;
-    if (use->last < cell->bytes) /* a value has a byte of its own at least, so a shorter cell never has too many */
+    /* a value has a byte of its own at least, so a shorter cell never has too many */
+    if (use->last < cell->bytes)
         p = multi_start(use, cell);
     while (p < end) {
         const char *stop = memchr(p, use->separator, (size_t)(end - p));

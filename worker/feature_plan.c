@@ -58,8 +58,8 @@ static int label_take(struct plan *p, struct features *f, uint32_t task, const c
     return 0;
 }
 
-/* Columns of type label that data.label does not name: the one label of a job that names none (the first of them is
- * then *only), else a contradiction. */
+/* Columns of type label that data.label does not name: the one label of a job that names none (the
+ * first of them is then *only), else a contradiction. */
 static int labels_typed(struct plan *p, struct features *f, uint32_t tasks, uint32_t *only, struct err *e)
 {
     *only = FEATURE_NO_COLUMN;
@@ -85,8 +85,8 @@ static int labels_typed(struct plan *p, struct features *f, uint32_t tasks, uint
     return 0;
 }
 
-/* Several labels are those that data.label names, in its order. One label is the column of type label, or else the one
- * that data.label names. */
+/* Several labels are those that data.label names, in its order. One label is the column of type
+ * label, or else the one that data.label names. */
 static int labels_of_job(struct plan *p, struct features *f, struct err *e)
 {
     uint32_t tasks = f->shape.tasks, only;

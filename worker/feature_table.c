@@ -1,6 +1,7 @@
 /* feature_table.c: fields -> tables, and the fields that a table's rules are for.
  *
- * A field that shares another's rows follows it: it need not be named, and may not be named elsewhere. */
+ * A field that shares another's rows follows it: it need not be named, and may not be named
+ * elsewhere. */
 #include "worker/feature_table.h"
 
 #include "worker/feature_names.h"
@@ -104,7 +105,7 @@ static int tables_used(const struct job *job, const struct features *f, struct e
     return 0;
 }
 
-/* ---- rules by field --------------------------------------------------------------------------------------- */
+/* ---- rules by field -------------------------------------------------------------------------- */
 
 static int rule_take(const struct job *job, size_t number, const char *name, struct features *f,
                      const struct feature_columns *c, uint32_t *field, struct err *e)
@@ -123,8 +124,8 @@ static int rule_take(const struct job *job, size_t number, const char *name, str
     return 0;
 }
 
-/* In the order of tables and their rules. A rule is for a field of its own table, so they are no more than fields,
- * unless one field is named in two ways. */
+/* In the order of tables and their rules. A rule is for a field of its own table, so they are no
+ * more than fields, unless one field is named in two ways. */
 static int rules_make(const struct job *job, struct features *f, const struct feature_columns *c, struct err *e)
 {
     uint32_t at = 0;

@@ -1,9 +1,9 @@
 /* index.h: where the rows of a source are, and checksums of them.
  *
- * A chunk is chunk_rows rows that follow one another (the last chunk may have fewer): 1 up to 2^18 rows, then doubled
- * as often as it takes to have at most 2^18 chunks. A chunk's checksum is the sum of index_row_sum over its rows: so
- * chunks can be joined without reading them again, and neither names of files, line ends nor empty lines enter it.
- * Read-only once open. */
+ * A chunk is chunk_rows rows that follow one another (the last chunk may have fewer): 1 up to 2^18
+ * rows, then doubled as often as it takes to have at most 2^18 chunks. A chunk's checksum is the
+ * sum of index_row_sum over its rows: so chunks can be joined without reading them again, and
+ * neither names of files, line ends nor empty lines enter it. Read-only once open. */
 #ifndef WORKER_INDEX_H
 #define WORKER_INDEX_H
 
@@ -39,8 +39,8 @@ static inline uint64_t index_chunk_end(const struct index *x, uint64_t chunk)
     return chunk + 1 < x->chunks ? x->chunk[chunk + 1].at : x->bytes;
 }
 
-/* Takes the index from the cache, or makes and keeps it (a failure to keep it is logged, no error). IO, NOMEM, CHECKSUM
- * (a file became shorter meanwhile). */
+/* Takes the index from the cache, or makes and keeps it (a failure to keep it is logged, no error).
+ * IO, NOMEM, CHECKSUM (a file became shorter meanwhile). */
 int index_open(const struct source *s, bool header, const struct cache *cache, struct index *out, struct err *e);
 void index_close(struct index *x);
 

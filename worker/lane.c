@@ -1,10 +1,12 @@
 /* lane.c: the flow of a task's batches: what may start when; tasks, and the life of a lane.
  *
  * 1. A batch moves only as `allowed` says.
- * 2. Batches are pulled, computed and begin to be pushed in order; so a lane's results do not depend on how reads and
- * pulls overtake one another.
- * 3. Memory of a batch is used again only when every part is acknowledged and no frame borrows from it.
- * 4. A dropped lane sends nothing; on_end is called when no thread has a batch of it in its hands. */
+ * 2. Batches are pulled, computed and begin to be pushed in order; so a lane's results do not
+ * depend on how reads and pulls overtake one another.
+ * 3. Memory of a batch is used again only when every part is acknowledged and no frame borrows from
+ *    it.
+ * 4. A dropped lane sends nothing; on_end is called when no thread has a batch of it in its
+ * hands. */
 #include "worker/lane_inner.h"
 
 #include <stdio.h>
@@ -54,7 +56,7 @@ static uint32_t lane_count(const struct lane *l, enum batch_state from, enum bat
     return count;
 }
 
-/* ---- the machine ------------------------------------------------------------------------------------------ */
+/* ---- the machine ----------------------------------------------------------------------------- */
 
 /* Memory whose frames are back is free again (3). */
 static void lane_reuse(struct lane *l)
@@ -103,8 +105,9 @@ static bool lane_may_push(const struct lane *l)
     return l->base->job->train.mode != WIRE_BSP || lane_count(l, PUSHING, PUSHING) == 0;
 }
 
-/* What the lane is at when nothing moves any more. The next batch is then READ and not pulled for one reason only:
- * those before it are computed, and hold the memory, or under bsp the places, until their pushes are acknowledged. */
+/* What the lane is at when nothing moves any more. The next batch is then READ and not pulled for
+ * one reason only: those before it are computed, and hold the memory, or under bsp the places,
+ * until their pushes are acknowledged. */
 static enum stats_kind lane_activity(struct lane *l)
 {
     if (!l->running)
@@ -166,7 +169,8 @@ void lane_tick(struct lane *l)
     }
     stats_turn(l->base->stats, &l->clock, lane_activity(l), env_now_ns(l->base->env));
     if (!l->dropping && lane_count(l, DRAINING, DRAINING) > 0 &&
-        (lane_wants_read(l) || lane_wants_pull(l) != NULL)) /* only memory is missing: look again soon */
+        /* only memory is missing: look again soon */
+        (lane_wants_read(l) || lane_wants_pull(l) != NULL))
         env_timer_start(l->base->env, &l->reuse_timer, 5 * MS);
 }
 
@@ -208,7 +212,7 @@ void lane_remap(struct lane *l)
             lane_send_again(l, &l->batch[i]);
 }
 
-/* ---- tasks and life --------------------------------------------------------------------------------------- */
+/* ---- tasks and life -------------------------------------------------------------------------- */
 
 /* What the coordinator said against what this worker has. */
 static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, struct err *e)

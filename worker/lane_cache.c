@@ -1,4 +1,5 @@
-/* lane_cache.c: a lane's cache of rows: planning a batch's pull on a thread, answers noted for the next plan. */
+/* lane_cache.c: a lane's cache of rows: planning a batch's pull on a thread, answers noted for the
+ * next plan. */
 #include "worker/lane_inner.h"
 
 #include <stdlib.h>

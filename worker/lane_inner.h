@@ -1,5 +1,5 @@
-/* lane_inner.h: the inside of a lane, for lane.c (the machine, tasks, life), lane_stage.c (what each stage does with a
- * batch) and lane_cache.c (what a cache of rows adds to pulling). */
+/* lane_inner.h: the inside of a lane, for lane.c (the machine, tasks, life), lane_stage.c (what
+ * each stage does with a batch) and lane_cache.c (what a cache of rows adds to pulling). */
 #ifndef WORKER_LANE_INNER_H
 #define WORKER_LANE_INNER_H
 
@@ -30,13 +30,16 @@ struct cache_answer {
     uint32_t count;
 };
 
-/* The cache's index is in the hands of a thread while a batch is planned: answers that come meanwhile wait for the next
- * plan, which takes them first. The keys that they point to lie in batches' plans, so they last till then. */
+/* The cache's index is in the hands of a thread while a batch is planned: answers that come
+ * meanwhile wait for the next plan, which takes them first. The keys that they point to lie in
+ * batches' plans, so they last till then. */
 struct lane_cache {
-    struct row_cache *index;             /* owned; NULL: none. Of the lane, run and generation of the lane's task */
+    /* owned; NULL: none. Of the lane, run and generation of the lane's task */
+    struct row_cache *index;
     bool stale;                          /* to be emptied by the next plan */
     bool clear;                          /* ... by the one at hand */
-    struct cache_answer *answer, *taken; /* owned (capacity); those that came, those for the thread */
+    /* owned (capacity); those that came, those for the thread */
+    struct cache_answer *answer, *taken;
     uint32_t answers, answer_capacity, takens, taken_capacity;
     struct lane_batch *planning; /* in the hands of a thread */
     struct env_work work;
@@ -78,7 +81,8 @@ static inline uint32_t lane_full_batches(const struct lane *l)
 
 /* lane.c */
 void batch_move(struct lane_batch *b, enum batch_state to);
-struct lane_batch *lane_batch_find(struct lane *l, uint64_t number); /* the one under way, or NULL */
+/* the one under way, or NULL */
+struct lane_batch *lane_batch_find(struct lane *l, uint64_t number);
 void lane_tick(struct lane *l);
 void lane_fail(struct lane *l, int status, const char *text);
 

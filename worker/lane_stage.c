@@ -21,7 +21,7 @@ static void read_busy(struct lane *l, uint64_t ran_ns, uint64_t file_ns)
     stage_busy(l, STAGE_PARSE, ran_ns - file_ns);
 }
 
-/* ---- read ------------------------------------------------------------------------------------------------- */
+/* ---- read ------------------------------------------------------------------------------------ */
 
 static struct lane_batch *batch_of_read(struct env_work *w)
 {
@@ -57,8 +57,8 @@ static void read_done(struct env_work *w)
     lane_tick(l);
 }
 
-/* The latest event time that is believed: a day past this machine's calendar, for clocks differ and logs have time
- * zones. 0: the calendar is not known. */
+/* The latest event time that is believed: a day past this machine's calendar, for clocks differ and
+ * logs have time zones. 0: the calendar is not known. */
 static uint32_t time_limit(const struct lane *l)
 {
     uint64_t now = env_wall_s(l->base->env);
@@ -88,7 +88,7 @@ void lane_read(struct lane *l, struct lane_batch *b)
     batch_move(b, READ);
 }
 
-/* ---- pull ------------------------------------------------------------------------------------------------- */
+/* ---- pull ------------------------------------------------------------------------------------ */
 
 static float lr_scale(const struct lane *l, uint64_t batch)
 {
@@ -127,7 +127,8 @@ static void lines_count(struct lane *l, const struct batch *b)
     }
 }
 
-/* The arrays for rows and gradients of a batch that has none: another's that does not need them now. */
+/* The arrays for rows and gradients of a batch that has none: another's that does not need them
+ * now. */
 static void floats_lend(struct lane *l, struct lane_batch *b)
 {
     for (uint32_t i = 0; i < l->batch_count && !rows_has_floats(b->rows); i++) {
@@ -183,7 +184,7 @@ static void pull_done(struct lane *l, struct lane_batch *b)
     lane_tick(l);
 }
 
-/* ---- compute ---------------------------------------------------------------------------------------------- */
+/* ---- compute --------------------------------------------------------------------------------- */
 
 static struct lane *lane_of_compute(struct env_work *w)
 {
@@ -295,7 +296,8 @@ static void compute_done(struct env_work *w)
     lane_tick(l);
 }
 
-/* Forward and backward of the next batch in order, on a thread. An empty batch has nothing to compute. */
+/* Forward and backward of the next batch in order, on a thread. An empty batch has nothing to
+ * compute. */
 void lane_compute(struct lane *l, struct lane_batch *b)
 {
     l->next_compute++;
@@ -309,7 +311,7 @@ void lane_compute(struct lane *l, struct lane_batch *b)
     env_work_start(l->base->env, &l->compute);
 }
 
-/* ---- push ------------------------------------------------------------------------------------------------- */
+/* ---- push ------------------------------------------------------------------------------------ */
 
 static void push_done(struct lane *l, struct lane_batch *b)
 {
@@ -340,7 +342,7 @@ void lane_push(struct lane *l, struct lane_batch *b)
     batch_move(b, PUSHING);
 }
 
-/* ---- transfers -------------------------------------------------------------------------------------------- */
+/* ---- transfers ------------------------------------------------------------------------------- */
 
 static struct lane_batch *batch_of_transfer(struct transfer *t)
 {

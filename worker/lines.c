@@ -13,7 +13,8 @@
 
 int lines_init(struct lines *l, struct err *e)
 {
-    *l = (struct lines){.buffer = malloc(BUFFER_BYTES)}; /* pages that no line needs are never touched */
+    /* pages that no line needs are never touched */
+    *l = (struct lines){.buffer = malloc(BUFFER_BYTES)};
     return l->buffer != NULL ? 0 : err_set(e, SHOAL_E_NOMEM, "no memory to read lines; free some");
 }
 
@@ -80,7 +81,8 @@ static int fill(struct lines *l, struct err *e)
     return 0;
 }
 
-/* Finds the end of the next line: bytes of text in *bytes, with the newline in *taken. Both 0 at the end of the range.
+/* Finds the end of the next line: bytes of text in *bytes, with the newline in *taken. Both 0 at
+ * the end of the range.
  */
 static int cut(struct lines *l, size_t *bytes, size_t *taken, struct err *e)
 {
@@ -122,8 +124,8 @@ int lines_next(struct lines *l, struct line *out, struct err *e)
         uint64_t at = l->at - (l->tail - l->head);
         char *text = l->buffer + l->head;
         l->head += taken;
-        /* A piece without a newline, and not at the end of the file, is the start (or middle) of a line that is too
-         * long. */
+        /* A piece without a newline, and not at the end of the file, is the start (or middle) of a
+         * line that is too long. */
         l->rest_due = !whole && (l->head < l->tail || l->at < l->piece_end);
         if (rest)
             continue;

@@ -1,9 +1,10 @@
-/* lines.h: the lines of a range of a source. The index and the batches both read through this, so they agree on what a
- * row is.
+/* lines.h: the lines of a range of a source. The index and the batches both read through this, so
+ * they agree on what a row is.
  *
- * A row is a line that is not empty; "\r" before "\n" belongs to the line's end. With `header`, the first non-empty
- * line of each file is none. A line never goes over the end of a file. Of a line longer than LIMIT_LINE_BYTES only that
- * much is handed out. One thread at a time uses a struct lines; its text may be changed by the reader. */
+ * A row is a line that is not empty; "\r" before "\n" belongs to the line's end. With `header`, the
+ * first non-empty line of each file is none. A line never goes over the end of a file. Of a line
+ * longer than LIMIT_LINE_BYTES only that much is handed out. One thread at a time uses a struct
+ * lines; its text may be changed by the reader. */
 #ifndef WORKER_LINES_H
 #define WORKER_LINES_H
 
@@ -30,8 +31,8 @@ struct lines {
     bool header;     /* first lines of files are headers */
     bool head_due;   /* the next non-empty line is one */
     bool rest_due;   /* what follows, up to a newline, belongs to a line that was too long */
-    /* How long reading files takes, with a clock that the owner lends: one read in LINES_TIMED is timed and counts for
-     * all of them, because a clock at each small read would be felt. */
+    /* How long reading files takes, with a clock that the owner lends: one read in LINES_TIMED is
+     * timed and counts for all of them, because a clock at each small read would be felt. */
     uint64_t (*clock_ns)(void); /* NULL: not measured */
     uint64_t file_ns;           /* the owner may set it to 0 */
     uint32_t fills;
@@ -40,7 +41,8 @@ struct lines {
 
 int lines_init(struct lines *l, struct err *e); /* NOMEM */
 void lines_free(struct lines *l);
-/* Starts at `at`, which is the start of a line (or of a file), `number` lines into its file; ends before `end`. */
+/* Starts at `at`, which is the start of a line (or of a file), `number` lines into its file; ends
+ * before `end`. */
 void lines_start(struct lines *l, const struct source *s, bool header, uint64_t at, uint64_t end, uint64_t number);
 /* 0, SHOAL_E_END, IO, or CHECKSUM when a file has become shorter than it was. */
 int lines_next(struct lines *l, struct line *out, struct err *e);

@@ -1,5 +1,5 @@
-/* map.h: which shard leads each tablet, as the worker knows it, and where the shards listen. A plain value, taken from
- * a MAP_GET reply.
+/* map.h: which shard leads each tablet, as the worker knows it, and where the shards listen. A
+ * plain value, taken from a MAP_GET reply.
  *
  * Thread: the worker's loop. Owner: the client. */
 #ifndef WORKER_MAP_H
@@ -22,8 +22,8 @@ struct map {
 
 void map_init(struct map *m);
 void map_close(struct map *m);
-/* Takes the content of a reply. MALFORMED (counts and bytes disagree, a shard number beyond the count, a line too long)
- * or NOMEM leave *m as it was. */
+/* Takes the content of a reply. MALFORMED (counts and bytes disagree, a shard number beyond the
+ * count, a line too long) or NOMEM leave *m as it was. */
 int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct frame *shards,
              const struct frame *endpoints, struct err *e);
 /* Every tablet has a shard whose endpoint is known. */

@@ -4,7 +4,8 @@
 
 #include <stdint.h>
 
-/* The chunk at `position` among `chunks` in the order drawn from (seed, epoch). A bijection of [0, chunks). */
+/* The chunk at `position` among `chunks` in the order drawn from (seed, epoch). A bijection of [0,
+ * chunks). */
 uint64_t order_chunk(uint64_t seed, uint32_t epoch, uint64_t chunks, uint64_t position);
 
 #endif

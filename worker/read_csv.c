@@ -1,4 +1,5 @@
-/* read_csv.c: cells between delimiters, quoted as in RFC 4180; a row is a line, so a quoted cell holds no line end. */
+/* read_csv.c: cells between delimiters, quoted as in RFC 4180; a row is a line, so a quoted cell
+ * holds no line end. */
 #include "worker/reader.h"
 
 #include <stdio.h>
@@ -10,7 +11,8 @@ static int fail(char *reason, const char *what, uint32_t column)
     return SHOAL_E_DATA;
 }
 
-/* *at is at the opening quote and is left behind the closing one; the text moves to the front as quotes are taken out.
+/* *at is at the opening quote and is left behind the closing one; the text moves to the front as
+ * quotes are taken out.
  */
 static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct cell *cell, char *reason)
 {
@@ -56,7 +58,8 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
             return 0;
         }
         at++;
-        if (at == bytes && n + 1 < CELLS_MAX) { /* a delimiter at the very end: an empty cell follows it */
+        if (at == bytes && n + 1 < CELLS_MAX) {
+            /* a delimiter at the very end: an empty cell follows it */
             cell[n + 1] = (struct cell){line + bytes, 0};
             *count = n + 2;
             return 0;

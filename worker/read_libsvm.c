@@ -1,4 +1,5 @@
-/* read_libsvm.c: "label idx:1 idx:1 ...": the entry's place on the line is its field, idx its value. */
+/* read_libsvm.c: "label idx:1 idx:1 ...": the entry's place on the line is its field, idx its
+ * value. */
 #include "worker/reader.h"
 
 #include <stdio.h>

@@ -1,8 +1,9 @@
-/* reader.h: line -> cells. A reader cuts one line of its format into the cells that features.columns asks for.
+/* reader.h: line -> cells. A reader cuts one line of its format into the cells that
+ * features.columns asks for.
  *
- * Pure: no state, any thread. The line may be changed in place (csv quotes). A line that does not fit is SHOAL_E_DATA
- * with the cause in `reason` (REASON_BYTES); nothing else can go wrong, whatever the bytes are. cell has room for
- * CELLS_MAX. */
+ * Pure: no state, any thread. The line may be changed in place (csv quotes). A line that does not
+ * fit is SHOAL_E_DATA with the cause in `reason` (REASON_BYTES); nothing else can go wrong,
+ * whatever the bytes are. cell has room for CELLS_MAX. */
 #ifndef WORKER_READER_H
 #define WORKER_READER_H
 
@@ -21,14 +22,16 @@ typedef int (*reader)(const struct features *f, char *line, size_t bytes, struct
 int read_criteo_line(const struct features *f, char *line, size_t bytes, struct cell *cell, char *reason);
 /* "label idx:1 idx:1 ...": cell 0 is the label, cell i the idx of entry i. */
 int read_libsvm_line(const struct features *f, char *line, size_t bytes, struct cell *cell, char *reason);
-/* Cells between delimiters; a cell that starts with a double quote ends with one, and "" in it is a quote. */
+/* Cells between delimiters; a cell that starts with a double quote ends with one, and "" in it is a
+ * quote. */
 int read_csv_line(const struct features *f, char *line, size_t bytes, struct cell *cell, char *reason);
 
 /* Without knowing how many there have to be; *count of them. */
 int read_libsvm_split(char *line, size_t bytes, struct cell *cell, uint32_t *count, char *reason);
 int read_csv_split(char delimiter, char *line, size_t bytes, struct cell *cell, uint32_t *count, char *reason);
 
-/* Cuts at every `delimiter`, 16 bytes at a time: the number of cells, of which the first CELLS_MAX are stored. */
+/* Cuts at every `delimiter`, 16 bytes at a time: the number of cells, of which the first CELLS_MAX
+ * are stored. */
 static inline uint32_t reader_split(char delimiter, const char *line, size_t bytes, struct cell *cell)
 {
     uint32_t count = 0;

@@ -1,9 +1,10 @@
 /* row_cache.c: sets of eight slots.
  *
- * A key may lie in the slots of its set only; the set is given by the top of key_mix(key), so that a batch's keys,
- * which are sorted by it, go through the index once, in order, and a key costs its set and no more. (An open-addressed
- * table in that order does not work: a batch that fills one end of it while slots are freed at the other makes clusters
- * without end.) In a set the least recently used slot is given away. */
+ * A key may lie in the slots of its set only; the set is given by the top of key_mix(key), so that
+ * a batch's keys, which are sorted by it, go through the index once, in order, and a key costs its
+ * set and no more. (An open-addressed table in that order does not work: a batch that fills one end
+ * of it while slots are freed at the other makes clusters without end.) In a set the least recently
+ * used slot is given away. */
 #include "worker/row_cache.h"
 #include "dense/model.h"
 #include "proto/base/assert.h"
@@ -83,15 +84,16 @@ void row_cache_clear(struct row_cache *c)
     memset(c->set, 0, c->sets * sizeof *c->set);
 }
 
-/* ---- sets ------------------------------------------------------------------------------------------------- */
+/* ---- sets ------------------------------------------------------------------------------------ */
 
 static uint32_t set_of(const struct row_cache *c, uint64_t key)
 {
     return (uint32_t)(((unsigned __int128)key_mix(key) * c->sets) >> 64);
 }
 
-/* Sets of keys to come are fetched meanwhile: an index of some megabytes is memory's pace otherwise. Always inlined: to GCC 12 a function
- * that only prefetches has no effect, and it drops the calls. */
+/* Sets of keys to come are fetched meanwhile: an index of some megabytes is memory's pace
+ * otherwise. Always inlined: to GCC 12 a function that only prefetches has no effect, and it drops
+ * the calls. */
 static inline __attribute__((always_inline)) void set_fetch(const struct row_cache *c, const uint64_t *keys, uint32_t count, uint32_t at)
 {
     if (at >= count)
@@ -109,8 +111,8 @@ static uint32_t way_find(const struct row_cache *c, const struct set *s, uint64_
     return NONE;
 }
 
-/* The way that a new key gets: a free one, else the least recently used, but none that a pull is to fill and none that
- * this batch has asked for. */
+/* The way that a new key gets: a free one, else the least recently used, but none that a pull is to
+ * fill and none that this batch has asked for. */
 static uint32_t way_give(const struct row_cache *c, const struct set *s, uint64_t batch)
 {
     uint32_t best = NONE, best_age = 0;
@@ -127,7 +129,7 @@ static uint32_t way_give(const struct row_cache *c, const struct set *s, uint64_
     return best;
 }
 
-/* ---- plans ------------------------------------------------------------------------------------------------ */
+/* ---- plans ----------------------------------------------------------------------------------- */
 
 static bool serves(const struct row_cache *c, const struct set *s, uint32_t w, uint64_t batch)
 {

@@ -1,9 +1,9 @@
 /* rows.c: the memory of one batch.
  *
- * 1. Parts of a table are in order of tablets, touch one another and cover all its tablets: so pushes of all parts
- * cover every tablet once.
- * 2. The arrays of a rows are not written while a frame borrows from them: rows_quiet is asked before the memory is
- * used for another batch. */
+ * 1. Parts of a table are in order of tablets, touch one another and cover all its tablets: so
+ * pushes of all parts cover every tablet once.
+ * 2. The arrays of a rows are not written while a frame borrows from them: rows_quiet is asked
+ * before the memory is used for another batch. */
 #include "worker/rows.h"
 #include "proto/base/assert.h"
 #include "proto/base/gradient.h"
@@ -18,7 +18,7 @@ struct rows_reference {
     struct rows *rows;
 };
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void rows_free(struct rows *r)
 {
@@ -104,7 +104,8 @@ static int floats_reserve(const struct rows *r, float **array, size_t *capacity,
     return *array == NULL ? SHOAL_E_NOMEM : 0;
 }
 
-/* Where each sparse table's rows will lie: those pulled of each, and the gradients that are pushed. */
+/* Where each sparse table's rows will lie: those pulled of each, and the gradients that are
+ * pushed. */
 static void stretches_place(struct rows *r)
 {
     size_t pulled = 0, gradients = 0;
@@ -263,7 +264,7 @@ void rows_floats_swap(struct rows *r, struct rows *other)
     }
 }
 
-/* ---- what is pulled, what is pushed ----------------------------------------------------------------------- */
+/* ---- what is pulled, what is pushed ---------------------------------------------------------- */
 
 static int plan_reserve(struct rows *r, uint32_t count)
 {
@@ -285,7 +286,8 @@ static int plan_reserve(struct rows *r, uint32_t count)
     return 0;
 }
 
-/* The plan is of all keys; which of its misses are of which table. They are in the order of the keys. */
+/* The plan is of all keys; which of its misses are of which table. They are in the order of the
+ * keys. */
 static void plan_divide(struct rows *r)
 {
     const struct row_plan *p = &r->plan;
@@ -345,7 +347,7 @@ void rows_void(struct rows *r)
         r->table[t].key_count = 0;
 }
 
-/* ---- parts (1) -------------------------------------------------------------------------------------------- */
+/* ---- parts (1) ------------------------------------------------------------------------------- */
 
 /* The keys of a table that go out: those of a push, or of a pull. */
 struct sent {
@@ -400,7 +402,8 @@ static int part_add(struct rows *r, const struct part *p, struct err *e)
     return 0;
 }
 
-/* One shard's stretch of tablets: one part, or several when the keys are too many for one message. */
+/* One shard's stretch of tablets: one part, or several when the keys are too many for one
+ * message. */
 static int stretch_split(struct rows *r, const struct sent *t, struct part stretch, struct err *e)
 {
     uint32_t end = stretch.tablet_first + stretch.tablet_count, most = keys_max(t);
@@ -408,7 +411,8 @@ static int stretch_split(struct rows *r, const struct sent *t, struct part stret
 
     while (p.tablet_first < end) {
         uint32_t low = p.tablet_first + 1, high = end;
-        while (low < high) { /* the largest end whose keys fit; a whole stretch mostly does at the first look */
+        while (low < high) {
+            /* the largest end whose keys fit; a whole stretch mostly does at the first look */
             uint32_t middle = high == end ? end : low + (high - low + 1) / 2;
             if (key_bound(t, p.key_first, middle) - p.key_first <= most)
                 low = middle;
@@ -456,7 +460,7 @@ int rows_split(struct rows *r, const struct map *map, bool push, struct err *e)
     return 0;
 }
 
-/* ---- frames ----------------------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 static int frame_borrow(struct rows *r, struct msg *m, const void *data, size_t bytes)
 {

@@ -16,8 +16,8 @@ void rows_take(struct rows *r, const struct part *p, const float *rows)
         memcpy(t->pulled + t->block[p->key_first + i] * width, rows + i * width, width * sizeof(float));
 }
 
-/* A table's gradients to the place from which they are pushed, with room for shows and clicks behind each. From the
- * last one on, so that none is overwritten before it moves. */
+/* A table's gradients to the place from which they are pushed, with room for shows and clicks
+ * behind each. From the last one on, so that none is overwritten before it moves. */
 static void gradients_spread(struct rows_table *t, const float *from)
 {
     size_t width = t->schema->width, floats = schema_push_floats(t->schema);
@@ -63,8 +63,8 @@ static void counted_find(const struct rows *r, struct counted out[LIMIT_JOB_TABL
     }
 }
 
-/* A key may stand several times in one example (a field of several values, or one that shares another's rows): it is
- * shown once. */
+/* A key may stand several times in one example (a field of several values, or one that shares
+ * another's rows): it is shown once. */
 static void key_count(struct rows *r, const struct counted *c, uint32_t key, uint32_t example, float click)
 {
     float *at = c->at + (key - c->first) * c->floats;

@@ -64,7 +64,7 @@ static void seat_leave(struct seat *s)
     s->host->freed(s->host->context);
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static struct msg *ask_build(struct request *r)
 {
@@ -162,7 +162,7 @@ static enum request_verdict ask_reply(struct request *r, const struct wire *w, c
     return REQUEST_DONE;
 }
 
-/* ---- doing ------------------------------------------------------------------------------------------------ */
+/* ---- doing ----------------------------------------------------------------------------------- */
 
 static void seat_report(struct seat *s)
 {
@@ -216,7 +216,8 @@ static void seat_worked(void *owner)
                  result->text);
         seat_leave(s);
         break;
-    case SHOAL_E_GAP: /* acknowledged pushes are lost: who joins anew gets the lane from what is left */
+    /* acknowledged pushes are lost: who joins anew gets the lane from what is left */
+    case SHOAL_E_GAP:
         log_warn("%s", result->text);
         s->host->unknown(s->host->context);
         break;
@@ -225,7 +226,7 @@ static void seat_worked(void *owner)
     }
 }
 
-/* ---- reporting -------------------------------------------------------------------------------------------- */
+/* ---- reporting ------------------------------------------------------------------------------- */
 
 static struct msg *index_message(const struct seat *s, uint64_t id)
 {
@@ -331,7 +332,7 @@ static enum request_verdict report_reply(struct request *r, const struct wire *w
     return REQUEST_DONE;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int seat_new(struct seat_host *host, struct seat **out, struct err *e)
 {

@@ -39,7 +39,8 @@ struct decoder {
 
 /* ---- decoding ---- */
 
-/* Reads until the block is full or the input ends, so that the first block always holds the magic bytes. */
+/* Reads until the block is full or the input ends, so that the first block always holds the magic
+ * bytes. */
 static int fill(struct decoder *d, struct err *e)
 {
     d->in_bytes = 0;
@@ -292,7 +293,8 @@ static int file_failed(const char *name, struct err *e)
     return err_set(e, code, "%s: %s; check the path and its rights", name, strerror(errno));
 }
 
-/* Finds the decoded text of a packed file in the cache, or makes it. f->fd is the packed file and becomes the text. */
+/* Finds the decoded text of a packed file in the cache, or makes it. f->fd is the packed file and
+ * becomes the text. */
 static int unpack(struct source_file *f, const struct cache *cache, struct err *e)
 {
     struct stat st;
@@ -402,7 +404,9 @@ uint32_t source_file_at(const struct source *s, uint64_t at)
     SHOAL_ASSERT(at < s->bytes);
     uint32_t low = 0, high = s->count - 1;
     while (low <
-           high) { /* the last file whose base is not above: empty files before it share that base and hold nothing */
+           high) {
+               /* the last file whose base is not above: empty files before it share that base and
+                * hold nothing */
         uint32_t middle = low + (high - low + 1) / 2;
         if (s->file[middle].base <= at)
             low = middle;

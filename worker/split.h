@@ -1,5 +1,5 @@
-/* split.h: the splits of the input (train, valid, test) as a worker has them open. Opening may read all files: it runs
- * in env_work, and whoever needs a split asks again when on_change was called.
+/* split.h: the splits of the input (train, valid, test) as a worker has them open. Opening may read
+ * all files: it runs in env_work, and whoever needs a split asks again when on_change was called.
  *
  * Thread: the worker's loop. */
 #ifndef WORKER_SPLIT_H
@@ -37,8 +37,8 @@ void split_init(struct split_set *s, struct env *env, const struct job *job, voi
                 void *context);
 void split_close(struct split_set *s); /* nothing is opening */
 bool split_busy(const struct split_set *s);
-/* 0: open, *out is it (borrowed, until split_close). AGAIN: being opened, on_change will be called. Else why it cannot
- * be opened, in *e. */
+/* 0: open, *out is it (borrowed, until split_close). AGAIN: being opened, on_change will be called.
+ * Else why it cannot be opened, in *e. */
 int split_open(struct split_set *s, uint32_t split, struct dataset **out, struct err *e);
 
 #endif

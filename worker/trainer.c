@@ -32,12 +32,14 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
     snprintf(t->end.text, sizeof t->end.text, "%s", text);
     client_cancel(t->client, &t->join);
     client_cancel(t->client, &t->declare);
-    client_cancel(t->client, &t->beat); /* of the old number: its answer would be taken for one to the new */
+    /* of the old number: its answer would be taken for one to the new */
+    client_cancel(t->client, &t->beat);
     env_timer_stop(t->env, &t->beat_timer);
     env_timer_stop(t->env, &t->wait_timer);
     for (uint32_t i = 0; i < t->seat_count; i++)
         seat_drop(t->seat[i]);
-    if (t->state == CLEARING && has_device(t)) /* a step under way may be one that never comes back */
+    /* a step under way may be one that never comes back */
+    if (t->state == CLEARING && has_device(t))
         env_timer_start(t->env, &t->leave_timer, t->options.step_ms * MS);
     trainer_wake(t);
 }
@@ -48,7 +50,7 @@ void trainer_forgotten(struct trainer *t)
     trainer_clear(t, true, 0, "");
 }
 
-/* ---- joining ---------------------------------------------------------------------------------------------- */
+/* ---- joining --------------------------------------------------------------------------------- */
 
 static struct msg *join_build(struct request *r)
 {
@@ -148,7 +150,8 @@ void trainer_break(struct trainer *t, int status, const char *text)
         t->broken = true;
         trainer_clear(t, false, status, text);
     }
-    env_timer_start(t->env, &t->leave_timer, t->lease_ms / 2 * MS); /* a lost device may keep a thread for ever */
+    /* a lost device may keep a thread for ever */
+    env_timer_start(t->env, &t->leave_timer, t->lease_ms / 2 * MS);
 }
 
 /* How many batches of a lane each stage may have in its hands at once: for stats.h's least time. */
@@ -176,7 +179,7 @@ static void trainer_prepared(struct trainer *t)
     client_map_refresh(t->client);
 }
 
-/* ---- working: seats and map ------------------------------------------------------------------------------- */
+/* ---- working: seats and map ------------------------------------------------------------------ */
 
 /* A complete map came, other than the last. */
 static void map_changed(void *context)
@@ -204,7 +207,7 @@ static void seats_tick(struct trainer *t)
         seat_ask(free_one);
 }
 
-/* ---- working: the lease ----------------------------------------------------------------------------------- */
+/* ---- working: the lease ---------------------------------------------------------------------- */
 
 static struct msg *beat_build(struct request *r)
 {
@@ -250,8 +253,8 @@ static uint64_t step_ns(const struct trainer *t)
     return longest;
 }
 
-/* A step of a device takes milliseconds, kernels that are loaded at first some seconds. One that does not come back, and
- * no error either, would hold its lane for ever. */
+/* A step of a device takes milliseconds, kernels that are loaded at first some seconds. One that
+ * does not come back, and no error either, would hold its lane for ever. */
 static void device_check(struct trainer *t)
 {
     char text[128];
@@ -276,7 +279,7 @@ static void beat_fire(struct env_timer *timer)
     env_timer_start(t->env, &t->beat_timer, t->lease_ms / 3 * MS);
 }
 
-/* ---- leaving ---------------------------------------------------------------------------------------------- */
+/* ---- leaving --------------------------------------------------------------------------------- */
 
 static struct msg *leave_build(struct request *r)
 {
@@ -306,7 +309,8 @@ static void trainer_stop(struct trainer *t)
     env_stop(t->env);
 }
 
-/* Another backend in the place of the one whose device is lost; of what was made with that nothing is kept. */
+/* Another backend in the place of the one whose device is lost; of what was made with that nothing
+ * is kept. */
 static void trainer_replace(struct trainer *t)
 {
     t->state = REPLACING;
@@ -355,12 +359,13 @@ static enum request_verdict leave_reply(struct request *r, const struct wire *w,
 }
 
 
-/* The last beat, so that no example is missing in the report; then the farewell, for which the coordinator has two
- * seconds. Before joining again too: should it still know this worker, its lanes are free at once and not when the
- * lease ends. */
+/* The last beat, so that no example is missing in the report; then the farewell, for which the
+ * coordinator has two seconds. Before joining again too: should it still know this worker, its
+ * lanes are free at once and not when the lease ends. */
 static void trainer_farewell(struct trainer *t)
 {
-    if (t->host.worker == 0 || client_heard_ns(t->client) == 0) { /* never joined: nobody to say it to */
+    if (t->host.worker == 0 || client_heard_ns(t->client) == 0) {
+        /* never joined: nobody to say it to */
         trainer_stop(t);
         return;
     }
@@ -371,8 +376,8 @@ static void trainer_farewell(struct trainer *t)
     env_timer_start(t->env, &t->leave_timer, LEAVE_MS * MS);
 }
 
-/* In CLEARING: the device failed, and keeps a thread. What that has in its hands cannot be freed, so the process ends;
- * nothing that it would still say is sent, since its lanes are dropped. */
+/* In CLEARING: the device failed, and keeps a thread. What that has in its hands cannot be freed,
+ * so the process ends; nothing that it would still say is sent, since its lanes are dropped. */
 static void leave_fire(struct env_timer *timer)
 {
     struct trainer *t = OWNER_OF(timer, leave_timer);
@@ -398,7 +403,7 @@ static void leave_fire(struct env_timer *timer)
     trainer_farewell(t);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 bool trainer_settled(const struct trainer *t)
 {

@@ -1,4 +1,5 @@
-/* trainer_inner.h: the inside of a worker's core, for trainer.c (its life) and trainer_job.c (what depends on the job).
+/* trainer_inner.h: the inside of a worker's core, for trainer.c (its life) and trainer_job.c (what
+ * depends on the job).
  */
 #ifndef WORKER_TRAINER_INNER_H
 #define WORKER_TRAINER_INNER_H
@@ -9,7 +10,8 @@
 
 enum trainer_state { JOINING, PREPARING, WORKING, CLEARING, LEAVING, REPLACING, DONE };
 
-/* What a thread makes for the loop, which takes it over when all is done: also of what failed half way. */
+/* What a thread makes for the loop, which takes it over when all is done: also of what failed half
+ * way. */
 struct trainer_made {
     int status;
     struct err error;
@@ -27,7 +29,9 @@ struct trainer {
     bool again;     /* CLEARING: join again afterwards, else leave */
     struct err end; /* why it leaves; code 0: in good order */
     bool broken;    /* ... because of its own device: the job goes on without it */
-    struct err lost; /* CLEARING and LEAVING, again: its device is, another backend is to take its place; code 0: no */
+    /* CLEARING and LEAVING, again: its device is, another backend is to take its place; code 0:
+     * no */
+    struct err lost;
     struct client *client;
     /* The job, from joining on; made anew when the job's text changes. */
     uint64_t job_hash;
@@ -62,11 +66,12 @@ struct trainer {
 void trainer_tick(struct trainer *t);
 /* The tick, soon and from the loop: never under the feet of a lane or request that is calling. */
 void trainer_wake(struct trainer *t);
-/* Gives up everything; afterwards joins again, or leaves with this status. The first reason stands. */
+/* Gives up everything; afterwards joins again, or leaves with this status. The first reason
+ * stands. */
 void trainer_clear(struct trainer *t, bool again, int status, const char *text);
 
-/* The device failed. The lanes go back, the job goes on elsewhere; this process ends with its status, or goes on by
- * another backend. */
+/* The device failed. The lanes go back, the job goes on elsewhere; this process ends with its
+ * status, or goes on by another backend. */
 void trainer_break(struct trainer *t, int status, const char *text);
 void trainer_replaced(struct trainer *t);
 /* The coordinator does not know this worker any more. */
@@ -77,11 +82,12 @@ void trainer_host_init(struct trainer *t);
 
 /* trainer_job.c */
 void trainer_job_init(struct trainer *t);
-/* Takes the job's text; one that is new replaces the old: all seats are free and idle, no thread has anything. */
+/* Takes the job's text; one that is new replaces the old: all seats are free and idle, no thread
+ * has anything. */
 int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct err *e);
 void trainer_job_drop(struct trainer *t); /* likewise */
-/* The input's shape, the model, its schemas and the seats, unless they are there: on a thread, while t->preparing; then
- * calls trainer_tick. What fails ends the trainer's work. */
+/* The input's shape, the model, its schemas and the seats, unless they are there: on a thread,
+ * while t->preparing; then calls trainer_tick. What fails ends the trainer's work. */
 void trainer_job_prepare(struct trainer *t);
 /* Model and seats alone; likewise. */
 void trainer_model_drop(struct trainer *t);

@@ -1,11 +1,12 @@
-/* trainer_job.c: what a worker makes of the job's text: its input's shape, the model, seats, the tables declared. */
+/* trainer_job.c: what a worker makes of the job's text: its input's shape, the model, seats, the
+ * tables declared. */
 #include "proto/base/hash.h"
 #include "worker/trainer_inner.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the text --------------------------------------------------------------------------------------------- */
+/* ---- the text -------------------------------------------------------------------------------- */
 
 void trainer_model_drop(struct trainer *t)
 {
@@ -52,10 +53,10 @@ int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct e
     return 0;
 }
 
-/* ---- preparing -------------------------------------------------------------------------------------------- */
+/* ---- preparing ------------------------------------------------------------------------------- */
 
-/* A place for each lane that this worker may run; under bsp for every lane of the job: a clock needs all of them,
- * whoever is left to run them. */
+/* A place for each lane that this worker may run; under bsp for every lane of the job: a clock
+ * needs all of them, whoever is left to run them. */
 static uint32_t seats_wanted(const struct trainer *t)
 {
     uint32_t seats = t->options.lanes_max;
@@ -104,7 +105,8 @@ static int seats_make(struct trainer *t, struct trainer_made *m)
     return status;
 }
 
-static void prepare_run(struct env_work *w) /* on a thread of the pool: the loop looks at nothing of this meanwhile */
+/* on a thread of the pool: the loop looks at nothing of this meanwhile */
+static void prepare_run(struct env_work *w)
 {
     struct trainer *t = OWNER_OF(w, prepare);
     struct trainer_made *m = &t->made;
@@ -155,7 +157,7 @@ void trainer_job_prepare(struct trainer *t)
     env_work_start(t->env, &t->prepare);
 }
 
-/* ---- another backend -------------------------------------------------------------------------------------- */
+/* ---- another backend ------------------------------------------------------------------------- */
 
 static void replace_run(struct env_work *w) /* on a thread of the pool */
 {
@@ -178,7 +180,7 @@ void trainer_job_replace(struct trainer *t)
     env_work_start(t->env, &t->replace);
 }
 
-/* ---- declaring -------------------------------------------------------------------------------------------- */
+/* ---- declaring ------------------------------------------------------------------------------- */
 
 static struct msg *declare_build(struct request *r)
 {

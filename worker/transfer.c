@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOST_AFTER = 10 }; /* a late copy of an old GAP answer proves nothing, ten in a row over some seconds do */
+/* a late copy of an old GAP answer proves nothing, ten in a row over some seconds do */
+enum { LOST_AFTER = 10 };
 
 struct transfer_part {
     struct request request;
@@ -20,7 +21,7 @@ static struct transfer_part *part_of(struct request *r)
     return (struct transfer_part *)((char *)r - offsetof(struct transfer_part, request));
 }
 
-/* ---- messages out ----------------------------------------------------------------------------------------- */
+/* ---- messages out ---------------------------------------------------------------------------- */
 
 static uint64_t map_epoch(const struct transfer *t)
 {
@@ -87,7 +88,7 @@ static struct msg *push_build(struct request *r)
     return m;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static enum request_verdict refuse(struct transfer *t, int status, const char *text)
 {
@@ -123,7 +124,8 @@ static void part_answered(struct transfer_part *p)
         t->done(t);
 }
 
-/* staleness = clock - 1 - low: how many clocks the slowest live lane lay behind what this pull might have seen. */
+/* staleness = clock - 1 - low: how many clocks the slowest live lane lay behind what this pull
+ * might have seen. */
 static void staleness_count(struct transfer *t, const struct wire_PULL_reply *reply)
 {
     if (t->staleness == NULL)
@@ -190,7 +192,7 @@ static enum request_verdict push_reply(struct request *r, const struct wire *w, 
     return REQUEST_DONE;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 void transfer_init(struct transfer *t, struct client *client, struct rows *rows)
 {
@@ -249,7 +251,8 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
                                                           .transfer = t,
                                                           .part = *p};
         if (push && t->rows->poisoned && !rows_part_refused(t->rows, p))
-            t->part[t->part_count - 1].part.key_count = 0; /* the whole batch goes by, however it is divided */
+            /* the whole batch goes by, however it is divided */
+            t->part[t->part_count - 1].part.key_count = 0;
     }
     t->pending = t->part_count;
     for (uint32_t i = 0; i < t->part_count; i++)

@@ -1,12 +1,14 @@
 /* unique.c: the unique keys of a batch.
  *
- * 1. Keys are mixed, so they are spread evenly, and the top bits of a mixed key say where in the table it belongs: an
- * open-addressing table whose entries, read from its start, are nearly in order.
- * 2. So the sort that follows moves an entry past its neighbours in the table only (and those few that went round from
- * the table's end to its start).
- * 3. index[] goes from value -> slot -> rank in the sorted order. With several tables the ranks of each follow those of
- * the one before: one walk counts, one places.
- * 4. A mixed key of 0 would look like an empty slot: it has the slot behind the table, and is the first in order. */
+ * 1. Keys are mixed, so they are spread evenly, and the top bits of a mixed key say where in the
+ * table it belongs: an open-addressing table whose entries, read from its start, are nearly in
+ * order.
+ * 2. So the sort that follows moves an entry past its neighbours in the table only (and those few
+ * that went round from the table's end to its start).
+ * 3. index[] goes from value -> slot -> rank in the sorted order. With several tables the ranks of
+ * each follow those of the one before: one walk counts, one places.
+ * 4. A mixed key of 0 would look like an empty slot: it has the slot behind the table, and is the
+ *    first in order. */
 #include "worker/unique.h"
 
 #include "proto/base/assert.h"
@@ -44,7 +46,8 @@ static void buffers_free(struct unique *u)
     u->tables = tables;
 }
 
-/* At most two slots of three are taken, or runs of taken slots grow long. Nothing in the buffers is kept. */
+/* At most two slots of three are taken, or runs of taken slots grow long. Nothing in the buffers is
+ * kept. */
 static int unique_grow(struct unique *u, uint32_t values)
 {
     uint32_t slots = u->slots > 0 ? u->slots : 1024;
@@ -104,7 +107,8 @@ static uint32_t table_sort(struct unique *u, bool zero)
     uint32_t count = 0;
     found[count] = (struct unique_key){0, u->slots};
     count += zero;
-    for (uint32_t at = 0; at < u->slots; at++) { /* no branch: whether a slot is empty cannot be foreseen */
+    for (uint32_t at = 0; at < u->slots; at++) {
+        /* no branch: whether a slot is empty cannot be foreseen */
         found[count] = (struct unique_key){u->slot[at], at};
         count += u->slot[at] != 0;
     }
@@ -114,7 +118,8 @@ static uint32_t table_sort(struct unique *u, bool zero)
         for (; to > least && found[to - 1].mixed > k.mixed; to--)
             found[to] = found[to - 1];
         found[to] = k;
-        if (to == least && to > 0 && found[to - 1].mixed > k.mixed) { /* only chosen keys crowd like this */
+        if (to == least && to > 0 && found[to - 1].mixed > k.mixed) {
+            /* only chosen keys crowd like this */
             qsort(found, count, sizeof *found, compare_mixed);
             break;
         }

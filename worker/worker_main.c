@@ -1,10 +1,11 @@
 /* worker_main.c: shoal-worker: the daemon around the trainer.
  *
- * Threads: the loop (trainer, connections) on this one; libuv's pool computes and reads batches: for each seat two
- * threads that compute and look up the cache and lane_readers that read, so that none waits for a thread of another,
- * and one for the rest (UV_THREADPOOL_SIZE overrides it); ZeroMQ has its own. The pool is made before the job is known:
- * under bsp a job may bring more seats than --lanes and --config told of; these share its threads. SIGTERM and SIGINT
- * give the lanes back and leave; a second one leaves at once. */
+ * Threads: the loop (trainer, connections) on this one; libuv's pool computes and reads batches:
+ * for each seat two threads that compute and look up the cache and lane_readers that read, so that
+ * none waits for a thread of another, and one for the rest (UV_THREADPOOL_SIZE overrides it);
+ * ZeroMQ has its own. The pool is made before the job is known: under bsp a job may bring more
+ * seats than --lanes and --config told of; these share its threads. SIGTERM and SIGINT give the
+ * lanes back and leave; a second one leaves at once. */
 #include "proto/base/config.h"
 #include "proto/base/job.h"
 #include "proto/base/log.h"
@@ -66,7 +67,7 @@ struct arguments {
     bool backend_given, insecure;
 };
 
-/* ---- arguments -------------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static int number_take(const char *flag, const char *text, uint32_t least, uint32_t most, uint32_t *out, struct err *e)
 {
@@ -232,7 +233,7 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
     return 0;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 struct daemon {
     struct net *net;
@@ -304,7 +305,8 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
     notify_ready("joining");
     net_run(d->net);
     status = trainer_status(d->trainer, e);
-    if (!trainer_settled(d->trainer)) { /* a thread still has memory of ours in its hands: nothing may be freed */
+    if (!trainer_settled(d->trainer)) {
+        /* a thread still has memory of ours in its hands: nothing may be freed */
         if (status != 0)
             log_error("%s", e->text);
         _exit(status == 0 ? 0 : err_exit_status(status));
@@ -359,7 +361,8 @@ static int evaluate(const struct arguments *a, const struct job *job, struct dae
     return status;
 }
 
-/* Lanes that may be at work here at the same time; under bsp all of the job's (trainer.h), as far as its file is here. */
+/* Lanes that may be at work here at the same time; under bsp all of the job's (trainer.h), as far
+ * as its file is here. */
 static uint32_t seats_expected(const struct arguments *a, const struct job *job)
 {
     bool all = job != NULL && job->train.mode == WIRE_BSP && strcmp(a->verb, "train") == 0;
@@ -367,7 +370,8 @@ static uint32_t seats_expected(const struct arguments *a, const struct job *job)
     return all && job->train.lanes > a->lanes ? job->train.lanes : a->lanes;
 }
 
-/* What the pool and the backend's module read from the environment, before there is another thread. */
+/* What the pool and the backend's module read from the environment, before there is another
+ * thread. */
 static void environment_set(const struct arguments *a, const struct job *job)
 {
     uint32_t seats = seats_expected(a, job), threads = seats * (2 + lane_readers(a->cores, seats)) + 1;
@@ -381,7 +385,8 @@ static void environment_set(const struct arguments *a, const struct job *job)
     setenv("SHOAL_DEVICE", text, 1);
 }
 
-/* Loads it, and says why it is this one. A fleet that computes on its CPUs beside idle cards is worth an error. */
+/* Loads it, and says why it is this one. A fleet that computes on its CPUs beside idle cards is
+ * worth an error. */
 static int backend_take(const struct arguments *a, struct daemon *d, struct err *e)
 {
     static const char *const names[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_CUDA] = "cuda"};
@@ -428,7 +433,7 @@ static int run(const struct arguments *a, const struct job *job, struct err *e)
     return status;
 }
 
-/* ---- the input alone --------------------------------------------------------------------------------------- */
+/* ---- the input alone ------------------------------------------------------------------------- */
 
 static int fields_tell(const struct arguments *a, const struct job *job, struct json **out, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* backend_cpu.c: the CPU module: matrix products by OpenBLAS, element-wise kernels by this folder. The one door to
- * BLAS. */
+/* backend_cpu.c: the CPU module: matrix products by OpenBLAS, element-wise kernels by this folder.
+ * The one door to BLAS. */
 #include "dense/cpu/kernels.h"
 
 #include <cblas.h>
@@ -11,8 +11,8 @@
 #define CPU_ALIGN 64u
 #define CPU_BACKEND_ALIGN 256u
 #define CPU_HUGE ((size_t)2 << 20)
-/* Examples that go through the layers together: enough rows that a matrix product runs at its full rate (measured:
- * ../README.md), few enough for the cache. */
+/* Examples that go through the layers together: enough rows that a matrix product runs at its full
+ * rate (measured: ../README.md), few enough for the cache. */
 #define CPU_RANGE 512u
 
 const struct backend_ops *shoal_backend_v5(void);
@@ -146,7 +146,8 @@ static void cpu_linear_backward(struct stream *s, const struct linear_args *a)
 /* Called once, by backend_load, right after dlopen. */
 const struct backend_ops *shoal_backend_v5(void)
 {
-    /* The worker's lanes are the parallelism: one thread a lane, and results that do not depend on a thread count. */
+    /* The worker's lanes are the parallelism: one thread a lane, and results that do not depend on
+     * a thread count. */
     openblas_set_num_threads(1);
     snprintf(about_text, sizeof about_text, "OpenBLAS %s kernels", openblas_get_corename());
 #ifdef __x86_64__

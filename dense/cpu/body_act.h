@@ -1,4 +1,5 @@
-/* body_act.h: bias, activation and dropout in one pass over the activations; and the way back with the bias gradient.
+/* body_act.h: bias, activation and dropout in one pass over the activations; and the way back with
+ * the bias gradient.
  */
 #ifndef DENSE_CPU_BODY_ACT_H
 #define DENSE_CPU_BODY_ACT_H
@@ -8,8 +9,9 @@
 
 static const vu lane_numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-/* All ones where values first_value .. first_value + 15 are kept. The mixing is lowbias32 (C. Wellons) with the second
- * half of the key between its rounds, so that the masks of two keys are unrelated and not one another's shift. */
+/* All ones where values first_value .. first_value + 15 are kept. The mixing is lowbias32 (C.
+ * Wellons) with the second half of the key between its rounds, so that the masks of two keys are
+ * unrelated and not one another's shift. */
 KERNEL_INLINE vi dropout_kept(const struct dropout_mask *mask, uint32_t first_value)
 {
     vu x = (lane_numbers + first_value) + mask->key[0];
@@ -72,7 +74,8 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop, const struc
         for (uint32_t j = 0; j < width; j += VECTOR) {
             uint32_t n = vector_left(width, j);
             vf d = vector_load_n(dy + j, n), value = vector_load_n(y + j, n);
-            if (act == ACT_RELU) { /* a dropped value is 0, and so is its slope: no need for the mask */
+            if (act == ACT_RELU) {
+                /* a dropped value is 0, and so is its slope: no need for the mask */
                 vf scaled = drop ? d * mask->scale : d;
                 d = vector_choose(value > (vf){0}, scaled, (vf){0});
             } else if (drop) {

@@ -1,10 +1,12 @@
-/* body_attend.h: attention of an example's fields on one another, one example and one head at a time.
+/* body_attend.h: attention of an example's fields on one another, one example and one head at a
+ * time.
  *
- * A head's matrices are some ten rows of some thirty floats: too small for the BLAS, and small enough for the first
- * cache. All six products are of one form (attend_product): numbers of one matrix, each multiplied with a row of the
- * other. Queries lie in the lanes where keys are told apart, so a softmax needs no sum across lanes; queries and the
- * gradient of y are turned for that. Lanes behind the last query hold numbers of no meaning, which are stored nowhere
- * but in the work space, and which zeros in the turned matrices keep finite. */
+ * A head's matrices are some ten rows of some thirty floats: too small for the BLAS, and small
+ * enough for the first cache. All six products are of one form (attend_product): numbers of one
+ * matrix, each multiplied with a row of the other. Queries lie in the lanes where keys are told
+ * apart, so a softmax needs no sum across lanes; queries and the gradient of y are turned for that.
+ * Lanes behind the last query hold numbers of no meaning, which are stored nowhere but in the work
+ * space, and which zeros in the turned matrices keep finite. */
 #ifndef DENSE_CPU_BODY_ATTEND_H
 #define DENSE_CPU_BODY_ATTEND_H
 
@@ -16,7 +18,8 @@
 
 #define ATTEND_ROWS 4u /* of a block: as many sums stay in registers */
 
-/* c (m, n) = (add ? c : 0) + a b. Number (i, k) of a lies at a[i * row_step + k * step]; b has rows of n. */
+/* c (m, n) = (add ? c : 0) + a b. Number (i, k) of a lies at a[i * row_step + k * step]; b has rows
+ * of n. */
 struct attend_product {
     uint32_t m, n, steps;
     const float *a;
@@ -86,8 +89,9 @@ static void attend_multiply(struct attend_product p)
         attend_rows(&p, i, 1);
 }
 
-/* Sixteen vectors turned: number i of vector k becomes number k of vector i. Four times the vectors are dealt out like
- * a deck of two halves: each time the number of row and column together turns by one bit. */
+/* Sixteen vectors turned: number i of vector k becomes number k of vector i. Four times the vectors
+ * are dealt out like a deck of two halves: each time the number of row and column together turns by
+ * one bit. */
 KERNEL_INLINE void attend_turn_tile(vf tile[VECTOR])
 {
 #ifdef __AVX512F__
@@ -113,7 +117,8 @@ KERNEL_INLINE void attend_turn_tile(vf tile[VECTOR])
 #endif
 }
 
-/* to (lanes of width, lanes of fields) = x (fields, width) turned and multiplied; zeros behind the last field. */
+/* to (lanes of width, lanes of fields) = x (fields, width) turned and multiplied; zeros behind the
+ * last field. */
 static void attend_turn(const float *x, size_t ldx, uint32_t fields, uint32_t width, float factor, float *to)
 {
     uint32_t lanes = attend_lanes(fields);
@@ -129,8 +134,8 @@ static void attend_turn(const float *x, size_t ldx, uint32_t fields, uint32_t wi
         }
 }
 
-/* One head of one example. Matrices (fields, width of the head) with rows ldx or ldy apart; shares (key, lanes of
- * queries). */
+/* One head of one example. Matrices (fields, width of the head) with rows ldx or ldy apart; shares
+ * (key, lanes of queries). */
 struct attend_head {
     const float *query, *key, *value, *dy;
     float *dquery, *dkey, *dvalue, *y;
@@ -222,7 +227,8 @@ static void attend_head_forward(const struct attend_head *h)
         (struct attend_product){h->fields, h->width, h->fields, share, 1, lanes, h->value, h->ldx, h->y, h->ldy, true});
 }
 
-/* dshare becomes the gradient of query . key: share (dshare - sum over the keys of dshare * share), scaled. */
+/* dshare becomes the gradient of query . key: share (dshare - sum over the keys of dshare * share),
+ * scaled. */
 KERNEL_INLINE void attend_softmax_backward(const struct attend_head *h, uint32_t at)
 {
     uint32_t lanes = attend_lanes(h->fields);
@@ -271,8 +277,8 @@ KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from,
         }
 }
 
-/* Asks for part `part` of `parts` of what the next example reads and writes: heads take columns of many rows, which the
- * processor does not foresee. */
+/* Asks for part `part` of `parts` of what the next example reads and writes: heads take columns of
+ * many rows, which the processor does not foresee. */
 KERNEL_INLINE void attend_prefetch(const float *next, size_t floats, uint32_t part, uint32_t parts, bool write)
 {
     const char *at = (const char *)(next + floats * part / parts),

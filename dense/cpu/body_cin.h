@@ -1,5 +1,5 @@
-/* body_cin.h: the compressed interaction network around its matrix products: turning the vectors, outer products, sums
- * over the vectors' numbers. */
+/* body_cin.h: the compressed interaction network around its matrix products: turning the vectors,
+ * outer products, sums over the vectors' numbers. */
 #ifndef DENSE_CPU_BODY_CIN_H
 #define DENSE_CPU_BODY_CIN_H
 

@@ -1,4 +1,5 @@
-/* body_gate.h: one stream multiplied with another: gates, and the products of two streams that make a logit. */
+/* body_gate.h: one stream multiplied with another: gates, and the products of two streams that make
+ * a logit. */
 #ifndef DENSE_CPU_BODY_GATE_H
 #define DENSE_CPU_BODY_GATE_H
 

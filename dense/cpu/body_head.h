@@ -1,4 +1,5 @@
-/* body_head.h: a layer with one output: a product of rows with one vector of weights; and the model's bias. */
+/* body_head.h: a layer with one output: a product of rows with one vector of weights; and the
+ * model's bias. */
 #ifndef DENSE_CPU_BODY_HEAD_H
 #define DENSE_CPU_BODY_HEAD_H
 

@@ -49,8 +49,8 @@ KERNEL_INLINE void layer_norm_forward(enum activation act, const struct layer_no
     }
 }
 
-/* The sums over a row of g = gamma dy, and of g h, h = (x - mean) inverse; dy becomes the gradient before the
- * activation. */
+/* The sums over a row of g = gamma dy, and of g h, h = (x - mean) inverse; dy becomes the gradient
+ * before the activation. */
 KERNEL_INLINE void layer_norm_row_sums(enum activation act, const struct layer_norm_args *a, uint32_t row, float *sum,
                                        float *product)
 {

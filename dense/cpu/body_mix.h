@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* -infinity where the lane is beyond the gate's end, or top_k values stand before it: larger ones and equal ones of
- * lower number. What is not a number has none before it. */
+/* -infinity where the lane is beyond the gate's end, or top_k values stand before it: larger ones
+ * and equal ones of lower number. What is not a number has none before it. */
 KERNEL_INLINE vf mix_passed(const float *gate, uint32_t choices, uint32_t top_k, uint32_t at)
 {
     vf v = vector_load_n(gate + at, vector_left(choices, at));
@@ -106,7 +106,8 @@ static void mix_example_backward(const struct mix_args *a, const float *share, c
     uint32_t choices = a->shared + a->own;
     for (uint32_t e = 0; e < a->shared + a->tasks * a->own; e++) {
         uint32_t at =
-            e < a->shared ? 0 : (e - a->shared) / a->own; /* first task that may choose it, and how many may */
+            /* first task that may choose it, and how many may */
+            e < a->shared ? 0 : (e - a->shared) / a->own;
         uint32_t end = e < a->shared ? a->tasks : at + 1;
         float *to = dx + (size_t)e * a->width;
         bool add = a->add;

@@ -8,7 +8,8 @@
 
 #include <math.h>
 
-/* So many rows are summed in float before their sum goes to double: their rounding stays below 1e-6 of the sum. */
+/* So many rows are summed in float before their sum goes to double: their rounding stays below 1e-6
+ * of the sum. */
 #define NORM_BLOCK 64u
 
 KERNEL_INLINE void norm_add(double *sum, vf v, uint32_t n)
@@ -77,8 +78,8 @@ static void norm_settle_forward(const struct norm_args *a, struct norm_state t)
     }
 }
 
-/* With h = (x - mean) inverse: dx = gamma inverse (dy - mean of dy - h mean of (dy h)). Statistics that are not of the
- * batch are constants, and leave gamma inverse dy. */
+/* With h = (x - mean) inverse: dx = gamma inverse (dy - mean of dy - h mean of (dy h)). Statistics
+ * that are not of the batch are constants, and leave gamma inverse dy. */
 static void norm_settle_backward(const struct norm_args *a, struct norm_state t)
 {
     double n = a->of_batch ? (double)a->examples : INFINITY;

@@ -1,4 +1,5 @@
-/* body_pool.h: rows of the sparse table gathered into the input, and gradients scattered and merged into rows. */
+/* body_pool.h: rows of the sparse table gathered into the input, and gradients scattered and merged
+ * into rows. */
 #ifndef DENSE_CPU_BODY_POOL_H
 #define DENSE_CPU_BODY_POOL_H
 
@@ -7,12 +8,13 @@
 
 #include <math.h>
 
-/* Rows lie in the order of their keys' hash, so each value is a miss of the first caches: they are asked for this many
- * values ahead. */
+/* Rows lie in the order of their keys' hash, so each value is a miss of the first caches: they are
+ * asked for this many values ahead. */
 #define POOL_AHEAD 24u
 
-/* What a row is like. With `mixed`, tables have several dims and it depends on the table; else it is the same for all
- * rows, and where the caller knows first_order and dim, so does the compiler. */
+/* What a row is like. With `mixed`, tables have several dims and it depends on the table; else it
+ * is the same for all rows, and where the caller knows first_order and dim, so does the
+ * compiler. */
 struct pool_kind {
     uint32_t first_order, dim;
     bool mixed;
@@ -200,8 +202,9 @@ static void body_pool_backward(struct stream *s, const struct pool_args *a, cons
 #undef POOL_CALL
 }
 
-/* A key belongs to one field, so only values of one field can be the same: the first sight of a row takes one half off,
- * which marks it, and a second walk over the field takes the other half. Halves of numbers below 2^23 are exact. */
+/* A key belongs to one field, so only values of one field can be the same: the first sight of a row
+ * takes one half off, which marks it, and a second walk over the field takes the other half. Halves
+ * of numbers below 2^23 are exact. */
 static void probe_field(const uint32_t *index, uint32_t begin, uint32_t end, float *count)
 {
     for (uint32_t v = begin; v < end; v++)

@@ -1,9 +1,10 @@
 /* body_products.h: inner products of all pairs of vectors, and the way back.
  *
- * Both ways work on blocks of four vectors i against one vector j after the other. Forward, the example's vectors are
- * turned first, so that 16 of the vectors j lie in the lanes: no sum goes across lanes, and what comes out lies as it
- * is wanted. Back, the lanes are the vectors' own numbers. The last block has four rows too: those that are too many
- * repeat the last vector and are not stored. */
+ * Both ways work on blocks of four vectors i against one vector j after the other. Forward, the
+ * example's vectors are turned first, so that 16 of the vectors j lie in the lanes: no sum goes
+ * across lanes, and what comes out lies as it is wanted. Back, the lanes are the vectors' own
+ * numbers. The last block has four rows too: those that are too many repeat the last vector and are
+ * not stored. */
 #ifndef DENSE_CPU_BODY_PRODUCTS_H
 #define DENSE_CPU_BODY_PRODUCTS_H
 
@@ -40,7 +41,8 @@ KERNEL_INLINE void products_turn(const float *x, uint32_t vectors, uint32_t dim,
         }
 }
 
-/* Products of vectors i .. i + 3 with the 16 vectors from j on, as far as these come before them. */
+/* Products of vectors i .. i + 3 with the 16 vectors from j on, as far as these come before
+ * them. */
 KERNEL_INLINE void products_block(const struct products_args *a, const float *x, uint32_t padded, uint32_t i,
                                   uint32_t j, float *pairs)
 {
@@ -90,7 +92,8 @@ KERNEL_INLINE float products_gradient(const float *pairs, uint32_t i, uint32_t j
     return i == j ? 0.0f : pairs[i > j ? products_at(i, j) : products_at(j, i)];
 }
 
-/* Sixteen (n) numbers of the gradients of vectors i .. i + 3: the sum over all vectors j, in order. */
+/* Sixteen (n) numbers of the gradients of vectors i .. i + 3: the sum over all vectors j, in
+ * order. */
 KERNEL_INLINE struct products_sums products_back_sums(const float *x, const float *pairs, uint32_t vectors,
                                                       uint32_t dim, uint32_t i, uint32_t n)
 {

@@ -1,12 +1,13 @@
-/* body_sequence.h: the values of a field one by one (sequence.h): a chunk is its values alone, packed one behind
- * another, so that short sequences cost no more than they are long. */
+/* body_sequence.h: the values of a field one by one (sequence.h): a chunk is its values alone,
+ * packed one behind another, so that short sequences cost no more than they are long. */
 #ifndef DENSE_CPU_BODY_SEQUENCE_H
 #define DENSE_CPU_BODY_SEQUENCE_H
 
 #include "dense/backend.h"
 #include "dense/cpu/vector.h"
 
-/* Enough rows for a matrix product at nearly its full rate; few enough that a chunk's activations stay in the cache. */
+/* Enough rows for a matrix product at nearly its full rate; few enough that a chunk's activations
+ * stay in the cache. */
 #define SEQUENCE_CHUNK 1024u
 
 static void *body_sequence_begin(struct stream *s, const struct sequence_args *a, bool back)

@@ -1,7 +1,9 @@
-/* kernels.h: the element-wise kernels of the CPU module, compiled once for each vector width from the same bodies.
+/* kernels.h: the element-wise kernels of the CPU module, compiled once for each vector width from
+ * the same bodies.
  *
- * The bodies (body_*.h) are written with vectors of 16 floats, which the compiler splits where the machine's are
- * shorter: every width does the same operations in the same order, so all give the same bits. */
+ * The bodies (body_*.h) are written with vectors of 16 floats, which the compiler splits where the
+ * machine's are shorter: every width does the same operations in the same order, so all give the
+ * same bits. */
 #ifndef DENSE_CPU_KERNELS_H
 #define DENSE_CPU_KERNELS_H
 

@@ -1,4 +1,5 @@
-/* vector.h: sixteen floats at a time, whatever the machine's vectors are; for the kernel bodies only. */
+/* vector.h: sixteen floats at a time, whatever the machine's vectors are; for the kernel bodies
+ * only. */
 #ifndef DENSE_CPU_VECTOR_H
 #define DENSE_CPU_VECTOR_H
 
@@ -95,8 +96,8 @@ KERNEL_INLINE float vector_sum(vf v)
 }
 
 #ifdef __AVX512F__
-/* Sixteen rows, each the numbers of a[i] and a[i + 8] in turns: of the place (row, column) of a number in eight bits, the
- * first goes to the end. */
+/* Sixteen rows, each the numbers of a[i] and a[i + 8] in turns: of the place (row, column) of a
+ * number in eight bits, the first goes to the end. */
 KERNEL_INLINE void vector_zip(const vf a[VECTOR], vf b[VECTOR])
 {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -132,7 +133,8 @@ KERNEL_INLINE void vector_turn(vf tile[VECTOR])
 /* e^x to 1e-7 relative (Cephes' polynomial), x held to [-87, 88]; not a number stays so. */
 KERNEL_INLINE vf vector_exp(vf x)
 {
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
+    /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
+    const float magic = 12582912.0f;
     x = vector_choose(x > 88.0f, vector_all(88.0f), x);
     x = vector_choose(x < -87.0f, vector_all(-87.0f), x);
     vf shifted = x * 1.44269504088896341f + magic;

@@ -17,8 +17,8 @@ BODY bool dropout_keeps(const struct dropout_mask *mask, uint32_t value)
     return x >> 8 >= mask->threshold;
 }
 
-/* The example whose values the mask is drawn for: what fills a batch up is a copy of the first, and must not keep, scaled
- * up, what that drops: it could overflow where no example does. */
+/* The example whose values the mask is drawn for: what fills a batch up is a copy of the first, and
+ * must not keep, scaled up, what that drops: it could overflow where no example does. */
 BODY uint32_t dropout_example(const struct dropout_mask *mask, uint32_t example)
 {
     return mask->live && example >= *mask->live ? 0 : example;

@@ -1,5 +1,5 @@
-/* backend_cuda.c: the table of the CUDA module: memory and streams (stream.h, device.h), kernels (ops_*.cu), matrix
- * products (product.c, linear.c). */
+/* backend_cuda.c: the table of the CUDA module: memory and streams (stream.h, device.h), kernels
+ * (ops_*.cu), matrix products (product.c, linear.c). */
 #include "dense/cuda/stream.h"
 
 #include <stdlib.h>

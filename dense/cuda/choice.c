@@ -1,18 +1,22 @@
-/* choice.c: how each matrix product is computed: chosen once for a shape, kept for the stream's life.
+/* choice.c: how each matrix product is computed: chosen once for a shape, kept for the stream's
+ * life.
  *
- * The device's library offers ways of computing a product, best first; it may offer none, and may refuse one that it
- * has offered when it is run. So a product climbs a ladder, and stays on the first rung and way that serve:
+ * The device's library offers ways of computing a product, best first; it may offer none, and may
+ * refuse one that it has offered when it is run. So a product climbs a ladder, and stays on the
+ * first rung and way that serve:
  *
  *     WHOLE    as it is, its bias added by the library
  *     BARE     without the bias, which a kernel of ours adds afterwards
  *     ALIGNED  and with operands and result moved to where rows begin at 16 bytes
  *
- * 1. Nothing is chosen while a section is recorded: a product that was not met before, or a way that is refused, spoils
- *    the recording, and the section is queued as it is (stream.h). Libraries differ in what they allow there.
- * 2. Nothing is forgotten while the stream lives, so what a recording holds stays. There are few shapes, because sizes
- *    of batches are few (dense/pass.c).
- * 3. The same shape is computed the same way at each step, and, the library's advice being a function of shape, card and
- *    version, at each run; unless it refuses what it has advised, which is told in a warning with the shape. */
+ * 1. Nothing is chosen while a section is recorded: a product that was not met before, or a way
+ *    that is refused, spoils the recording, and the section is queued as it is (stream.h).
+ *    Libraries differ in what they allow there.
+ * 2. Nothing is forgotten while the stream lives, so what a recording holds stays. There are few
+ *    shapes, because sizes of batches are few (dense/pass.c).
+ * 3. The same shape is computed the same way at each step, and, the library's advice being a
+ *    function of shape, card and version, at each run; unless it refuses what it has advised, which
+ *    is told in a warning with the shape. */
 #include "dense/cuda/stream.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
@@ -21,7 +25,8 @@
 
 #define PLACES_BEGIN 64u /* a power of two */
 #define ALIGN_MAX 256u
-#define ALIGN_BIAS 16u /* the library's advice does not look at the bias, and its kernels load 16 bytes of it */
+/* the library's advice does not look at the bias, and its kernels load 16 bytes of it */
+#define ALIGN_BIAS 16u
 #define ALIGN_ROW 16u
 
 /* All that the choice depends on. Numbers of one size: it is compared byte by byte. */
@@ -49,7 +54,7 @@ struct choices {
 static const char *const type_name[] = {
     [PRODUCT_F32] = "fp32", [PRODUCT_TF32] = "tf32", [PRODUCT_BF16] = "bf16", [PRODUCT_FP16] = "fp16"};
 
-/* ---- the table -------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static uint32_t alignment_of(const void *p)
 {
@@ -149,7 +154,7 @@ void choices_free(struct stream *s)
     s->choices = NULL;
 }
 
-/* ---- rungs ------------------------------------------------------------------------------------------------ */
+/* ---- rungs ----------------------------------------------------------------------------------- */
 
 /* An operand that is not of 16 bits, whose rows have other places already. */
 static void operand_align(struct stream *s, uint32_t rows, uint32_t columns, const void **x, uint32_t *ld)
@@ -194,7 +199,7 @@ static void rung_end(struct stream *s, enum rung rung, const struct product *p, 
         cuda_bias_add(s, p->m, p->n, p->bias, p->c, p->ldc);
 }
 
-/* ---- the ladder ------------------------------------------------------------------------------------------- */
+/* ---- the ladder ------------------------------------------------------------------------------ */
 
 static void ladder_fail(struct stream *s, const struct choice *c, const struct product *p)
 {
@@ -207,7 +212,8 @@ static void ladder_fail(struct stream *s, const struct choice *c, const struct p
                 p->type == PRODUCT_F32 ? "" : "train.precision to fp32 or ");
 }
 
-/* One try on the choice's rung; true: it was computed, or the stream or its recording has failed. */
+/* One try on the choice's rung; true: it was computed, or the stream or its recording has
+ * failed. */
 static bool ladder_try(struct stream *s, struct choice *c, const struct product *p)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);

@@ -1,9 +1,10 @@
-/* device.h: what a device can do, behind its stream. device_cuda.c fills it with the CUDA runtime and cuBLASLt;
- * device_host.c with the host's own memory and loops, for tests: its "device" memory is memory of its own, its kernels
- * run element by element in a scrambled order, its recordings hold the calls and their arguments as a CUDA graph does.
+/* device.h: what a device can do, behind its stream. device_cuda.c fills it with the CUDA runtime
+ * and cuBLASLt; device_host.c with the host's own memory and loops, for tests: its "device" memory
+ * is memory of its own, its kernels run element by element in a scrambled order, its recordings
+ * hold the calls and their arguments as a CUDA graph does.
  *
- * Every function that takes a stream does nothing when the stream has failed, and on a failure of its own remembers it
- * with the call that failed (stream_fail). */
+ * Every function that takes a stream does nothing when the stream has failed, and on a failure of
+ * its own remembers it with the call that failed (stream_fail). */
 #ifndef DENSE_CUDA_DEVICE_H
 #define DENSE_CUDA_DEVICE_H
 
@@ -18,11 +19,13 @@ struct recording; /* kernels in a row that can be played again */
 
 /* Whether there is a device to work on. UNAVAILABLE, with a sentence. */
 int device_probe(struct err *e);
-/* What decides the bits of a matrix product: "cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3". */
+/* What decides the bits of a matrix product: "cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB
+ * HBM3". */
 const char *device_kernel(void);
 /* Name and version of the library that computes products: "cuBLASLt 13.0.2". */
 const char *device_library(void);
-/* For people: "NVIDIA H100 80GB HBM3 (device 0), cuBLASLt 13.0.2 of /usr/local/cuda/lib64/libcublasLt.so.13". */
+/* For people: "NVIDIA H100 80GB HBM3 (device 0), cuBLASLt 13.0.2 of
+ * /usr/local/cuda/lib64/libcublasLt.so.13". */
 const char *device_about(void);
 
 /* The stream's spec is set already. UNAVAILABLE, INTERNAL, NOMEM. */
@@ -48,8 +51,8 @@ struct recording *device_record_end(struct stream *s);
 void device_play(struct stream *s, struct recording *r);
 void device_recording_free(struct stream *s, struct recording *r);
 
-/* Sorts (key, value) pairs by key, keeping the order of equal keys; keys are below key_end. scratch: of
- * device_sort_bytes(s, count), or NULL for a failed stream. */
+/* Sorts (key, value) pairs by key, keeping the order of equal keys; keys are below key_end.
+ * scratch: of device_sort_bytes(s, count), or NULL for a failed stream. */
 size_t device_sort_bytes(struct stream *s, uint32_t count, uint32_t key_end);
 void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint32_t *key, const uint32_t *value,
                  uint32_t *key_out, uint32_t *value_out, void *scratch, size_t scratch_bytes);
@@ -69,11 +72,13 @@ struct product {
     const float *bias; /* (n) or NULL; with beta 0 only */
 };
 
-/* The ways in which the device's library would compute a product of this shape and these alignments, best first; NULL
- * and *count 0: it has none. Not while a section is recorded. s->refusal says why there is none. */
+/* The ways in which the device's library would compute a product of this shape and these
+ * alignments, best first; NULL and *count 0: it has none. Not while a section is recorded.
+ * s->refusal says why there is none. */
 struct product_ways;
 struct product_ways *device_ways_new(struct stream *s, const struct product *p, uint32_t *count);
-/* Queues the product; false: the library refuses this way, s->refusal says how, and nothing has been queued. */
+/* Queues the product; false: the library refuses this way, s->refusal says how, and nothing has
+ * been queued. */
 bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way, const struct product *p);
 void device_ways_free(struct stream *s, struct product_ways *w);
 

@@ -17,9 +17,10 @@ static char kernel_text[192] = "cublasLt", library_text[48] = "cuBLASLt", about_
 
 static _Thread_local bool thread_ready; /* the thread's device is ours */
 
-/* ---- failures --------------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
-/* What a call says that another machine, or this one later, would not say: no device, or none that answers. */
+/* What a call says that another machine, or this one later, would not say: no device, or none that
+ * answers. */
 static int code_of(cudaError_t status)
 {
     switch (status) {
@@ -53,9 +54,9 @@ static const char *file_name(const char *file)
     return slash ? slash + 1 : file;
 }
 
-/* A failure that stays with the process: the context is gone, and each call says so. Whatever its name (a card that fell
- * off the bus mostly says "unknown error" or "launch failure"), the device is lost to this process; one that is started
- * anew may find it again. */
+/* A failure that stays with the process: the context is gone, and each call says so. Whatever its
+ * name (a card that fell off the bus mostly says "unknown error" or "launch failure"), the device
+ * is lost to this process; one that is started anew may find it again. */
 static bool failure_stays(void)
 {
     size_t unused, all;
@@ -96,7 +97,8 @@ bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const 
 
 void device_look(struct stream *s)
 {
-    if (!s->recorded) { /* asking would spoil a recording; it is spoiled already, and its section will be queued */
+    if (!s->recorded) {
+        /* asking would spoil a recording; it is spoiled already, and its section will be queued */
         cudaError_t status = cudaStreamQuery(s->device->stream);
         if (status != cudaErrorNotReady)
             CUDA(s, status);
@@ -105,9 +107,10 @@ void device_look(struct stream *s)
     (void)status;
 }
 
-/* ---- the device ------------------------------------------------------------------------------------------- */
+/* ---- the device ------------------------------------------------------------------------------ */
 
-/* SHOAL_DEVICE: the device's number, counted round where there are fewer, so that workers of one host may be numbered.
+/* SHOAL_DEVICE: the device's number, counted round where there are fewer, so that workers of one
+ * host may be numbered.
  */
 static int device_choose(int count, struct err *e)
 {
@@ -121,8 +124,8 @@ static int device_choose(int count, struct err *e)
     return 0;
 }
 
-/* Workers under bsp are compared by the kernel text (WORKER_JOIN). Cards of one name may have some multiprocessors cut
- * away, which changes how products are divided and so their bits. */
+/* Workers under bsp are compared by the kernel text (WORKER_JOIN). Cards of one name may have some
+ * multiprocessors cut away, which changes how products are divided and so their bits. */
 static void texts_make(const struct cudaDeviceProp *device)
 {
     size_t version = lt.cublasLtGetVersion();
@@ -181,8 +184,8 @@ static int thread_enter(struct err *e)
 {
     if (thread_ready)
         return 0;
-    /* Threads that wait for the device sleep: by default they spin, each on a core that others need. It is said before
-     * the device's context is made. */
+    /* Threads that wait for the device sleep: by default they spin, each on a core that others
+     * need. It is said before the device's context is made. */
     int code = CUDA_TELL(e, cudaInitDevice(device_number, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid));
     if (code == 0)
         code = CUDA_TELL(e, cudaSetDevice(device_number));
@@ -237,11 +240,12 @@ void device_wait(struct stream *s)
 {
     struct err e;
     if (s->device->stream &&
-        thread_enter(&e) == 0) /* a failed stream too: what it had queued may still write to its memory */
+        /* a failed stream too: what it had queued may still write to its memory */
+        thread_enter(&e) == 0)
         CUDA(s, cudaStreamSynchronize(s->device->stream));
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Takes a failure to find memory off the thread, where the next call would find it again. */
 static bool out_of_memory(cudaError_t status)
@@ -321,7 +325,7 @@ void device_zero(struct stream *s, void *to, size_t bytes)
         CUDA(s, cudaMemsetAsync(to, 0, bytes, s->device->stream));
 }
 
-/* ---- queueing --------------------------------------------------------------------------------------------- */
+/* ---- queueing -------------------------------------------------------------------------------- */
 
 void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
                    size_t bytes)
@@ -346,7 +350,8 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
 
 void device_record_begin(struct stream *s)
 {
-    if (device_enter(s)) /* relaxed: other threads may allocate meanwhile, and what is queued here does not */
+    /* relaxed: other threads may allocate meanwhile, and what is queued here does not */
+    if (device_enter(s))
         CUDA(s, cudaStreamBeginCapture(s->device->stream, cudaStreamCaptureModeRelaxed));
 }
 

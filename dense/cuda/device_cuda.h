@@ -1,9 +1,9 @@
 /* device_cuda.h: the card behind a stream, and the one way to call CUDA: no status goes unseen.
  *
- * CUDA(s, call) and CUBLAS(s, call) make a call, keep a failure in the stream with the call, the file and the line, and
- * say whether it went well. CUDA_TELL(e, call) is for what has no stream: it sets *e and gives its code. tests/tidy
- * refuses a call outside of them. cuBLASLt is found when the module is loaded (device_cublaslt.c), and called by way of
- * `lt`. */
+ * CUDA(s, call) and CUBLAS(s, call) make a call, keep a failure in the stream with the call, the
+ * file and the line, and say whether it went well. CUDA_TELL(e, call) is for what has no stream: it
+ * sets *e and gives its code. tests/tidy refuses a call outside of them. cuBLASLt is found when the
+ * module is loaded (device_cublaslt.c), and called by way of `lt`. */
 #ifndef DENSE_CUDA_DEVICE_CUDA_H
 #define DENSE_CUDA_DEVICE_CUDA_H
 
@@ -31,11 +31,12 @@ int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *f
 #define CUBLAS(s, call) cublas_ok(s, call, #call, __FILE__, __LINE__)
 #define CUDA_TELL(e, call) cuda_tell(e, call, #call, __FILE__, __LINE__)
 
-/* Before each call for a stream: false when it has failed. The device of the module is made the calling thread's. */
+/* Before each call for a stream: false when it has failed. The device of the module is made the
+ * calling thread's. */
 bool device_enter(struct stream *s);
 
-/* After something was refused: takes it off the thread, where CUB would find it after its next kernel; and what the
- * device's state says now, a failure that stays, goes to the stream. */
+/* After something was refused: takes it off the thread, where CUB would find it after its next
+ * kernel; and what the device's state says now, a failure that stays, goes to the stream. */
 void device_look(struct stream *s);
 
 /* device_cublaslt.c */

@@ -1,19 +1,22 @@
-/* device_host.c: a device that is none: memory that the host cannot touch, and plain loops, for tests of everything
- * above it.
+/* device_host.c: a device that is none: memory that the host cannot touch, and plain loops, for
+ * tests of everything above it.
  *
- * Made to show what a card would punish: calls are queued and run when somebody waits, so that what is read too early is
- * not there yet; device memory is closed to the host, and pointers are looked at (device_host.h); it is filled with
- * values that are not numbers; a kernel's elements run in an order that is not theirs; a recording keeps the arguments
- * of its calls and plays them again without asking the callers. Matrix products round their operands as tensor cores do.
+ * Made to show what a card would punish: calls are queued and run when somebody waits, so that what
+ * is read too early is not there yet; device memory is closed to the host, and pointers are looked
+ * at (device_host.h); it is filled with values that are not numbers; a kernel's elements run in an
+ * order that is not theirs; a recording keeps the arguments of its calls and plays them again
+ * without asking the callers. Matrix products round their operands as tensor cores do.
  *
  * Environment variables, read when a stream is opened:
  *   SHOAL_CUDAHOST_ORDER   scrambled (default), forward, reverse: the order of a kernel's elements
- *   SHOAL_CUDAHOST_IDLE    1: nothing is run or copied, what is downloaded is zeros: a step of any size, for its memory
- *   SHOAL_CUDAHOST_FAIL    N: the stream's N-th call fails; N:lost: the device is lost by then, for good; N:full: from
- *                          there on it finds no memory
- *   SHOAL_CUDAHOST_REFUSE  what its library of products refuses. none:N: the N-th product that it is asked for;
- *                          bias:N: ... with a bias; rows:N: ... unless rows begin at 16 bytes; launch:N: the N-th
- *                          product that is run, once; capture:N: the N-th call that is recorded, which spoils it */
+ *   SHOAL_CUDAHOST_IDLE    1: nothing is run or copied, what is downloaded is zeros: a step of any
+ *                          size, for its memory
+ *   SHOAL_CUDAHOST_FAIL    N: the stream's N-th call fails; N:lost: the device is lost by then, for
+ *                          good; N:full: from there on it finds no memory
+ *   SHOAL_CUDAHOST_REFUSE  what its library of products refuses. none:N: the N-th product that it
+ *                          is asked for; bias:N: ... with a bias; rows:N: ... unless rows begin at
+ *                          16 bytes; launch:N: the N-th product that is run, once; capture:N: the
+ *                          N-th call that is recorded, which spoils it */
 #include "dense/cuda/device_host.h"
 #include "dense/cuda/stream.h"
 
@@ -22,8 +25,9 @@
 
 #define QUEUE_MOST 1024u /* calls, before they are run unasked */
 #define HOST_WAYS 2u     /* of computing a product */
-#define FILL_MOST ((size_t)256 << 10) /* bytes of a piece: blocks of scratch are mostly never touched, and each page that
-                                         is makes opening the memory slower */
+/* bytes of a piece: blocks of scratch are mostly never touched, and each page that is makes opening
+ * the memory slower */
+#define FILL_MOST ((size_t)256 << 10)
 #define ROW_BYTES 16u
 
 enum call_kind {
@@ -77,7 +81,7 @@ struct device {
     struct recording *recording; /* that calls are kept in, or NULL */
 };
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int device_probe(struct err *e)
 {
@@ -145,7 +149,7 @@ static bool call_begin(struct stream *s, const char *name)
     return false;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static size_t common_divisor(size_t a, size_t b)
 {
@@ -157,7 +161,8 @@ static size_t common_divisor(size_t a, size_t b)
     return a;
 }
 
-/* Scrambled: steps of about the golden section of n, which touch neighbours at very different times. */
+/* Scrambled: steps of about the golden section of n, which touch neighbours at very different
+ * times. */
 static struct kernel_order order_of(const struct device *d, size_t n)
 {
     if (d->order == ORDER_FORWARD || n < 2)
@@ -243,7 +248,8 @@ static void queue_run(struct device *d)
 void device_wait(struct stream *s)
 {
     (void)call_begin(s, "wait");
-    queue_run(s->device); /* of a failed stream too: what it had queued may still write to its memory */
+    /* of a failed stream too: what it had queued may still write to its memory */
+    queue_run(s->device);
 }
 
 void device_close(struct stream *s)
@@ -254,7 +260,7 @@ void device_close(struct stream *s)
     s->device = NULL;
 }
 
-/* ---- queueing --------------------------------------------------------------------------------------------- */
+/* ---- queueing -------------------------------------------------------------------------------- */
 
 static bool call_keep(struct stream *s, struct recording *r, const struct call *c)
 {
@@ -326,7 +332,7 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
         counter_add(&cuda_counters.launches);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 void *device_host_alloc(size_t bytes)
 {
@@ -389,7 +395,7 @@ void device_download(struct stream *s, void *to, const void *from, size_t bytes)
     (void)call_queue(s, &(struct call){.kind = CALL_COPY, .name = "download", .n = bytes, .to = to, .from = from});
 }
 
-/* ---- products --------------------------------------------------------------------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
 struct product_ways {
     bool unused;
@@ -460,7 +466,7 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way, con
     return !stream_failed(s);
 }
 
-/* ---- recordings ------------------------------------------------------------------------------------------- */
+/* ---- recordings ------------------------------------------------------------------------------ */
 
 void device_record_begin(struct stream *s)
 {
@@ -496,7 +502,7 @@ void device_recording_free(struct stream *s, struct recording *r)
     free(r);
 }
 
-/* ---- sorting ---------------------------------------------------------------------------------------------- */
+/* ---- sorting --------------------------------------------------------------------------------- */
 
 size_t device_sort_bytes(struct stream *s, uint32_t count, uint32_t key_end)
 {

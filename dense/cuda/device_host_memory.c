@@ -24,7 +24,8 @@
 #define PAGE 4096u
 #define LARGE (64u << 10) /* bytes of a piece whose pages go back with it */
 #define NONE UINT32_MAX
-/* Addresses that a program's own memory has: below lie small numbers side by side, which are no pointers. */
+/* Addresses that a program's own memory has: below lie small numbers side by side, which are no
+ * pointers. */
 #define ADDRESS_LEAST ((uintptr_t)0x55 << 40)
 #define ADDRESS_END ((uintptr_t)1 << 47)
 
@@ -66,7 +67,7 @@ static void must(bool well, const char *what)
     abort();
 }
 
-/* ---- pieces ----------------------------------------------------------------------------------------------- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static bool in_stretch(const void *p)
 {
@@ -186,7 +187,7 @@ void host_memory_close(void)
     pthread_mutex_unlock(&all.lock);
 }
 
-/* ---- looking at pointers ---------------------------------------------------------------------------------- */
+/* ---- looking at pointers --------------------------------------------------------------------- */
 
 void host_memory_check(const char *what, const void *p, size_t bytes)
 {
@@ -216,7 +217,8 @@ static bool mapped(uintptr_t address)
     return mincore((void *)(address & ~(uintptr_t)(PAGE - 1)), 1, &resident) == 0;
 }
 
-/* With a compiler that leaves garbage between an argument's members (kernel.h) the words prove nothing. */
+/* With a compiler that leaves garbage between an argument's members (kernel.h) the words prove
+ * nothing. */
 #if defined __has_builtin
 #if __has_builtin(__builtin_clear_padding)
 #define SCANS true
@@ -240,7 +242,7 @@ void host_memory_scan(const char *what, const void *args, size_t bytes)
     }
 }
 
-/* ---- pinned memory ---------------------------------------------------------------------------------------- */
+/* ---- pinned memory --------------------------------------------------------------------------- */
 
 #define PINNED_ALIGN 256u
 

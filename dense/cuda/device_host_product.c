@@ -1,4 +1,5 @@
-/* device_host_product.c: the stand-in's matrix products: plain loops whose operands are rounded as tensor cores do. */
+/* device_host_product.c: the stand-in's matrix products: plain loops whose operands are rounded as
+ * tensor cores do. */
 #include "dense/cuda/device_host.h"
 
 #define TOGETHER 8u /* columns that are summed side by side */

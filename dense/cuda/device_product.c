@@ -1,9 +1,11 @@
-/* device_product.c: matrix products by cuBLASLt: the ways that its heuristics advise, and one of them run.
+/* device_product.c: matrix products by cuBLASLt: the ways that its heuristics advise, and one of
+ * them run.
  *
- * The workspace is the stream's own, as the library wants it for results that do not depend on what other streams do.
- * Deterministic streams leave out algorithms that add parts of a sum in place.
+ * The workspace is the stream's own, as the library wants it for results that do not depend on what
+ * other streams do. Deterministic streams leave out algorithms that add parts of a sum in place.
  *
- * cuBLASLt's matrices are column-major: a row-major matrix is its own transpose there, so c' = op(b)' op(a)'. */
+ * cuBLASLt's matrices are column-major: a row-major matrix is its own transpose there, so c' =
+ * op(b)' op(a)'. */
 #include "dense/cuda/device_cuda.h"
 
 #include <stdio.h>
@@ -64,7 +66,7 @@ void device_ways_free(struct stream *s, struct product_ways *w)
     free(w);
 }
 
-/* ---- asking ----------------------------------------------------------------------------------------------- */
+/* ---- asking ---------------------------------------------------------------------------------- */
 
 static uint32_t alignment_of(const void *p)
 {
@@ -189,7 +191,7 @@ struct product_ways *device_ways_new(struct stream *s, const struct product *p, 
     return w;
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way, const struct product *p)
 {

@@ -1,8 +1,9 @@
 /* kernel.h: how kernels are written: one source, for the card and for the host.
  *
- * A file dense/cuda/X.cu is compiled twice: by nvcc as CUDA C++ into libshoal_cuda.so, and as C11 with SHOAL_CUDA_HOST
- * into libshoal_cudahost.so, which runs the same kernels on a machine without a card, for the tests. So it is written
- * in what both languages have: no designated initializers, no compound literals, no `restrict`, casts from void *.
+ * A file dense/cuda/X.cu is compiled twice: by nvcc as CUDA C++ into libshoal_cuda.so, and as C11
+ * with SHOAL_CUDA_HOST into libshoal_cudahost.so, which runs the same kernels on a machine without
+ * a card, for the tests. So it is written in what both languages have: no designated initializers,
+ * no compound literals, no `restrict`, casts from void *.
  *
  * A kernel is a function of one element, and elements may run in any order and all at once:
  *
@@ -16,17 +17,19 @@
  *     }
  *     KERNEL(add)
  *
- * defines static void add_run(struct stream *s, size_t n, const struct add_args *a), which queues elements 0 .. n - 1.
- * The arguments are copied when it is called. Rules:
+ * defines static void add_run(struct stream *s, size_t n, const struct add_args *a), which queues
+ * elements 0 .. n - 1. The arguments are copied when it is called. Rules:
  *
- * 1. An element writes only what no other element of the same run reads or writes. No atomics, no shared memory: sums
- *    over many elements go in stages (cuda_columns_add, cuda_sum_add, or scratch of one's own), in a fixed order.
+ * 1. An element writes only what no other element of the same run reads or writes. No atomics, no
+ *    shared memory: sums over many elements go in stages (cuda_columns_add, cuda_sum_add, or
+ *    scratch of one's own), in a fixed order.
  * 2. Pointers of the arguments are the device's memory; nothing of the host is read by an element.
- * 3. Between graph_begin and graph_end the arguments are the same for the same number of the recording: what changes
- *    from step to step is read from device memory.
- * 4. Neighbouring elements touch neighbouring memory: let the innermost column run fastest (place_of).
- * 5. After a failure (cuda_scratch gives NULL, or any call before) the stream does nothing more: an op returns, and
- *    stream_finish tells. */
+ * 3. Between graph_begin and graph_end the arguments are the same for the same number of the
+ *    recording: what changes from step to step is read from device memory.
+ * 4. Neighbouring elements touch neighbouring memory: let the innermost column run fastest
+ *    (place_of).
+ * 5. After a failure (cuda_scratch gives NULL, or any call before) the stream does nothing more: an
+ *    op returns, and stream_finish tells. */
 #ifndef DENSE_CUDA_KERNEL_H
 #define DENSE_CUDA_KERNEL_H
 
@@ -40,7 +43,8 @@
 
 #ifdef __cplusplus
 #define _Static_assert static_assert
-#define inline __host__ __device__ inline /* what ops_*.h compute by themselves, elements compute too */
+/* what ops_*.h compute by themselves, elements compute too */
+#define inline __host__ __device__ inline
 extern "C" {
 #endif
 #include "dense/ops_attention.h"
@@ -51,7 +55,7 @@ extern "C" {
 #endif
 #include "dense/backend.h"
 
-/* ---- one element ------------------------------------------------------------------------------------------ */
+/* ---- one element ----------------------------------------------------------------------------- */
 
 #ifdef __CUDACC__
 #define BODY static __device__ __forceinline__
@@ -61,7 +65,8 @@ extern "C" {
 #define RESTRICT restrict
 #endif
 
-/* Element i of a matrix of `width` columns. A division of 32 bits is several times faster on a card. */
+/* Element i of a matrix of `width` columns. A division of 32 bits is several times faster on a
+ * card. */
 struct place {
     uint32_t row, column;
 };
@@ -80,12 +85,13 @@ BODY uint32_t part_end(uint32_t part, uint32_t chunk, uint32_t count)
     return count - part * chunk < chunk ? count : (part + 1) * chunk;
 }
 
-/* ---- a run of elements ------------------------------------------------------------------------------------ */
+/* ---- a run of elements ----------------------------------------------------------------------- */
 
 #define KERNEL_ARGS_MAX 512u /* bytes of a kernel's arguments */
 
 #ifdef SHOAL_CUDA_HOST
-/* The order in which the host runs elements: element `first`, then every `step`-th of them, round and round. */
+/* The order in which the host runs elements: element `first`, then every `step`-th of them, round
+ * and round. */
 struct kernel_order {
     size_t first, step;
 };
@@ -115,7 +121,8 @@ typedef const void *kernel_function;
     KERNEL_RUN(name, (const void *)name##_kernel)
 #endif
 
-/* The stand-in looks at the arguments for pointers of the host: what lies between members must not look like one. */
+/* The stand-in looks at the arguments for pointers of the host: what lies between members must not
+ * look like one. */
 #if !defined __CUDACC__ && defined __has_builtin
 #if __has_builtin(__builtin_clear_padding)
 #define KERNEL_CLEAR(a) __builtin_clear_padding(a)
@@ -138,15 +145,15 @@ typedef const void *kernel_function;
 void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
                   size_t bytes);
 
-/* ---- what ops call ---------------------------------------------------------------------------------------- */
+/* ---- what ops call --------------------------------------------------------------------------- */
 
-/* Device memory of this step: of nobody else until it is given back, at the latest by pool_begin of the next batch (or,
- * between graph_begin and graph_end, when that section is next played). 256-byte aligned; what it holds is undefined.
- * NULL: the stream has failed. */
+/* Device memory of this step: of nobody else until it is given back, at the latest by pool_begin of
+ * the next batch (or, between graph_begin and graph_end, when that section is next played).
+ * 256-byte aligned; what it holds is undefined. NULL: the stream has failed. */
 void *cuda_scratch(struct stream *s, size_t bytes);
-/* Gives back what was handed out since the mark was taken: an op whose scratch nobody reads after it does so at its
- * end, or a network of a hundred ops would need the scratch of all of them at once. What is queued afterwards may write
- * there, for it runs afterwards. */
+/* Gives back what was handed out since the mark was taken: an op whose scratch nobody reads after
+ * it does so at its end, or a network of a hundred ops would need the scratch of all of them at
+ * once. What is queued afterwards may write there, for it runs afterwards. */
 struct scratch_mark {
     uint32_t block;
     size_t used;
@@ -160,9 +167,10 @@ void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes); /* d
 void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
                uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
 
-/* Sums in double, in stages of SUM_CHUNK terms each: sum over many elements without one thread that takes all.
- * Whoever sums rows of a matrix lets element (chunk, column) sum its SUM_CHUNK rows into partial[chunk * width +
- * column] and these functions do the rest. partial is scratch (sum_chunks(count), width) and is worn out. */
+/* Sums in double, in stages of SUM_CHUNK terms each: sum over many elements without one thread that
+ * takes all. Whoever sums rows of a matrix lets element (chunk, column) sum its SUM_CHUNK rows into
+ * partial[chunk * width + column] and these functions do the rest. partial is scratch
+ * (sum_chunks(count), width) and is worn out. */
 #define SUM_CHUNK 32u
 
 static inline uint32_t sum_chunks(uint32_t count)
@@ -170,15 +178,17 @@ static inline uint32_t sum_chunks(uint32_t count)
     return (count + SUM_CHUNK - 1) / SUM_CHUNK;
 }
 
-void cuda_columns_add(struct stream *s, double *partial, uint32_t rows, uint32_t width, float *out); /* out += */
+/* out += */
+void cuda_columns_add(struct stream *s, double *partial, uint32_t rows, uint32_t width, float *out);
 void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, uint32_t width,
                              double *out); /* out += */
 /* *out += sum of n values, which are worn out. */
 void cuda_sum_add(struct stream *s, double *value, size_t n, double *out);
 
-/* row_gradients (rows, row_width; from the first summed column on) += the gradients of the values of one field,
- * (values, ld) by place in index, `width` columns; for each row in the order of its values. Gradients of other fields'
- * values are not read. Only outside of recorded sections, in a training batch (pool_begin has sorted its values). */
+/* row_gradients (rows, row_width; from the first summed column on) += the gradients of the values
+ * of one field, (values, ld) by place in index, `width` columns; for each row in the order of its
+ * values. Gradients of other fields' values are not read. Only outside of recorded sections, in a
+ * training batch (pool_begin has sorted its values). */
 void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width, const float *gradient,
                      uint32_t ld, float *row_gradients, uint32_t row_width);
 

@@ -1,9 +1,9 @@
 /* linear.c: a linear layer: matrix products with what is done to each output around them.
  *
- * A bias alone is added by the product itself (cuBLASLt's epilogue). An activation is a kernel of ours, with bias and
- * dropout in the same pass: cuBLASLt does not say what its relu makes of what is not a number, and a model that
- * diverges must show it. On the way back the derivative and the bias's sums are one pass too (ops_act.cu), in an order
- * of our own. */
+ * A bias alone is added by the product itself (cuBLASLt's epilogue). An activation is a kernel of
+ * ours, with bias and dropout in the same pass: cuBLASLt does not say what its relu makes of what
+ * is not a number, and a model that diverges must show it. On the way back the derivative and the
+ * bias's sums are one pass too (ops_act.cu), in an order of our own. */
 #include "dense/cuda/stream.h"
 
 static struct operand operand_of(const float *x, uint32_t rows, uint32_t columns, uint32_t ld)

@@ -1,7 +1,7 @@
 /* ops_attend.cu: attention of an example's fields on one another.
  *
- * A head's shares lie (query, key). A share that dropout drops is kept with a minus sign: its size is needed on the way
- * back, and neither way has to draw the mask for each column. */
+ * A head's shares lie (query, key). A share that dropout drops is kept with a minus sign: its size
+ * is needed on the way back, and neither way has to draw the mask for each column. */
 #include "dense/cuda/act.h"
 #include "dense/cuda/attention.h"
 
@@ -60,7 +60,7 @@ BODY float attend_kept(const struct attend_kernel_args *a, float share)
     return share < 0.0f ? 0.0f : share * a->mask.scale;
 }
 
-/* ---- forward ---------------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 BODY void attend_score_at(const struct attend_kernel_args *a, size_t i)
 {
@@ -140,7 +140,7 @@ static void attend_forward(struct stream *s, const struct attend_args *from)
     attend_output_run(s, (size_t)from->count * from->fields * from->width, &a);
 }
 
-/* ---- back ------------------------------------------------------------------------------------------------- */
+/* ---- back ------------------------------------------------------------------------------------ */
 
 /* Gradient of number `column` of a field's value. */
 BODY void attend_value_at(const struct attend_kernel_args *a, size_t i)

@@ -1,4 +1,5 @@
-/* ops_gate.cu: one stream multiplied with another: gates, and the products of two streams that make a logit. */
+/* ops_gate.cu: one stream multiplied with another: gates, and the products of two streams that make
+ * a logit. */
 #include "dense/cuda/attention.h"
 
 #define DOTS_LANES 32u /* parts that a row is summed in: neighbours read neighbouring columns */

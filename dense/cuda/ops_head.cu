@@ -1,7 +1,9 @@
-/* ops_head.cu: a layer with one output, a product of rows with one vector of weights; and the model's bias. */
+/* ops_head.cu: a layer with one output, a product of rows with one vector of weights; and the
+ * model's bias. */
 #include "dense/cuda/stream.h"
 
-#define HEAD_LANES 32u /* parts that a wide row is summed in: neighbours read neighbouring columns */
+/* parts that a wide row is summed in: neighbours read neighbouring columns */
+#define HEAD_LANES 32u
 
 struct bias_args {
     uint32_t count, stride;

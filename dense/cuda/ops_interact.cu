@@ -1,7 +1,7 @@
 /* ops_interact.cu: kernels of dense/ops_interact.h on the device. */
 #include "dense/cuda/kernel.h"
 
-/* ---- products of pairs ------------------------------------------------------------------------------------ */
+/* ---- products of pairs ----------------------------------------------------------------------- */
 
 /* Four numbers that are loaded as one, where every vector begins at a multiple of them. */
 struct four {
@@ -106,7 +106,7 @@ static void cuda_products_backward(struct stream *s, const struct products_args 
     products_backward_run(s, (size_t)p->count * p->vectors * p->dim, &a);
 }
 
-/* ---- cross layers ----------------------------------------------------------------------------------------- */
+/* ---- cross layers ---------------------------------------------------------------------------- */
 
 struct cross_forward_args {
     struct cross_args c;
@@ -170,7 +170,7 @@ static void cuda_cross_backward(struct stream *s, const struct cross_args *c)
     cuda_scratch_return(s, mark);
 }
 
-/* ---- the compressed interaction network ------------------------------------------------------------------- */
+/* ---- the compressed interaction network ------------------------------------------------------ */
 
 struct turn_args {
     uint32_t fields, dim;

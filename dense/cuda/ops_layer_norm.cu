@@ -2,7 +2,8 @@
 #include "dense/cuda/act.h"
 #include "dense/cuda/attention.h"
 
-/* So many elements sum a row, each every LAYER_NORM_LANES-th column: together they read whole sectors. */
+/* So many elements sum a row, each every LAYER_NORM_LANES-th column: together they read whole
+ * sectors. */
 #define LAYER_NORM_LANES 8u
 
 struct layer_norm_kernel_args {
@@ -28,7 +29,7 @@ BODY double layer_norm_sum(const struct layer_norm_kernel_args *a, size_t row, u
     return sum;
 }
 
-/* ---- forward ---------------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 BODY void layer_norm_lane_at(const struct layer_norm_kernel_args *a, size_t i)
 {
@@ -76,7 +77,7 @@ static void layer_norm_forward(struct stream *s, const struct layer_norm_args *n
     cuda_scratch_return(s, mark);
 }
 
-/* ---- back ------------------------------------------------------------------------------------------------- */
+/* ---- back ------------------------------------------------------------------------------------ */
 
 /* Gradient before the activation. */
 BODY float layer_norm_slope(const struct layer_norm_args *n, size_t row, uint32_t column)

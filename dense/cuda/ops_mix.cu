@@ -1,18 +1,19 @@
 /* ops_mix.cu: gates of experts, and the mixtures of their outputs (dense/ops_mix.h). */
 #include "dense/cuda/kernel.h"
 
-/* So many elements sum a product of two rows, each every MIX_LANES-th column: together they read whole sectors. */
+/* So many elements sum a product of two rows, each every MIX_LANES-th column: together they read
+ * whole sectors. */
 #define MIX_LANES 8u
 
-/* ---- forward ---------------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 struct mix_share_args {
     struct mix_args m;
     uint32_t choices;
 };
 
-/* Whether fewer than top_k values stand before the e-th: larger ones, and equal ones of lower number. What is not a
- * number has none before it. */
+/* Whether fewer than top_k values stand before the e-th: larger ones, and equal ones of lower
+ * number. What is not a number has none before it. */
 BODY bool mix_passes(const float *gate, uint32_t choices, uint32_t top_k, uint32_t e)
 {
     uint32_t before = 0;
@@ -73,7 +74,7 @@ static void cuda_mix_forward(struct stream *s, const struct mix_args *m)
     mix_output_run(s, (size_t)m->count * m->tasks * m->width, &output);
 }
 
-/* ---- back ------------------------------------------------------------------------------------------------- */
+/* ---- back ------------------------------------------------------------------------------------ */
 
 struct mix_slope_args {
     struct mix_args m;
@@ -141,7 +142,8 @@ BODY void mix_expert_at(const struct mix_expert_args *a, size_t i)
     struct place at = place_of(i, a->experts * a->m.width);
     uint32_t expert = at.column / a->m.width, column = at.column - expert * a->m.width;
     bool of_all = expert < a->m.shared;
-    uint32_t task = of_all ? 0 : (expert - a->m.shared) / a->m.own; /* the first that may choose it, and the last */
+    /* the first that may choose it, and the last */
+    uint32_t task = of_all ? 0 : (expert - a->m.shared) / a->m.own;
     uint32_t end = of_all ? a->m.tasks : task + 1;
     const float *share = a->m.share + (size_t)at.row * a->m.tasks * a->choices;
     const float *dy = a->m.dy + (size_t)at.row * a->m.lddy + column;

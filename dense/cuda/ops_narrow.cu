@@ -1,4 +1,5 @@
-/* ops_narrow.cu: operands of matrix products in 16 bits, or with their rows moved to where tensor cores want them. */
+/* ops_narrow.cu: operands of matrix products in 16 bits, or with their rows moved to where tensor
+ * cores want them. */
 #include "dense/cuda/stream.h"
 
 #define NARROW_STEP 4u /* columns an element: rows of the result are multiples of it */

@@ -77,7 +77,8 @@ BODY void norm_settle_forward_at(const struct norm_kernel_args *a, size_t j)
 }
 KERNEL(norm_settle_forward)
 
-/* As in dense/cpu/body_norm.h. Statistics that are not of the batch are constants, and leave gamma inverse dy. */
+/* As in dense/cpu/body_norm.h. Statistics that are not of the batch are constants, and leave gamma
+ * inverse dy. */
 BODY void norm_settle_backward_at(const struct norm_kernel_args *a, size_t j)
 {
     double share = norm_of_batch(&a->n) ? 1.0 / (double)norm_examples(&a->n) : 0.0;
@@ -102,7 +103,8 @@ BODY void norm_apply_backward_at(const struct norm_kernel_args *a, size_t i)
     struct place p = place_of(i, a->n.width);
     float v = a->n.x[(size_t)p.row * a->n.ldx + p.column] - a->t.mean[p.column];
     float *dy = a->n.dy + (size_t)p.row * a->n.lddy + p.column;
-    bool counts = !a->n.live || p.row < *a->n.live; /* slope and shift are not for what fills the batch up */
+    /* slope and shift are not for what fills the batch up */
+    bool counts = !a->n.live || p.row < *a->n.live;
     *dy = counts ? *dy * a->t.scale[p.column] - v * a->t.slope[p.column] - a->t.shift[p.column] : 0.0f;
 }
 KERNEL(norm_apply_backward)
@@ -126,7 +128,8 @@ static void norm_gather(struct stream *s, const struct norm_args *n, bool back)
     if (!partial)
         return;
     norm_sums_run(s, (size_t)chunks * n->width, &a);
-    cuda_columns_add_double(s, partial, chunks, 2 * n->width, t.sum); /* t.square stands behind it */
+    /* t.square stands behind it */
+    cuda_columns_add_double(s, partial, chunks, 2 * n->width, t.sum);
     cuda_scratch_return(s, mark);
 }
 

@@ -1,4 +1,5 @@
-/* ops_pool.cu: rows of the sparse tables gathered into the input; rows from the cache. The way back: ops_rows.cu. */
+/* ops_pool.cu: rows of the sparse tables gathered into the input; rows from the cache. The way
+ * back: ops_rows.cu. */
 #include "dense/cuda/stream.h"
 
 struct pool_kernel_args {
@@ -115,7 +116,7 @@ static void pool_forward(struct stream *s, const struct pool_args *p, float *x, 
     cuda_scratch_return(s, mark);
 }
 
-/* ---- rows with a cache ------------------------------------------------------------------------------------ */
+/* ---- rows with a cache ----------------------------------------------------------------------- */
 
 struct cache_args {
     uint32_t width, first, ld_cache;
@@ -158,7 +159,7 @@ static void rows_keep(struct stream *s, uint32_t count, uint32_t width, uint32_t
     rows_keep_run(s, (size_t)count * width, &a);
 }
 
-/* ---- what fills a batch up -------------------------------------------------------------------------------- */
+/* ---- what fills a batch up ------------------------------------------------------------------- */
 
 struct rows_repeat_args {
     uint32_t first, width;

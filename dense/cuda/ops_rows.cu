@@ -1,9 +1,9 @@
 /* ops_rows.cu: gradients of values merged into the gradients of their rows, without atomics.
  *
- * pool_begin sorts the batch's values by row. The sorted values are cut into chunks, and an element sums a chunk: rows
- * that lie inside of it are written at once, what belongs to a row that goes on in other chunks is put aside and added
- * up afterwards, in order. So a row that every example has is the work of many elements, and the sum is the same at
- * each run. */
+ * pool_begin sorts the batch's values by row. The sorted values are cut into chunks, and an element
+ * sums a chunk: rows that lie inside of it are written at once, what belongs to a row that goes on
+ * in other chunks is put aside and added up afterwards, in order. So a row that every example has
+ * is the work of many elements, and the sum is the same at each run. */
 #include "dense/cuda/stream.h"
 
 #define ROWS_CHUNK 64u
@@ -20,10 +20,12 @@ struct rows_args {
     const uint32_t *offset;
     const float *dx, *dlogit; /* POOL. VALUES: dx by place in index */
     uint32_t lddx, field;     /* VALUES: of this field alone */
-    float *head, *tail;       /* (chunks, width): sums of the chunk's first row, when it began before; of its last */
+    /* (chunks, width): sums of the chunk's first row, when it began before; of its last */
+    float *head, *tail;
     float *to;                /* (rows, ld_to) from the first summed column on */
     uint32_t ld_to;
-    const struct pool_table *table; /* POOL, VALUES, of tables of several dims: rows lie as these say, not ld_to apart */
+    /* POOL, VALUES, of tables of several dims: rows lie as these say, not ld_to apart */
+    const struct pool_table *table;
     const uint8_t *field_table;
     const uint32_t *column; /* POOL: where in dx each field's vector begins */
 };
@@ -43,7 +45,8 @@ BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t colu
     uint32_t slot = slot_of(&a->v, position), example = slot / a->fields, f = slot - example * a->fields;
     if (a->of == ROWS_OF_VALUES)
         return f == a->field ? a->dx[(size_t)a->v.value[position] * a->lddx + column] : 0.0f;
-    if (a->of == ROWS_OF_PROBE) { /* -1 for each example, however often it names the row: a key belongs to one field */
+    if (a->of == ROWS_OF_PROBE) {
+        /* -1 for each example, however often it names the row: a key belongs to one field */
         bool again =
             position > 0 && a->v.row[position - 1] == a->v.row[position] && slot_of(&a->v, position - 1) == slot;
         return again ? 0.0f : -1.0f;
@@ -58,7 +61,8 @@ BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t colu
     return a->dx[(size_t)example * a->lddx + (a->table ? a->column[f] : f * dim) + d] * share;
 }
 
-/* Adds to a column of the row whose value lies at this sorted position, where that row has such a column. */
+/* Adds to a column of the row whose value lies at this sorted position, where that row has such a
+ * column. */
 BODY void rows_add(const struct rows_args *a, uint32_t position, uint32_t column, float sum)
 {
     uint32_t row = a->v.row[position];
@@ -107,7 +111,8 @@ BODY void rows_chunk_at(const struct rows_args *a, size_t i)
 }
 KERNEL(rows_chunk)
 
-/* One column of the row that begins in this chunk and goes on in the next ones, when there is such a row. */
+/* One column of the row that begins in this chunk and goes on in the next ones, when there is such
+ * a row. */
 BODY void rows_long_at(const struct rows_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
@@ -143,7 +148,7 @@ static void rows_sum(struct stream *s, struct rows_args *a)
     cuda_scratch_return(s, mark);
 }
 
-/* ---- sorting ---------------------------------------------------------------------------------------------- */
+/* ---- sorting --------------------------------------------------------------------------------- */
 
 struct slots_args {
     const uint32_t *offset;

@@ -1,9 +1,10 @@
 /* ops_sequence.cu: the values of a field one by one (sequence.h).
  *
- * A chunk is the next places of `index`, whatever field they are of: how many values an example has is known on the
- * device alone. Values of other fields are nobody's, with zeros for features and no weight. So are the rows that fill
- * the last chunk up to a multiple of CHUNK_GRANULE: the small network's products have few shapes then. The gradients of
- * values are kept by place and merged into rows at the end, in the order that pool_begin has sorted them in. */
+ * A chunk is the next places of `index`, whatever field they are of: how many values an example has
+ * is known on the device alone. Values of other fields are nobody's, with zeros for features and no
+ * weight. So are the rows that fill the last chunk up to a multiple of CHUNK_GRANULE: the small
+ * network's products have few shapes then. The gradients of values are kept by place and merged
+ * into rows at the end, in the order that pool_begin has sorted them in. */
 #include "dense/cuda/attention.h"
 
 #define CHUNK_GRANULE 512u
@@ -43,7 +44,7 @@ static void sequence_args_begin(const struct sequence_args *from, const struct s
     }
 }
 
-/* ---- chunks ----------------------------------------------------------------------------------------------- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 BODY void sequence_slots_at(const struct sequence_kernel_args *a, size_t i)
 {
@@ -113,7 +114,7 @@ BODY void sequence_rows_of(const struct sequence_kernel_args *a, uint32_t exampl
     *end = to > from ? to - a->begin : *begin;
 }
 
-/* ---- forward ---------------------------------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------------- */
 
 BODY void sequence_features_at(const struct sequence_kernel_args *a, size_t i)
 {
@@ -162,7 +163,7 @@ static void sequence_pool(struct stream *s, const struct sequence_args *from, co
     sequence_pool_run(s, (size_t)from->count * from->dim, &a);
 }
 
-/* ---- back ------------------------------------------------------------------------------------------------- */
+/* ---- back ------------------------------------------------------------------------------------ */
 
 BODY void sequence_weight_at(const struct sequence_kernel_args *a, size_t i)
 {

@@ -1,8 +1,8 @@
-/* ops_sum.cu: sums over many elements, in stages: a tree whose nodes take SUM_CHUNK terms in their order. Neighbouring
- * elements read neighbouring memory at each stage. */
+/* ops_sum.cu: sums over many elements, in stages: a tree whose nodes take SUM_CHUNK terms in their
+ * order. Neighbouring elements read neighbouring memory at each stage. */
 #include "dense/cuda/kernel.h"
 
-/* ---- columns ---------------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 struct columns_args {
     const double *from; /* (rows, width) */
@@ -65,7 +65,7 @@ void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, u
     columns_add(s, partial, rows, width, out, NULL);
 }
 
-/* ---- one number ------------------------------------------------------------------------------------------- */
+/* ---- one number ------------------------------------------------------------------------------ */
 
 struct sum_args {
     const double *from;

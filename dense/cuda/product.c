@@ -1,10 +1,10 @@
 /* product.c: matrix products in the stream's precision.
  *
- * fp32 operands are taken as they lie. For the others the operands are made ready first: bf16 and fp16 are rounded to
- * 16 bits; and their rows are moved to multiples of 16 bytes, which tensor cores are fed in (a row of 26 x 16 + 13
- * floats is none), so tf32 operands whose rows are no such multiple are copied too. Sums are fp32 always. Rounding
- * here, and not by a compute type of cuBLAS that rounds inside, makes an overflow in fp16 an infinity that the loss
- * scale sees. */
+ * fp32 operands are taken as they lie. For the others the operands are made ready first: bf16 and
+ * fp16 are rounded to 16 bits; and their rows are moved to multiples of 16 bytes, which tensor
+ * cores are fed in (a row of 26 x 16 + 13 floats is none), so tf32 operands whose rows are no such
+ * multiple are copied too. Sums are fp32 always. Rounding here, and not by a compute type of cuBLAS
+ * that rounds inside, makes an overflow in fp16 an infinity that the loss scale sees. */
 #include "dense/cuda/stream.h"
 
 #define READY_BYTES 16u
@@ -67,7 +67,8 @@ void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint3
     operand_ready(s, b);
     if (stream_failed(s))
         return;
-    /* Where k runs along the rows of both, the zeros behind the rows may take part: a k that the tensor cores like. */
+    /* Where k runs along the rows of both, the zeros behind the rows may take part: a k that the
+     * tensor cores like. */
     if (!transpose_a && transpose_b && a->ready != a->x && b->ready != b->x && a->ready_ld == b->ready_ld &&
         a->columns == k && b->columns == k)
         k = a->ready_ld;

@@ -25,7 +25,7 @@ void counter_add(uint64_t *counter)
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int stream_new(const struct stream_spec *spec, struct stream **out, struct err *e)
 {
@@ -90,7 +90,7 @@ int stream_finish(struct stream *s, struct err *e)
     return s->error.code;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 void *stream_alloc(struct stream *s, size_t bytes)
 {
@@ -213,7 +213,7 @@ void kernel_queue(struct stream *s, const char *name, kernel_function function, 
         device_launch(s, name, function, n, args, bytes);
 }
 
-/* ---- recordings ------------------------------------------------------------------------------------------- */
+/* ---- recordings ------------------------------------------------------------------------------ */
 
 /* The place of this number: its own, a free one, or that of the one not used for longest. */
 static struct stream_recording *recording_place(struct stream *s, uint64_t number)
@@ -241,7 +241,8 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
     }
     if (cuda_products_only)
         number = ~number;             /* recordings of their own */
-    scratch_begin(s, &s->scratch[1]); /* before the place is looked for: it may drop what is recorded */
+    /* before the place is looked for: it may drop what is recorded */
+    scratch_begin(s, &s->scratch[1]);
     struct stream_recording *r = recording_place(s, number);
     bool seen = r->last > 0;
 

@@ -1,17 +1,21 @@
-/* stream.h: a stream of the CUDA module: its device, its failure, its scratch memory, its recordings.
+/* stream.h: a stream of the CUDA module: its device, its failure, its scratch memory, its
+ * recordings.
  *
- * A failure stays: from then on every op does nothing and stream_finish gives the first failure, with the call, the
- * file and the line. So ops do not look at each status by themselves. While a section is recorded a failure is that of
- * the recording alone: what is left of the section does nothing, and the section is queued once more.
+ * A failure stays: from then on every op does nothing and stream_finish gives the first failure,
+ * with the call, the file and the line. So ops do not look at each status by themselves. While a
+ * section is recorded a failure is that of the recording alone: what is left of the section does
+ * nothing, and the section is queued once more.
  *
- * Scratch is handed out from blocks that are kept for the stream's life, one run of them for what is queued freely
- * (begun anew by pool_begin, so once a batch) and one for what is recorded (begun anew by graph_begin): a section asks
- * for the same pieces each time, so it gets the same addresses, whatever went on before it. An op gives its pieces back
- * when it has queued what uses them (cuda_scratch_return), so a step needs as much as its greediest op.
+ * Scratch is handed out from blocks that are kept for the stream's life, one run of them for what
+ * is queued freely (begun anew by pool_begin, so once a batch) and one for what is recorded (begun
+ * anew by graph_begin): a section asks for the same pieces each time, so it gets the same
+ * addresses, whatever went on before it. An op gives its pieces back when it has queued what uses
+ * them (cuda_scratch_return), so a step needs as much as its greediest op.
  *
- * Recordings: a section is queued as it is the first time that its number is seen, which loads every kernel and chooses
- * every product's algorithm; it is recorded the second time, and played from then on. A number stands for all arguments,
- * addresses too. A recording that fails is tried once more the next time, and then no more. */
+ * Recordings: a section is queued as it is the first time that its number is seen, which loads
+ * every kernel and chooses every product's algorithm; it is recorded the second time, and played
+ * from then on. A number stands for all arguments, addresses too. A recording that fails is tried
+ * once more the next time, and then no more. */
 #ifndef DENSE_CUDA_STREAM_H
 #define DENSE_CUDA_STREAM_H
 
@@ -21,13 +25,15 @@
 extern "C" {
 #endif
 
-#define STREAM_RECORDINGS 80u /* the sizes that batches are filled up to (dense/run.c), of training and prediction */
+/* the sizes that batches are filled up to (dense/run.c), of training and prediction */
+#define STREAM_RECORDINGS 80u
 #define RECORDING_TRIES 2u
 #define SCRATCH_BLOCKS 64u
 #define SCRATCH_BLOCKS_JOINED 16u             /* so many become one when scratch begins anew */
 #define SCRATCH_BLOCK_BYTES ((size_t)4 << 20) /* at least */
 
-/* Memory handed out from front to back; exact: each block is a piece, the last one is `current` - 1. */
+/* Memory handed out from front to back; exact: each block is a piece, the last one is `current` -
+ * 1. */
 struct scratch {
     void *block[SCRATCH_BLOCKS]; /* owned */
     size_t bytes[SCRATCH_BLOCKS];
@@ -55,7 +61,7 @@ struct stream {
     struct err error;
     struct scratch scratch[2];         /* queued freely; in recorded sections */
     bool section;                      /* between graph_begin and graph_end */
-    bool operand;                      /* products only: what is queued makes an operand ready, and is run */
+    bool operand; /* products only: what is queued makes an operand ready, and is run */
     struct stream_recording *recorded; /* that is being made, or NULL */
     struct err spoiled;                /* what went wrong with it */
     struct choices *choices;           /* owned: how each product is computed (choice.c) */
@@ -74,21 +80,25 @@ struct cuda_counters {
     uint64_t calls;             /* of the stand-in: what SHOAL_CUDAHOST_FAIL counts */
     uint64_t spoiled;           /* recordings that failed */
     uint64_t choices;           /* ways of computing a product that were asked for */
-    uint64_t choices_recording; /* ... of these wanted while a section was recorded, which spoils it */
-    uint64_t refusals;          /* ways that were refused when they were run, and rungs (choice.c) without any */
+    /* ... of these wanted while a section was recorded, which spoils it */
+    uint64_t choices_recording;
+    /* ways that were refused when they were run, and rungs (choice.c) without any */
+    uint64_t refusals;
 };
 const struct cuda_counters *shoal_cuda_counters(void);
 void counter_add(uint64_t *counter);
 extern struct cuda_counters cuda_counters;
 
-/* For measuring (tests/gpu/step.c): of what streams queue from now on, matrix products alone are run, on what the steps
- * before have left (a card's speed depends on the numbers it multiplies). Operands in other types are made once, when a
- * section is queued, and keep their scratch. What comes out means nothing. Not while streams work. */
+/* For measuring (tests/gpu/step.c): of what streams queue from now on, matrix products alone are
+ * run, on what the steps before have left (a card's speed depends on the numbers it multiplies).
+ * Operands in other types are made once, when a section is queued, and keep their scratch. What
+ * comes out means nothing. Not while streams work. */
 void shoal_cuda_products_only(bool on);
 extern bool cuda_products_only;
 
-/* SHOAL_CUDA_EXACT=1, for checkers of memory (compute-sanitizer; ASan on the host's stand-in): every array and every
- * piece of scratch is an allocation of its own, at its size, and given back at once; nothing is recorded. */
+/* SHOAL_CUDA_EXACT=1, for checkers of memory (compute-sanitizer; ASan on the host's stand-in):
+ * every array and every piece of scratch is an allocation of its own, at its size, and given back
+ * at once; nothing is recorded. */
 extern bool cuda_exact;
 
 /* Keeps the first failure: of the recording where one is being made, else of the stream. */
@@ -116,8 +126,8 @@ void stream_batch_begin(struct stream *s);
 void product_compute(struct stream *s, const struct product *p);
 void choices_free(struct stream *s);
 
-/* product.c: c of `product` from operands in fp32, in the stream's precision. An operand is made ready once and may
- * serve several products of one op. */
+/* product.c: c of `product` from operands in fp32, in the stream's precision. An operand is made
+ * ready once and may serve several products of one op. */
 struct operand {
     const float *x;
     uint32_t rows, columns, ld; /* as it lies in memory */
@@ -126,7 +136,8 @@ struct operand {
 };
 void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
                      struct operand *a, struct operand *b, float beta, float *c, uint32_t ldc, const float *bias);
-/* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros behind. */
+/* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros
+ * behind. */
 void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns, const float *from,
                  uint32_t ld, void *to, uint32_t ld_to);
 

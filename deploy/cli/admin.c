@@ -115,7 +115,8 @@ static void status_print(const struct json *s)
     }
 }
 
-/* What `shoal local` leaves when a job is done; NULL: it runs, or it failed, or there never was one. */
+/* What `shoal local` leaves when a job is done; NULL: it runs, or it failed, or there never was
+ * one. */
 static struct json *report_read(const char *run_dir)
 {
     char path[LIMIT_PATH];

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- arguments -------------------------------------------------------------------------------------------- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 static struct cli_option *option_find(struct cli_option *options, const char *argument, const char **value)
 {
@@ -77,7 +77,7 @@ int cli_fail(const char *verb, const struct err *e)
     return err_exit_status(e->code);
 }
 
-/* ---- questions -------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 struct ask {
     struct net *net;

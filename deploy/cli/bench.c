@@ -1,7 +1,9 @@
-/* bench.c: `shoal bench`: pull and push against a real server process over tcp loopback, and training the whole way.
+/* bench.c: `shoal bench`: pull and push against a real server process over tcp loopback, and
+ * training the whole way.
  *
- * One server process, one client process (this one), a table of 10 M rows of dim 16 with AdaGrad, 8,192 random keys a request, one or four
- * requests in flight. The client prepares its keys before the clock runs; a figure is requests answered in the measured seconds. */
+ * One server process, one client process (this one), a table of 10 M rows of dim 16 with AdaGrad,
+ * 8,192 random keys a request, one or four requests in flight. The client prepares its keys before
+ * the clock runs; a figure is requests answered in the measured seconds. */
 #include "deploy/cli/bench.h"
 #include "deploy/cli/cli.h"
 #include "proto/base/hash.h"
@@ -59,7 +61,7 @@ static const char help[] =
     "  --json          one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s\n"
     "  --help          this text\n";
 
-/* ---- keys ------------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static int mixed_compare(const void *a, const void *b)
 {
@@ -93,7 +95,7 @@ static int keys_make(struct bench *b, struct err *e)
     return 0;
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void request_send(struct bench *b)
 {
@@ -221,7 +223,7 @@ static int connection_open(struct bench *b, struct err *e)
     return env_connect(b->env, b->server.endpoint, &b->peer);
 }
 
-/* ---- the measurements ------------------------------------------------------------------------------------- */
+/* ---- the measurements ------------------------------------------------------------------------ */
 
 static int memory_measure(struct bench *b, struct err *e)
 {
@@ -375,7 +377,8 @@ int bench_main(int argc, char **argv)
     b.out.figures = json_new_object();
     if ((mkdir(o[5].value, 0755) != 0 && errno != EEXIST) || realpath(o[5].value, b.dir) == NULL)
         status = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", o[5].value, strerror(errno));
-    if (status == 0 && strstr(o[3].value, "growth") != NULL) /* first, while this process is small */
+    /* first, while this process is small */
+    if (status == 0 && strstr(o[3].value, "growth") != NULL)
         status = bench_growth(&b.out, (uint64_t)growth_rows, &e);
     if (status == 0 && strstr(o[3].value, "checkpoint") != NULL)
         status = bench_checkpoint(&b.out, b.dir, (uint64_t)checkpoint_rows, b.seconds, &e);

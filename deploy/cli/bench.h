@@ -1,4 +1,5 @@
-/* bench.h: what the parts of `shoal bench` share: figures, keys, the server. Everything here is synchronous. */
+/* bench.h: what the parts of `shoal bench` share: figures, keys, the server. Everything here is
+ * synchronous. */
 #ifndef DEPLOY_CLI_BENCH_H
 #define DEPLOY_CLI_BENCH_H
 
@@ -29,9 +30,10 @@ static inline uint64_t bench_key(uint64_t row)
 /* As a batch's keys come off the wire: by mixed key. */
 void bench_keys_sort(uint64_t *keys, size_t count);
 
-/* Takes so many bytes of memory from the system and gives them back, before what is measured takes them: under a virtual machine a page that
- * it has not touched before, or not for long, costs the host a fault (2.6 s of processor time a GiB where this was written, 0.1 s after),
- * which would be most of what is measured. At most half of what is free. */
+/* Takes so many bytes of memory from the system and gives them back, before what is measured takes
+ * them: under a virtual machine a page that it has not touched before, or not for long, costs the
+ * host a fault (2.6 s of processor time a GiB where this was written, 0.1 s after), which would be
+ * most of what is measured. At most half of what is free. */
 void bench_touch(uint64_t bytes);
 
 /* bench_server.c: one server process with one shard. The bench is its own coordinator. */
@@ -42,34 +44,40 @@ struct bench_server {
     uint64_t memory;               /* its budget; 0: its own choice */
     uint32_t tablet_bits;          /* of its table; 0: BENCH_TABLET_BITS, which is the most */
 };
-/* Starts shoal-server with data_dir DIR/NAME; fresh: without what an earlier run left there. Returns when it takes
- * connections. A server that is started again gets its port back. UNAVAILABLE with its last words when it ends. */
+/* Starts shoal-server with data_dir DIR/NAME; fresh: without what an earlier run left there.
+ * Returns when it takes connections. A server that is started again gets its port back. UNAVAILABLE
+ * with its last words when it ends. */
 int bench_server_start(struct bench_server *s, const char *dir, const char *name, const char *durability, bool fresh,
                        struct err *e);
 /* Makes the table (number 0; dim 16, AdaGrad). */
 int bench_server_table(struct bench_server *s, struct err *e);
 /* Leads all tablets. */
 int bench_server_lead(struct bench_server *s, struct err *e);
-/* The rows of keys (count), sorted as the wire asks, are pulled and thrown away: the answer has been waited for. */
+/* The rows of keys (count), sorted as the wire asks, are pulled and thrown away: the answer has
+ * been waited for. */
 int bench_server_pull(struct bench_server *s, const uint64_t *keys, uint32_t count, struct err *e);
 /* Waits until all rows are back after a start. */
 int bench_server_back(struct bench_server *s, struct err *e);
 /* Table, map, run 1 with lane 0 in generation 1, async. */
 int bench_server_arrange(struct bench_server *s, struct err *e);
-/* Ends it by a signal and waits for that: SIGKILL, or SIGTERM (it writes all rows first). Nothing when it does not run.
+/* Ends it by a signal and waits for that: SIGKILL, or SIGTERM (it writes all rows first). Nothing
+ * when it does not run.
  */
 void bench_server_end(struct bench_server *s, int signo);
 /* The shard's status (the caller frees), and the processor seconds that the process has used. */
 int bench_server_status(struct bench_server *s, struct json **out, struct err *e);
 double bench_server_cpu(const struct bench_server *s);
 
-/* bench_growth.c: a table grows to so many rows in this process: bytes a row, pulls while it grows. */
+/* bench_growth.c: a table grows to so many rows in this process: bytes a row, pulls while it
+ * grows. */
 int bench_growth(struct bench_out *out, uint64_t rows, struct err *e);
 
-/* bench_checkpoint.c: checkpoints of so many rows under load, recovery after kill -9, restoring; files below dir. */
+/* bench_checkpoint.c: checkpoints of so many rows under load, recovery after kill -9, restoring;
+ * files below dir. */
 int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e);
 
-/* bench_cold.c: pulls of a table of so many rows, four times its server's memory budget; files below dir. rows: at most 2^31. */
+/* bench_cold.c: pulls of a table of so many rows, four times its server's memory budget; files
+ * below dir. rows: at most 2^31. */
 int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e);
 
 #endif

@@ -1,10 +1,12 @@
-/* bench_checkpoint.c: a checkpoint under load, kill -9 and recovery, and a checkpoint taken in by an empty server.
+/* bench_checkpoint.c: a checkpoint under load, kill -9 and recovery, and a checkpoint taken in by
+ * an empty server.
  *
- * One server process; this one is its coordinator and two workers: one connection keeps four pushes of 8,192 random
- * keys in flight, the other one pull, timed from its sending to its answer. A checkpoint is what the coordinator's is
- * for one shard: HOLD, GO, and the part put into a folder, until the part has its name. Pulls that were in flight at
- * any moment of it count as pulled during it; of those before, only whole seconds of the same load. Recovery is timed
- * from the start of the process until a pull has been answered. */
+ * One server process; this one is its coordinator and two workers: one connection keeps four pushes
+ * of 8,192 random keys in flight, the other one pull, timed from its sending to its answer. A
+ * checkpoint is what the coordinator's is for one shard: HOLD, GO, and the part put into a folder,
+ * until the part has its name. Pulls that were in flight at any moment of it count as pulled during
+ * it; of those before, only whole seconds of the same load. Recovery is timed from the start of the
+ * process until a pull has been answered. */
 #include "deploy/cli/bench_load.h"
 #include "proto/base/time.h"
 
@@ -19,7 +21,8 @@
 enum {
     CHECKPOINTS = 3,
     FEW = 64,
-    TOUCHED = 500 /* bytes a row that a restore takes: rows, their files' pages, what is being written */
+    /* bytes a row that a restore takes: rows, their files' pages, what is being written */
+    TOUCHED = 500
 };
 
 static int times_compare(const void *a, const void *b)
@@ -50,7 +53,7 @@ static int tell_times(struct bench_out *out, const char *what, struct times *t)
     return status;
 }
 
-/* ---- the measurements ------------------------------------------------------------------------------------- */
+/* ---- the measurements ------------------------------------------------------------------------ */
 
 static int entry_remove(const char *path, const struct stat *st, int type, struct FTW *at)
 {
@@ -101,7 +104,8 @@ static int checkpoints_measure(struct load *l, struct bench_out *out, const char
     int status = load_rest(l, e);
 
     for (uint64_t cut = 1; cut <= CHECKPOINTS && status == 0; cut++) {
-        status = folder_make(folder, e); /* taking away the last one is not measured: it is gigabytes */
+        /* taking away the last one is not measured: it is gigabytes */
+        status = folder_make(folder, e);
         l->pushing = l->pulling = true;
         if (status == 0)
             status = load_run(l, seconds, NULL, e);
@@ -176,7 +180,8 @@ static int recovery_measure(struct load *l, struct bench_out *out, const char *d
                : bench_figure(out, "recovery_allowed_s", allowed, 3, "s: 3 + rows / 1 GB/s + journal / 200 MB/s");
 }
 
-/* Killed while nobody trains, it is asked for a few tablets at the end of the order in which the others come. */
+/* Killed while nobody trains, it is asked for a few tablets at the end of the order in which the
+ * others come. */
 static int restart_measure(struct load *l, struct bench_out *out, const char *dir, struct err *e)
 {
     bench_server_end(&l->server, SIGKILL);

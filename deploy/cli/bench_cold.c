@@ -1,8 +1,10 @@
 /* bench_cold.c: pulls of a table that is four times its server's memory budget.
  *
- * Keys are drawn by Zipf's law with exponent 1.05, as ids of a click log are: rank k of `rows` with a chance of k^-1.05, ranks all over
- * the table and independent of the order in which rows were made. A pull asks for 8,192 different keys, as a batch does; four are in flight. No
- * set of keys is asked for twice. What the store gives is the share of keys that were not in memory: rows that it handed over by rows pulled. */
+ * Keys are drawn by Zipf's law with exponent 1.05, as ids of a click log are: rank k of `rows` with
+ * a chance of k^-1.05, ranks all over the table and independent of the order in which rows were
+ * made. A pull asks for 8,192 different keys, as a batch does; four are in flight. No set of keys
+ * is asked for twice. What the store gives is the share of keys that were not in memory: rows that
+ * it handed over by rows pulled. */
 #include "deploy/cli/bench.h"
 #include "proto/base/time.h"
 #include "proto/net/net.h"
@@ -17,7 +19,8 @@ enum { WINDOW = 4, SETS_SECOND = 250, SLOTS = 4 * BENCH_KEYS, TABLET_BITS = 6 };
 #define ROW_BYTES 136ull       /* key, weights, state */
 #define STORE_ROWS 340000.0    /* rows a second that the store gives: RocksDB's own, measured */
 #define EXPONENT 1.05
-#define SPREAD 2654435761ull   /* a prime above the number of rows: rank times it, modulo rows, is a bijection */
+/* a prime above the number of rows: rank times it, modulo rows, is a bijection */
+#define SPREAD 2654435761ull
 
 struct cold {
     struct bench_server server;
@@ -36,7 +39,7 @@ struct cold {
     struct err why;
 };
 
-/* ---- keys ------------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static uint64_t rank_drawn(const double *sum, uint64_t rows, struct rng *r)
 {
@@ -86,7 +89,7 @@ static int keys_draw(struct cold *c)
     return good ? 0 : SHOAL_E_NOMEM;
 }
 
-/* ---- requests --------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void request_send(struct cold *c)
 {
@@ -171,7 +174,7 @@ static int phase(struct cold *c, bool filling, double seconds, double *rows_per_
     return c->why.code == 0 ? 0 : err_set(e, c->why.code, "%s", c->why.text);
 }
 
-/* ---- the measurement -------------------------------------------------------------------------------------- */
+/* ---- the measurement ------------------------------------------------------------------------- */
 
 static int status_read(struct cold *c, double *fetched, double *cold_rows, double *pulled, struct err *e)
 {

@@ -1,11 +1,12 @@
-/* bench_growth.c: what a table of dim 16 with AdaGrad takes in memory at every fill, and how long a pull takes while it
- * grows.
+/* bench_growth.c: what a table of dim 16 with AdaGrad takes in memory at every fill, and how long a
+ * pull takes while it grows.
  *
- * The table grows in this process, by pushes of 8,192 keys that it does not have yet, so that no socket's buffer is
- * counted and no other thread is waited for. After each push 8,192 of its rows are pulled and timed. Bytes a row are
- * told twice: what the arena has taken, and what the system says that this process has grown by; from a million rows on
- * each is looked at after every push, or every 64 pushes, and the worst is kept. A pull that finds the shard applying a
- * push waits for it: how long a push takes, growing of tablets included, is a figure too. A second pull behind the
+ * The table grows in this process, by pushes of 8,192 keys that it does not have yet, so that no
+ * socket's buffer is counted and no other thread is waited for. After each push 8,192 of its rows
+ * are pulled and timed. Bytes a row are told twice: what the arena has taken, and what the system
+ * says that this process has grown by; from a million rows on each is looked at after every push,
+ * or every 64 pushes, and the worst is kept. A pull that finds the shard applying a push waits for
+ * it: how long a push takes, growing of tablets included, is a figure too. A second pull behind the
  * first is the control: where that one is as slow, at times, it is the machine that was away. */
 #include "deploy/cli/bench.h"
 #include "embedding/table.h"
@@ -35,11 +36,13 @@ struct growth {
     struct arena *arena;
     uint64_t resident_before; /* bytes of the process before the first row */
     uint64_t next_report;     /* rows at which the next figure is due */
-    uint64_t report_step;     /* whole millions, a twentieth of the rows where there are more than 20 millions */
+    /* whole millions, a twentieth of the rows where there are more than 20 millions */
+    uint64_t report_step;
     double arena_worst, resident_worst; /* bytes a row */
     double push_ns_max, push_cpu_ns_max;
-    struct pulls first, again; /* the pull behind each push, and one more behind that: what the machine does to a pull
-                                  that nothing was before */
+    /* the pull behind each push, and one more behind that: what the machine does to a pull that
+     * nothing was before */
+    struct pulls first, again;
     struct rng rng;
     uint64_t keys[BENCH_KEYS];
     float floats[BENCH_KEYS * BENCH_WIDTH]; /* gradients pushed, then rows pulled */

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* ---- requests --------------------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static void fail(struct load *l, const char *what)
 {
@@ -116,7 +116,7 @@ static void deadline_fire(struct env_timer *t)
     env_stop(((struct load *)(void *)((char *)t - offsetof(struct load, deadline)))->env);
 }
 
-/* ---- driving ---------------------------------------------------------------------------------------------- */
+/* ---- driving --------------------------------------------------------------------------------- */
 
 int load_connect(struct load *l, struct err *e)
 {

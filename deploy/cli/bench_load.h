@@ -1,6 +1,7 @@
-/* bench_load.h: the load on one server: four pushes in flight on one connection, one pull, timed from its sending to
- * its answer, on another, questions on a third. All from one thread. Parts may be read; they are changed by these
- * functions alone, but for pushing and pulling, which say what the load is made of. */
+/* bench_load.h: the load on one server: four pushes in flight on one connection, one pull, timed
+ * from its sending to its answer, on another, questions on a third. All from one thread. Parts may
+ * be read; they are changed by these functions alone, but for pushing and pulling, which say what
+ * the load is made of. */
 #ifndef DEPLOY_CLI_BENCH_LOAD_H
 #define DEPLOY_CLI_BENCH_LOAD_H
 

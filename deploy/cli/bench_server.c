@@ -14,7 +14,7 @@
 
 enum { QUESTION_MS = 600000, TABLETS = 1 << BENCH_TABLET_BITS };
 
-/* ---- the process ------------------------------------------------------------------------------------------ */
+/* ---- the process ----------------------------------------------------------------------------- */
 
 static int entry_remove(const char *path, const struct stat *st, int type, struct FTW *at)
 {
@@ -109,7 +109,7 @@ double bench_server_cpu(const struct bench_server *s)
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
-/* ---- questions -------------------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------- */
 
 static int question(struct ask *a, struct wire *w, const void *data, size_t bytes, struct err *e)
 {

@@ -1,4 +1,5 @@
-/* checkpoint.c: `shoal checkpoint`: making them, listing them, going on from one. Looking into them: checkpoint_look.c, checkpoint_diff.c. */
+/* checkpoint.c: `shoal checkpoint`: making them, listing them, going on from one. Looking into
+ * them: checkpoint_look.c, checkpoint_diff.c. */
 #include "deploy/cli/checkpoint.h"
 #include "deploy/cli/cluster.h"
 
@@ -51,7 +52,7 @@ int checkpoint_main(int argc, char **argv)
     return 64;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 const char *checkpoint_size(double bytes, char out[32])
 {
@@ -109,7 +110,7 @@ int checkpoint_manifest(const char *folder, struct json **out, struct err *e)
     return status == 0 ? 0 : err_wrap(e, status, "%s/" MANIFEST_FILE, folder);
 }
 
-/* ---- create ------------------------------------------------------------------------------------------------ */
+/* ---- create ---------------------------------------------------------------------------------- */
 
 static const char create_help[] =
     "usage: shoal checkpoint create [NAME] [options]\n\n"
@@ -179,7 +180,8 @@ int checkpoint_create_main(int argc, char **argv)
         ask_silence(a, SILENT_MS);
         (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", count == 1 ? words[0] : "");
         status = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
-        for (int i = 0; status == SHOAL_E_BUSY && i < BUSY_TRIES; i++) { /* another one is being made */
+        for (int i = 0; status == SHOAL_E_BUSY && i < BUSY_TRIES; i++) {
+            /* another one is being made */
             nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
             status = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
         }
@@ -192,7 +194,7 @@ int checkpoint_create_main(int argc, char **argv)
     return status == 0 ? 0 : cli_fail("checkpoint create", &e);
 }
 
-/* ---- list -------------------------------------------------------------------------------------------------- */
+/* ---- list ------------------------------------------------------------------------------------ */
 
 static const char list_help[] =
     "usage: shoal checkpoint list DIR [--json]\n\n"
@@ -313,7 +315,7 @@ int checkpoint_list_main(int argc, char **argv)
     return status == 0 ? 0 : cli_fail("checkpoint list", &e);
 }
 
-/* ---- restore ----------------------------------------------------------------------------------------------- */
+/* ---- restore --------------------------------------------------------------------------------- */
 
 static const char restore_help[] =
     "usage: shoal checkpoint restore FOLDER [JOB.yaml] --coordinator EP [options]\n\n"

@@ -14,7 +14,8 @@ int checkpoint_diff_main(int argc, char **argv);
 int checkpoint_export_main(int argc, char **argv);
 
 struct checkpoint; /* embedding/checkpoint.h */
-/* The servers' parts, once the coordinator's manifest is well. The caller calls checkpoint_close. */
+/* The servers' parts, once the coordinator's manifest is well. The caller calls
+ * checkpoint_close. */
 int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err *e);
 
 /* FOLDER's manifest, checked. NOINPUT, CHECKSUM, CORRUPT, VERSION. */

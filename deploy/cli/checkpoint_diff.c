@@ -1,5 +1,6 @@
-/* checkpoint_diff.c: `shoal checkpoint diff`: which rows came, went and changed between two checkpoints, and how far weights moved, by
- * field. The earlier one's table is held in memory, one table at a time; the later one's rows pass by. */
+/* checkpoint_diff.c: `shoal checkpoint diff`: which rows came, went and changed between two
+ * checkpoints, and how far weights moved, by field. The earlier one's table is held in memory, one
+ * table at a time; the later one's rows pass by. */
 #include "deploy/cli/checkpoint.h"
 #include "embedding/checkpoint.h"
 #include "proto/base/hash.h"
@@ -105,7 +106,7 @@ static void sum_up(struct compare *c)
     }
 }
 
-/* ---- telling ----------------------------------------------------------------------------------------------- */
+/* ---- telling --------------------------------------------------------------------------------- */
 
 static double mean_of(const struct moved *m)
 {
@@ -189,7 +190,7 @@ static void table_tell(const struct compare *c, const char *name, struct json *l
     free(field);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Table i of `from`, or table k of `to`; UINT32_MAX where one has none. */
 static int table_diff(struct checkpoint *from, uint32_t i, struct checkpoint *to, uint32_t k, struct json *list, struct err *e)

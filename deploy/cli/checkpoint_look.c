@@ -1,4 +1,5 @@
-/* checkpoint_look.c: `shoal checkpoint verify` and `export`: reading one. Comparing two: checkpoint_diff.c. */
+/* checkpoint_look.c: `shoal checkpoint verify` and `export`: reading one. Comparing two:
+ * checkpoint_diff.c. */
 #include "deploy/cli/checkpoint.h"
 #include "embedding/checkpoint.h"
 #include "proto/base/hash.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- verify ------------------------------------------------------------------------------------------------ */
+/* ---- verify ---------------------------------------------------------------------------------- */
 
 static const char verify_help[] =
     "usage: shoal checkpoint verify FOLDER\n\n"
@@ -122,7 +123,7 @@ int checkpoint_verify_main(int argc, char **argv)
     return status == 0 ? 0 : cli_fail("checkpoint verify", &e);
 }
 
-/* ---- opening for the rows ---------------------------------------------------------------------------------- */
+/* ---- opening for the rows -------------------------------------------------------------------- */
 
 int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err *e)
 {
@@ -133,7 +134,7 @@ int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err
     return status != 0 ? status : checkpoint_open(folder, out, e);
 }
 
-/* ---- export ------------------------------------------------------------------------------------------------ */
+/* ---- export ---------------------------------------------------------------------------------- */
 
 static const char export_help[] =
     "usage: shoal checkpoint export FOLDER TABLE --out FILE [options]\n\n"

@@ -30,7 +30,8 @@ static _Noreturn void child_run(struct child *c, pid_t parent)
         dup2(log, STDERR_FILENO);
     }
     int null = open("/dev/null", O_RDONLY);
-    if (null >= 0 && strcmp(c->name, "worker-0") != 0) /* worker-0 keeps standard input: `data.train: -` */
+    /* worker-0 keeps standard input: `data.train: -` */
+    if (null >= 0 && strcmp(c->name, "worker-0") != 0)
         dup2(null, STDIN_FILENO);
     for (int i = 0; i < c->args; i++)
         argv[i] = c->arg[i];
@@ -60,8 +61,8 @@ bool child_ended(struct child *c)
         return false;
     c->pid = 0;
     c->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    /* SIGKILL comes from outside (an operator, a test, the OOM killer): it says nothing of the program. A device that fails (69, 70) takes
-     * its time to be made ready first. */
+    /* SIGKILL comes from outside (an operator, a test, the OOM killer): it says nothing of the
+     * program. A device that fails (69, 70) takes its time to be made ready first. */
     uint64_t quick_ns = c->exit_status == 69 || c->exit_status == 70 ? 60000000000u : 2000000000u;
     bool by_itself = c->exit_status != 128 + SIGKILL && time_monotonic_ns() - c->started_ns < quick_ns;
     c->quick_deaths = by_itself ? c->quick_deaths + 1 : 0;
@@ -96,7 +97,7 @@ void child_last_words(const struct child *c, char out[256])
     (void)snprintf(out, 256, "%.255s", sentence == NULL ? line : sentence + 2);
 }
 
-/* ---- a program asked ---------------------------------------------------------------------------------------- */
+/* ---- a program asked ------------------------------------------------------------------------- */
 
 static _Noreturn void asked_run(const char *path, const char *const argv[], int out, bool quiet)
 {

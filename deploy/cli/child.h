@@ -19,7 +19,8 @@ struct child {
     char log[LIMIT_PATH];
     pid_t pid;                  /* 0: not running */
     uint64_t started_ns;
-    uint32_t restarts, quick_deaths; /* one after the other, within 2 s of the start (60 s with exit status 69 or 70) */
+    /* one after the other, within 2 s of the start (60 s with exit status 69 or 70) */
+    uint32_t restarts, quick_deaths;
     bool done;                  /* exited 0, or not to be started again */
     int exit_status;            /* of the last end; 128 + signal when killed */
 };
@@ -31,9 +32,10 @@ void child_signal(struct child *c, int signo);
 /* The last line that it logged, for messages; empty when there is none. */
 void child_last_words(const struct child *c, char out[256]);
 
-/* Runs another of Shoal's programs (argv[0]: its name, looked for where this one lies; ended by NULL) to its end and keeps what it
- * printed (*out: the caller frees; ends with a NUL, not counted). quiet: what it says on standard error is dropped. An error when it
- * fails, of the kind that its exit status tells. */
+/* Runs another of Shoal's programs (argv[0]: its name, looked for where this one lies; ended by
+ * NULL) to its end and keeps what it printed (*out: the caller frees; ends with a NUL, not
+ * counted). quiet: what it says on standard error is dropped. An error when it fails, of the kind
+ * that its exit status tells. */
 int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes, struct err *e);
 
 #endif

@@ -1,4 +1,5 @@
-/* cli.h: what the verbs of `shoal` share: arguments, questions to daemons, and the table of verbs. Everything here is synchronous. */
+/* cli.h: what the verbs of `shoal` share: arguments, questions to daemons, and the table of verbs.
+ * Everything here is synchronous. */
 #ifndef DEPLOY_CLI_CLI_H
 #define DEPLOY_CLI_CLI_H
 
@@ -35,8 +36,8 @@ struct submit_order {
     bool wait;                     /* for the job's end, showing it */
 };
 int submit_job(const struct submit_order *o, struct err *e);
-/* The absolute path of a checkpoint's folder, as the coordinator needs it; one that is not on this machine must be given as
- * an absolute path. NOINPUT, USAGE. */
+/* The absolute path of a checkpoint's folder, as the coordinator needs it; one that is not on this
+ * machine must be given as an absolute path. NOINPUT, USAGE. */
 int submit_from(const char *folder, char out[LIMIT_PATH], struct err *e);
 
 /* ---- arguments ---- */
@@ -46,7 +47,8 @@ struct cli_option {
     const char *value; /* last one given, or the default */
     struct string_list *list; /* when not NULL: every value is added here */
 };
-/* Fills options (ended by a NULL name) and the plain words. 0, or USAGE with a sentence. `--name=value` and `--name value`. */
+/* Fills options (ended by a NULL name) and the plain words. 0, or USAGE with a sentence.
+ * `--name=value` and `--name value`. */
 int cli_parse(int argc, char **argv, struct cli_option *options, const char **words, int words_max, int *word_count, struct err *e);
 /* Whole number option within [min, max]. */
 int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *out, struct err *e);
@@ -59,10 +61,12 @@ int cli_fail(const char *verb, const struct err *e);
 struct ask; /* one connection */
 int ask_open(const char *endpoint, struct ask **out, struct err *e);
 void ask_close(struct ask *a);
-/* For answers that take long: from now on who is asked is taken for gone after so long without a word (UNAVAILABLE), whatever the question. */
+/* For answers that take long: from now on who is asked is taken for gone after so long without a
+ * word (UNAVAILABLE), whatever the question. */
 void ask_silence(struct ask *a, uint32_t silent_ms);
-/* Sends a request (frames: raw frames, lent) and waits for its reply; resends each second. reply_message, when not NULL, gets the message
- * whose frames belong to reply (msg_free). A refusal is an error with the peer's sentence. TIMEOUT after timeout_ms. */
+/* Sends a request (frames: raw frames, lent) and waits for its reply; resends each second.
+ * reply_message, when not NULL, gets the message whose frames belong to reply (msg_free). A refusal
+ * is an error with the peer's sentence. TIMEOUT after timeout_ms. */
 int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms, struct wire *reply,
         struct msg **reply_message, struct err *e);
 

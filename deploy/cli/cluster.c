@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- live ------------------------------------------------------------------------------------------------- */
+/* ---- live ------------------------------------------------------------------------------------ */
 
 static int live_map(struct cluster *c, struct err *e)
 {
@@ -81,7 +81,7 @@ int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct er
     return 0;
 }
 
-/* ---- offline ---------------------------------------------------------------------------------------------- */
+/* ---- offline --------------------------------------------------------------------------------- */
 
 static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
 {
@@ -141,7 +141,7 @@ static int offline_digest(struct cluster *c, uint32_t table, uint64_t *tablet_di
     return 0;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 /* The `listen` of DIR/coordinator.yaml; false when there is none. */
 bool cluster_endpoint(const char *run_dir, char out[256])

@@ -1,4 +1,5 @@
-/* cluster.h: tables seen from outside, of a running cluster or of the folders that a stopped one left: the same questions to both. */
+/* cluster.h: tables seen from outside, of a running cluster or of the folders that a stopped one
+ * left: the same questions to both. */
 #ifndef DEPLOY_CLI_CLUSTER_H
 #define DEPLOY_CLI_CLUSTER_H
 
@@ -8,7 +9,8 @@
 
 struct cluster; /* live: connections; offline: engines opened on the shards' folders */
 
-/* coordinator: "tcp://..." of a running one, or NULL. run_dir: a run folder of `shoal local` (live when its coordinator answers, else offline). */
+/* coordinator: "tcp://..." of a running one, or NULL. run_dir: a run folder of `shoal local` (live
+ * when its coordinator answers, else offline). */
 int cluster_open(const char *coordinator, const char *run_dir, struct cluster **out, struct err *e);
 void cluster_close(struct cluster *c);
 /* The coordinator's endpoint of a run folder, as `shoal local` wrote it; false: there is none. */
@@ -18,18 +20,21 @@ uint32_t cluster_tables(const struct cluster *c);
 const struct table_schema *cluster_schema(const struct cluster *c, uint32_t index);
 /* Index of a table by name; NOT_FOUND with the names that there are. */
 int cluster_table(const struct cluster *c, const char *name, uint32_t *index, struct err *e);
-/* Rows of all shards, and XXH3 over the digests of the table's tablets in order of tablet (each over its rows sorted by key). */
+/* Rows of all shards, and XXH3 over the digests of the table's tablets in order of tablet (each
+ * over its rows sorted by key). */
 int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *digest, struct err *e);
-/* One row as JSON (embedding/row_json.h); *found false when there is no such row: *out is then what the shard says of the key, or
- * NULL. */
+/* One row as JSON (embedding/row_json.h); *found false when there is no such row: *out is then what
+ * the shard says of the key, or NULL. */
 int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out, struct err *e);
 /* What is in a table, of all shards (embedding/census.h). The caller frees it. */
 int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish, struct census **out, struct err *e);
-/* Pushes of a key (embedding/engine.h), newest first, as JSON: table, key, complete, pushes: a list, each with `who` (server/coord_lease.h; null:
- * not known any more; missing where the cluster does not run). */
+/* Pushes of a key (embedding/engine.h), newest first, as JSON: table, key, complete, pushes: a
+ * list, each with `who` (server/coord_lease.h; null: not known any more; missing where the cluster
+ * does not run). */
 int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limit, struct json **out, struct err *e);
-/* Erases keys (count <= LIMIT_KEYS, each once) and waits until no shard has anything of them in memory, journal, archive and store. *shards: a
- * list of what each one did; the caller's in any case (or NULL). */
+/* Erases keys (count <= LIMIT_KEYS, each once) and waits until no shard has anything of them in
+ * memory, journal, archive and store. *shards: a list of what each one did; the caller's in any
+ * case (or NULL). */
 int cluster_erase(struct cluster *c, uint32_t index, const uint64_t *keys, uint32_t count, struct json **shards,
                   struct err *e);
 /* STATUS of a live coordinator, as JSON. */

@@ -8,7 +8,7 @@
 
 enum { SCRUB_MS = 3600000, BUSY_TRIES = 60 };
 
-/* ---- blame ------------------------------------------------------------------------------------------------ */
+/* ---- blame ----------------------------------------------------------------------------------- */
 
 static int live_blame(struct cluster *c, const struct table_schema *s, uint64_t key, uint32_t limit, struct json **list,
                       bool *complete, struct err *e)
@@ -144,7 +144,7 @@ int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limi
     return 0;
 }
 
-/* ---- erase ------------------------------------------------------------------------------------------------ */
+/* ---- erase ----------------------------------------------------------------------------------- */
 
 static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action action, const uint64_t *keys, uint32_t count,
                     uint64_t *changed, struct err *e)

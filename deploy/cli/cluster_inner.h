@@ -1,4 +1,5 @@
-/* cluster_inner.h: struct cluster, for the files that make up cluster.h: cluster.c, cluster_read.c. */
+/* cluster_inner.h: struct cluster, for the files that make up cluster.h: cluster.c,
+ * cluster_read.c. */
 #ifndef DEPLOY_CLI_CLUSTER_INNER_H
 #define DEPLOY_CLI_CLUSTER_INNER_H
 

@@ -34,7 +34,7 @@ struct keys {
     uint32_t count;
 };
 
-/* ---- which keys ------------------------------------------------------------------------------------------- */
+/* ---- which keys ------------------------------------------------------------------------------ */
 
 static int key_add(struct keys *k, uint64_t key, struct err *e)
 {
@@ -101,7 +101,7 @@ static int keys_take(const struct cli_option *o, const struct string_list *value
     return status;
 }
 
-/* ---- checkpoints that still hold them --------------------------------------------------------------------- */
+/* ---- checkpoints that still hold them -------------------------------------------------------- */
 
 struct held {
     const struct keys *keys;
@@ -115,7 +115,8 @@ static void held_visit(void *context, const void *row)
     h->count += bsearch(row, h->keys->key, h->keys->count, sizeof h->keys->key[0], by_value) != NULL;
 }
 
-/* A folder that is no checkpoint is passed over; one that cannot be read is listed with the reason. */
+/* A folder that is no checkpoint is passed over; one that cannot be read is listed with the
+ * reason. */
 static void checkpoint_look(const char *path, const char *table, const struct keys *k, struct json *list)
 {
     struct held h = {.keys = k};
@@ -156,7 +157,7 @@ static int checkpoints_look(const char *dir, const char *table, const struct key
     return 0;
 }
 
-/* ---- the receipt ------------------------------------------------------------------------------------------ */
+/* ---- the receipt ----------------------------------------------------------------------------- */
 
 static struct json *receipt_new(const char *table, const struct keys *k)
 {

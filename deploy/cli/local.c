@@ -1,8 +1,9 @@
 /* local.c: `shoal local`: a whole cluster on this machine, for one job, to its end.
  *
- * It writes the daemons' configuration into the run folder (local_setup.c), starts coordinator, servers and workers, submits the
- * job, shows how it goes, starts again whatever dies (local_watch.c), prints the report and stops everything. The daemons are
- * the ones a fleet runs. */
+ * It writes the daemons' configuration into the run folder (local_setup.c), starts coordinator,
+ * servers and workers, submits the job, shows how it goes, starts again whatever dies
+ * (local_watch.c), prints the report and stops everything. The daemons are the ones a fleet
+ * runs. */
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/report_page.h"
 
@@ -31,10 +32,11 @@ static const char help[] =
     "Exit status: 0 done, 64 wrong usage, 65 bad data, 66 input missing, 69 service unreachable, 70 internal error,\n"
     "73 cannot create output, 74 I/O error, 78 bad configuration.\n";
 
-/* ---- the report ------------------------------------------------------------------------------------------- */
+/* ---- the report ------------------------------------------------------------------------------ */
 
-/* The teacher's AUC that the job's is measured by: of its label, or of several the mean, as the report has it. NaN where
- * the file lacks one of them. The first label of a file has plain names too, which count where there is no other. */
+/* The teacher's AUC that the job's is measured by: of its label, or of several the mean, as the
+ * report has it. NaN where the file lacks one of them. The first label of a file has plain names
+ * too, which count where there is no other. */
 static double teacher_auc(const struct json *t, const struct job *job)
 {
     char key[LIMIT_NAME + 8];
@@ -49,7 +51,8 @@ static double teacher_auc(const struct json *t, const struct job *job)
     return labels == 0 ? (double)NAN : sum / labels;
 }
 
-/* The best possible AUC, where the log came from `shoal synth`: FILE.teacher.json beside the file that was evaluated. */
+/* The best possible AUC, where the log came from `shoal synth`: FILE.teacher.json beside the file
+ * that was evaluated. */
 static void teacher_fill(struct local *l, struct json *report)
 {
     char path[LIMIT_PATH];
@@ -113,7 +116,7 @@ static int job_failure(struct local *l, int job_status, struct err *e)
     return err_set(e, job_status, "the job failed: %s; see %s/log", err_text(job_status), l->dir);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 static int local_run(struct local *l, const char *run_dir, struct err *e)
 {

@@ -27,16 +27,18 @@ struct local {
     uint64_t last_line_ns;
     bool line_open;
 };
-/* local_setup.c. From the job file to children ready to start; *text: the job as it is submitted, owned by the caller, also
- * after an error. */
+/* local_setup.c. From the job file to children ready to start; *text: the job as it is submitted,
+ * owned by the caller, also after an error. */
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e);
 int local_file_write(const char *path, const char *text, struct err *e);
 
 /* local_watch.c. Children that die meanwhile are started again. */
 int local_submit(struct local *l, const char *text, struct err *e);
-/* Until the job is over: 0 and its outcome in *job_status, or what broke: STOPPED after local_interrupt. */
+/* Until the job is over: 0 and its outcome in *job_status, or what broke: STOPPED after
+ * local_interrupt. */
 int local_follow(struct local *l, int *job_status, struct err *e);
-/* Workers leave by themselves when the job is over; then servers, then the coordinator; what does not go is killed. */
+/* Workers leave by themselves when the job is over; then servers, then the coordinator; what does
+ * not go is killed. */
 void local_stop(struct local *l);
 /* A signal handler: the run is to end. */
 void local_interrupt(int signo);

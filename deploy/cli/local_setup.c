@@ -1,5 +1,5 @@
-/* local_setup.c: what `shoal local` makes before anything runs: the run folder, free ports, the daemons' configuration and
- * command lines, the job with what this run adds to it. */
+/* local_setup.c: what `shoal local` makes before anything runs: the run folder, free ports, the
+ * daemons' configuration and command lines, the job with what this run adds to it. */
 #include "deploy/cli/local_inner.h"
 #include "deploy/cli/warm.h"
 #include "proto/base/time.h"
@@ -18,7 +18,7 @@
 
 enum { SERVER_SETS_MAX = 8 };
 
-/* ---- folder and ports ------------------------------------------------------------------------------------- */
+/* ---- folder and ports ------------------------------------------------------------------------ */
 
 static int folder_make(const char *path, struct err *e)
 {
@@ -63,7 +63,8 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     return folder_make(path, e);
 }
 
-/* Free loopback ports, found by binding all of them at once; another process could take one before the daemon does: it then says so. */
+/* Free loopback ports, found by binding all of them at once; another process could take one before
+ * the daemon does: it then says so. */
 static int ports_find(struct local *l, struct err *e)
 {
     int fd[1 + SERVERS_MAX], count = 1 + l->servers, status = 0;
@@ -96,7 +97,7 @@ int local_file_write(const char *path, const char *text, struct err *e)
     return 0;
 }
 
-/* ---- daemons ---------------------------------------------------------------------------------------------- */
+/* ---- daemons --------------------------------------------------------------------------------- */
 
 static struct child *child_add(struct local *l, const char *program, const char *name)
 {
@@ -205,7 +206,7 @@ static int programs_find(struct local *l, struct err *e)
     return 0;
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
 {

@@ -1,8 +1,8 @@
-/* local_watch.c: the children of `shoal local` while they run: the job goes in, what dies is started again, how it goes is
- * shown; and their end.
+/* local_watch.c: the children of `shoal local` while they run: the job goes in, what dies is
+ * started again, how it goes is shown; and their end.
  *
- * 1. Nothing is waited for that will not come: a child that dies again and again, a coordinator that is silent, a job
- *    without workers each end the run with words that say so.
+ * 1. Nothing is waited for that will not come: a child that dies again and again, a coordinator
+ *    that is silent, a job without workers each end the run with words that say so.
  * 2. A signal only sets a number; every loop here looks at it. */
 #include "deploy/cli/local_inner.h"
 #include "proto/base/time.h"
@@ -23,7 +23,7 @@ void local_interrupt(int signo)
     interrupted = signo;
 }
 
-/* ---- children --------------------------------------------------------------------------------------------- */
+/* ---- children -------------------------------------------------------------------------------- */
 
 static void line_show(struct local *l, const char *text, bool passing)
 {
@@ -54,8 +54,9 @@ static bool is_worker(const struct child *c)
     return strncmp(c->name, "worker", 6) == 0;
 }
 
-/* A worker that cannot run, by its own fault (a device that fails each time, say, or another one than the job's), is left where it lies
- * as long as another is there, or has ended well, for then the job is over. */
+/* A worker that cannot run, by its own fault (a device that fails each time, say, or another one
+ * than the job's), is left where it lies as long as another is there, or has ended well, for then
+ * the job is over. */
 static bool worker_spared(const struct local *l, const struct child *c)
 {
     for (int i = 0; i < l->children && is_worker(c); i++) {
@@ -66,7 +67,8 @@ static bool worker_spared(const struct local *l, const struct child *c)
     return false;
 }
 
-/* Starts again what died; a program that dies at once, again and again, ends the run with its last words. */
+/* Starts again what died; a program that dies at once, again and again, ends the run with its last
+ * words. */
 static int children_watch(struct local *l, struct err *e)
 {
     char line[512], words[256];
@@ -114,7 +116,8 @@ static int children_watch(struct local *l, struct err *e)
     return 0;
 }
 
-/* What will not come back must not be waited for: all workers gone, or a daemon that --no-restart leaves dead. */
+/* What will not come back must not be waited for: all workers gone, or a daemon that --no-restart
+ * leaves dead. */
 static int children_missed(struct local *l, uint64_t *alone_ns, struct err *e)
 {
     uint64_t now = time_monotonic_ns();
@@ -134,7 +137,7 @@ static int children_missed(struct local *l, uint64_t *alone_ns, struct err *e)
     return 0;
 }
 
-/* ---- the job ---------------------------------------------------------------------------------------------- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 int local_submit(struct local *l, const char *text, struct err *e)
 {
@@ -189,7 +192,7 @@ int local_follow(struct local *l, int *job_status, struct err *e)
     return err_set(e, SHOAL_E_STOPPED, "stopped by signal %d", (int)interrupted);
 }
 
-/* ---- stopping --------------------------------------------------------------------------------------------- */
+/* ---- stopping -------------------------------------------------------------------------------- */
 
 void local_stop(struct local *l)
 {

@@ -1,4 +1,5 @@
-/* report.c: a report for people: what was learned, how fast, where the time went, and what to try next. */
+/* report.c: a report for people: what was learned, how fast, where the time went, and what to try
+ * next. */
 #include "deploy/cli/cli.h"
 #include "deploy/cli/report_page.h"
 

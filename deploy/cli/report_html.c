@@ -1,5 +1,6 @@
-/* report_html.c: a report as one page: what was learned, how good it is, how fast it went and why, what is in the
- * tables. Opens from disk; no script, no network. A part whose figures the report lacks is left out. */
+/* report_html.c: a report as one page: what was learned, how good it is, how fast it went and why,
+ * what is in the tables. Opens from disk; no script, no network. A part whose figures the report
+ * lacks is left out. */
 #include "deploy/cli/html.h"
 #include "deploy/cli/report_page.h"
 #include "deploy/cli/svg.h"
@@ -11,7 +12,8 @@
 #include <unistd.h>
 
 #define TEXT(j) json_as_string((j), NULL)
-#define SMOOTH_MAX 25u /* neighbours on a side: a curve of ours has at most 1,000 points, another report's may have more */
+/* neighbours on a side: a curve of ours has at most 1,000 points, another report's may have more */
+#define SMOOTH_MAX 25u
 
 double page_number(const struct json *r, const char *path)
 {
@@ -56,7 +58,7 @@ static const char *n(double x, int digits, char out[32])
     return html_number(x, digits, out);
 }
 
-/* ---- head -------------------------------------------------------------------------------------------------- */
+/* ---- head ------------------------------------------------------------------------------------ */
 
 static void pair(FILE *out, const char *name, const struct json *value)
 {
@@ -153,7 +155,7 @@ static void tiles(FILE *out, const struct json *r)
     fputs("</div>\n", out);
 }
 
-/* ---- learning ---------------------------------------------------------------------------------------------- */
+/* ---- learning -------------------------------------------------------------------------------- */
 
 /* name: of a label, or NULL. */
 static void card_begin(FILE *out, const char *title, const char *name, const char *more)
@@ -301,7 +303,7 @@ static void learning(FILE *out, const struct json *r)
     epochs_table(out, r);
 }
 
-/* ---- the page ---------------------------------------------------------------------------------------------- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 /* "5 not admitted, 3 expired" */
 static void rules(FILE *out, const struct json *of)

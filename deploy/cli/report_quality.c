@@ -1,4 +1,5 @@
-/* report_quality.c: how good the predictions are: calibration curves, a line for each label, values of fields. */
+/* report_quality.c: how good the predictions are: calibration curves, a line for each label, values
+ * of fields. */
 #include "deploy/cli/html.h"
 #include "deploy/cli/report_page.h"
 #include "deploy/cli/svg.h"
@@ -103,9 +104,10 @@ static void tasks_table(FILE *out, const struct json *split, const char *name)
     fputs("</table></div>\n", out);
 }
 
-/* ---- values of fields -------------------------------------------------------------------------------------- */
+/* ---- values of fields ------------------------------------------------------------------------ */
 
-/* A bar from the middle, which is 1: to the right what promises too much; a half or twice as much fills it. */
+/* A bar from the middle, which is 1: to the right what promises too much; a half or twice as much
+ * fills it. */
 static void calibration_bar(FILE *out, double calibration)
 {
     double log2_of = isfinite(calibration) && calibration > 0 ? fmax(-1, fmin(1, log2(calibration))) : 0;

@@ -1,4 +1,5 @@
-/* report_speed.c: how fast it went: where the time was spent, speed over time, staleness, norms of the gradients. */
+/* report_speed.c: how fast it went: where the time was spent, speed over time, staleness, norms of
+ * the gradients. */
 #include "deploy/cli/html.h"
 #include "deploy/cli/report_page.h"
 #include "deploy/cli/svg.h"
@@ -6,9 +7,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { SPEED_POINTS = 40, SPEED_REPORTS = 5 }; /* stretches at most; points of training in each at least */
+/* stretches at most; points of training in each at least */
+enum { SPEED_POINTS = 40, SPEED_REPORTS = 5 };
 
-/* ---- where the time went ----------------------------------------------------------------------------------- */
+/* ---- where the time went --------------------------------------------------------------------- */
 
 static void bottleneck(FILE *out, const struct json *r)
 {
@@ -54,10 +56,11 @@ static void time_card(FILE *out, const struct json *r)
     fputs("</div>\n", out);
 }
 
-/* ---- over time --------------------------------------------------------------------------------------------- */
+/* ---- over time ------------------------------------------------------------------------------- */
 
-/* Reports of tasks come in bunches, so speed is taken over equal stretches of time: x and y (points) are seconds and
- * examples a second. seconds and examples (count) rise; count at least 2. */
+/* Reports of tasks come in bunches, so speed is taken over equal stretches of time: x and y
+ * (points) are seconds and examples a second. seconds and examples (count) rise; count at least
+ * 2. */
 static void speeds(const double *seconds, const double *examples, size_t count, size_t points, double *x, double *y)
 {
     double width = seconds[count - 1] / (double)points, before = 0;
@@ -105,7 +108,8 @@ static void speed_chart(FILE *out, const struct json *training)
     free(seconds), free(examples);
 }
 
-/* Gradients are measured now and then, so not every point knows of them: those that do not are left out. */
+/* Gradients are measured now and then, so not every point knows of them: those that do not are left
+ * out. */
 static void norm_chart(FILE *out, const struct json *training)
 {
     size_t all = json_count(training), count = 0;

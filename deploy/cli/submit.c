@@ -1,4 +1,5 @@
-/* submit.c: `shoal submit` and `shoal stop`: handing a job to a running coordinator, following it, ending it early. */
+/* submit.c: `shoal submit` and `shoal stop`: handing a job to a running coordinator, following it,
+ * ending it early. */
 #include "deploy/cli/cli.h"
 
 #include <errno.h>
@@ -115,7 +116,8 @@ static int job_outcome(struct ask *a, int job_status, const char *path, struct e
     return status;
 }
 
-/* The servers of a fleet keep their tables from job to job; copies of a folder are made by `shoal local` alone. */
+/* The servers of a fleet keep their tables from job to job; copies of a folder are made by `shoal
+ * local` alone. */
 static int warm_start_check(const char *path, const struct string_list *set, struct err *e)
 {
     struct job job;

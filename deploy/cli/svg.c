@@ -27,7 +27,7 @@ static double frame_y(const struct frame *f, double y)
                                : at; /* the clip cuts it; renderers like small numbers */
 }
 
-/* ---- scales ------------------------------------------------------------------------------------------------ */
+/* ---- scales ---------------------------------------------------------------------------------- */
 
 static bool drawable(double x, double y)
 {
@@ -42,8 +42,9 @@ static void widen(double value, double *min, double *max)
     *max = value > *max ? value : *max;
 }
 
-/* A range that has an inside, with `air` of it on both sides. One that is too narrow for its numbers is widened: between
- * 1e17 and 1e17 + 16 there is no number to count on by, and a step of 1e-18 is lost beside 1. */
+/* A range that has an inside, with `air` of it on both sides. One that is too narrow for its
+ * numbers is widened: between 1e17 and 1e17 + 16 there is no number to count on by, and a step of
+ * 1e-18 is lost beside 1. */
 static void settle(double *min, double *max, double air)
 {
     if (*min > *max) /* nothing was seen */
@@ -81,7 +82,8 @@ static struct frame frame_of(const struct svg_chart *c)
     return f;
 }
 
-/* 1, 2 or 5 times a power of ten, so that a span has about TICKS of them; never less than `least`. */
+/* 1, 2 or 5 times a power of ten, so that a span has about TICKS of them; never less than
+ * `least`. */
 static double tick_step(double span, double least)
 {
     double raw = span / TICKS, power = pow(10, floor(log10(raw))), rest = raw / power;
@@ -90,10 +92,10 @@ static double tick_step(double span, double least)
     return step < least ? least : step;
 }
 
-/* ---- pieces ------------------------------------------------------------------------------------------------ */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* The n-th tick's value, from the first one within the range on; false: there is none. However the range came about, an
- * axis has an end: what is read may be anybody's report. */
+/* The n-th tick's value, from the first one within the range on; false: there is none. However the
+ * range came about, an axis has an end: what is read may be anybody's report. */
 static bool tick_at(double min, double max, double step, int n, double *value)
 {
     *value = (ceil(min / step - 1e-9) + n) * step;
@@ -193,7 +195,7 @@ static void legend(FILE *out, const struct svg_chart *c)
     fputs("</div>\n", out);
 }
 
-/* ---- whole ------------------------------------------------------------------------------------------------- */
+/* ---- whole ----------------------------------------------------------------------------------- */
 
 void svg_chart(FILE *out, const struct svg_chart *c)
 {

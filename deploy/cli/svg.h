@@ -1,7 +1,9 @@
-/* svg.h: charts as inline SVG, for a page without scripts. Colours are classes of the page's style sheet (html.c), so
- * that a chart follows light and dark; every point and bar tells its figures when the pointer rests on it (<title>).
+/* svg.h: charts as inline SVG, for a page without scripts. Colours are classes of the page's style
+ * sheet (html.c), so that a chart follows light and dark; every point and bar tells its figures
+ * when the pointer rests on it (<title>).
  *
- * Drawn in a box of 520 units by 260 that scales with the page. Values that are not finite, or beyond 1e300, are left out. */
+ * Drawn in a box of 520 units by 260 that scales with the page. Values that are not finite, or
+ * beyond 1e300, are left out. */
 #ifndef DEPLOY_CLI_SVG_H
 #define DEPLOY_CLI_SVG_H
 
@@ -26,11 +28,12 @@ struct svg_chart {
     const struct svg_series *series;
     size_t series_count;
     double x_min, x_max, y_min,
-        y_max;          /* where both are equal: taken from the series that are not faint, with some air */
+        y_max; /* where both are equal: taken from the series that are not faint, with some air */
     bool diagonal;      /* the line y = x, dashed: where predictions are right */
     const double *mark; /* (mark_count): vertical hairlines; may be NULL */
     size_t mark_count;
-    const double *bar; /* (bar_count): heights, at the x of the first series, low in the chart; may be NULL */
+    /* (bar_count): heights, at the x of the first series, low in the chart; may be NULL */
+    const double *bar;
     size_t bar_count;
 };
 

@@ -182,7 +182,8 @@ static int sidecar_write(const char *log, const struct synth_teacher *t, const s
     if (file == NULL)
         return write_failed(path, e);
     int failed = fprintf(file, "{\"rows\": %" PRIu64, r->rows) < 0;
-    for (uint32_t n = 0; n < r->labels + (r->labels > 1); n++) { /* the first label's figures have plain names too */
+    for (uint32_t n = 0; n < r->labels + (r->labels > 1); n++) {
+        /* the first label's figures have plain names too */
         uint32_t i = n == 0 ? 0 : n - 1;
         const char *of = n == 0 ? "" : synth_label(t->kind, i), *joint = n == 0 ? "" : "_";
         failed |= fprintf(file, ", \"%s%sauc\": %.6f, \"%s%slogloss\": %.6f, \"%s%slabel_rate\": %.6f", of, joint,

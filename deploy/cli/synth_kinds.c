@@ -1,4 +1,5 @@
-/* synth_kinds.c: the teachers of the csv logs: a behaviour sequence with a target, and two labels. */
+/* synth_kinds.c: the teachers of the csv logs: a behaviour sequence with a target, and two
+ * labels. */
 #include "deploy/cli/synth_row.h"
 
 #include "proto/base/rng.h"

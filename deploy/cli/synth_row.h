@@ -1,5 +1,5 @@
-/* synth_row.h: one row of a made-up log, between the teachers (synth_teacher.c: criteo, synth_kinds.c: the others) and
- * the writer (synth.c). */
+/* synth_row.h: one row of a made-up log, between the teachers (synth_teacher.c: criteo,
+ * synth_kinds.c: the others) and the writer (synth.c). */
 #ifndef DEPLOY_CLI_SYNTH_ROW_H
 #define DEPLOY_CLI_SYNTH_ROW_H
 

@@ -18,12 +18,12 @@ static const uint32_t field_values[SYNTH_FIELDS] = {
     60,   300000, 500000,  400000, 200000, 2100, 700000, 600000, 1000000, 300000, 500000, 250000, 140000,
 };
 
-/* Fields whose hidden factors are multiplied: small by small and small by large, so that an FM or a network can find
- * them. */
+/* Fields whose hidden factors are multiplied: small by small and small by large, so that an FM or a
+ * network can find them. */
 static const uint8_t pair[SYNTH_PAIRS][2] = {{5, 13}, {4, 5}, {1, 13}, {7, 4}, {5, 18}, {13, 9}};
 
-/* A number is floor(scale (y^-3 - 1)) - shift, y uniform in (least, 1]; empty with some chance (of 256); its effect is
- * a slope, or a bend around a middle, in the logarithm of 1 + |x|. */
+/* A number is floor(scale (y^-3 - 1)) - shift, y uniform in (least, 1]; empty with some chance (of
+ * 256); its effect is a slope, or a bend around a middle, in the logarithm of 1 + |x|. */
 static const struct {
     double scale, least, shift;
     uint32_t empty;
@@ -36,7 +36,8 @@ static const struct {
     {5.0, 0.20, 0, 55, -0.6, 0.0, 0},
 };
 
-/* a^(1/20), a >= 1, by Newton's steps from above: additions and multiplications only, so the same on every machine. */
+/* a^(1/20), a >= 1, by Newton's steps from above: additions and multiplications only, so the same
+ * on every machine. */
 static double root_20(double a)
 {
     double t = 3.0; /* 3^20 > 3e9 */

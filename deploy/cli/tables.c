@@ -1,4 +1,5 @@
-/* tables.c: `shoal tables`: what is in the tables, what another rule would keep, what a log will need. */
+/* tables.c: `shoal tables`: what is in the tables, what another rule would keep, what a log will
+ * need. */
 #include "deploy/cli/tables.h"
 #include "deploy/cli/child.h"
 #include "deploy/cli/cluster.h"
@@ -30,7 +31,7 @@ static const char tables_help[] =
 
 enum { WHAT_IF, SAMPLE, SHARE, JOB, COORDINATOR, RUN_DIR, JSON, HELP, COUNT };
 
-/* ---- a dry run -------------------------------------------------------------------------------------------- */
+/* ---- a dry run ------------------------------------------------------------------------------- */
 
 static int what_if_take(const struct string_list *rules, const struct table_schema *schema, struct census_ask *ask,
                         struct err *e)
@@ -106,7 +107,7 @@ static int tables(const char *name, const struct cli_option *o, const struct str
     return status;
 }
 
-/* ---- a log ------------------------------------------------------------------------------------------------ */
+/* ---- a log ----------------------------------------------------------------------------------- */
 
 static int sample(const struct cli_option *o, struct err *e)
 {

@@ -1,5 +1,6 @@
-/* assert.h: SHOAL_ASSERT checks our own logic and stays on in release builds. Never assert on bytes of a peer,
- * a disk or a log line: those are errors. SHOAL_VERIFY_ASSERT is for costly checks, on with -DSHOAL_VERIFY. */
+/* assert.h: SHOAL_ASSERT checks our own logic and stays on in release builds. Never assert on bytes
+ * of a peer, a disk or a log line: those are errors. SHOAL_VERIFY_ASSERT is for costly checks, on
+ * with -DSHOAL_VERIFY. */
 #ifndef PROTO_BASE_ASSERT_H
 #define PROTO_BASE_ASSERT_H
 

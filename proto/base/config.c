@@ -1,8 +1,9 @@
-/* config.c: YAML -> a flat list of (path, value, line). The one door to yaml.h. Entries are held against the known keys in
- * config_check.c and read in config_get.c.
+/* config.c: YAML -> a flat list of (path, value, line). The one door to yaml.h. Entries are held
+ * against the known keys in config_check.c and read in config_get.c.
  *
- * A file is flattened to entries like "tables[0].init.kind" = "uniform" (line 12); --set replaces or adds entries; then every entry
- * must be a known key with a value of its type. config_text writes the entries back one a line: such dotted keys are read like nested ones. */
+ * A file is flattened to entries like "tables[0].init.kind" = "uniform" (line 12); --set replaces
+ * or adds entries; then every entry must be a known key with a value of its type. config_text
+ * writes the entries back one a line: such dotted keys are read like nested ones. */
 #include "proto/base/config_inner.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@
 
 enum { DEPTH_MAX = 8 };
 
-/* ---- entries ---------------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 struct entry *config_entry_find(const struct config *c, const char *path)
 {
@@ -63,7 +64,7 @@ static void entry_remove_under(struct config *c, const char *prefix)
     c->count = kept;
 }
 
-/* ---- YAML -> entries -------------------------------------------------------------------------------------- */
+/* ---- YAML -> entries ------------------------------------------------------------------------- */
 
 static int node_flatten(struct config *c, yaml_document_t *d, yaml_node_t *node, const char *path, int depth, struct err *e)
 {
@@ -174,7 +175,7 @@ static int overrides_apply(struct config *c, const struct string_list *set, stru
     return 0;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 int config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, const struct config_key *spec,
                  struct config **out, struct err *e)

@@ -1,8 +1,10 @@
-/* config.h: YAML files read against a list of known keys. Used by job.c (job.yaml) and by the daemons (server.yaml, coordinator.yaml).
+/* config.h: YAML files read against a list of known keys. Used by job.c (job.yaml) and by the
+ * daemons (server.yaml, coordinator.yaml).
  *
- * A spec is an array ended by a NULL path. A path is dotted ("journal.max"); "[]" stands for an element of a list of mappings
- * ("tables[].dim"); CONFIG_LIST takes a list of strings or one string. Every refusal names file, line, key and, for an unknown
- * key, the nearest known one. Sizes take k/M/G/KiB/MiB/GiB, times ms/s/min. */
+ * A spec is an array ended by a NULL path. A path is dotted ("journal.max"); "[]" stands for an
+ * element of a list of mappings ("tables[].dim"); CONFIG_LIST takes a list of strings or one
+ * string. Every refusal names file, line, key and, for an unknown key, the nearest known one. Sizes
+ * take k/M/G/KiB/MiB/GiB, times ms/s/min. */
 #ifndef PROTO_BASE_CONFIG_H
 #define PROTO_BASE_CONFIG_H
 
@@ -31,8 +33,9 @@ void config_free(struct config *c);
 /* The whole as YAML text, overrides applied; caller frees. */
 char *config_text(const struct config *c);
 
-/* Getters: `fallback` where the key is absent. index counts elements of "[]" lists: config_count(c, "tables") of them; pass the
- * concrete path, "tables[2].dim". Types were checked by config_parse, asking with another type is our own error (asserted). */
+/* Getters: `fallback` where the key is absent. index counts elements of "[]" lists: config_count(c,
+ * "tables") of them; pass the concrete path, "tables[2].dim". Types were checked by config_parse,
+ * asking with another type is our own error (asserted). */
 bool config_has(const struct config *c, const char *path);
 size_t config_count(const struct config *c, const char *path);
 const char *config_string(const struct config *c, const char *path, const char *fallback);
@@ -41,8 +44,9 @@ double config_float(const struct config *c, const char *path, double fallback);
 bool config_bool(const struct config *c, const char *path, bool fallback);
 uint64_t config_size(const struct config *c, const char *path, uint64_t fallback);
 int config_enum(const struct config *c, const char *path, int fallback);
-int config_list(const struct config *c, const char *path, struct string_list *out); /* copies; caller frees with string_list_free */
-int config_line(const struct config *c, const char *path);                          /* line of the key, 0 when absent */
+/* copies; caller frees with string_list_free */
+int config_list(const struct config *c, const char *path, struct string_list *out);
+int config_line(const struct config *c, const char *path); /* line of the key, 0 when absent */
 
 int string_list_add(struct string_list *l, const char *s);
 void string_list_free(struct string_list *l);

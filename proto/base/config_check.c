@@ -1,8 +1,11 @@
-/* config_check.c: entries against the known keys: what a value's text may be, and what is said of one that is not.
+/* config_check.c: entries against the known keys: what a value's text may be, and what is said of
+ * one that is not.
  *
- * 1. After config_entries_check every entry has its key, and its value parses as the key's type and lies in its range: getters
- *    (config_get.c) parse the same text by the same functions and do not look at failure.
- * 2. Every refusal names the place and the key; for an unknown key the nearest known one, or one of those below it. */
+ * 1. After config_entries_check every entry has its key, and its value parses as the key's type and
+ *    lies in its range: getters (config_get.c) parse the same text by the same functions and do not
+ *    look at failure.
+ * 2. Every refusal names the place and the key; for an unknown key the nearest known one, or one of
+ *    those below it. */
 #include "proto/base/config_inner.h"
 
 #include <errno.h>
@@ -14,7 +17,7 @@
 #define SIZE_LARGEST 9e18 /* bytes or ms: fits 63 bits */
 #define PLACE_BYTES (LIMIT_PATH + 16)
 
-/* ---- values ----------------------------------------------------------------------------------------------- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 bool config_size_parse(const char *text, double *out)
 {
@@ -83,7 +86,7 @@ int config_choice_parse(const char *text, const char *choices)
     return -1;
 }
 
-/* ---- keys ------------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 /* "tables[3].dim" -> "tables[].dim" */
 static void path_generic(const char *in, char out[PATH_MAX_BYTES])
@@ -150,7 +153,7 @@ static const struct config_key *key_find(const struct config_key *spec, const ch
     return NULL;
 }
 
-/* ---- entries ---------------------------------------------------------------------------------------------- */
+/* ---- entries --------------------------------------------------------------------------------- */
 
 /* "job.yaml:12", or "--set" where the command line said it. */
 static const char *place_of(const struct config *c, const struct entry *n, char out[PLACE_BYTES])

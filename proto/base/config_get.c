@@ -1,5 +1,6 @@
-/* config_get.c: what a checked file says: values by path, with a fallback for keys that are absent; and the lists of strings
- * that they come in. Values were checked (config_check.c, 1); asking for another type than the key's is our own error. */
+/* config_get.c: what a checked file says: values by path, with a fallback for keys that are absent;
+ * and the lists of strings that they come in. Values were checked (config_check.c, 1); asking for
+ * another type than the key's is our own error. */
 #include "proto/base/config_inner.h"
 
 #include "proto/base/assert.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- lists of strings ------------------------------------------------------------------------------------- */
+/* ---- lists of strings ------------------------------------------------------------------------ */
 
 int string_list_add(struct string_list *l, const char *s)
 {
@@ -31,7 +32,7 @@ void string_list_free(struct string_list *l)
     *l = (struct string_list){0};
 }
 
-/* ---- getters ---------------------------------------------------------------------------------------------- */
+/* ---- getters --------------------------------------------------------------------------------- */
 
 bool config_has(const struct config *c, const char *path)
 {

@@ -1,4 +1,5 @@
-/* config_inner.h: the inside of config.h, for the files that make it up: config.c, config_check.c, config_get.c. */
+/* config_inner.h: the inside of config.h, for the files that make it up: config.c, config_check.c,
+ * config_get.c. */
 #ifndef PROTO_BASE_CONFIG_INNER_H
 #define PROTO_BASE_CONFIG_INNER_H
 
@@ -31,9 +32,11 @@ int config_entries_check(struct config *c, const struct config_key *spec, struct
 /* A number with an optional unit (k, MiB, s, min ..), in bytes or ms; false when it is none. */
 bool config_size_parse(const char *text, double *out);
 bool config_number_parse(const char *text, double *out);
-/* Plain digits are exact up to 63 bits, for seeds; 1e6 and 0x1f are taken as far as a double holds every whole number. */
+/* Plain digits are exact up to 63 bits, for seeds; 1e6 and 0x1f are taken as far as a double holds
+ * every whole number. */
 bool config_int_parse(const char *text, int64_t *out);
 int config_bool_parse(const char *text);                        /* 0, 1; -1 when it is neither */
-int config_choice_parse(const char *text, const char *choices); /* its index; -1 when it is none of them */
+/* its index; -1 when it is none of them */
+int config_choice_parse(const char *text, const char *choices);
 
 #endif

@@ -1,4 +1,5 @@
-/* crc32c.c: four bits a step through a table of the sixteen remainders of the reflected polynomial 0x82F63B78. */
+/* crc32c.c: four bits a step through a table of the sixteen remainders of the reflected polynomial
+ * 0x82F63B78. */
 #include "proto/base/crc32c.h"
 
 static const uint32_t remainder_of[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,

@@ -1,5 +1,5 @@
-/* crc32c.h: CRC-32C (Castagnoli; RFC 3720, appendix B.4), the checksum of TensorBoard's records. Small, not fast: 4
- * bits a step. */
+/* crc32c.h: CRC-32C (Castagnoli; RFC 3720, appendix B.4), the checksum of TensorBoard's records.
+ * Small, not fast: 4 bits a step. */
 #ifndef PROTO_BASE_CRC32C_H
 #define PROTO_BASE_CRC32C_H
 

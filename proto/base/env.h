@@ -1,9 +1,11 @@
-/* env.h: the one door between a core (shard, coordinator, worker) and the world: time, timers, messages, random
- * numbers and work on other threads. proto/net fills it twice: net.h with libuv and ZeroMQ, sim.h with a virtual
- * clock and an in-memory network. A core never reads a clock, opens a socket or starts a thread by itself.
+/* env.h: the one door between a core (shard, coordinator, worker) and the world: time, timers,
+ * messages, random numbers and work on other threads. proto/net fills it twice: net.h with libuv
+ * and ZeroMQ, sim.h with a virtual clock and an in-memory network. A core never reads a clock,
+ * opens a socket or starts a thread by itself.
  *
- * Thread: a core runs on one thread, its loop; every function here is called on it, every callback arrives on it.
- * Only env_work.run runs elsewhere (in the simulator: inline, later in virtual time). */
+ * Thread: a core runs on one thread, its loop; every function here is called on it, every callback
+ * arrives on it. Only env_work.run runs elsewhere (in the simulator: inline, later in virtual
+ * time). */
 #ifndef PROTO_BASE_ENV_H
 #define PROTO_BASE_ENV_H
 
@@ -23,15 +25,17 @@ struct env_timer {
 };
 
 struct env_work {
-    void (*run)(struct env_work *w);  /* on another thread: touches only what the owner left to it */
+    void (*run)(struct env_work *w); /* on another thread: touches only what the owner left to it */
     void (*done)(struct env_work *w); /* on the loop, once, after run */
-    uint64_t ran_ns;                  /* set by env before done: how long run took, waiting for a thread not counted */
+    /* set by env before done: how long run took, waiting for a thread not counted */
+    uint64_t ran_ns;
     void *impl;                       /* of the env */
 };
 
-/* What a core answers to. on_message owns m. on_drained follows a batch of on_message calls (at least one, at most
- * a budget): a shard commits its journal there, once, and then replies. on_peer_gone is advice only: a dead peer may
- * stay silent, and a peer_t is never used again. All three with the pointer given to the env as `core`. */
+/* What a core answers to. on_message owns m. on_drained follows a batch of on_message calls (at
+ * least one, at most a budget): a shard commits its journal there, once, and then replies.
+ * on_peer_gone is advice only: a dead peer may stay silent, and a peer_t is never used again. All
+ * three with the pointer given to the env as `core`. */
 struct env_handler {
     void (*on_message)(void *core, peer_t from, struct msg *m);
     void (*on_drained)(void *core);
@@ -42,13 +46,16 @@ struct env_ops {
     uint64_t (*now_ns)(struct env *env);
     uint64_t (*random)(struct env *env);
     uint64_t (*wall_s)(struct env *env); /* NULL: the env knows no calendar */
-    void (*timer_start)(struct env *env, struct env_timer *t, uint64_t delay_ns); /* restarts a running one */
+    /* restarts a running one */
+    void (*timer_start)(struct env *env, struct env_timer *t, uint64_t delay_ns);
     void (*timer_stop)(struct env *env, struct env_timer *t);
-    int (*connect)(struct env *env, const char *endpoint, peer_t *out); /* keeps reconnecting by itself */
+    /* keeps reconnecting by itself */
+    int (*connect)(struct env *env, const char *endpoint, peer_t *out);
     void (*disconnect)(struct env *env, peer_t peer);
     int (*send)(struct env *env, peer_t to, struct msg *m);
     void (*work)(struct env *env, struct env_work *w);
-    void (*stop)(struct env *env); /* the loop returns after the callbacks at hand; queued messages are sent first, 1 s at most */
+    /* the loop returns after the callbacks at hand; queued messages are sent first, 1 s at most */
+    void (*stop)(struct env *env);
 };
 
 struct env {
@@ -59,8 +66,8 @@ static inline uint64_t env_now_ns(struct env *e)
 {
     return e->ops->now_ns(e);
 }
-/* Seconds since 1970 by the machine's calendar; 0: not known. It may be set, forward and back: for comparing with times
- * that come from logs, never for measuring. */
+/* Seconds since 1970 by the machine's calendar; 0: not known. It may be set, forward and back: for
+ * comparing with times that come from logs, never for measuring. */
 static inline uint64_t env_wall_s(struct env *e)
 {
     return e->ops->wall_s == NULL ? 0 : e->ops->wall_s(e);
@@ -85,8 +92,9 @@ static inline void env_disconnect(struct env *e, peer_t peer)
 {
     e->ops->disconnect(e, peer);
 }
-/* Takes m in any case. 0, or SHOAL_E_BUSY (that peer's bounded queue is full) or SHOAL_E_UNAVAILABLE (no such peer):
- * then m is dropped, and whoever needs the answer sends again when its timer says so. */
+/* Takes m in any case. 0, or SHOAL_E_BUSY (that peer's bounded queue is full) or
+ * SHOAL_E_UNAVAILABLE (no such peer): then m is dropped, and whoever needs the answer sends again
+ * when its timer says so. */
 static inline int env_send(struct env *e, peer_t to, struct msg *m)
 {
     return e->ops->send(e, to, m);

@@ -1,7 +1,7 @@
-/* gradient.h: what a pushed gradient may be: every value finite and within LIMIT_GRADIENT, and, where the table has
- * rules.norm_max, each row's 2-norm within that. The shard refuses what is not before it is journalled; a worker that must
- * know beforehand asks the same functions. Finite 1e38 passes most checks elsewhere and explodes days later: hence the
- * limit. Pure. */
+/* gradient.h: what a pushed gradient may be: every value finite and within LIMIT_GRADIENT, and,
+ * where the table has rules.norm_max, each row's 2-norm within that. The shard refuses what is not
+ * before it is journalled; a worker that must know beforehand asks the same functions. Finite 1e38
+ * passes most checks elsewhere and explodes days later: hence the limit. Pure. */
 #ifndef PROTO_BASE_GRADIENT_H
 #define PROTO_BASE_GRADIENT_H
 
@@ -23,10 +23,12 @@ struct gradient_fault {
 
 /* Whether all of values (count) are finite and within LIMIT_GRADIENT. */
 bool gradient_values_ok(const float *values, size_t count);
-/* What is wrong with values (key_count, schema_push_floats): the first bad row and how many there are. Whether there is any. */
+/* What is wrong with values (key_count, schema_push_floats): the first bad row and how many there
+ * are. Whether there is any. */
 bool gradient_fault_find(const struct table_schema *s, const float *values, uint32_t key_count,
                          struct gradient_fault *out);
-/* The 2-norm of a row's gradient, width floats; added up in double, in order: the same everywhere. */
+/* The 2-norm of a row's gradient, width floats; added up in double, in order: the same
+ * everywhere. */
 double gradient_norm(const float *gradient, uint32_t width);
 /* "not finite", "beyond 1e15", "longer than norm_max". */
 const char *gradient_why_text(enum gradient_why why);

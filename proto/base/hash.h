@@ -1,7 +1,8 @@
 /* hash.h: keys, key mixing and checksums. The one door to xxhash.
  *
- * A key is 64 bits: feature field in the high 16, hash of the value in the low 48. Where a key lies (tablet,
- * bucket) is decided by key_mix(key), a bijection, so that mixing loses nothing and costs two multiplications. */
+ * A key is 64 bits: feature field in the high 16, hash of the value in the low 48. Where a key lies
+ * (tablet, bucket) is decided by key_mix(key), a bijection, so that mixing loses nothing and costs
+ * two multiplications. */
 #ifndef PROTO_BASE_HASH_H
 #define PROTO_BASE_HASH_H
 
@@ -31,7 +32,8 @@ static inline uint64_t key_make(uint32_t field, uint64_t value_hash)
 /* Key of a field's raw value (bytes as they stand in the input). */
 uint64_t key_of_value(uint32_t field, const void *value, size_t bytes);
 
-/* The tablet of a mixed key among 2^bits tablets: its top bits, so that sorting by mixed key sorts by tablet. */
+/* The tablet of a mixed key among 2^bits tablets: its top bits, so that sorting by mixed key sorts
+ * by tablet. */
 static inline uint32_t mixed_tablet(uint64_t mixed, unsigned bits)
 {
     return bits == 0 ? 0 : (uint32_t)(mixed >> (64 - bits));

@@ -1,9 +1,12 @@
-/* job.c: job.yaml -> struct job: opened, taken part by part, and freed; how it is trained, evaluated and kept. The known
- * keys are in job_keys.c, data and features in job_data.c, tables in job_table.c, the model in job_model.c.
+/* job.c: job.yaml -> struct job: opened, taken part by part, and freed; how it is trained,
+ * evaluated and kept. The known keys are in job_keys.c, data and features in job_data.c, tables in
+ * job_table.c, the model in job_model.c.
  *
- * 1. Parts are taken in the order of job_take: a later one may look at an earlier one (tables at data.time), never the other way.
+ * 1. Parts are taken in the order of job_take: a later one may look at an earlier one (tables at
+ *    data.time), never the other way.
  * 2. A key that is absent has its default afterwards: nobody outside asks what the file said.
- * 3. A part that refuses leaves what it has taken to job_free, so a job is freed whole or not at all. */
+ * 3. A part that refuses leaves what it has taken to job_free, so a job is freed whole or not at
+ *    all. */
 #include "proto/base/job.h"
 #include "proto/base/job_inner.h"
 

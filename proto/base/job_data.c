@@ -1,7 +1,9 @@
-/* job_data.c: data and features of job.yaml: the input's files, its labels, its columns, and what becomes of them.
+/* job_data.c: data and features of job.yaml: the input's files, its labels, its columns, and what
+ * becomes of them.
  *
- * A column may stand on another one (share, attend), which may come later in the list, so these are checked when all
- * columns are known. Whether the input has such columns is found when it is opened. */
+ * A column may stand on another one (share, attend), which may come later in the list, so these are
+ * checked when all columns are known. Whether the input has such columns is found when it is
+ * opened. */
 #include "proto/base/job_inner.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* job_keys.c: every key that a job file may have, with its type, range or choices.
  *
- * The choices of an enum stand in the order of its values (job.h, schema.h): config_enum gives the index. What must fit
- * together beyond a single key's range is checked where the key is taken. */
+ * The choices of an enum stand in the order of its values (job.h, schema.h): config_enum gives the
+ * index. What must fit together beyond a single key's range is checked where the key is taken. */
 #include "proto/base/job_inner.h"
 
 const struct config_key job_keys[] = {

@@ -1,5 +1,6 @@
-/* job_model.c: model and dense_optimizer of job.yaml: the networks' widths, the tasks' weights, and the numbers of every
- * kind of model. All keys are taken whatever the kind is; which of them it uses is dense's affair. */
+/* job_model.c: model and dense_optimizer of job.yaml: the networks' widths, the tasks' weights, and
+ * the numbers of every kind of model. All keys are taken whatever the kind is; which of them it
+ * uses is dense's affair. */
 #include "proto/base/job_inner.h"
 
 #include <stdio.h>
@@ -59,7 +60,8 @@ static int task_weights_take(const struct config *c, struct job *j, struct err *
     return status;
 }
 
-/* Two columns, of the first gate and of the second; which columns there are is known once the input is. */
+/* Two columns, of the first gate and of the second; which columns there are is known once the input
+ * is. */
 static int gate_fields_take(const struct config *c, struct job *j, struct err *e)
 {
     const char *path = "model.gate_fields";

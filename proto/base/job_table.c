@@ -1,10 +1,12 @@
 /* job_table.c: tables[] of job.yaml: shape, optimizer, and the rules that rows live by.
  *
- * A preset is what a table begins with; keys beside it count more. What rows live by is a function of their statistics
- * and of event time, so:
+ * A preset is what a table begins with; keys beside it count more. What rows live by is a function
+ * of their statistics and of event time, so:
  * 1. Statistics are kept where a rule needs them; `stats: false` beside such a rule is refused.
- * 2. Ageing and the least recently used need data.time; without it nothing would ever age, and that is refused too.
- * 3. A rule that is switched off leaves no trace: two jobs that mean the same make the same schema. */
+ * 2. Ageing and the least recently used need data.time; without it nothing would ever age, and that
+ *    is refused too.
+ * 3. A rule that is switched off leaves no trace: two jobs that mean the same make the same
+ * schema. */
 #include "proto/base/job_inner.h"
 
 #include <math.h>
@@ -17,7 +19,7 @@
 #define DAY_S 86400.0
 #define SKETCH_COUNT_MAX 65535u /* what a cell of a sketch holds */
 
-/* ---- presets ---------------------------------------------------------------------------------------------- */
+/* ---- presets --------------------------------------------------------------------------------- */
 
 struct preset {
     struct row_rules rules;
@@ -29,9 +31,10 @@ enum { PRESET_NONE, PRESET_PADDLE_CTR, PRESET_MONOLITH };
 
 static const struct preset presets[] = {
     [PRESET_NONE] = {.init = {INIT_UNIFORM, 0.01f}, .optimizer = {.kind = OPT_ADAGRAD}},
-    /* Paddle's CtrCommonAccessor with SparseAdaGradSGDRule, defaults of the_one_ps.proto: score 0.1 (show - click) +
-     * click; the vector from a score of 10 on; once a day decay by 0.98, then rows under 0.8 or unseen for 30 days go;
-     * AdaGrad with lr 0.05 and G0 3 over gradients divided by shows; initial values to 1e-4, weights to 10. */
+    /* Paddle's CtrCommonAccessor with SparseAdaGradSGDRule, defaults of the_one_ps.proto: score 0.1
+     * (show - click) + click; the vector from a score of 10 on; once a day decay by 0.98, then rows
+     * under 0.8 or unseen for 30 days go; AdaGrad with lr 0.05 and G0 3 over gradients divided by
+     * shows; initial values to 1e-4, weights to 10. */
     [PRESET_PADDLE_CTR] = {.rules = {.stats = 1,
                                      .score_show = 0.1f,
                                      .score_click = 1,
@@ -44,16 +47,16 @@ static const struct preset presets[] = {
                                      .by_shows = 1},
                            .init = {INIT_UNIFORM, 1e-4f},
                            .optimizer = {.kind = OPT_CTR_ADAGRAD, .lr = 0.05f, .initial = 3}},
-    /* Monolith: rows expire by event time, 36,500 days unless a field says less, swept every 240 hours; who asks for a
-     * count gets a sketch. Its filter drops while the count *before* is under the threshold: threshold T is
-     * min_count T + 1. */
+    /* Monolith: rows expire by event time, 36,500 days unless a field says less, swept every 240
+     * hours; who asks for a count gets a sketch. Its filter drops while the count *before* is under
+     * the threshold: threshold T is min_count T + 1. */
     [PRESET_MONOLITH] =
         {.rules = {.stats = 1, .age_every = 240 * 3600, .age_ttl = 36500u * 86400u, .admit_sketch = 8192},
          .init = {INIT_UNIFORM, 0.01f},
          .optimizer = {.kind = OPT_ADAGRAD}},
 };
 
-/* ---- keys under a prefix ---------------------------------------------------------------------------------- */
+/* ---- keys under a prefix --------------------------------------------------------------------- */
 
 struct place {
     const struct config *c;
@@ -118,7 +121,7 @@ static int refuse(const struct place *p, const char *key, struct err *e, const c
     return err_set(e, SHOAL_E_CONFIG, "line %d: %s: %s", line, path, text);
 }
 
-/* ---- optimizer -------------------------------------------------------------------------------------------- */
+/* ---- optimizer ------------------------------------------------------------------------------- */
 
 struct optimizer_spec job_optimizer_take(const struct config *c, const char *prefix,
                                          const struct optimizer_spec *fallback)
@@ -155,7 +158,7 @@ static int decay_take(const struct place *p, struct optimizer_spec *o, struct er
     return 0;
 }
 
-/* ---- admission -------------------------------------------------------------------------------------------- */
+/* ---- admission ------------------------------------------------------------------------------- */
 
 /* *given: the job says something of it here. */
 static int admit_take(const struct place *p, uint32_t *kind, float *threshold, bool *given, struct err *e)
@@ -237,7 +240,7 @@ static int waiting_take(const struct place *p, struct job_table *t, struct err *
     return 0;
 }
 
-/* ---- rules by field --------------------------------------------------------------------------------------- */
+/* ---- rules by field -------------------------------------------------------------------------- */
 
 /* In seconds; a time that is not 0 is a second at least. */
 static uint32_t days(const struct place *p, const char *key, uint32_t fallback_s)
@@ -292,7 +295,7 @@ static int field_rules_take(const struct place *p, struct job_table *t, struct e
     return status;
 }
 
-/* ---- ageing ----------------------------------------------------------------------------------------------- */
+/* ---- ageing ---------------------------------------------------------------------------------- */
 
 static bool field_expires(const struct job_table *t)
 {
@@ -345,7 +348,7 @@ static int ageing_take(const struct place *p, const struct job *j, struct job_ta
     return 0;
 }
 
-/* ---- statistics ------------------------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------------ */
 
 /* The key that needs statistics, or NULL (1). */
 static const char *statistics_needed(const struct job_table *t)
@@ -399,7 +402,7 @@ static int rules_take(const struct place *p, const struct job *j, struct job_tab
     return statistics_take(p, t, e);
 }
 
-/* ---- fields ----------------------------------------------------------------------------------------------- */
+/* ---- fields ---------------------------------------------------------------------------------- */
 
 /* Whether columns of these names are the job's is known with the input (worker/feature_plan.c). */
 static int fields_take(const struct place *p, struct job_table *t, struct err *e)
@@ -450,7 +453,7 @@ static int tables_apart(const struct config *c, const struct job_table *a, size_
     return 0;
 }
 
-/* ---- tables ----------------------------------------------------------------------------------------------- */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 static int table_take(const struct config *c, size_t i, const struct job *j, struct job_table *t, struct err *e)
 {

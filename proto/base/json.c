@@ -1,4 +1,5 @@
-/* json.c: jansson behind json.h. A struct json is a json_t under another name; the two are cast at this door only. */
+/* json.c: jansson behind json.h. A struct json is a json_t under another name; the two are cast at
+ * this door only. */
 #include "proto/base/json.h"
 
 #include <jansson.h>
@@ -19,8 +20,9 @@ static struct json *out_of(json_t *t)
     return (struct json *)t;
 }
 
-/* jansson refuses a string that is not UTF-8. A name of a file or a peer may be anything, and a report with a '?' is
- * better than none, so the bytes above 127 are replaced when the string as a whole is refused. */
+/* jansson refuses a string that is not UTF-8. A name of a file or a peer may be anything, and a
+ * report with a '?' is better than none, so the bytes above 127 are replaced when the string as a
+ * whole is refused. */
 static json_t *string_value(const char *s)
 {
     json_t *t = json_string(s ? s : "");

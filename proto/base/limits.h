@@ -1,4 +1,5 @@
-/* limits.h: every limit in one place. What comes from outside is checked against these before it is believed. */
+/* limits.h: every limit in one place. What comes from outside is checked against these before it is
+ * believed. */
 #ifndef PROTO_BASE_LIMITS_H
 #define PROTO_BASE_LIMITS_H
 
@@ -14,7 +15,7 @@
 #define LIMIT_JOB_TABLES 32u                   /* tables of a job file: sparse ones */
 #define LIMIT_TABLETS 65536u                  /* of one table */
 #define LIMIT_SHARDS 1024u
-#define LIMIT_SHARD_TABLETS_MIN 16u           /* of one table on one shard, else creation is refused */
+#define LIMIT_SHARD_TABLETS_MIN 16u /* of one table on one shard, else creation is refused */
 #define LIMIT_LANES 1024u
 #define LIMIT_WORKERS 4096u
 #define LIMIT_RUNS 16u                        /* open at once on a shard */

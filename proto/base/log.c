@@ -1,4 +1,5 @@
-/* log.c: lines to stderr, written with one write each so that threads and processes never mix within a line. */
+/* log.c: lines to stderr, written with one write each so that threads and processes never mix
+ * within a line. */
 #include "proto/base/log.h"
 #include "proto/base/time.h"
 

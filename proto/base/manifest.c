@@ -80,7 +80,7 @@ int manifest_file_check(const struct json *m, const char *name, const void *cont
     return 0;
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static bool whole_number(const struct json *m, const char *key)
 {

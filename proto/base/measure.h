@@ -1,9 +1,13 @@
-/* measure.h: everything that is measured of one evaluation: metric.h for each label, overall, by group and by value.
+/* measure.h: everything that is measured of one evaluation: metric.h for each label, overall, by
+ * group and by value.
  *
- * Opened, given examples in batches, finished, read. What it says is a function of the examples in the order given, bit
- * for bit: who gathers them from several sides keeps one order. Memory is bounded by the options, whatever comes:
- *     predictions  4 bytes an example and label up to `exact` (as much again while it is finished), beyond 16 MiB a
- * label groups       4 + 4 * tasks bytes an example up to `exact`, 12 to 24 a group (metric_group.h) values
+ * Opened, given examples in batches, finished, read. What it says is a function of the examples in
+ * the order given, bit for bit: who gathers them from several sides keeps one order. Memory is
+ * bounded by the options, whatever comes:
+ *     predictions  4 bytes an example and label up to `exact` (as much again while it is finished),
+ *                  beyond 16 MiB a
+ * label groups       4 + 4 * tasks bytes an example up to `exact`, 12 to 24 a group
+ *                    (metric_group.h) values
  * MEASURE_VALUES over all fields, 40 + 24 * tasks bytes each (metric_by.h) One thread. */
 #ifndef PROTO_BASE_MEASURE_H
 #define PROTO_BASE_MEASURE_H
@@ -18,7 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MEASURE_BUCKETS 20u /* of the calibration curve, and examples with an exact AUC, where the job says nothing */
+/* of the calibration curve, and examples with an exact AUC, where the job says nothing */
+#define MEASURE_BUCKETS 20u
 #define MEASURE_BUCKETS_MAX 1000u
 #define MEASURE_EXACT 20000000ull
 #define MEASURE_VALUES (1u << 18) /* of all fields of evaluate.by together */
@@ -49,8 +54,8 @@ struct measure_options measure_options_of(const struct job *job, uint64_t expect
 /* NOMEM, TOO_BIG (more than METRIC_EXAMPLES_MAX are expected). */
 int measure_open(struct measure *m, const struct measure_options *options, struct err *e);
 void measure_close(struct measure *m); /* fine on zeros, and twice */
-/* score: probabilities, label: 0 or 1, (count, tasks); group (count) and by (count, by_count) where the options say so,
- * else NULL. The caller has checked the numbers. NOMEM, TOO_BIG. */
+/* score: probabilities, label: 0 or 1, (count, tasks); group (count) and by (count, by_count) where
+ * the options say so, else NULL. The caller has checked the numbers. NOMEM, TOO_BIG. */
 int measure_add(struct measure *m, const float *score, const float *label, const uint64_t *group, const uint64_t *by,
                 uint32_t count, struct err *e);
 /* Fills metric, bucket, bucket_count and the tables of `by`. NOMEM. */

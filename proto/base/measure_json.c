@@ -13,7 +13,7 @@ static double ratio(double a, double b)
     return b > 0 ? a / b : (double)NAN;
 }
 
-/* ---- details ----------------------------------------------------------------------------------------------- */
+/* ---- details --------------------------------------------------------------------------------- */
 
 static struct json *curve_json(const struct metric_bucket *bucket, uint32_t count)
 {
@@ -81,7 +81,7 @@ struct json *measure_details(const struct measure *m, const struct job *job)
     return list;
 }
 
-/* ---- figures ----------------------------------------------------------------------------------------------- */
+/* ---- figures --------------------------------------------------------------------------------- */
 
 /* counts: of positives and groups, which a mean over labels has not. */
 static void metric_set(struct json *to, const struct metric *m, const struct job *job, bool whole, bool counts)

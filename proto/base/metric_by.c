@@ -79,8 +79,8 @@ static uint32_t count_of(const struct metric_value *v)
     return v->examples < UINT32_MAX ? (uint32_t)v->examples : UINT32_MAX;
 }
 
-/* Keeps the `keep` values with the most examples; of equal ones those that came first. The places of the others' sums
- * stay behind them, for who comes next. */
+/* Keeps the `keep` values with the most examples; of equal ones those that came first. The places
+ * of the others' sums stay behind them, for who comes next. */
 static void values_thin(struct metric_by *b, uint32_t keep)
 {
     uint32_t count = 0, above = 0, *sorted = b->slot; /* the slots are filled anew below */

@@ -1,9 +1,11 @@
-/* metric_by.h: how good the predictions are for each value of a field: examples, logloss, calibration.
+/* metric_by.h: how good the predictions are for each value of a field: examples, logloss,
+ * calibration.
  *
- * Bounded: at most `capacity` values are kept. When one more comes, the rarer half goes into the rest, and a value that
- * comes (or comes back) afterwards may have had examples before: at most `missed` of them, the most that a value had
- * when it went (after Manku and Motwani, "Approximate Frequency Counts over Data Streams", VLDB 2002). So what is said
- * of a value is of `examples`, counted exactly, out of at most examples + missed.
+ * Bounded: at most `capacity` values are kept. When one more comes, the rarer half goes into the
+ * rest, and a value that comes (or comes back) afterwards may have had examples before: at most
+ * `missed` of them, the most that a value had when it went (after Manku and Motwani, "Approximate
+ * Frequency Counts over Data Streams", VLDB 2002). So what is said of a value is of `examples`,
+ * counted exactly, out of at most examples + missed.
  *
  * A function of the examples in the order given. One thread. */
 #ifndef PROTO_BASE_METRIC_BY_H
@@ -22,7 +24,8 @@ struct metric_by_task {
 struct metric_value {
     uint64_t key;
     uint64_t examples, missed;
-    uint32_t sums; /* where its sums lie in metric_by.task; every value has a place, the ones not in use too */
+    /* where its sums lie in metric_by.task; every value has a place, the ones not in use too */
+    uint32_t sums;
 };
 
 struct metric_by {
@@ -40,8 +43,8 @@ int metric_by_open(struct metric_by *b, uint32_t tasks, uint32_t capacity, struc
 void metric_by_close(struct metric_by *b);
 /* One example: p, y and metric_loss (tasks). */
 void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const float *y, const double *loss);
-/* Values in order of examples, most first, then of key; all but the first `top` go into the rest. Nothing may be added
- * afterwards. */
+/* Values in order of examples, most first, then of key; all but the first `top` go into the rest.
+ * Nothing may be added afterwards. */
 void metric_by_finish(struct metric_by *b, uint32_t top);
 
 /* (tasks) */

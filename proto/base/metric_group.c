@@ -57,7 +57,7 @@ void metric_group_close(struct metric_group *g)
     memset(g, 0, sizeof *g);
 }
 
-/* ---- groups by number -------------------------------------------------------------------------------------- */
+/* ---- groups by number ------------------------------------------------------------------------ */
 
 /* The slot that holds this hash, or the empty one where it belongs. */
 static uint32_t *slot_find(const struct metric_group *g, uint64_t hash)
@@ -150,7 +150,7 @@ int metric_group_add(struct metric_group *g, uint64_t group, const float *p, con
     return 0;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 /* Pairs in the right order among these predictions, ties half. */
 static double pairs_right(const uint32_t *packed, uint32_t count, uint32_t *positives)
@@ -197,7 +197,8 @@ int metric_group_finish(struct metric_group *g, struct metric *out, struct err *
     bool whole = by_group != NULL && end != NULL && scratch != NULL;
 
     for (uint32_t t = 0; t < g->tasks && whole; t++) {
-        memset(end, 0, (g->groups + 1ull) * sizeof *end); /* end[i + 1]: counts, then where a group begins, then ends */
+        /* end[i + 1]: counts, then where a group begins, then ends */
+        memset(end, 0, (g->groups + 1ull) * sizeof *end);
         for (uint32_t i = 0; i < g->count; i++)
             end[g->of[i] + 1]++;
         for (uint32_t i = 0; i < g->groups; i++)

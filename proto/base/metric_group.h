@@ -1,10 +1,10 @@
 /* metric_group.h: group AUC (its definition is in metric.h) of one or several labels.
  *
- * A group's AUC needs all of its predictions, so they are kept: 4 bytes, and 4 for each label, an example. Where more
- * than `room` examples come, only the groups of a sample stay: those whose hash begins with `level` zero bits, one bit
- * more whenever room runs out (Flajolet, "On adaptive sampling", 1990). So what is kept is always whole groups, drawn
- * by their number alone and not by what is in them; gauc_share = 2^-level. A group that is larger than the room counts
- * nowhere.
+ * A group's AUC needs all of its predictions, so they are kept: 4 bytes, and 4 for each label, an
+ * example. Where more than `room` examples come, only the groups of a sample stay: those whose hash
+ * begins with `level` zero bits, one bit more whenever room runs out (Flajolet, "On adaptive
+ * sampling", 1990). So what is kept is always whole groups, drawn by their number alone and not by
+ * what is in them; gauc_share = 2^-level. A group that is larger than the room counts nowhere.
  *
  * A function of the examples in the order given. One thread. */
 #ifndef PROTO_BASE_METRIC_GROUP_H

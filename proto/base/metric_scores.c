@@ -1,5 +1,5 @@
-/* metric_scores.c: kept predictions or cells, both read as runs: examples whose order among themselves is not known
- * (equal predictions, or a cell), in rising order. */
+/* metric_scores.c: kept predictions or cells, both read as runs: examples whose order among
+ * themselves is not known (equal predictions, or a cell), in rising order. */
 #include "proto/base/metric_scores.h"
 #include "proto/base/assert.h"
 #include "proto/base/sort.h"
@@ -40,7 +40,7 @@ void metric_scores_close(struct metric_scores *s)
     memset(s, 0, sizeof *s);
 }
 
-/* ---- adding ------------------------------------------------------------------------------------------------ */
+/* ---- adding ---------------------------------------------------------------------------------- */
 
 static uint32_t float_bits(float x)
 {
@@ -109,7 +109,7 @@ int metric_scores_add(struct metric_scores *s, float p, float y, double loss)
     return 0;
 }
 
-/* ---- runs -------------------------------------------------------------------------------------------------- */
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 struct run {
     uint64_t positives, negatives;
@@ -119,7 +119,7 @@ struct run {
 /* What is taken from the runs, in rising order. */
 struct walk {
     uint64_t examples, below; /* all; negatives in the runs so far */
-    double area, unsure;      /* pairs in the right order; half the pairs whose order is not known */
+    double area, unsure; /* pairs in the right order; half the pairs whose order is not known */
     struct metric_bucket *bucket;
     uint32_t wanted, bound, count; /* parts of the curve asked for; bounds passed; parts filled */
     uint64_t seen;

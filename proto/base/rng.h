@@ -1,4 +1,5 @@
-/* rng.h: a small deterministic generator (splitmix64, Steele, Lea, Flood 2014). The state is the caller's. */
+/* rng.h: a small deterministic generator (splitmix64, Steele, Lea, Flood 2014). The state is the
+ * caller's. */
 #ifndef PROTO_BASE_RNG_H
 #define PROTO_BASE_RNG_H
 

@@ -1,5 +1,5 @@
-/* sort.c: insertion for a few numbers, else four passes over bytes, lowest first (LSD radix); a pass whose bytes are
- * all the same is left out. */
+/* sort.c: insertion for a few numbers, else four passes over bytes, lowest first (LSD radix); a
+ * pass whose bytes are all the same is left out. */
 #include "proto/base/sort.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* endpoint.c: reads an address to listen at; only a literal loopback address counts as one, never a name that looks
- * like it. */
+/* endpoint.c: reads an address to listen at; only a literal loopback address counts as one, never a
+ * name that looks like it. */
 #include "proto/net/endpoint.h"
 
 #include <arpa/inet.h>

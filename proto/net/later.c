@@ -27,14 +27,15 @@ void later_init(struct later *l, uv_loop_t *loop)
     *l = (struct later){.loop = loop};
 }
 
-/* A daemon without memory for a timer handle cannot keep any promise: it ends, and systemd starts it again. */
+/* A daemon without memory for a timer handle cannot keep any promise: it ends, and systemd starts
+ * it again. */
 static void *need(void *p)
 {
     SHOAL_ASSERT(p != NULL);
     return p;
 }
 
-/* ---- timers ------------------------------------------------------------------------------------------------ */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 static struct later_timer *timer_take(struct later *l)
 {
@@ -64,16 +65,19 @@ static void timer_give(struct later_timer *h)
 
 static void timer_cb(uv_timer_t *uv);
 
-/* libuv counts whole milliseconds from the time it noted last, so note it now, round up, and look again when it fires. While timers fire the
- * time of their round stands: were it to move on, two slow timers that start themselves again would fire in turn for ever, and nothing else
- * would come to pass. */
+/* libuv counts whole milliseconds from the time it noted last, so note it now, round up, and look
+ * again when it fires. While timers fire the time of their round stands: were it to move on, two
+ * slow timers that start themselves again would fire in turn for ever, and nothing else would come
+ * to pass. */
 static void timer_arm(struct later_timer *h)
 {
     uint64_t now = uv_hrtime();
     uint64_t left = h->of->due_ns > now ? h->of->due_ns - now : 0;
     uint64_t ms = (left + NS_PER_MS - 1) / NS_PER_MS;
     if (ms == 0 && h->owner->firing) {
-        ms = 1; /* libuv would fire it in this same round, so that a timer that restarts itself would hang the loop */
+        /* libuv would fire it in this same round, so that a timer that restarts itself would hang
+         * the loop */
+        ms = 1;
     }
     if (!h->owner->firing)
         uv_update_time(h->owner->loop);
@@ -121,7 +125,7 @@ void later_timer_stop(struct later *l, struct env_timer *t)
     }
 }
 
-/* ---- work -------------------------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 static void work_cb(uv_work_t *uv)
 {
@@ -167,7 +171,7 @@ void later_work(struct later *l, struct env_work *w)
     SHOAL_ASSERT(rc == 0);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 void later_close(struct later *l)
 {

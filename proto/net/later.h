@@ -1,8 +1,9 @@
-/* later.h: what a core asked to happen later: its timers and its work on other threads, on a libuv loop. Inside of
- * proto/net.
+/* later.h: what a core asked to happen later: its timers and its work on other threads, on a libuv
+ * loop. Inside of proto/net.
  *
- * A libuv handle or request is taken at the first use and kept for the next one, so nothing is allocated on a warm
- * path. The env_timer and env_work structs stay the core's; `impl` points to ours while they run. Thread: the loop's.
+ * A libuv handle or request is taken at the first use and kept for the next one, so nothing is
+ * allocated on a warm path. The env_timer and env_work structs stay the core's; `impl` points to
+ * ours while they run. Thread: the loop's.
  */
 #ifndef PROTO_NET_LATER_H
 #define PROTO_NET_LATER_H
@@ -27,11 +28,12 @@ struct later {
 
 void later_init(struct later *l, uv_loop_t *loop);
 void later_timer_start(struct later *l, struct env_timer *t,
-                       uint64_t delay_ns); /* never fires early; at most 1 ms late on an idle loop */
+                       /* never fires early; at most 1 ms late on an idle loop */
+                       uint64_t delay_ns);
 void later_timer_stop(struct later *l, struct env_timer *t);
 void later_work(struct later *l, struct env_work *w);
-/* Stops the timers and waits for running work; work not begun is cancelled, `done` is called for none. Then closes the
- * handles: the loop must run once more before later_free. */
+/* Stops the timers and waits for running work; work not begun is cancelled, `done` is called for
+ * none. Then closes the handles: the loop must run once more before later_free. */
 void later_close(struct later *l);
 void later_free(struct later *l);
 

@@ -1,11 +1,13 @@
 /* net.c: one loop: sockets are drained, the core is called, queues are flushed, time goes on.
  *
- * 1. A socket is `touched` from the moment when its descriptor fired, or something was sent or received on it, until
- * ZMQ_EVENTS or a receive has said that there is no input. Only then may the loop sleep on its descriptor: the edge may
- * be gone already.
+ * 1. A socket is `touched` from the moment when its descriptor fired, or something was sent or
+ * received on it, until ZMQ_EVENTS or a receive has said that there is no input. Only then may the
+ * loop sleep on its descriptor: the edge may be gone already.
  * 2. prepare: if a touched socket has input, the idle handle runs, so that the loop does not sleep.
- *    check: drain at most drain_budget messages, call on_drained once if there was one, flush what waits for peers.
- * 3. After env_stop no message is delivered; the loop goes on for what waits to be sent, 1 s at most.
+ *    check: drain at most drain_budget messages, call on_drained once if there was one, flush what
+ *    waits for peers.
+ * 3. After env_stop no message is delivered; the loop goes on for what waits to be sent, 1 s at
+ *    most.
  * 4. Names of peers that left are told in the check step, never out of env_send. */
 #include "proto/net/net.h"
 
@@ -72,7 +74,7 @@ static struct net *net_of(struct env *env)
     return (struct net *)(void *)((char *)env - offsetof(struct net, env));
 }
 
-/* ---- lines ------------------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 static void touch(struct line *l)
 {
@@ -163,7 +165,7 @@ static void line_close(struct line *l)
     l->sock = NULL;
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static void gone(struct net *n, peer_t name)
 {
@@ -306,7 +308,7 @@ static void prepare_cb(uv_prepare_t *prepare)
     }
 }
 
-/* ---- the env ----------------------------------------------------------------------------------------------- */
+/* ---- the env --------------------------------------------------------------------------------- */
 
 static uint64_t op_now_ns(struct env *env)
 {
@@ -373,7 +375,8 @@ static void op_disconnect(struct env *env, peer_t peer)
         return;
     }
     if (p->incoming) {
-        peers_remove(n->peers, p); /* ZeroMQ cannot cut one peer of a ROUTER: should it speak again, it is a new one */
+        /* ZeroMQ cannot cut one peer of a ROUTER: should it speak again, it is a new one */
+        peers_remove(n->peers, p);
     } else {
         line_close(p->owner);
     }
@@ -421,7 +424,7 @@ static const struct env_ops net_ops = {
     .stop = op_stop,
 };
 
-/* ---- from outside ------------------------------------------------------------------------------------------ */
+/* ---- from outside ---------------------------------------------------------------------------- */
 
 static void interrupt_cb(uv_async_t *async)
 {

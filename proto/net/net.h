@@ -1,13 +1,15 @@
-/* net.h: the real filling of env.h: one libuv loop, one ZeroMQ ROUTER to listen, one DEALER for each connection out.
- * The one door to zmq.h and uv.h.
+/* net.h: the real filling of env.h: one libuv loop, one ZeroMQ ROUTER to listen, one DEALER for
+ * each connection out. The one door to zmq.h and uv.h.
  *
- * ZMQ_FD is edge-triggered: the prepare step reads ZMQ_EVENTS and starts an idle handle if there is input, the check
- * step drains up to a budget. Every peer has a bounded queue (LIMIT_PEER_QUEUE messages, LIMIT_PEER_BYTES) because a
- * ROUTER with ZMQ_ROUTER_MANDATORY answers EAGAIN on a full one, on the identity frame only. MAXMSGSIZE =
- * LIMIT_FRAME_BYTES, RCVHWM 16, more than LIMIT_FRAMES frames are read and dropped. A ROUTER peer is known by its
- * routing id; at most LIMIT_PEERS of them, the longest silent one makes room. on_peer_gone comes when a send finds out
- * that an incoming peer has left, when one made room, or when its queue did not move for 30 s: never for a connection
- * out. A net belongs to one thread at a time; several nets of a process share its ZeroMQ context. */
+ * ZMQ_FD is edge-triggered: the prepare step reads ZMQ_EVENTS and starts an idle handle if there is
+ * input, the check step drains up to a budget. Every peer has a bounded queue (LIMIT_PEER_QUEUE
+ * messages, LIMIT_PEER_BYTES) because a ROUTER with ZMQ_ROUTER_MANDATORY answers EAGAIN on a full
+ * one, on the identity frame only. MAXMSGSIZE = LIMIT_FRAME_BYTES, RCVHWM 16, more than
+ * LIMIT_FRAMES frames are read and dropped. A ROUTER peer is known by its routing id; at most
+ * LIMIT_PEERS of them, the longest silent one makes room. on_peer_gone comes when a send finds out
+ * that an incoming peer has left, when one made room, or when its queue did not move for 30 s:
+ * never for a connection out. A net belongs to one thread at a time; several nets of a process
+ * share its ZeroMQ context. */
 #ifndef PROTO_NET_NET_H
 #define PROTO_NET_NET_H
 
@@ -20,25 +22,28 @@
 struct net;
 
 struct net_options {
-    uint32_t io_threads;     /* ZeroMQ; 0: 1. Shared by all nets of the process: the first net decides */
+    /* ZeroMQ; 0: 1. Shared by all nets of the process: the first net decides */
+    uint32_t io_threads;
     uint32_t drain_budget;   /* messages between two on_drained; 0: 64 */
     uint64_t queue_bytes;    /* messages that wait for their peers, all together; 0: 256 MiB */
-    double drop_sends;       /* share of messages to incoming peers (replies) lost on purpose, for tests; 0 */
+    /* share of messages to incoming peers (replies) lost on purpose, for tests; 0 */
+    double drop_sends;
     bool insecure_plaintext; /* allow an address that is not loopback */
 };
 
 int net_new(const struct net_options *options, struct net **out, struct err *e);
-/* Not while net_run runs. Waits for env_work that has begun, cancels the rest and calls `done` of none: free the core
- * after it, not before. What was sent still goes out, 1 s at most. */
+/* Not while net_run runs. Waits for env_work that has begun, cancels the rest and calls `done` of
+ * none: free the core after it, not before. What was sent still goes out, 1 s at most. */
 void net_free(struct net *n);
 struct env *net_env(struct net *n);
-/* "tcp://127.0.0.1:7070" (port 0 or *: any) or "ipc://..."; the endpoint really bound goes to bound (256). UNAVAILABLE
- * with a sentence when the port is in use; DENIED for a non-loopback address without insecure_plaintext. */
+/* "tcp://127.0.0.1:7070" (port 0 or *: any) or "ipc://..."; the endpoint really bound goes to bound
+ * (256). UNAVAILABLE with a sentence when the port is in use; DENIED for a non-loopback address
+ * without insecure_plaintext. */
 int net_listen(struct net *n, const char *endpoint, char bound[256], struct err *e);
 void net_set_handler(struct net *n, const struct env_handler *handler, void *core);
-/* Runs the loop until env_stop (from a callback, or before) or net_interrupt (any thread, signal-safe). After a stop no
- * message is delivered; while queues are being sent, timers and work may still call back. It may be run again.
- * Connections, timers and handler stay. */
+/* Runs the loop until env_stop (from a callback, or before) or net_interrupt (any thread,
+ * signal-safe). After a stop no message is delivered; while queues are being sent, timers and work
+ * may still call back. It may be run again. Connections, timers and handler stay. */
 void net_run(struct net *n);
 void net_interrupt(struct net *n);
 /* Calls on_signal(context, signo) on the loop for SIGTERM and SIGINT. */

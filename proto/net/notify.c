@@ -1,4 +1,5 @@
-/* notify.c: talks to systemd through sd_notify; outside systemd (no NOTIFY_SOCKET) every call returns at once. */
+/* notify.c: talks to systemd through sd_notify; outside systemd (no NOTIFY_SOCKET) every call
+ * returns at once. */
 #include "proto/net/notify.h"
 
 #include <inttypes.h>

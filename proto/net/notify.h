@@ -1,4 +1,5 @@
-/* notify.h: sd_notify: READY, STATUS, WATCHDOG. No-ops outside systemd. The one door to systemd/sd-daemon.h. */
+/* notify.h: sd_notify: READY, STATUS, WATCHDOG. No-ops outside systemd. The one door to
+ * systemd/sd-daemon.h. */
 #ifndef PROTO_NET_NOTIFY_H
 #define PROTO_NET_NOTIFY_H
 
@@ -9,7 +10,8 @@
 void notify_ready(const char *status);
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void notify_stopping(void);
-/* Pings the watchdog from the loop of env at half its interval, when systemd asked for one. A hung loop stops pinging. */
+/* Pings the watchdog from the loop of env at half its interval, when systemd asked for one. A hung
+ * loop stops pinging. */
 void notify_watchdog_start(struct env *env);
 void notify_extend_timeout(uint64_t usec); /* during a long recovery */
 

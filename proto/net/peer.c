@@ -56,7 +56,7 @@ struct peer *peers_find(const struct peers *ps, peer_t name)
     return ps->slot[slot];
 }
 
-/* ---- queues ------------------------------------------------------------------------------------------------ */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 /* The oldest message has gone (sent or dropped); next is the one after it. */
 static void queue_advance(struct peers *ps, struct peer *p, struct msg *next, size_t bytes)
@@ -149,7 +149,8 @@ void peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, 
     struct peer **link = &ps->waiting;
     while (*link != NULL) {
         struct peer *p = *link;
-        sock_readable(p->sock); /* for its side effect: ZeroMQ hears there that a pipe has room again */
+        /* for its side effect: ZeroMQ hears there that a pipe has room again */
+        sock_readable(p->sock);
         int rc = queue_flush(ps, p, now_ns);
         if (rc == SHOAL_E_AGAIN) {
             link = &p->next_waiting;
@@ -169,7 +170,7 @@ struct peer *peers_waiting(const struct peers *ps)
     return ps->waiting;
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static void silence_unlink(struct peers *ps, struct peer *p)
 {

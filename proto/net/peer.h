@@ -1,10 +1,11 @@
-/* peer.h: the peers of a net: who they are and what waits to be sent to them. Inside of proto/net; nobody above
- * includes it.
+/* peer.h: the peers of a net: who they are and what waits to be sent to them. Inside of proto/net;
+ * nobody above includes it.
  *
- * A peer is a connection out (one DEALER) or somebody who wrote to our ROUTER (a routing id). Its name (peer_t) is used
- * once and never again. There are at most LIMIT_PEERS of the second kind, the longest silent one makes room. What a
- * peer's pipe does not take waits in its queue: at most LIMIT_PEER_QUEUE messages and so many bytes (one message at least), for
- * PEER_STALL_NS without any progress; then it is dropped.
+ * A peer is a connection out (one DEALER) or somebody who wrote to our ROUTER (a routing id). Its
+ * name (peer_t) is used once and never again. There are at most LIMIT_PEERS of the second kind, the
+ * longest silent one makes room. What a peer's pipe does not take waits in its queue: at most
+ * LIMIT_PEER_QUEUE messages and so many bytes (one message at least), for PEER_STALL_NS without any
+ * progress; then it is dropped.
  *
  * Thread: the net's. Nothing is allocated once as many peers are known as ever were. */
 #ifndef PROTO_NET_PEER_H
@@ -37,24 +38,27 @@ struct peer {
     struct peer *next;          /* of the hash bucket, or of the free list */
 };
 
-/* waiting_bytes: in all queues together, of which a peer gets a quarter (LIMIT_PEER_BYTES at most); 0: PEERS_WAITING_BYTES. NULL: out of
- * memory. */
+/* waiting_bytes: in all queues together, of which a peer gets a quarter (LIMIT_PEER_BYTES at most);
+ * 0: PEERS_WAITING_BYTES. NULL: out of memory. */
 struct peers *peers_new(uint64_t seed, uint64_t waiting_bytes);
 void peers_free(struct peers *ps);      /* drops what waits */
 
 struct peer *peers_find(const struct peers *ps, peer_t name); /* NULL: no such peer */
-/* The peer of a routing id, made if new, and now the one heard last. *evicted: the name of the one that made room, or
+/* The peer of a routing id, made if new, and now the one heard last. *evicted: the name of the one
+ * that made room, or
  * 0. NULL: out of memory. */
 struct peer *peers_heard(struct peers *ps, struct sock *router, const struct sock_id *id, peer_t *evicted);
-/* A connection out; at most as many as LIMIT_PEERS besides the incoming ones. NULL: too many, or out of memory. */
+/* A connection out; at most as many as LIMIT_PEERS besides the incoming ones. NULL: too many, or
+ * out of memory. */
 struct peer *peers_add(struct peers *ps, struct sock *dealer);
 void peers_remove(struct peers *ps, struct peer *p);
 
 /* Takes m in any case. 0, BUSY, or UNAVAILABLE when the peer has left: the caller removes it. */
 int peers_send(struct peers *ps, struct peer *p, struct msg *m, uint64_t now_ns);
-/* Sends what waits as far as it goes; calls left(context, p) for each peer that has left or stalled: it may remove it,
- * and no other. */
+/* Sends what waits as far as it goes; calls left(context, p) for each peer that has left or
+ * stalled: it may remove it, and no other. */
 void peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, struct peer *p), void *context);
-struct peer *peers_waiting(const struct peers *ps); /* the list of those with a queue, by next_waiting; or NULL */
+/* the list of those with a queue, by next_waiting; or NULL */
+struct peer *peers_waiting(const struct peers *ps);
 
 #endif

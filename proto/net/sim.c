@@ -1,13 +1,14 @@
 /* sim.c: many nodes, one virtual clock, one heap of events, one seed. The network is in sim_net.c.
  *
- * 1. Events run in order of (time, number); numbers are given out as events are made. Nothing else decides an order: no
- * address, no hash table, no real clock.
- * 2. What the network does is drawn from one generator, in the order of the sends; each node has a generator of its
- * own.
- * 3. Messages of a connection arrive in the order sent, unless `reorder`. A copy of a message is deep.
- * 4. A message is meant for the node that listens when it is sent: if that node is dead when it arrives, or nobody
- * listens, it is lost. The next message of an old connection reaches whoever listens at the address by then, under a
- * new name.
+ * 1. Events run in order of (time, number); numbers are given out as events are made. Nothing else
+ * decides an order: no address, no hash table, no real clock.
+ * 2. What the network does is drawn from one generator, in the order of the sends; each node has a
+ * generator of its own.
+ * 3. Messages of a connection arrive in the order sent, unless `reorder`. A copy of a message is
+ *    deep.
+ * 4. A message is meant for the node that listens when it is sent: if that node is dead when it
+ * arrives, or nobody listens, it is lost. The next message of an old connection reaches whoever
+ * listens at the address by then, under a new name.
  * 5. A dead or stopped node gets nothing more, and none of the core's memory is touched again. */
 #include "proto/net/sim_inner.h"
 
@@ -18,7 +19,7 @@
 
 #define BATCH 64 /* messages for one node at one instant, before on_drained */
 
-/* ---- time, work, the end ----------------------------------------------------------------------------------- */
+/* ---- time, work, the end --------------------------------------------------------------------- */
 
 static uint64_t op_now_ns(struct env *env)
 {
@@ -112,7 +113,7 @@ static const struct env_ops sim_ops = {
     .stop = op_stop,
 };
 
-/* ---- running ----------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 static void messages_deliver(struct sim *s, struct event *e)
 {
@@ -197,7 +198,7 @@ bool sim_run(struct sim *s, uint64_t until_ns, bool (*stop)(void *context), void
     return false;
 }
 
-/* ---- building ---------------------------------------------------------------------------------------------- */
+/* ---- building -------------------------------------------------------------------------------- */
 
 struct sim *sim_new(const struct sim_options *options)
 {

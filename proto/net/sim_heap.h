@@ -1,7 +1,7 @@
 /* sim_heap.h: the simulator's events, in order of (time, number). Inside of proto/net.
  *
- * Events are taken from the heap, filled in, pushed; popped or removed, and given back. Memory never runs out here:
- * that is asserted. */
+ * Events are taken from the heap, filled in, pushed; popped or removed, and given back. Memory
+ * never runs out here: that is asserted. */
 #ifndef PROTO_NET_SIM_HEAP_H
 #define PROTO_NET_SIM_HEAP_H
 
@@ -43,6 +43,7 @@ void heap_remove(struct event_heap *h, struct event *e);
 struct event *heap_pop(struct event_heap *h); /* there must be one */
 /* After the caller has kept only at[0..count), in any order. */
 void heap_rebuild(struct event_heap *h, size_t count);
-void heap_close(struct event_heap *h); /* frees its memory; what is still in it was given back before */
+/* frees its memory; what is still in it was given back before */
+void heap_close(struct event_heap *h);
 
 #endif

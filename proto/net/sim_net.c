@@ -1,7 +1,9 @@
-/* sim_net.c: the simulated network: addresses, connections, and messages from their sending to their arrival.
+/* sim_net.c: the simulated network: addresses, connections, and messages from their sending to
+ * their arrival.
  *
- * sim.c's invariants 2 to 4 are kept here: what is drawn for a message, in what order messages arrive, and whom they reach.
- * A message under way counts in its channel from sim_send to sim_deliver or sim_event_drop, one of which it meets. */
+ * sim.c's invariants 2 to 4 are kept here: what is drawn for a message, in what order messages
+ * arrive, and whom they reach. A message under way counts in its channel from sim_send to
+ * sim_deliver or sim_event_drop, one of which it meets. */
 #include "proto/net/sim_inner.h"
 
 #include "proto/base/err.h"
@@ -10,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IN_FLIGHT (LIMIT_PEER_QUEUE + 16u) /* of a connection and direction: what queue and pipe of the real one hold */
+/* of a connection and direction: what queue and pipe of the real one hold */
+#define IN_FLIGHT (LIMIT_PEER_QUEUE + 16u)
 
 static void *grow(void *array, size_t count, size_t *capacity, size_t item_bytes)
 {
@@ -21,7 +24,7 @@ static void *grow(void *array, size_t count, size_t *capacity, size_t item_bytes
     return sim_need(realloc(array, *capacity * item_bytes));
 }
 
-/* ---- addresses and names ------------------------------------------------------------------------------------ */
+/* ---- addresses and names --------------------------------------------------------------------- */
 
 static struct end *end_find(struct sim_node *n, peer_t name)
 {
@@ -78,7 +81,7 @@ static struct sim_node *link_server(struct sim *s, struct link *l)
     return node;
 }
 
-/* ---- sending ------------------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static bool chance(struct sim *s, double share)
 {
@@ -150,7 +153,7 @@ int sim_send(struct env *env, peer_t to, struct msg *m)
     return 0;
 }
 
-/* ---- connecting --------------------------------------------------------------------------------------------- */
+/* ---- connecting ------------------------------------------------------------------------------ */
 
 int sim_connect(struct env *env, const char *endpoint, peer_t *out)
 {
@@ -191,7 +194,7 @@ void sim_disconnect(struct env *env, peer_t peer)
     }
 }
 
-/* ---- arriving ----------------------------------------------------------------------------------------------- */
+/* ---- arriving -------------------------------------------------------------------------------- */
 
 static uint64_t message_hash(const struct msg *m)
 {
@@ -202,7 +205,8 @@ static uint64_t message_hash(const struct msg *m)
     return h;
 }
 
-/* The name under which a message arrives: the one of its sending, unless the node has hung up on that peer since. */
+/* The name under which a message arrives: the one of its sending, unless the node has hung up on
+ * that peer since. */
 static peer_t arrival_name(struct sim *s, struct sim_node *n, peer_t from)
 {
     struct link *l = s->ends[from - 1].link;

@@ -1,9 +1,12 @@
-/* sock.c: ZeroMQ sockets: options, messages in and out without copying their bulk. The one file that includes zmq.h.
+/* sock.c: ZeroMQ sockets: options, messages in and out without copying their bulk. The one file
+ * that includes zmq.h.
  *
- * 1. A message goes out whole or not at all: only its first frame may answer EAGAIN (on a ROUTER the routing id).
- * 2. Frames of a received message are 8-byte aligned and pin no memory but their own: small ones, and those that ZeroMQ
- * decoded inside a shared receive buffer, are copied into the pool.
- * 3. A message of more than LIMIT_FRAMES frames is read to its end, one frame at a time, and nothing of it is kept. */
+ * 1. A message goes out whole or not at all: only its first frame may answer EAGAIN (on a ROUTER
+ *    the routing id).
+ * 2. Frames of a received message are 8-byte aligned and pin no memory but their own: small ones,
+ * and those that ZeroMQ decoded inside a shared receive buffer, are copied into the pool.
+ * 3. A message of more than LIMIT_FRAMES frames is read to its end, one frame at a time, and
+ *    nothing of it is kept. */
 #include "proto/net/sock.h"
 
 #include "proto/base/assert.h"
@@ -19,12 +22,12 @@
 #include <unistd.h>
 #include <zmq.h>
 
-/* ZeroMQ reads into 8 KiB buffers and hands out smaller frames as parts of them, which pins the whole buffer; bigger
- * ones get their own memory. */
+/* ZeroMQ reads into 8 KiB buffers and hands out smaller frames as parts of them, which pins the
+ * whole buffer; bigger ones get their own memory. */
 #define COPY_IN_BYTES 8192u
-/* Below this a copy costs less than the bookkeeping that a borrowed frame needs. ThreadSanitizer does not see how
- * ZeroMQ hands a message from thread to thread and would call every release on an I/O thread a race: there all is
- * copied. */
+/* Below this a copy costs less than the bookkeeping that a borrowed frame needs. ThreadSanitizer
+ * does not see how ZeroMQ hands a message from thread to thread and would call every release on an
+ * I/O thread a race: there all is copied. */
 #ifdef __SANITIZE_THREAD__
 #define COPY_OUT_BYTES LIMIT_FRAME_BYTES
 #else
@@ -32,8 +35,8 @@
 #endif
 #define HOLDERS_KEPT 1024u
 #define SOCKETS_MAX 8192
-/* Messages that one pipe takes in each direction before our own queue fills. A pull reply may be 512 KiB: 16 of them
- * are 8 MiB a peer. */
+/* Messages that one pipe takes in each direction before our own queue fills. A pull reply may be
+ * 512 KiB: 16 of them are 8 MiB a peer. */
 #define PIPE_MESSAGES 16
 
 struct sock {
@@ -42,14 +45,15 @@ struct sock {
     bool router;
 };
 
-/* ---- the context ------------------------------------------------------------------------------------------- */
+/* ---- the context ----------------------------------------------------------------------------- */
 
 static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *context;
 static unsigned context_holds;
 
-/* ZeroMQ takes the memory of each received frame from malloc. By itself glibc gives the end of a heap back to the
- * kernel again and again, and every 4 KiB that come back cost a page fault: up to 18 a reply of 512 KiB, about one with this.
+/* ZeroMQ takes the memory of each received frame from malloc. By itself glibc gives the end of a
+ * heap back to the kernel again and again, and every 4 KiB that come back cost a page fault: up to
+ * 18 a reply of 512 KiB, about one with this.
  */
 static void keep_heap(void)
 {
@@ -92,7 +96,7 @@ void sock_context_release(void)
     }
 }
 
-/* ---- opening ----------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static void option_set(struct sock *s, int option, int value)
 {
@@ -149,8 +153,8 @@ void sock_close(struct sock *s)
     free(s);
 }
 
-/* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too: so see first whether
- * someone answers. */
+/* ZeroMQ unlinks whatever lies at an ipc path before it binds, a living server's socket too: so see
+ * first whether someone answers. */
 static bool ipc_answers(const char *endpoint)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -234,10 +238,10 @@ bool sock_readable(struct sock *s)
     return zmq_getsockopt(s->zmq, ZMQ_EVENTS, &events, &bytes) == 0 && (events & ZMQ_POLLIN) != 0;
 }
 
-/* ---- receiving --------------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Keeps a received frame's zmq_msg_t while a message borrows its bytes. One list for the process: frames are freed on
- * any thread. */
+/* Keeps a received frame's zmq_msg_t while a message borrows its bytes. One list for the process:
+ * frames are freed on any thread. */
 struct holder {
     zmq_msg_t z;
     struct holder *next;
@@ -364,10 +368,11 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
     return rc;
 }
 
-/* ---- sending ----------------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
-/* Makes z of a frame; a lent frame's bytes go along and are released by ZeroMQ. Never fails: for want of memory z is
- * empty, which the receiver's decoder refuses as it refuses any frame of a wrong size. */
+/* Makes z of a frame; a lent frame's bytes go along and are released by ZeroMQ. Never fails: for
+ * want of memory z is empty, which the receiver's decoder refuses as it refuses any frame of a
+ * wrong size. */
 static void frame_give(zmq_msg_t *z, struct frame *f, bool lend)
 {
     if (lend && f->release != NULL && zmq_msg_init_data(z, f->data, f->bytes, f->release, f->hint) == 0) {
@@ -409,15 +414,16 @@ int sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
         error = frame_write(s, &z, true);
     }
     for (uint32_t i = 0; error == 0 && i < m->frame_count; i++) {
-        /* The first frame of a DEALER may be refused, and is needed again then: copy it. It is a header, and small. */
+        /* The first frame of a DEALER may be refused, and is needed again then: copy it. It is a
+         * header, and small. */
         bool lend = m->frame[i].bytes > COPY_OUT_BYTES && (s->router || i > 0);
         frame_give(&z, &m->frame[i], lend);
         int failed = frame_write(s, &z, i + 1 < m->frame_count);
         if (i == 0 && !s->router) {
             error = failed;
         }
-        /* Later a frame only fails when the pipe died under the message; ZeroMQ then wants to be given the rest too,
-         * and drops it. */
+        /* Later a frame only fails when the pipe died under the message; ZeroMQ then wants to be
+         * given the rest too, and drops it. */
     }
     if (error != 0) {
         return error == EAGAIN ? SHOAL_E_AGAIN : SHOAL_E_UNAVAILABLE;

@@ -1,9 +1,9 @@
-/* sock.h: one ZeroMQ socket and what crosses it: its options, whole messages in, whole messages out. Inside of
- * proto/net; nobody above includes it.
+/* sock.h: one ZeroMQ socket and what crosses it: its options, whole messages in, whole messages
+ * out. Inside of proto/net; nobody above includes it.
  *
- * Thread: a sock belongs to its net's thread. Bytes of a message may be released on any thread: ZeroMQ releases what
- * was sent on its own I/O threads. No call blocks. Any send or receive may consume the edge of the descriptor, so ask
- * sock_readable before waiting on it. */
+ * Thread: a sock belongs to its net's thread. Bytes of a message may be released on any thread:
+ * ZeroMQ releases what was sent on its own I/O threads. No call blocks. Any send or receive may
+ * consume the edge of the descriptor, so ask sock_readable before waiting on it. */
 #ifndef PROTO_NET_SOCK_H
 #define PROTO_NET_SOCK_H
 
@@ -23,27 +23,32 @@ struct sock_id { /* names a peer of a ROUTER */
     uint8_t data[SOCK_ID_BYTES];
 };
 
-/* The process's one ZeroMQ context, counted: the first hold decides the number of I/O threads, the last release ends it
- * and waits at most SOCK_LINGER_MS for what is still to be sent. Any thread. */
+/* The process's one ZeroMQ context, counted: the first hold decides the number of I/O threads, the
+ * last release ends it and waits at most SOCK_LINGER_MS for what is still to be sent. Any
+ * thread. */
 int sock_context_hold(uint32_t io_threads, struct err *e);
 void sock_context_release(void);
 
 int sock_open(bool router, struct sock **out, struct err *e);
-void sock_close(struct sock *s); /* NULL is fine; what was sent still goes out, within SOCK_LINGER_MS */
+/* NULL is fine; what was sent still goes out, within SOCK_LINGER_MS */
+void sock_close(struct sock *s);
 
-/* bound (256) gets the endpoint really taken. UNAVAILABLE: in use; DENIED; CONFIG: not an endpoint. */
+/* bound (256) gets the endpoint really taken. UNAVAILABLE: in use; DENIED; CONFIG: not an
+ * endpoint. */
 int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err *e);
 int sock_connect(struct sock *s, const char *endpoint, struct err *e);
 
 bool sock_is_router(const struct sock *s);
-int sock_descriptor(const struct sock *s); /* becomes readable when something may have changed; edge-triggered */
+/* becomes readable when something may have changed; edge-triggered */
+int sock_descriptor(const struct sock *s);
 bool sock_readable(struct sock *s);        /* re-arms the descriptor when it answers false */
 
-/* 0: *out is a message (the caller's); from is filled in for a ROUTER. AGAIN: nothing there, and the descriptor is
- * armed. TOO_BIG: a message of too many frames was read to its end and dropped. NOMEM: likewise, for want of memory. */
+/* 0: *out is a message (the caller's); from is filled in for a ROUTER. AGAIN: nothing there, and
+ * the descriptor is armed. TOO_BIG: a message of too many frames was read to its end and dropped.
+ * NOMEM: likewise, for want of memory. */
 int sock_receive(struct sock *s, struct sock_id *from, struct msg **out);
-/* 0: m is taken. AGAIN (that peer's pipe is full) and UNAVAILABLE (no such peer) leave m with the caller. to: NULL on a
- * DEALER. */
+/* 0: m is taken. AGAIN (that peer's pipe is full) and UNAVAILABLE (no such peer) leave m with the
+ * caller. to: NULL on a DEALER. */
 int sock_send(struct sock *s, const struct sock_id *to, struct msg *m);
 
 #endif

@@ -1,10 +1,12 @@
 /* event.h: records of an event file that TensorBoard reads. A file is a sequence of records:
  *
- *     u64 length of the payload, u32 masked CRC-32C of those eight bytes, the payload, u32 masked CRC-32C of the
+ *     u64 length of the payload, u32 masked CRC-32C of those eight bytes, the payload, u32 masked
+ *     CRC-32C of the
  * payload
  *
- * all little-endian; masked: rotated right by 15 bits, plus 0xa282ead8. The payload is a protobuf Event
- * (tensorboard.proto). The first record of a file names its version. Pure functions, any thread. */
+ * all little-endian; masked: rotated right by 15 bits, plus 0xa282ead8. The payload is a protobuf
+ * Event (tensorboard.proto). The first record of a file names its version. Pure functions, any
+ * thread. */
 #ifndef PROTO_WIRE_EVENT_H
 #define PROTO_WIRE_EVENT_H
 
@@ -23,8 +25,9 @@ struct event_scalar {
 
 /* The first record of a file; returns its bytes in out (EVENT_BYTES_MAX). */
 size_t event_version(double wall_s, unsigned char *out);
-/* Figures at a step; count at most EVENT_SCALARS_MAX. Tags longer than EVENT_TAG_MAX are cut; a byte that is no
- * printable ASCII becomes '_', because readers refuse a record with a tag that is not UTF-8. */
+/* Figures at a step; count at most EVENT_SCALARS_MAX. Tags longer than EVENT_TAG_MAX are cut; a
+ * byte that is no printable ASCII becomes '_', because readers refuse a record with a tag that is
+ * not UTF-8. */
 size_t event_scalars(double wall_s, int64_t step, const struct event_scalar *scalar, uint32_t count,
                      unsigned char *out);
 

@@ -1,9 +1,12 @@
-/* wire.c: plain structs <-> protobuf-c, by the shapes in wire_shape.c. Only these two see the generated types of messages.
+/* wire.c: plain structs <-> protobuf-c, by the shapes in wire_shape.c. Only these two see the
+ * generated types of messages.
  *
- * 1. A header is unpacked by a capped bump allocator: no malloc, and no peer makes us take more than LIMIT_UNPACK_BYTES.
- * 2. Struct and proto message are two readings of the same list in wire.h: field i of one is field i of the other; asserted
- *    whenever a type is used (wire_shape_assert).
- * 3. What wire_decode lets through has the right frame count, and frames whose bytes agree with the counts in the header. */
+ * 1. A header is unpacked by a capped bump allocator: no malloc, and no peer makes us take more
+ *    than LIMIT_UNPACK_BYTES.
+ * 2. Struct and proto message are two readings of the same list in wire.h: field i of one is field
+ *    i of the other; asserted whenever a type is used (wire_shape_assert).
+ * 3. What wire_decode lets through has the right frame count, and frames whose bytes agree with the
+ *    counts in the header. */
 #include "proto/wire/wire.h"
 #include "proto/base/assert.h"
 #include "proto/wire/wire_inner.h"
@@ -14,9 +17,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- one message, both ways ------------------------------------------------------------------------------- */
+/* ---- one message, both ways ------------------------------------------------------------------ */
 
-/* Bytes of a number of this type in the generated struct and in ours; bool differs and is copied by value. */
+/* Bytes of a number of this type in the generated struct and in ours; bool differs and is copied by
+ * value. */
 static size_t number_bytes(ProtobufCType type)
 {
     return type == PROTOBUF_C_TYPE_UINT64 || type == PROTOBUF_C_TYPE_DOUBLE ? 8 : 4;
@@ -58,7 +62,7 @@ static int body_from_proto(const struct shape *s, const ProtobufCMessage *proto,
     return 0;
 }
 
-/* ---- the capped allocator (1) ----------------------------------------------------------------------------- */
+/* ---- the capped allocator (1) ---------------------------------------------------------------- */
 
 static _Thread_local struct {
     _Alignas(16) unsigned char byte[LIMIT_UNPACK_BYTES];
@@ -83,7 +87,7 @@ static void space_free(void *unused, void *pointer)
 
 static ProtobufCAllocator space_allocator = {space_alloc, space_free, NULL};
 
-/* ---- frames against counts (3) ---------------------------------------------------------------------------- */
+/* ---- frames against counts (3) --------------------------------------------------------------- */
 
 static int frame_expect(const struct msg *m, uint32_t frame, uint64_t count, uint64_t item_bytes, uint64_t count_max, struct err *e)
 {
@@ -161,7 +165,7 @@ static int reply_frames_check(const struct msg *m, const struct wire *w, struct 
     }
 }
 
-/* ---- decode ----------------------------------------------------------------------------------------------- */
+/* ---- decode ---------------------------------------------------------------------------------- */
 
 static int body_decode(const Pb__Header *h, const struct shape *s, struct wire *out, struct err *e)
 {
@@ -181,7 +185,8 @@ static int header_decode(const struct frame *f, struct wire *out, const Pb__Head
     if (h == NULL)
         return err_set(e, SHOAL_E_MALFORMED, "%zu bytes are not a header", f->bytes);
     uint32_t frames;
-    /* Known even when the version is not ours, so that a refusal can be sent; but never a type that is not in the list. */
+    /* Known even when the version is not ours, so that a refusal can be sent; but never a type that
+     * is not in the list. */
     out->type = wire_shape_of(h->type, false, &frames) == NULL ? WIRE_TYPE_NONE : (enum wire_type)h->type;
     out->reply = h->reply != 0;
     out->id = h->id;
@@ -222,7 +227,7 @@ int wire_decode(const struct msg *m, struct wire *out, struct err *e)
     return out->status != 0 ? 0 : reply_frames_check(m, out, e);
 }
 
-/* ---- encode ----------------------------------------------------------------------------------------------- */
+/* ---- encode ---------------------------------------------------------------------------------- */
 
 struct msg *wire_encode(const struct wire *w)
 {
@@ -278,7 +283,7 @@ struct msg *wire_refusal(const struct wire *request, int status, const char *for
     return wire_encode(&w);
 }
 
-/* ---- table schemas ---------------------------------------------------------------------------------------- */
+/* ---- table schemas --------------------------------------------------------------------------- */
 
 void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out)
 {

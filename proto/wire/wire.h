@@ -1,12 +1,15 @@
-/* wire.h: the messages. Everybody outside proto/wire sees these plain structs; protobuf-c stops in wire.c and wire_shape.c.
+/* wire.h: the messages. Everybody outside proto/wire sees these plain structs; protobuf-c stops in
+ * wire.c and wire_shape.c.
  *
- * A message is a header (proto2, at most 64 KiB) and exactly the number of raw little-endian frames that its type
- * has: WIRE_MAP says how many. A request carries an `id` of the sender's choice; the reply has the same id, the type
- * of the request with `reply` set, and a status (0 or SHOAL_E_*). A reply with a status other than 0 has no frames
- * and its text is in `error`, except where WIRE_MAP's fields say what else it carries.
+ * A message is a header (proto2, at most 64 KiB) and exactly the number of raw little-endian frames
+ * that its type has: WIRE_MAP says how many. A request carries an `id` of the sender's choice; the
+ * reply has the same id, the type of the request with `reply` set, and a status (0 or SHOAL_E_*). A
+ * reply with a status other than 0 has no frames and its text is in `error`, except where
+ * WIRE_MAP's fields say what else it carries.
  *
- * Fields: every message struct is made from one list, so that struct, encoder, decoder and tests never part.
- * U32, U64, I32, F32, F64, B(ool), STR (name, capacity with NUL), all required on the wire. */
+ * Fields: every message struct is made from one list, so that struct, encoder, decoder and tests
+ * never part. U32, U64, I32, F32, F64, B(ool), STR (name, capacity with NUL), all required on the
+ * wire. */
 #ifndef PROTO_WIRE_WIRE_H
 #define PROTO_WIRE_WIRE_H
 
@@ -23,33 +26,37 @@
 /* Batches are numbered from 1 in each lane; mark 0 means none yet. */
 #define WIRE_BOUND_ASYNC UINT32_MAX /* `bound` of a pull that never waits */
 
-/* ---- data plane: worker -> shard ------------------------------------------------------------------------- */
+/* ---- data plane: worker -> shard ------------------------------------------------------------- */
 
 /* First message on a connection to any port. Reply: version and name of who answers. */
 #define WIRE_HELLO(U32, U64, I32, F32, F64, B, STR) U32(version) STR(role, 16) STR(name, LIMIT_NAME)
 #define WIRE_HELLO_REPLY(U32, U64, I32, F32, F64, B, STR) U32(version) STR(name, LIMIT_NAME) U64(map_epoch)
 
-/* Rows of keys. frame 1: keys, u64 (key_count), sorted by key_mix. A pull with lane == UINT32_MAX belongs to no lane (eval, CLI) and
- * never waits. Else it waits until every live lane of the run has reached clock(batch) - bound - 1.
- * Reply frame 1: rows, f32 (key_count, width); absent keys give their initial value and stay absent.
- * reply: clock: this pull's clock here; low: the lowest clock of the live lanes when answered (staleness = clock - 1 - low);
- * waited_ns: how long the shard held it. */
+/* Rows of keys. frame 1: keys, u64 (key_count), sorted by key_mix. A pull with lane == UINT32_MAX
+ * belongs to no lane (eval, CLI) and never waits. Else it waits until every live lane of the run
+ * has reached clock(batch) - bound - 1. Reply frame 1: rows, f32 (key_count, width); absent keys
+ * give their initial value and stay absent. reply: clock: this pull's clock here; low: the lowest
+ * clock of the live lanes when answered (staleness = clock - 1 - low); waited_ns: how long the
+ * shard held it. */
 #define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
     U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch)
 #define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns)
 
-/* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of the table; for these the
- * batches in (from, to) had no keys. frame 1: keys, u64 (key_count), unique, sorted by key_mix; frame 2: gradients, f32
- * (key_count, schema_push_floats: the gradient, then with statistics the key's shows and clicks). Zero keys = a tick. A reply says how many tablets took it and skipped it, and the lowest mark of the
- * covered tablets; status GAP: nothing was done, send on from `mark` + 1; FENCED, OLD_RUN, NOT_LEADER, NOT_FINITE, NO_SPACE likewise.
- * `mark` is filled in for GAP too. lr_scale multiplies the table's learning rate for this push. worker, task: whose it is, for
- * messages and the quarantine alone. event_time: seconds since 1970, the median of the batch's examples; 0: none is known. */
+/* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of
+ * the table; for these the batches in (from, to) had no keys. frame 1: keys, u64 (key_count),
+ * unique, sorted by key_mix; frame 2: gradients, f32 (key_count, schema_push_floats: the gradient,
+ * then with statistics the key's shows and clicks). Zero keys = a tick. A reply says how many
+ * tablets took it and skipped it, and the lowest mark of the covered tablets; status GAP: nothing
+ * was done, send on from `mark` + 1; FENCED, OLD_RUN, NOT_LEADER, NOT_FINITE, NO_SPACE likewise.
+ * `mark` is filled in for GAP too. lr_scale multiplies the table's learning rate for this push.
+ * worker, task: whose it is, for messages and the quarantine alone. event_time: seconds since 1970,
+ * the median of the batch's examples; 0: none is known. */
 #define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR)                                                     \
     U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) U32(tablet_count) \
     F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) U32(event_time)
 #define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) U32(applied) U32(skipped) U64(mark)
 
-/* ---- control plane: coordinator -> shard ----------------------------------------------------------------- */
+/* ---- control plane: coordinator -> shard ----------------------------------------------------- */
 
 /* frame 1: field_rule, (field_rule_count). Creating it again with the same schema is fine. */
 #define WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)                                                  \
@@ -59,16 +66,18 @@
     U32(values)
 #define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
-/* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the run pushes to table t, so that it
- * counts in the run's clocks and lowest marks; 0: all tables. Journalled. All marks start at 0. Again: no change. */
+/* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the
+ * run pushes to table t, so that it counts in the run's clocks and lowest marks; 0: all tables.
+ * Journalled. All marks start at 0. Again: no change. */
 #define WIRE_RUN_OPEN(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lanes) U32(mode) U64(tables)
 #define WIRE_RUN_OPEN_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_RUN_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
-/* Raises a lane's generation; live says whether the lane counts in the clock from now on. A lane that becomes live gets as
- * offset the smallest clock of the live lanes less its mark (bsp: offset 0). Journalled before the reply. A generation below the
- * lane's is FENCED; the same one again answers anew. Reply: the lane's lowest mark over all tablets that this shard leads. */
+/* Raises a lane's generation; live says whether the lane counts in the clock from now on. A lane
+ * that becomes live gets as offset the smallest clock of the live lanes less its mark (bsp: offset
+ * 0). Journalled before the reply. A generation below the lane's is FENCED; the same one again
+ * answers anew. Reply: the lane's lowest mark over all tablets that this shard leads. */
 #define WIRE_FENCE(U32, U64, I32, F32, F64, B, STR) U64(run) U32(lane) U64(generation) B(live)
 #define WIRE_FENCE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(mark)
 
@@ -76,9 +85,10 @@
 #define WIRE_MAP_SET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count)
 #define WIRE_MAP_SET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
 
-/* The cut: HOLD queues pushes and notes sequence and marks; GO makes the shard's part of cut `cut` and lets pushes go on at
- * once; its reply comes when the part is complete on disk. HOLD alone ends by itself after 10 s. RESTORE puts the shard's tables
- * back to cut `cut` (journalled), opens run `run` with the marks of the cut and drops every other run. CUT_DROP deletes a cut. */
+/* The cut: HOLD queues pushes and notes sequence and marks; GO makes the shard's part of cut `cut`
+ * and lets pushes go on at once; its reply comes when the part is complete on disk. HOLD alone ends
+ * by itself after 10 s. RESTORE puts the shard's tables back to cut `cut` (journalled), opens run
+ * `run` with the marks of the cut and drops every other run. CUT_DROP deletes a cut. */
 #define WIRE_HOLD(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_HOLD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(sequence)
 #define WIRE_GO(U32, U64, I32, F32, F64, B, STR) U64(cut)
@@ -87,69 +97,81 @@
 #define WIRE_RESTORE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 #define WIRE_CUT_DROP(U32, U64, I32, F32, F64, B, STR) U64(cut)
 #define WIRE_CUT_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(cut)
-/* Told at every registration: of the cuts below number `below` only `keep` (0: none) is still wanted; the others are deleted. */
+/* Told at every registration: of the cuts below number `below` only `keep` (0: none) is still
+ * wanted; the others are deleted. */
 #define WIRE_CUT_KEEP(U32, U64, I32, F32, F64, B, STR) U64(below) U64(keep)
 #define WIRE_CUT_KEEP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(dropped)
 
-/* Reply frame 1: u64 digest of each tablet of the table that this shard leads, in order of tablet number from tablet_first;
- * XXH3 over the tablet's rows (key, weights, state) sorted by key; an empty tablet gives 0. */
+/* Reply frame 1: u64 digest of each tablet of the table that this shard leads, in order of tablet
+ * number from tablet_first; XXH3 over the tablet's rows (key, weights, state) sorted by key; an
+ * empty tablet gives 0. */
 #define WIRE_DIGEST(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR) U32(tablet_first) U32(tablet_count) U64(rows)
 
-/* One row by key, as JSON text in reply frame 1; and the shard's own figures likewise: all of them (part 0), or `gradients` alone (1). */
+/* One row by key, as JSON text in reply frame 1; and the shard's own figures likewise: all of them
+ * (part 0), or `gradients` alone (1). */
 #define WIRE_INSPECT(U32, U64, I32, F32, F64, B, STR) U32(table) U64(key)
 #define WIRE_INSPECT_REPLY(U32, U64, I32, F32, F64, B, STR) B(found)
 #define WIRE_SHARD_STATUS(U32, U64, I32, F32, F64, B, STR) U32(part)
 #define WIRE_SHARD_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
-/* Checkpoints. CUT_EXPORT: the shard puts its complete cut into the new folder path/part-PART (hard links where the file system allows,
- * else copies), each file with its checksum in the part's manifest; part of parts. Again: the same answer. LOAD: the shard fills its
- * empty tables with the tablets that it leads, from all parts under `path` (as many as there were shards then), with the marks of the
- * checkpoint's run under the new number `run`, and answers when all of it is durable here. */
+/* Checkpoints. CUT_EXPORT: the shard puts its complete cut into the new folder path/part-PART (hard
+ * links where the file system allows, else copies), each file with its checksum in the part's
+ * manifest; part of parts. Again: the same answer. LOAD: the shard fills its empty tables with the
+ * tablets that it leads, from all parts under `path` (as many as there were shards then), with the
+ * marks of the checkpoint's run under the new number `run`, and answers when all of it is durable
+ * here. */
 #define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
 #define WIRE_CUT_EXPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows) U64(bytes)
 #define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) U64(run) STR(path, LIMIT_PATH)
 #define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
-/* Takes back what a LOAD for `run`, or for an older run that never trained, did or does here: its tables are empty again. A LOAD
- * under way is called off. Drops `run` in any case. Answered when it is durable. */
+/* Takes back what a LOAD for `run`, or for an older run that never trained, did or does here: its
+ * tables are empty again. A LOAD under way is called off. Drops `run` in any case. Answered when it
+ * is durable. */
 #define WIRE_LOAD_DROP(U32, U64, I32, F32, F64, B, STR) U64(run)
 #define WIRE_LOAD_DROP_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
 
-/* frame 1: keys, u64 (key_count); those that the shard does not lead are passed over. action: enum wire_key_action. Journalled. Reply:
- * how many keys it changed. */
+/* frame 1: keys, u64 (key_count); those that the shard does not lead are passed over. action: enum
+ * wire_key_action. Journalled. Reply: how many keys it changed. */
 #define WIRE_KEYS(U32, U64, I32, F32, F64, B, STR) U32(table) U32(action) U32(key_count)
 #define WIRE_KEYS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(changed)
 
-/* Rows and bytes by field, histograms of norms, shows and ages of the tablets led, as JSON text in reply frame 1; with what_if also what
- * would be left with another rule: least shows, least score, ttl in seconds, rows in all (0: not asked). Walks the table in steps. */
+/* Rows and bytes by field, histograms of norms, shows and ages of the tablets led, as JSON text in
+ * reply frame 1; with what_if also what would be left with another rule: least shows, least score,
+ * ttl in seconds, rows in all (0: not asked). Walks the table in steps. */
 #define WIRE_TABLE_STATS(U32, U64, I32, F32, F64, B, STR) \
     U32(table) B(what_if) F32(shows) F32(score) U32(ttl) U64(budget_rows)
 #define WIRE_TABLE_STATS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
-/* Pushes in the journal, and in its archive, that changed a key; the newest `limit` of them, as JSON text in reply frame 1: sequence,
- * run, lane, generation, batch, event time, gradient norm. complete: the journal reaches back to the row's first push. */
+/* Pushes in the journal, and in its archive, that changed a key; the newest `limit` of them, as
+ * JSON text in reply frame 1: sequence, run, lane, generation, batch, event time, gradient norm.
+ * complete: the journal reaches back to the row's first push. */
 #define WIRE_BLAME(U32, U64, I32, F32, F64, B, STR) U32(table) U64(key) U32(limit)
 #define WIRE_BLAME_REPLY(U32, U64, I32, F32, F64, B, STR) B(complete)
 
-/* ---- shard -> coordinator -------------------------------------------------------------------------------- */
+/* ---- shard -> coordinator -------------------------------------------------------------------- */
 
-/* A shard says where it listens, at start and again every lease_ms / 3; server is the name kept in its data_dir, so a server that comes back gets
- * its shard numbers back. rss_bytes of the process; free figures for `shoal status`: rows in the store (cold), rows that came from it (fetched) and went there
- * (evicted; clean: without a write), bytes of memory and disk against the shard's part of the budgets (0: none), requests that wait for rows or room
- * (parked), whether pushes are refused for lack of disk. */
+/* A shard says where it listens, at start and again every lease_ms / 3; server is the name kept in
+ * its data_dir, so a server that comes back gets its shard numbers back. rss_bytes of the process;
+ * free figures for `shoal status`: rows in the store (cold), rows that came from it (fetched) and
+ * went there (evicted; clean: without a write), bytes of memory and disk against the shard's part
+ * of the budgets (0: none), requests that wait for rows or room (parked), whether pushes are
+ * refused for lack of disk. */
 #define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR)                                                      \
     STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) B(ready) U64(rows) U64(row_bytes) \
     U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled) U64(keys_pushed) U64(skipped) U64(cold_rows) U64(fetched) \
     U64(evicted) U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) B(disk_short)
 #define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(shard) U64(map_epoch) U32(lease_ms)
 
-/* ---- worker -> coordinator ------------------------------------------------------------------------------- */
+/* ---- worker -> coordinator ------------------------------------------------------------------- */
 
-/* Joins the job (or learns that there is none yet: AGAIN). kernel: what decides the bits of a matrix product, compared between workers under
- * bsp. For people: device (and its libraries), and why this backend was taken.
- * Reply frame 1: the job file as submitted (YAML text, --set applied); the worker number is never used again. */
-#define WIRE_KERNEL 192 /* as long as the longest text of a device: a text cut short may equal another */
+/* Joins the job (or learns that there is none yet: AGAIN). kernel: what decides the bits of a
+ * matrix product, compared between workers under bsp. For people: device (and its libraries), and
+ * why this backend was taken. Reply frame 1: the job file as submitted (YAML text, --set applied);
+ * the worker number is never used again. */
+/* as long as the longest text of a device: a text cut short may equal another */
+#define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
 #define WIRE_WHY (ERR_TEXT_MAX + 64)
 #define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME) U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) \
@@ -157,23 +179,26 @@
 #define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch)
 
-/* A worker that joined and learnt of no tables (`tables` 0 in the reply) declares all of the job's after INDEX: only the model knows them. The
- * first declaration stands; another one must be equal bit for bit, else SCHEMA. declared_total: how many tables the job has. frame 1 as in
+/* A worker that joined and learnt of no tables (`tables` 0 in the reply) declares all of the job's
+ * after INDEX: only the model knows them. The first declaration stands; another one must be equal
+ * bit for bit, else SCHEMA. declared_total: how many tables the job has. frame 1 as in
  * TABLE_CREATE. */
 #define WIRE_TABLE_DECLARE(U32, U64, I32, F32, F64, B, STR) \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR) U32(declared_total)
 #define WIRE_TABLE_DECLARE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* The tables and the map, asked for by workers and the CLI. TABLE: reply frame 1 as in TABLE_CREATE. MAP: reply frame 1: u16 shard
- * of each global tablet; frame 2: endpoints, one LF-ended line a shard number, empty while unknown. */
+/* The tables and the map, asked for by workers and the CLI. TABLE: reply frame 1 as in
+ * TABLE_CREATE. MAP: reply frame 1: u16 shard of each global tablet; frame 2: endpoints, one
+ * LF-ended line a shard number, empty while unknown. */
 #define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table)
 #define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR) WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)
 #define WIRE_MAP_GET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
 #define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count) U32(shards)
 
-/* Renews the worker's lease every lease_ms / 3; the worker's own figures travel along (sums since it joined). The reply tells how
- * many lanes it holds; UNAVAILABLE in status: the worker is no longer known (its lease ran out): stop writing, join again.
- * Reply frame 1: nothing; state: enum wire_job_state. What the figures mean: worker/stats.h. */
+/* Renews the worker's lease every lease_ms / 3; the worker's own figures travel along (sums since
+ * it joined). The reply tells how many lanes it holds; UNAVAILABLE in status: the worker is no
+ * longer known (its lease ran out): stop writing, join again. Reply frame 1: nothing; state: enum
+ * wire_job_state. What the figures mean: worker/stats.h. */
 #define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR)                                                             \
     U64(worker) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) U64(keys_pulled) U64(keys_pushed)          \
     F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s)                                                \
@@ -182,59 +207,71 @@
     U64(clamped_times)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) U32(lanes_held)
 
-/* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of a split and reports. All workers
- * must find the same digest. split: enum wire_split. A failure to read travels as fail_status and text. */
+/* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of
+ * a split and reports. All workers must find the same digest. split: enum wire_split. A failure to
+ * read travels as fail_status and text. */
 #define WIRE_INDEX_DONE(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U32(split) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
 #define WIRE_INDEX_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute slot, and with a lane when the lane's
- * task is fully pushed (batch = its last acknowledged batch). Reply, kind: enum wire_next:
+/* "What next?" A worker asks without a lane (lane == UINT32_MAX) whenever it has a free compute
+ * slot, and with a lane when the lane's task is fully pushed (batch = its last acknowledged batch).
+ * Reply, kind: enum wire_next:
  *   WAIT   ask again after retry_ms (or on the next beat)
  *   INDEX  index `split`, then INDEX_DONE
- *   TASK   train: lane, generation; batches first_batch .. first_batch + batch_count - 1 of the lane come from the rows at positions
- *          [position, position + rows) of epoch's order (worker/order.h), `batch` of the job file each; of these, batches <= mark are done
- *          everywhere (skip them). Batches beyond ceil(rows / batch) are empty (bsp pads lanes to equal length: they are ticks).
- *   EVAL   a read-only task: positions [position, position + rows) of split in file order; then EVAL_DONE with `task`
+ *   TASK   train: lane, generation; batches first_batch .. first_batch + batch_count - 1 of the
+ *          lane come from the rows at positions [position, position + rows) of epoch's order
+ *          (worker/order.h), `batch` of the job file each; of these, batches <= mark are done
+ *          everywhere (skip them). Batches beyond ceil(rows / batch) are empty (bsp pads lanes to
+ *          equal length: they are ticks).
+ *   EVAL   a read-only task: positions [position, position + rows) of split in file order; then
+ *          EVAL_DONE with `task`
  *   LEAVE  the lane is no longer this worker's (fenced): drop it without a write
  *   END    the job is over: send a last beat and WORKER_LEAVE, exit 0
- * run: the run whose rows TASK and EVAL mean; a restore opens a new one, so the worker goes by the newest answer. In a request without a
- * lane `batch` is the number of lanes that this worker knows it holds: a grant whose answer was lost is then answered again. A worker that is told
- * of a lane that it runs already does nothing. */
+ * run: the run whose rows TASK and EVAL mean; a restore opens a new one, so the worker goes by the
+ * newest answer. In a request without a lane `batch` is the number of lanes that this worker knows
+ * it holds: a grant whose answer was lost is then answered again. A worker that is told of a lane
+ * that it runs already does nothing. */
 #define WIRE_LANE_NEXT(U32, U64, I32, F32, F64, B, STR) U64(worker) U32(lane) U64(generation) U64(batch)
 #define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR)                                                  \
     U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) U64(position)   \
     U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
 
-/* One finished task of training: what the report needs. Losses and weights are sums over the task's examples; batches: those with
- * examples; skipped: of these, whose gradients overflowed (precision fp16); norms of the gradients, before clipping, are sums over the
- * `measured` batches of which they are known. lr_scale: what the learning rates were multiplied by at the last batch. drawn: lines that data.negatives' draw took
- * whatever is in them, malformed ones (bad_lines) among them; without negatives all. refused: batches of which a shard refused a push for
- * its values, which then was pushed as a tick; what it said of the first. frame 1: u64 histogram, (64): pulls by clocks of staleness, the last
- * cell all beyond. frame 2: f64 (tasks): the sum of each label's loss; tasks here is the labels of an example. */
+/* One finished task of training: what the report needs. Losses and weights are sums over the task's
+ * examples; batches: those with examples; skipped: of these, whose gradients overflowed (precision
+ * fp16); norms of the gradients, before clipping, are sums over the `measured` batches of which
+ * they are known. lr_scale: what the learning rates were multiplied by at the last batch. drawn:
+ * lines that data.negatives' draw took whatever is in them, malformed ones (bad_lines) among them;
+ * without negatives all. refused: batches of which a shard refused a push for its values, which
+ * then was pushed as a tick; what it said of the first. frame 1: u64 histogram, (64): pulls by
+ * clocks of staleness, the last cell all beyond. frame 2: f64 (tasks): the sum of each label's
+ * loss; tasks here is the labels of an example. */
 #define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR)                                                              \
     U64(worker) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) STR(bad_where, 256)   \
     F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) F64(row_norm_sum) F32(lr_scale) U32(tasks) \
     U64(measured) U64(drawn) U64(refused) STR(refused_where, ERR_TEXT_MAX)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then labels f32 (examples, tasks). frame 2: u64
- * (examples) of evaluate.group where `grouped`, then u64 (examples, by_count) of the fields of evaluate.by; else empty. */
+/* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then
+ * labels f32 (examples, tasks). frame 2: u64 (examples) of evaluate.group where `grouped`, then u64
+ * (examples, by_count) of the fields of evaluate.by; else empty. */
 #define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR) \
     U64(worker) U64(task) U32(examples) U64(bad_lines) U32(tasks) B(grouped) U32(by_count)
 #define WIRE_EVAL_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* A worker leaves in good order, or says why it cannot go on (status and text end the job when fatal). */
+/* A worker leaves in good order, or says why it cannot go on (status and text end the job when
+ * fatal). */
 #define WIRE_WORKER_LEAVE(U32, U64, I32, F32, F64, B, STR) U64(worker) B(fatal) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
 #define WIRE_WORKER_LEAVE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* ---- CLI -> coordinator ---------------------------------------------------------------------------------- */
+/* ---- CLI -> coordinator ---------------------------------------------------------------------- */
 
-/* frame 1: job file (YAML text). workers: how many to wait for before lanes are dealt (0: none). from: folder of a checkpoint that the job
- * goes on from; empty: from the start. Reply: the run. */
+/* frame 1: job file (YAML text). workers: how many to wait for before lanes are dealt (0: none).
+ * from: folder of a checkpoint that the job goes on from; empty: from the start. Reply: the run. */
 #define WIRE_SUBMIT(U32, U64, I32, F32, F64, B, STR) U32(workers) STR(from, LIMIT_PATH)
 #define WIRE_SUBMIT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(run)
-/* Reply frame 1: JSON text: servers, workers, lanes, progress; and, once the job is over, the report. */
+/* Reply frame 1: JSON text: servers, workers, lanes, progress; and, once the job is over, the
+ * report. */
 #define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) I32(job_status)
 #define WIRE_REPORT(U32, U64, I32, F32, F64, B, STR) U64(run)
@@ -243,11 +280,13 @@
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
-/* Makes a checkpoint while the job goes on; answered when it is complete (or refused). name: empty: a number. Reply: its folder. */
+/* Makes a checkpoint while the job goes on; answered when it is complete (or refused). name: empty:
+ * a number. Reply: its folder. */
 #define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
 #define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR) STR(path, LIMIT_PATH) U64(rows) U64(bytes)
-/* Who computed batches, and from which rows of the input. frame 1: struct wire_batch_name (count). Reply frame 1: JSON text, a list in the
- * same order: worker, task, epoch, position and rows of the input; null where it is not known any more. */
+/* Who computed batches, and from which rows of the input. frame 1: struct wire_batch_name (count).
+ * Reply frame 1: JSON text, a list in the same order: worker, task, epoch, position and rows of the
+ * input; null where it is not known any more. */
 #define WIRE_WHO(U32, U64, I32, F32, F64, B, STR) U64(run) U32(count)
 #define WIRE_WHO_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
@@ -305,10 +344,11 @@ enum wire_split { WIRE_TRAIN = 0, WIRE_VALID = 1, WIRE_TEST = 2 };
 enum wire_next { WIRE_NEXT_WAIT = 0, WIRE_NEXT_INDEX, WIRE_NEXT_TASK, WIRE_NEXT_EVAL, WIRE_NEXT_LEAVE, WIRE_NEXT_END };
 enum wire_job_state { WIRE_JOB_NONE = 0, WIRE_JOB_WAITING, WIRE_JOB_INDEX, WIRE_JOB_TRAIN, WIRE_JOB_EVAL, WIRE_JOB_DONE, WIRE_JOB_FAILED };
 
-/* erase: the row goes and the key is blocked; block: no row is made for it; allow: it is let in whatever the table's admission says;
- * reset: neither blocked nor allowed any more. scrub, of erased keys: journal, archive and store are rewritten so that nothing of their
- * rows and gradients is left; answered when it is done, `changed` is then the journal's sequence up to which that is so. BUSY: another one is
- * under way. */
+/* erase: the row goes and the key is blocked; block: no row is made for it; allow: it is let in
+ * whatever the table's admission says; reset: neither blocked nor allowed any more. scrub, of
+ * erased keys: journal, archive and store are rewritten so that nothing of their rows and gradients
+ * is left; answered when it is done, `changed` is then the journal's sequence up to which that is
+ * so. BUSY: another one is under way. */
 enum wire_key_action { WIRE_KEY_ERASE = 0, WIRE_KEY_BLOCK = 1, WIRE_KEY_ALLOW = 2, WIRE_KEY_RESET = 3, WIRE_KEY_SCRUB = 4 };
 struct wire_batch_name {
     uint64_t generation, batch;
@@ -317,7 +357,8 @@ struct wire_batch_name {
 _Static_assert(sizeof(struct wire_batch_name) == 24, "wire_batch_name is a wire format");
 #define WIRE_WHO_MAX 4096u
 
-/* struct wire_hello { uint32_t version; char role[16]; ... }; struct wire_hello_reply; and so on for every type. */
+/* struct wire_hello { uint32_t version; char role[16]; ... }; struct wire_hello_reply; and so on
+ * for every type. */
 #define WIRE_F_U32(n) uint32_t n;
 #define WIRE_F_U64(n) uint64_t n;
 #define WIRE_F_I32(n) int32_t n;
@@ -349,10 +390,12 @@ struct wire {
     } u;
 };
 
-/* Decodes frame 0 of m and checks the frame count, sizes against limits, and every count against the bytes of its frame (keys
- * 8 bytes each, rows and gradients a multiple of 4 per key, and so on). Never allocates more than LIMIT_UNPACK_BYTES. 0 or MALFORMED, TOO_BIG, VERSION. */
+/* Decodes frame 0 of m and checks the frame count, sizes against limits, and every count against
+ * the bytes of its frame (keys 8 bytes each, rows and gradients a multiple of 4 per key, and so
+ * on). Never allocates more than LIMIT_UNPACK_BYTES. 0 or MALFORMED, TOO_BIG, VERSION. */
 int wire_decode(const struct msg *m, struct wire *out, struct err *e);
-/* A new message whose frame 0 is the packed header; raw frames are added by the caller with msg_add. NULL when out of memory. */
+/* A new message whose frame 0 is the packed header; raw frames are added by the caller with
+ * msg_add. NULL when out of memory. */
 struct msg *wire_encode(const struct wire *w);
 /* A reply to request: same id and type; the caller fills u.NAME_reply, then encodes. */
 void wire_reply_to(const struct wire *request, int status, struct wire *out);

@@ -1,4 +1,5 @@
-/* wire_inner.h: the shape of a message, for wire.c and wire_shape.c. Sees protobuf-c: nobody else includes it. */
+/* wire_inner.h: the shape of a message, for wire.c and wire_shape.c. Sees protobuf-c: nobody else
+ * includes it. */
 #ifndef PROTO_WIRE_WIRE_INNER_H
 #define PROTO_WIRE_WIRE_INNER_H
 

@@ -1,8 +1,10 @@
-/* wire_shape.c: the shape of every message: its fields in the plain struct, made from its list in wire.h, beside the generated
- * descriptor.
+/* wire_shape.c: the shape of every message: its fields in the plain struct, made from its list in
+ * wire.h, beside the generated descriptor.
  *
- * 1. A message has here its two fields_* and a ROW; one that is left out does not compile, since WIRE_MAP names it below.
- * 2. Field i of the plain struct is field i of the proto message, with the number i + 1: wire_shape_assert. */
+ * 1. A message has here its two fields_* and a ROW; one that is left out does not compile, since
+ *    WIRE_MAP names it below.
+ * 2. Field i of the plain struct is field i of the proto message, with the number i + 1:
+ *    wire_shape_assert. */
 #include "proto/wire/wire_inner.h"
 
 #include "proto/base/assert.h"
@@ -12,7 +14,7 @@
 
 #include <stddef.h>
 
-/* ---- fields, by list -------------------------------------------------------------------------------------- */
+/* ---- fields, by list ------------------------------------------------------------------------- */
 
 #define F_U32(n) {PROTOBUF_C_TYPE_UINT32, (uint32_t)offsetof(struct OWNER, n), 0},
 #define F_U64(n) {PROTOBUF_C_TYPE_UINT64, (uint32_t)offsetof(struct OWNER, n), 0},
@@ -304,7 +306,7 @@ ROW(LOAD_DROP, load_drop)
 ROW(CUT_KEEP, cut_keep)
 #undef ROW
 
-/* ---- by type ---------------------------------------------------------------------------------------------- */
+/* ---- by type --------------------------------------------------------------------------------- */
 
 const struct shape *wire_shape_of(uint32_t type, bool reply, uint32_t *frames)
 {

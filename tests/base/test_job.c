@@ -317,7 +317,8 @@ START_TEST(job_model_names_are_those_of_the_file)
     for (int kind = MODEL_LR; kind <= MODEL_PLE; kind++) {
         (void)snprintf(set, sizeof set, "model.kind=%s", job_model_name((enum model_kind)kind));
         e.text[0] = 0;
-        if (parse(good, set, &j, &e) != 0) { /* some want more than this job says, but the name is known */
+        if (parse(good, set, &j, &e) != 0) {
+            /* some want more than this job says, but the name is known */
             ck_assert_msg(strstr(e.text, "unknown") == NULL && strstr(e.text, "one of") == NULL, "%s: %s", set, e.text);
             continue;
         }

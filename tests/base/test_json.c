@@ -1,4 +1,5 @@
-/* test_json.c: values that are set are read back, text that is not JSON is refused with its place. */
+/* test_json.c: values that are set are read back, text that is not JSON is refused with its
+ * place. */
 #include "proto/base/json.h"
 
 #include <check.h>

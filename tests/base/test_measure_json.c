@@ -44,7 +44,8 @@ START_TEST(measure_of_two_labels_has_counts_for_each)
     ck_assert_ptr_null(json_get(j, "groups"));
     ck_assert_double_eq(json_as_number(json_get(j, "examples"), -1), 100);
     ck_assert_double_eq_tol(json_as_number(json_get(j, "auc"), -1), 0.6, 1e-12);
-    ck_assert_double_eq_tol(json_as_number(json_get(j, "logloss"), -1), 0.2, 1e-12); /* by the tasks' weights */
+    /* by the tasks' weights */
+    ck_assert_double_eq_tol(json_as_number(json_get(j, "logloss"), -1), 0.2, 1e-12);
     ck_assert_double_eq(json_as_number(json_get(j, "tasks.0.positives"), -1), 30);
     ck_assert_double_eq(json_as_number(json_get(j, "tasks.1.positives"), -1), 10);
     ck_assert_double_eq(json_as_number(json_get(j, "tasks.1.groups"), -1), 6);

@@ -1,4 +1,5 @@
-/* test_metric.c: every measure against its definition, counted pair by pair; what is bounded against what is exact. */
+/* test_metric.c: every measure against its definition, counted pair by pair; what is bounded
+ * against what is exact. */
 #include "proto/base/measure.h"
 #include "proto/base/rng.h"
 
@@ -53,7 +54,7 @@ static double auc_by_pairs(const float *p, const float *y, uint32_t count)
     return pairs > 0 ? right / pairs : (double)NAN;
 }
 
-/* ---- one label --------------------------------------------------------------------------------------------- */
+/* ---- one label ------------------------------------------------------------------------------- */
 
 START_TEST(metric_auc_is_that_of_counted_pairs)
 {
@@ -97,7 +98,8 @@ END_TEST
 START_TEST(metric_cells_keep_within_the_error_they_tell)
 {
     draw(5, 0);
-    for (uint32_t i = 0; i < N; i++) /* a model for rare clicks: over many powers of two, and some near 1 */
+    /* a model for rare clicks: over many powers of two, and some near 1 */
+    for (uint32_t i = 0; i < N; i++)
         score[i] = i % 10 == 0 ? 1 - score[i] * 1e-4f : score[i] * powf(2, -(float)(i % 20));
     scores_of(score, label, N, N, 20);
     struct metric exact = got;
@@ -111,7 +113,8 @@ START_TEST(metric_cells_keep_within_the_error_they_tell)
 }
 END_TEST
 
-/* Predictions closer than a cell is wide: nothing is known of their order, and the error says so. */
+/* Predictions closer than a cell is wide: nothing is known of their order, and the error says
+ * so. */
 START_TEST(metric_cells_that_mix_are_told)
 {
     const float p[] = {0.25f, nextafterf(0.25f, 1), 0.25f, nextafterf(0.25f, 1)}, y[] = {0, 1, 0, 1};
@@ -151,7 +154,7 @@ START_TEST(metric_loss_is_bounded)
 }
 END_TEST
 
-/* ---- the calibration curve --------------------------------------------------------------------------------- */
+/* ---- the calibration curve ------------------------------------------------------------------- */
 
 START_TEST(metric_curve_has_equal_counts)
 {
@@ -175,7 +178,8 @@ START_TEST(metric_curve_has_equal_counts)
 }
 END_TEST
 
-/* A constant prediction is one bucket however many are asked for: else zeros and ones would be sorted apart. */
+/* A constant prediction is one bucket however many are asked for: else zeros and ones would be
+ * sorted apart. */
 START_TEST(metric_curve_never_cuts_equal_predictions)
 {
     for (uint32_t i = 0; i < N; i++) {
@@ -204,7 +208,7 @@ START_TEST(metric_miscalibration_is_seen)
 }
 END_TEST
 
-/* ---- groups ------------------------------------------------------------------------------------------------ */
+/* ---- groups ---------------------------------------------------------------------------------- */
 
 static struct metric grouped[LIMIT_TASKS];
 
@@ -268,13 +272,15 @@ START_TEST(metric_gauc_is_that_of_counted_pairs)
 }
 END_TEST
 
-/* Every group has AUC 3/4 as a whole and another one in every part; so 3/4 means that only whole groups are counted. */
+/* Every group has AUC 3/4 as a whole and another one in every part; so 3/4 means that only whole
+ * groups are counted. */
 START_TEST(metric_gauc_beyond_the_room_is_of_whole_groups)
 {
     static uint64_t group[N];
     static const float p[] = {0.9f, 0.5f, 0.1f, 0.3f}, y[] = {1, 0, 0, 1};
 
-    for (uint32_t i = 0; i < N; i++) { /* groups come again and again, so that thinning meets half of one */
+    for (uint32_t i = 0; i < N; i++) {
+        /* groups come again and again, so that thinning meets half of one */
         group[i] = i % (N / 4) % 500;
         score[i] = p[i / (N / 4)];
         label[i] = y[i / (N / 4)];
@@ -315,7 +321,7 @@ START_TEST(metric_gauc_of_each_label)
 }
 END_TEST
 
-/* ---- by value ---------------------------------------------------------------------------------------------- */
+/* ---- by value -------------------------------------------------------------------------------- */
 
 static uint32_t zipf(struct rng *g, uint32_t most)
 {
@@ -382,7 +388,7 @@ START_TEST(metric_by_is_exact_while_values_fit)
 }
 END_TEST
 
-/* ---- all of it --------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 static void measure_in(struct measure *m, uint32_t piece, uint64_t exact)
 {

@@ -1,12 +1,13 @@
-/* bench_restore.c: how much processor time a checkpoint takes to go into an empty engine: no server, no socket, one
- * part.
+/* bench_restore.c: how much processor time a checkpoint takes to go into an empty engine: no
+ * server, no socket, one part.
  *
  *     bench_restore DIR [ROWS [ROUNDS]]
  *
- * DIR: an empty folder on the disk to be measured; it is left with the checkpoint and what was loaded. ROWS: 2000000 of
- * dim 16 with AdaGrad by default, in images, no journal. ROUNDS: 3 loads, each into an engine of its own. Said of each
- * are the seconds, those of processor time (user, system; RocksDB's threads among them), and rows a second of processor
- * time. No test: run by hand. */
+ * DIR: an empty folder on the disk to be measured; it is left with the checkpoint and what was
+ * loaded. ROWS: 2000000 of dim 16 with AdaGrad by default, in images, no journal. ROUNDS: 3 loads,
+ * each into an engine of its own. Said of each are the seconds, those of processor time (user,
+ * system; RocksDB's threads among them), and rows a second of processor time. No test: run by
+ * hand. */
 #include "embedding/engine.h"
 #include "proto/base/hash.h"
 #include "tests/lib/embedding_env.h"

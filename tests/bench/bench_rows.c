@@ -1,10 +1,12 @@
-/* bench_rows.c: pulls and pushes of a table in memory, without server and journal: what the values of rows cost.
+/* bench_rows.c: pulls and pushes of a table in memory, without server and journal: what the values
+ * of rows cost.
  *
  *     bench_rows [ROWS [VALUES...]]
  *
- * ROWS: 1000000 by default. VALUES: fp32, fp16, bf16; all by default. Rows of dim 16 with AdaGrad, batches of 8,192 keys
- * that are drawn uniformly and sorted as a worker sorts them. Said are nanoseconds a key, of pulls and of pushes, the best
- * of nine rounds of 40 batches by the time the thread was on a core, and bytes of memory a row. No test: run by hand. */
+ * ROWS: 1000000 by default. VALUES: fp32, fp16, bf16; all by default. Rows of dim 16 with AdaGrad,
+ * batches of 8,192 keys that are drawn uniformly and sorted as a worker sorts them. Said are
+ * nanoseconds a key, of pulls and of pushes, the best of nine rounds of 40 batches by the time the
+ * thread was on a core, and bytes of memory a row. No test: run by hand. */
 #include "embedding/table.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"

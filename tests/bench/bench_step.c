@@ -2,14 +2,16 @@
  *
  *     bench_step [OPTION VALUE]... KIND...
  *
- * KIND: a model.kind of job.yaml. Options: --batch 4096, --fields 26, --numerics 13, --rows 54000 (unique keys of the
- * batch), --steps 12, --threads 1, --tasks 1 (2 for mmoe and ple), --history 20 (values of din's first field, which
- * attends to the second), --backend cpu (or cuda, or the file name of a module), --set KEY=VALUE (any key of job.yaml,
- * as of the command line; repeatable). Each thread trains on a batch of its own, made up once; two steps come before the
- * clock starts. Said are examples a second of all threads together by the clock on the wall; of each thread the best and
- * the middle step, and the best by the time that the thread was on a core, which is the figure to compare on a machine
- * that does other work too; and, on the host, the shares of core time of matrix products and of each kind of layer. A
- * fully connected layer's share is its products and, beside them, bias, activation and dropout. No test: run by hand. */
+ * KIND: a model.kind of job.yaml. Options: --batch 4096, --fields 26, --numerics 13, --rows 54000
+ * (unique keys of the batch), --steps 12, --threads 1, --tasks 1 (2 for mmoe and ple), --history 20
+ * (values of din's first field, which attends to the second), --backend cpu (or cuda, or the file
+ * name of a module), --set KEY=VALUE (any key of job.yaml, as of the command line; repeatable).
+ * Each thread trains on a batch of its own, made up once; two steps come before the clock starts.
+ * Said are examples a second of all threads together by the clock on the wall; of each thread the
+ * best and the middle step, and the best by the time that the thread was on a core, which is the
+ * figure to compare on a machine that does other work too; and, on the host, the shares of core
+ * time of matrix products and of each kind of layer. A fully connected layer's share is its
+ * products and, beside them, bias, activation and dropout. No test: run by hand. */
 #include "dense/run.h"
 #include "proto/base/rng.h"
 #include "proto/base/time.h"
@@ -42,9 +44,10 @@ static void fail(const char *text)
     exit(1);
 }
 
-/* ---- accounts --------------------------------------------------------------------------------------------- */
+/* ---- accounts -------------------------------------------------------------------------------- */
 
-/* The layers of the model that is measured, and the functions that do the work. Set before the threads start. */
+/* The layers of the model that is measured, and the functions that do the work. Set before the
+ * threads start. */
 static const struct layer_ops *layer_ops_of[PLAN_LAYERS_MAX];
 static const struct backend_ops *backend_ops_real;
 
@@ -129,7 +132,8 @@ static void timed_linear_backward(struct stream *s, const struct linear_args *a)
                    a->dx, a->lddx);
 }
 
-/* Puts the timed functions between the model and its own. Of a device only the queueing would be timed. */
+/* Puts the timed functions between the model and its own. Of a device only the queueing would be
+ * timed. */
 static void model_watch(struct model *m, struct backend_ops *ops, struct layer_ops layers[PLAN_LAYERS_MAX])
 {
     backend_ops_real = m->k;
@@ -153,7 +157,7 @@ static void model_watch(struct model *m, struct backend_ops *ops, struct layer_o
     }
 }
 
-/* ---- a thread's batch ------------------------------------------------------------------------------------- */
+/* ---- a thread's batch ------------------------------------------------------------------------ */
 
 struct bench {
     const struct model *model;
@@ -196,8 +200,8 @@ static float *dense_values(const struct bench *b, struct rng *r, const struct bl
     return x;
 }
 
-/* A few rows come often, most seldom, and the frequent ones lie scattered. Where a field has several values all places
- * are told in *offset, else NULL. */
+/* A few rows come often, most seldom, and the frequent ones lie scattered. Where a field has
+ * several values all places are told in *offset, else NULL. */
 static uint32_t *index_values(const struct bench *b, struct rng *r, uint32_t **offset)
 {
     const uint8_t *pooling = b->model->plan.shape.pooling;
@@ -274,7 +278,7 @@ static void *bench_thread(void *context)
     return NULL;
 }
 
-/* ---- a model ---------------------------------------------------------------------------------------------- */
+/* ---- a model --------------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b)
 {
@@ -379,7 +383,7 @@ static void bench_kind(const char *kind, struct backend *backend)
     job_free(&job);
 }
 
-/* ---- options ---------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool number_take(const char *option, const char *value)
 {

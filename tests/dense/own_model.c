@@ -1,9 +1,10 @@
-/* own_model.c: Deep Crossing (Shan et al. 2016), the example of dense/README.md: residual units over the field vectors
- * and the numbers, y = relu(x + W2 relu(W1 x + b1) + b2), and a head. */
+/* own_model.c: Deep Crossing (Shan et al. 2016), the example of dense/README.md: residual units
+ * over the field vectors and the numbers, y = relu(x + W2 relu(W1 x + b1) + b2), and a head. */
 #include "dense/act.h"
 #include "dense/plan.h"
 
-/* y = x + z. A layer fetches rows of its views and calls kernels of the backend: this one needs none of its own. */
+/* y = x + z. A layer fetches rows of its views and calls kernels of the backend: this one needs
+ * none of its own. */
 static void sum_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     float *y = pass_at(p, l->y, first);
@@ -18,7 +19,8 @@ static void sum_forward(const struct layer *l, struct pass *p, uint32_t first, u
 static void hand_on(const struct layer *l, struct pass *p, struct view to, bool add, uint32_t first, uint32_t count)
 {
     float *gradient = pass_gradient_at(p, to, first);
-    uint32_t wanted = pass_wanted(p, to), ld = pass_gradient_ld(p, to); /* of the numbers none is wanted */
+    /* of the numbers none is wanted */
+    uint32_t wanted = pass_wanted(p, to), ld = pass_gradient_ld(p, to);
 
     if (!add)
         p->k->zero(p->s, gradient, (size_t)count * ld * sizeof *gradient);

@@ -1,5 +1,5 @@
-/* test_act.c: bias, activation and dropout: values against libm, gradients against finite differences; in the linear
- * layer and as a layer of its own. */
+/* test_act.c: bias, activation and dropout: values against libm, gradients against finite
+ * differences; in the linear layer and as a layer of its own. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -8,7 +8,8 @@
 
 enum { WIDTH = 21 };
 
-/* linear with bias and activation -> activation in place -> head. The two have masks of their own. */
+/* linear with bias and activation -> activation in place -> head. The two have masks of their
+ * own. */
 static void two_acts(struct plan *p)
 {
     struct view x = plan_input(p, true, 0);

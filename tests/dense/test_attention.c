@@ -1,4 +1,5 @@
-/* test_attention.c: the kernels of attention over fields. Gradients and formula: test_model_attention.c. */
+/* test_attention.c: the kernels of attention over fields. Gradients and formula:
+ * test_model_attention.c. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/dense_check.h"
 
@@ -96,7 +97,8 @@ START_TEST(equal_keys_have_equal_shares)
 }
 END_TEST
 
-/* A key that agrees with the query far more than all others takes the whole share: e^x must not overflow on the way. */
+/* A key that agrees with the query far more than all others takes the whole share: e^x must not
+ * overflow on the way. */
 START_TEST(large_score_takes_all)
 {
     static struct attended t;
@@ -156,7 +158,8 @@ START_TEST(what_is_not_a_number_stays_in_its_head)
 }
 END_TEST
 
-/* With values of 1 and no residual y is the sum of the shares that are kept, scaled: 1 on average. */
+/* With values of 1 and no residual y is the sum of the shares that are kept, scaled: 1 on
+ * average. */
 START_TEST(dropout_keeps_the_mean)
 {
     static struct attended t;

@@ -1,4 +1,5 @@
-/* test_backend.c: loading the module, and that the kernels give the same bits at every vector width. */
+/* test_backend.c: loading the module, and that the kernels give the same bits at every vector
+ * width. */
 #include "tests/lib/dense_check.h"
 
 #include "dense/dropout.h"

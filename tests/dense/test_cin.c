@@ -1,5 +1,6 @@
-/* test_cin.c: the kernels of the compressed interaction network against their formulas, the whole network against
- * finite differences however its work space cuts it, the same bits at every vector width. */
+/* test_cin.c: the kernels of the compressed interaction network against their formulas, the whole
+ * network against finite differences however its work space cuts it, the same bits at every vector
+ * width. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -20,7 +21,7 @@ static const struct {
               {16, 17, 7, false, false}};
 #define SHAPES ((int)(sizeof shapes / sizeof *shapes))
 
-/* ---- outer products --------------------------------------------------------------------------------------- */
+/* ---- outer products -------------------------------------------------------------------------- */
 
 struct outer {
     float x[ROWS * MAPS_MAX], x0[ROWS * FIELDS_MAX], z[ROWS * MAPS_MAX * FIELDS_MAX], dz[ROWS * MAPS_MAX * FIELDS_MAX];
@@ -135,7 +136,7 @@ START_TEST(outer_products_of_x0_with_itself_add_both_gradients)
 }
 END_TEST
 
-/* ---- turning and sums ------------------------------------------------------------------------------------- */
+/* ---- turning and sums ------------------------------------------------------------------------ */
 
 struct rest {
     float x[N * VECTORS_MAX], turned[N * VECTORS_MAX], back[N * VECTORS_MAX];
@@ -148,7 +149,8 @@ static void rest_draw(struct rest *r, int shape)
     dense_fill(&g, (float *)r, sizeof *r / sizeof(float));
 }
 
-/* The kernels on arrays that lie where r says: turned, and back onto what is there; sums, and back onto what is there.
+/* The kernels on arrays that lie where r says: turned, and back onto what is there; sums, and back
+ * onto what is there.
  */
 static void rest_kernels(const struct backend_ops *k, struct stream *s, int shape, const struct rest *r,
                          struct rest *to)
@@ -216,7 +218,7 @@ START_TEST(maps_are_summed_number_by_number)
 }
 END_TEST
 
-/* ---- bits ------------------------------------------------------------------------------------------------- */
+/* ---- bits ------------------------------------------------------------------------------------ */
 
 static void width_run(int width, int shape, struct outer *o, struct rest *r)
 {
@@ -248,7 +250,7 @@ START_TEST(cin_has_the_same_bits_at_every_width)
 }
 END_TEST
 
-/* ---- the whole network ------------------------------------------------------------------------------------ */
+/* ---- the whole network ----------------------------------------------------------------------- */
 
 static void plan_network_of_maps(struct plan *p)
 {
@@ -267,7 +269,8 @@ static void cin_case(struct dense_case *c, uint32_t batch)
 
 START_TEST(cin_has_the_gradient_of_the_formula)
 {
-    static const uint32_t batch[] = {0, 1, 64}; /* work for one example: several pieces a range; more than the range */
+    /* work for one example: several pieces a range; more than the range */
+    static const uint32_t batch[] = {0, 1, 64};
     struct dense_case c;
     cin_case(&c, batch[_i]);
     dense_case_batch(&c, 7, 5, true);

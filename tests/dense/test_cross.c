@@ -1,5 +1,5 @@
-/* test_cross.c: the element-wise step of cross layers against its formula, the whole layers against finite differences,
- * the same bits at every vector width. */
+/* test_cross.c: the element-wise step of cross layers against its formula, the whole layers against
+ * finite differences, the same bits at every vector width. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -165,7 +165,7 @@ START_TEST(cross_step_has_the_same_bits_at_every_width)
 }
 END_TEST
 
-/* ---- whole layers, in plans of their own ------------------------------------------------------------------ */
+/* ---- whole layers, in plans of their own ----------------------------------------------------- */
 
 static void plan_three(struct plan *p)
 {
@@ -182,8 +182,9 @@ static void plan_one(struct plan *p)
     plan_head(p, y, 0);
 }
 
-/* Between the layers of a cross stands a tensor of their width whose gradient is read and gone before the cross is
- * done: it may not take the place in which the gradients of all cross layers lie. */
+/* Between the layers of a cross stands a tensor of their width whose gradient is read and gone
+ * before the cross is done: it may not take the place in which the gradients of all cross layers
+ * lie. */
 static void plan_between(struct plan *p)
 {
     struct view x0 = plan_input(p, true, 0), x = x0, side = VIEW_NONE;

@@ -1,5 +1,6 @@
-/* test_cuda_host.c: the host's stand-in for a card catches what a card would punish: pointers of the host given to the
- * device, the device's followed by the host, what is read before it is there. Each fault is planted in a child. */
+/* test_cuda_host.c: the host's stand-in for a card catches what a card would punish: pointers of
+ * the host given to the device, the device's followed by the host, what is read before it is there.
+ * Each fault is planted in a child. */
 #include "tests/lib/cuda_case.h"
 
 #include <signal.h>
@@ -112,8 +113,8 @@ START_TEST(mixed_up_pointers_are_caught)
 }
 END_TEST
 
-/* What is downloaded is there when somebody has waited, and not before; what is uploaded from pinned memory is read when
- * it runs, from other memory at once. */
+/* What is downloaded is there when somebody has waited, and not before; what is uploaded from
+ * pinned memory is read when it runs, from other memory at once. */
 START_TEST(copies_happen_when_a_card_may_do_them)
 {
     struct dense_device d;

@@ -1,5 +1,5 @@
-/* test_cuda_model.c: whole models on the CUDA module: together with the CPU, the same bits at each run, recorded steps,
- * the loss scale of fp16, memory, failures. */
+/* test_cuda_model.c: whole models on the CUDA module: together with the CPU, the same bits at each
+ * run, recorded steps, the loss scale of fp16, memory, failures. */
 #include "tests/lib/cuda_case.h"
 
 #include "dense/run.h"
@@ -125,7 +125,7 @@ START_TEST(model_is_repeatable_in_several_threads)
 }
 END_TEST
 
-/* ---- recorded steps --------------------------------------------------------------------------------------- */
+/* ---- recorded steps -------------------------------------------------------------------------- */
 
 /* The case's batch cut to its first examples; everything else stays. */
 static void train_part(struct dense_case *c, uint32_t examples, uint32_t rows, uint64_t batch)
@@ -138,8 +138,8 @@ static void train_part(struct dense_case *c, uint32_t examples, uint32_t rows, u
     c->in.row_count = c->in.fresh_count = all_rows;
 }
 
-/* Batches of several sizes, some with more rows than ever before, with weights and without: each step gives what a run
- * that has never seen a batch gives. */
+/* Batches of several sizes, some with more rows than ever before, with weights and without: each
+ * step gives what a run that has never seen a batch gives. */
 START_TEST(recorded_steps_give_what_queued_ones_give)
 {
     static const uint32_t size[] = {150, 150, 150, 40, 150, 40, 40, 1, 150, 1, 1, 40};
@@ -179,8 +179,9 @@ START_TEST(recorded_steps_give_what_queued_ones_give)
 }
 END_TEST
 
-/* A recording plays what was recorded: a kernel that is given a number of the step would be wrong from the third step
- * on, and the test above would see it. So other arguments, addresses among them, have another number. */
+/* A recording plays what was recorded: a kernel that is given a number of the step would be wrong
+ * from the third step on, and the test above would see it. So other arguments, addresses among
+ * them, have another number. */
 START_TEST(recording_keeps_its_arguments)
 {
     struct dense_device d;
@@ -249,9 +250,10 @@ START_TEST(warm_steps_allocate_nothing)
 }
 END_TEST
 
-/* ---- scratch ---------------------------------------------------------------------------------------------- */
+/* ---- scratch --------------------------------------------------------------------------------- */
 
-/* A job of ordinary widths, 26 fields of dim 16, on a device that does no work: three steps, queued, recorded, played.
+/* A job of ordinary widths, 26 fields of dim 16, on a device that does no work: three steps,
+ * queued, recorded, played.
  */
 static void wide_step(enum model_kind kind, enum precision precision, uint32_t examples)
 {
@@ -302,8 +304,8 @@ END_TEST
 
 enum { EXACT_FLOATS = 1 << 16 };
 
-/* In a process of its own, for the module looks at the environment when it is loaded: the gradients of the fourth
- * step. */
+/* In a process of its own, for the module looks at the environment when it is loaded: the gradients
+ * of the fourth step. */
 static void exact_steps(enum model_kind kind, bool exact, float *bits)
 {
     struct dense_case c;
@@ -327,7 +329,8 @@ static void exact_steps(enum model_kind kind, bool exact, float *bits)
     exit(0);
 }
 
-/* As checkers of memory want it: every array of its own size, which ASan looks at in its build; the same bits. */
+/* As checkers of memory want it: every array of its own size, which ASan looks at in its build; the
+ * same bits. */
 START_TEST(exact_allocation_gives_the_same_bits)
 {
     static const enum model_kind kinds[] = {MODEL_DEEPFM, MODEL_XDEEPFM, MODEL_AUTOINT,
@@ -351,7 +354,8 @@ START_TEST(exact_allocation_gives_the_same_bits)
 }
 END_TEST
 
-/* Batches that need a little more each time: their scratch is joined before its blocks are too many. */
+/* Batches that need a little more each time: their scratch is joined before its blocks are too
+ * many. */
 START_TEST(scratch_of_growing_batches_is_joined)
 {
     struct dense_device d;
@@ -378,7 +382,7 @@ START_TEST(scratch_of_growing_batches_is_joined)
 }
 END_TEST
 
-/* ---- products alone --------------------------------------------------------------------------------------- */
+/* ---- products alone -------------------------------------------------------------------------- */
 
 static void products_only(bool on)
 {
@@ -392,8 +396,9 @@ static void products_only(bool on)
     function(on);
 }
 
-/* For measuring: operands are made ready when a section is queued and never again, the products are those of a step,
- * and ordinary steps go on afterwards from their own recording as if nothing had been. */
+/* For measuring: operands are made ready when a section is queued and never again, the products are
+ * those of a step, and ordinary steps go on afterwards from their own recording as if nothing had
+ * been. */
 START_TEST(products_alone_are_those_of_a_step)
 {
     struct dense_case c, other;
@@ -436,7 +441,7 @@ START_TEST(products_alone_are_those_of_a_step)
 }
 END_TEST
 
-/* ---- rows of the cache ------------------------------------------------------------------------------------ */
+/* ---- rows of the cache ----------------------------------------------------------------------- */
 
 START_TEST(model_takes_rows_from_the_cache)
 {
@@ -475,9 +480,10 @@ START_TEST(model_takes_rows_from_the_cache)
 }
 END_TEST
 
-/* ---- the loss scale --------------------------------------------------------------------------------------- */
+/* ---- the loss scale -------------------------------------------------------------------------- */
 
-/* Two examples, `large` weights and small inputs: the loss is finite, the gradient of the first layer's output large.
+/* Two examples, `large` weights and small inputs: the loss is finite, the gradient of the first
+ * layer's output large.
  */
 static void fp16_case(struct dense_case *c, float large)
 {
@@ -494,8 +500,8 @@ static void fp16_case(struct dense_case *c, float large)
     c->numeric[0] = c->numeric[1] = c->numeric[2] = c->numeric[3] = 0.01f;
 }
 
-/* With a scale of 65536 the gradient does not fit fp16. The step is skipped until the scale has come down; then
- * training goes on. */
+/* With a scale of 65536 the gradient does not fit fp16. The step is skipped until the scale has
+ * come down; then training goes on. */
 START_TEST(fp16_step_that_overflows_is_skipped_and_the_scale_comes_down)
 {
     struct dense_case c;
@@ -523,7 +529,8 @@ START_TEST(fp16_step_that_overflows_is_skipped_and_the_scale_comes_down)
 }
 END_TEST
 
-/* Weights so large that the step does not fit fp16 unscaled either: skipped for ever, it would learn nothing. */
+/* Weights so large that the step does not fit fp16 unscaled either: skipped for ever, it would
+ * learn nothing. */
 START_TEST(fp16_step_that_overflows_unscaled_is_an_error)
 {
     struct dense_case c;
@@ -538,9 +545,10 @@ START_TEST(fp16_step_that_overflows_unscaled_is_an_error)
 }
 END_TEST
 
-/* ---- failures --------------------------------------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------------------- */
 
-/* No memory is no lost device: the sentence counts it and names what to make smaller; and later there may be some. */
+/* No memory is no lost device: the sentence counts it and names what to make smaller; and later
+ * there may be some. */
 START_TEST(shortage_is_told_with_what_would_help)
 {
     struct dense_case c;

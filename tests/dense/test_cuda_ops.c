@@ -1,4 +1,5 @@
-/* test_cuda_ops.c: every core kernel of the CUDA module against the CPU module's, on random shapes. */
+/* test_cuda_ops.c: every core kernel of the CUDA module against the CPU module's, on random
+ * shapes. */
 #include "tests/lib/cuda_case.h"
 
 #include "dense/dropout.h"
@@ -73,7 +74,8 @@ static void keep_double(struct bench *b, const double *x, size_t count)
     keep(b, up, count);
 }
 
-/* Arrays are compared relative to their largest number. Not a number is the same as not a number. */
+/* Arrays are compared relative to their largest number. Not a number is the same as not a
+ * number. */
 static void compare(const char *what, const struct kept *found, const struct kept *expected, double tolerance)
 {
     ck_assert_uint_eq(found->arrays, expected->arrays);
@@ -127,7 +129,7 @@ static struct dropout_mask draw_mask(struct bench *b, double rate)
     return dropout_mask(rate, dense_up(&b->d, key, sizeof key));
 }
 
-/* ---- activations and linear layers ------------------------------------------------------------------------ */
+/* ---- activations and linear layers ----------------------------------------------------------- */
 
 static void run_act(struct bench *b)
 {
@@ -232,7 +234,8 @@ START_TEST(gemm_is_that_of_the_cpu)
 }
 END_TEST
 
-/* In fp16 a product's operand beyond 65504 is infinite, and so is what comes of it: the loss scale must see it. */
+/* In fp16 a product's operand beyond 65504 is infinite, and so is what comes of it: the loss scale
+ * must see it. */
 START_TEST(gemm_in_fp16_overflows_to_infinity)
 {
     struct bench b;
@@ -247,7 +250,8 @@ START_TEST(gemm_in_fp16_overflows_to_infinity)
 }
 END_TEST
 
-/* Powers of two, halves between two numbers of the form, the smallest ones: exact, or to the even neighbour. */
+/* Powers of two, halves between two numbers of the form, the smallest ones: exact, or to the even
+ * neighbour. */
 START_TEST(gemm_rounds_operands_to_the_nearest)
 {
     static const float in[] = {1.0f,     1.0f + 0x1p-11f, 1.0f + 0x3p-11f, 0x1p-24f, 0x1p-25f,
@@ -271,7 +275,7 @@ START_TEST(gemm_rounds_operands_to_the_nearest)
 }
 END_TEST
 
-/* ---- norm, head, loss, pairs ------------------------------------------------------------------------------ */
+/* ---- norm, head, loss, pairs ----------------------------------------------------------------- */
 
 static void run_norm(struct bench *b)
 {
@@ -409,7 +413,7 @@ START_TEST(gradient_kernels_are_those_of_the_cpu)
 }
 END_TEST
 
-/* ---- rows ------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 struct values {
     uint32_t *index, *offset, count;
@@ -503,7 +507,8 @@ START_TEST(probe_counts_as_the_cpu)
 }
 END_TEST
 
-/* One row that every example has, and one value in it that is much larger: chunk by chunk nothing is lost. */
+/* One row that every example has, and one value in it that is much larger: chunk by chunk nothing
+ * is lost. */
 START_TEST(pool_merges_a_hot_row_of_many_chunks)
 {
     enum { N = 5000, DIM = 3 };
@@ -563,10 +568,10 @@ START_TEST(rows_of_the_cache_are_those_of_the_cpu)
 }
 END_TEST
 
-/* ---- order ------------------------------------------------------------------------------------------------ */
+/* ---- order ----------------------------------------------------------------------------------- */
 
-/* Elements in other orders, and once more in the same: the same bits. A kernel whose elements touch one another's
- * results would not pass. */
+/* Elements in other orders, and once more in the same: the same bits. A kernel whose elements touch
+ * one another's results would not pass. */
 START_TEST(kernels_do_not_depend_on_the_order_of_their_elements)
 {
     static const char *const order[] = {"scrambled", "forward", "reverse", "scrambled"};

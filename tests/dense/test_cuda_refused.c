@@ -1,5 +1,6 @@
-/* test_cuda_refused.c: what a device and its library of products may refuse, at every place where they can: each ends in a
- * right step, or in an error that says enough. On the host's stand-in, which refuses what it is told to. */
+/* test_cuda_refused.c: what a device and its library of products may refuse, at every place where
+ * they can: each ends in a right step, or in an error that says enough. On the host's stand-in,
+ * which refuses what it is told to. */
 #include "tests/lib/cuda_case.h"
 
 #include "dense/run.h"
@@ -83,10 +84,10 @@ static bool same_bits(const struct play *a, const struct play *b)
     return a->floats == b->floats && memcmp(a->bits, b->bits, a->floats * sizeof *a->bits) == 0;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
-/* The n-th call fails, for every n: opening, queueing, recording, playing. What fails in a recording alone is queued
- * again, and right. */
+/* The n-th call fails, for every n: opening, queueing, recording, playing. What fails in a
+ * recording alone is queued again, and right. */
 START_TEST(every_failing_call_is_told_or_made_good)
 {
     static struct play well, p;
@@ -116,7 +117,8 @@ START_TEST(every_failing_call_is_told_or_made_good)
 }
 END_TEST
 
-/* The device is lost at the n-th call, for every n: never a result, always the status that has the worker end with 69. */
+/* The device is lost at the n-th call, for every n: never a result, always the status that has the
+ * worker end with 69. */
 START_TEST(every_lost_device_is_told)
 {
     static struct play well, p;
@@ -135,8 +137,8 @@ START_TEST(every_lost_device_is_told)
 }
 END_TEST
 
-/* From the n-th call on there is no memory, for every n: an error that names what to make smaller, or nothing more was
- * asked for. */
+/* From the n-th call on there is no memory, for every n: an error that names what to make smaller,
+ * or nothing more was asked for. */
 START_TEST(every_shortage_is_told)
 {
     static struct play well, p;
@@ -164,7 +166,7 @@ START_TEST(every_shortage_is_told)
 }
 END_TEST
 
-/* ---- the library of products ------------------------------------------------------------------------------ */
+/* ---- the library of products ----------------------------------------------------------------- */
 
 static const struct {
     enum model_kind kind;
@@ -182,8 +184,8 @@ static bool was_disturbed(const struct play *p, const struct play *well)
            p->after.refusals > p->before.refusals || p->after.spoiled > p->before.spoiled;
 }
 
-/* Refuses `what` at each n from 1 on, `most` of them, or, with 0, until nothing is refused any more; every run gives
- * what an undisturbed one gives. Runs in which something was refused. */
+/* Refuses `what` at each n from 1 on, `most` of them, or, with 0, until nothing is refused any
+ * more; every run gives what an undisturbed one gives. Runs in which something was refused. */
 static uint32_t made_good(int job, const char *what, uint64_t most, const struct play *well)
 {
     static struct play p;
@@ -227,8 +229,8 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
 }
 END_TEST
 
-/* One product fits only without its bias; only with rows at 16 bytes; one is refused when it is run; a recording is
- * spoiled at its n-th call: a right step each time. */
+/* One product fits only without its bias; only with rows at 16 bytes; one is refused when it is
+ * run; a recording is spoiled at its n-th call: a right step each time. */
 START_TEST(products_that_are_refused_are_computed_otherwise)
 {
     static struct play well;
@@ -243,7 +245,8 @@ START_TEST(products_that_are_refused_are_computed_otherwise)
 }
 END_TEST
 
-/* y = x w' + bias, the product that has the library add a bias, with a bias that begins at `offset` floats. */
+/* y = x w' + bias, the product that has the library add a bias, with a bias that begins at `offset`
+ * floats. */
 static void biased(const char *refuse, uint32_t offset, float y[12])
 {
     struct dense_device d;
@@ -266,8 +269,8 @@ static void biased(const char *refuse, uint32_t offset, float y[12])
     dense_device_close(&d);
 }
 
-/* The bias is added by a kernel of ours where the library refuses it, or where it begins at no 16 bytes, which the
- * library's advice does not look at. */
+/* The bias is added by a kernel of ours where the library refuses it, or where it begins at no 16
+ * bytes, which the library's advice does not look at. */
 START_TEST(bias_is_added_whatever_the_library_says)
 {
     float well[12], found[12];

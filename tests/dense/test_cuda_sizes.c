@@ -1,5 +1,5 @@
-/* test_cuda_sizes.c: batches of ever other sizes, as bad lines, data.negatives and ends of files make them: recorded at
- * few sizes, nothing chosen on the way, and the same curve as the CPU's. */
+/* test_cuda_sizes.c: batches of ever other sizes, as bad lines, data.negatives and ends of files
+ * make them: recorded at few sizes, nothing chosen on the way, and the same curve as the CPU's. */
 #include "tests/lib/cuda_case.h"
 
 #include "dense/run.h"
@@ -8,8 +8,8 @@
 
 enum { LINES = 4096, ROWS = 400, STEPS = 500 };
 
-/* A batch of 4,096 lines of which a quarter are positive, and of the others one in ten is kept; now and then the end of
- * a file. */
+/* A batch of 4,096 lines of which a quarter are positive, and of the others one in ten is kept; now
+ * and then the end of a file. */
 static uint32_t draw_size(struct rng *r, uint32_t step)
 {
     uint32_t lines = step % 10 == 9 ? 1 + (uint32_t)rng_below(r, LINES) : LINES, kept = 0;
@@ -114,7 +114,8 @@ START_TEST(sizes_of_a_job_are_recorded_once_and_learn_with_the_cpu)
 }
 END_TEST
 
-/* The control: without filling up, hardly a step is played, and there are choices by the hundred. */
+/* The control: without filling up, hardly a step is played, and there are choices by the
+ * hundred. */
 START_TEST(sizes_that_are_not_filled_up_are_hardly_played)
 {
     struct dense_case c;
@@ -135,8 +136,8 @@ START_TEST(sizes_that_are_not_filled_up_are_hardly_played)
 }
 END_TEST
 
-/* A card's library may sum a product otherwise for another number of rows; the stand-in does not, and its bits are the
- * same where no sum over examples is a product's. */
+/* A card's library may sum a product otherwise for another number of rows; the stand-in does not,
+ * and its bits are the same where no sum over examples is a product's. */
 static void same_floats(const char *what, const float *found, const float *expected, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -146,8 +147,8 @@ static void same_floats(const char *what, const float *found, const float *expec
     }
 }
 
-/* What fills a batch up counts in nothing: of a batch of n examples every n gives what a run made for n gives, which
- * fills nothing up. */
+/* What fills a batch up counts in nothing: of a batch of n examples every n gives what a run made
+ * for n gives, which fills nothing up. */
 START_TEST(filling_up_contributes_nothing)
 {
     static const enum model_kind kinds[] = {MODEL_LR,    MODEL_FM,      MODEL_DEEPFM,  MODEL_DCNV2, MODEL_DLRM, MODEL_XDEEPFM,
@@ -164,7 +165,8 @@ START_TEST(filling_up_contributes_nothing)
         ck_assert_int_eq(model_run_new(exact.model, size[i], DENSE_CACHE_ROWS, &run, &e), 0);
         model_run_free(exact.run);
         exact.run = run;
-        for (uint32_t step = 1; step <= 3; step++) { /* queued, recorded, played; before, a larger batch leaves its numbers */
+        for (uint32_t step = 1; step <= 3; step++) {
+            /* queued, recorded, played; before, a larger batch leaves its numbers */
             dense_case_train(&large, 99);
             large.in.examples = exact.in.examples = size[i];
             dense_case_train(&large, 16 * step);
@@ -189,7 +191,8 @@ START_TEST(filling_up_contributes_nothing)
 }
 END_TEST
 
-/* The first example is repeated, and with it what is not a number: it must show, as it would alone; a later one too. */
+/* The first example is repeated, and with it what is not a number: it must show, as it would alone;
+ * a later one too. */
 START_TEST(what_is_not_a_number_shows_through_what_fills_up)
 {
     struct dense_case c;
@@ -206,12 +209,13 @@ START_TEST(what_is_not_a_number_shows_through_what_fills_up)
 }
 END_TEST
 
-/* With dropout, too: a copy drops what the first example drops. Kept and scaled up it would be infinite in 16 bits, and
- * infinity times the copy's dlogit of 0 is not a number. */
+/* With dropout, too: a copy drops what the first example drops. Kept and scaled up it would be
+ * infinite in 16 bits, and infinity times the copy's dlogit of 0 is not a number. */
 START_TEST(copies_overflow_no_sooner_than_the_first_example)
 {
     uint32_t finite = 0;
-    for (float large = 18000.0f; large <= 30000.0f; large += 4000.0f) { /* twice, for both numbers, is below 65504 */
+    for (float large = 18000.0f; large <= 30000.0f; large += 4000.0f) {
+        /* twice, for both numbers, is below 65504 */
         struct dense_case filled, exact;
         struct dense_case *both[] = {&filled, &exact};
         int code[2];

@@ -1,4 +1,5 @@
-/* test_dropout.c: the mask is a function of (seed, lane, batch, layer), drops the share it should, and nothing else. */
+/* test_dropout.c: the mask is a function of (seed, lane, batch, layer), drops the share it should,
+ * and nothing else. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 

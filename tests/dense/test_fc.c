@@ -1,4 +1,5 @@
-/* test_fc.c: matrix products, fully connected layers and the head, forward and back, against plain loops in double. */
+/* test_fc.c: matrix products, fully connected layers and the head, forward and back, against plain
+ * loops in double. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -6,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- matrix products --------------------------------------------------------------------------------------- */
+/* ---- matrix products ------------------------------------------------------------------------- */
 
 enum { M = 9, N = 20, K = 33, LD = 40 };
 
@@ -43,7 +44,7 @@ START_TEST(gemm_takes_each_way_round)
 }
 END_TEST
 
-/* ---- the linear layer -------------------------------------------------------------------------------------- */
+/* ---- the linear layer ------------------------------------------------------------------------ */
 
 enum { ROWS = 37, IN = 29, OUT = 18, WANTED = 23, LDX = 31, LDY = 22, LDD = 25 };
 
@@ -95,7 +96,8 @@ static void linear_run(const struct linear *in, struct linear *out, bool add, bo
     dense_device_close(&d);
 }
 
-/* y = tanh(x w' + bias); with g = dy (1 - y^2): dx = g w (its leading columns), dw += g' x, dbias += sum of g. */
+/* y = tanh(x w' + bias); with g = dy (1 - y^2): dx = g w (its leading columns), dw += g' x, dbias
+ * += sum of g. */
 static void linear_expect(const struct linear *l, double *y, double *dx, double *dw, double *dbias, bool add)
 {
     for (uint32_t i = 0; i < OUT * IN; i++)
@@ -149,7 +151,7 @@ START_TEST(fc_without_dx_has_the_same_other_gradients)
 }
 END_TEST
 
-/* ---- the head ---------------------------------------------------------------------------------------------- */
+/* ---- the head -------------------------------------------------------------------------------- */
 
 enum { TASKS = 2, TASK = 1 };
 

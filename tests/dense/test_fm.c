@@ -1,4 +1,5 @@
-/* test_fm.c: pairwise products against the sum over all pairs, gradients against finite differences. */
+/* test_fm.c: pairwise products against the sum over all pairs, gradients against finite
+ * differences. */
 #include "tests/lib/dense_check.h"
 
 #include <string.h>

@@ -110,7 +110,8 @@ START_TEST(row_of_equal_numbers_gives_beta)
 }
 END_TEST
 
-/* Adding a number to a row, or scaling it, changes nothing that comes out: so dx has no part along either. */
+/* Adding a number to a row, or scaling it, changes nothing that comes out: so dx has no part along
+ * either. */
 START_TEST(gradient_has_no_part_along_the_row)
 {
     static struct normed n;

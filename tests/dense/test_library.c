@@ -1,5 +1,6 @@
-/* test_library.c: a shared library is found where it lies: the variable, folders, Python's packages; and what is said when
- * it is not. The library is a copy of the CPU module under a name that nobody has. */
+/* test_library.c: a shared library is found where it lies: the variable, folders, Python's
+ * packages; and what is said when it is not. The library is a copy of the CPU module under a name
+ * that nobody has. */
 #include "dense/library.h"
 
 #include <check.h>
@@ -112,7 +113,8 @@ START_TEST(folders_are_looked_at_in_their_order)
 }
 END_TEST
 
-/* Beside the python3 of PATH, which is a link in a virtual environment; and in one that is named and not on PATH. */
+/* Beside the python3 of PATH, which is a link in a virtual environment; and in one that is named
+ * and not on PATH. */
 START_TEST(packages_of_python_are_looked_at)
 {
     static const char *const wheels[] = {"nvidia/cu13/lib", "nvidia/cublas/lib", NULL};

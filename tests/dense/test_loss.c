@@ -1,4 +1,5 @@
-/* test_loss.c: logistic loss: values, gradient, weights, tasks, far logits; and what is done to whole gradients. */
+/* test_loss.c: logistic loss: values, gradient, weights, tasks, far logits; and what is done to
+ * whole gradients. */
 #include "tests/lib/dense_check.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* test_mix.c: the kernels of gates and mixtures against their formula, gradients against finite differences, and which
- * experts pass. */
+/* test_mix.c: the kernels of gates and mixtures against their formula, gradients against finite
+ * differences, and which experts pass. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/dense_check.h"
 
@@ -78,7 +78,7 @@ static void mix_run(struct mix *m, bool add)
     dense_device_close(&d);
 }
 
-/* ---- the formula ------------------------------------------------------------------------------------------ */
+/* ---- the formula ----------------------------------------------------------------------------- */
 
 struct formula {
     const struct mix *m;
@@ -157,14 +157,15 @@ START_TEST(mix_is_the_formula_and_its_gradient)
 }
 END_TEST
 
-/* ---- who passes ------------------------------------------------------------------------------------------- */
+/* ---- who passes ------------------------------------------------------------------------------ */
 
 START_TEST(mix_takes_the_first_of_equal_gates)
 {
     static struct mix m;
     mix_draw(&m, 2, 3, 2, 4, 2);
     for (uint32_t i = 0; i < N * m.tasks * choices(&m); i++)
-        m.gate[i] = i % 5 == 0 ? -1.0f : 0.25f; /* of each gate the first is smallest, the others are equal */
+        /* of each gate the first is smallest, the others are equal */
+        m.gate[i] = i % 5 == 0 ? -1.0f : 0.25f;
     mix_run(&m, false);
     for (uint32_t i = 0; i < N * m.tasks * choices(&m); i++)
         ck_assert_float_eq(m.share[i], i % 5 == 1 || i % 5 == 2 ? 0.5f : 0.0f);
@@ -251,7 +252,7 @@ START_TEST(mix_shows_a_gate_that_is_not_a_number)
 }
 END_TEST
 
-/* ---- bits ------------------------------------------------------------------------------------------------- */
+/* ---- bits ------------------------------------------------------------------------------------ */
 
 START_TEST(mix_gives_the_same_bits_each_time)
 {

@@ -1,5 +1,6 @@
-/* test_model.c: LR, FM, Wide & Deep and DeepFM: gradients against finite differences, each once against its formula
- * written out by hand; determinism, prediction, the probe, a golden loss curve. */
+/* test_model.c: LR, FM, Wide & Deep and DeepFM: gradients against finite differences, each once
+ * against its formula written out by hand; determinism, prediction, the probe, a golden loss
+ * curve. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -40,7 +41,8 @@ START_TEST(gradient_holds_with_norm_dropout_l2_and_every_activation)
 }
 END_TEST
 
-/* More examples than a range of the backend's own: the pieces must add up, with and without batch norm. */
+/* More examples than a range of the backend's own: the pieces must add up, with and without batch
+ * norm. */
 START_TEST(gradient_holds_over_several_ranges)
 {
     struct dense_case c;
@@ -82,7 +84,7 @@ START_TEST(gradient_check_notices_a_wrong_gradient)
 }
 END_TEST
 
-/* ---- the formulas, without the plan ------------------------------------------------------------------------ */
+/* ---- the formulas, without the plan ---------------------------------------------------------- */
 
 /* The dense parameters in their order; each tensor begins at a multiple of BLOCK_FLOATS. */
 static const float *take(const float **at, size_t count)
@@ -164,7 +166,7 @@ START_TEST(score_is_that_of_the_formula)
 }
 END_TEST
 
-/* ---- steps ------------------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void norm_case(struct dense_case *c, uint32_t examples)
 {
@@ -269,8 +271,8 @@ START_TEST(probe_counts_each_example_of_a_key_once)
 }
 END_TEST
 
-/* 20 steps of SGD, batch norm and dropout. Another kernel type rounds otherwise, so the curve is compared to 5 digits; a
- * card to 4, as beside the CPU below. */
+/* 20 steps of SGD, batch norm and dropout. Another kernel type rounds otherwise, so the curve is
+ * compared to 5 digits; a card to 4, as beside the CPU below. */
 START_TEST(loss_curve_is_the_golden_one)
 {
     struct dense_case c;

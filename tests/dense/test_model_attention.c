@@ -1,5 +1,5 @@
-/* test_model_attention.c: AutoInt+, FinalMLP and DIN, and layer norm in any network: gradients, the formulas by hand,
- * what a sequence may and may not change, what is refused. */
+/* test_model_attention.c: AutoInt+, FinalMLP and DIN, and layer norm in any network: gradients, the
+ * formulas by hand, what a sequence may and may not change, what is refused. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* The usual small shapes; din: field 1 is a sequence that attends to field 0, which has at most one value. */
+/* The usual small shapes; din: field 1 is a sequence that attends to field 0, which has at most one
+ * value. */
 static void attention_case(struct dense_case *c, enum model_kind kind)
 {
     dense_case_job(c, kind);
@@ -20,7 +21,7 @@ static void attention_case(struct dense_case *c, enum model_kind kind)
     }
 }
 
-/* ---- gradients -------------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 static const struct {
     enum model_kind kind;
@@ -60,7 +61,8 @@ START_TEST(gradient_is_that_of_the_loss)
 }
 END_TEST
 
-/* Vectors as wide as the attention are the residual themselves, whether numbers stand beside them or not. */
+/* Vectors as wide as the attention are the residual themselves, whether numbers stand beside them
+ * or not. */
 START_TEST(autoint_adds_the_vectors_themselves_where_widths_agree)
 {
     struct dense_case c;
@@ -94,7 +96,8 @@ START_TEST(gradient_holds_over_several_ranges)
 }
 END_TEST
 
-/* More fields than lanes of a vector, heads that fill no vector, one head, an input as wide as the attention. */
+/* More fields than lanes of a vector, heads that fill no vector, one head, an input as wide as the
+ * attention. */
 static const struct {
     uint32_t fields, dim, heads, width, layers;
 } shapes[] = {{17, 3, 1, 5, 1}, {5, 3, 3, 21, 1}, {2, 6, 1, 36, 2}, {1, 3, 1, 2, 2}, {4, 6, 2, 6, 3}, {33, 2, 2, 4, 1}};
@@ -118,7 +121,8 @@ START_TEST(gradient_of_attention_holds_for_every_shape)
 }
 END_TEST
 
-/* Chunks of 1,024 values on the CPU: sequences are cut by them. Small numbers, for sums of hundreds saturate tanh. */
+/* Chunks of 1,024 values on the CPU: sequences are cut by them. Small numbers, for sums of hundreds
+ * saturate tanh. */
 START_TEST(gradient_of_long_sequences_holds)
 {
     struct dense_case c;
@@ -151,7 +155,7 @@ START_TEST(gradient_check_notices_another_number_of_heads)
 }
 END_TEST
 
-/* ---- by hand ---------------------------------------------------------------------------------------------- */
+/* ---- by hand --------------------------------------------------------------------------------- */
 
 enum { FIELDS = 3, DIM = 3, NUMERICS = 2, IN = FIELDS * DIM + NUMERICS, FIRST = 5, SECOND = 4 };
 
@@ -296,7 +300,8 @@ START_TEST(finalmlp_is_the_formula_by_hand)
 }
 END_TEST
 
-/* Without gate_hidden there is no gate, and with zeros in its last layer a gate passes all as it is. */
+/* Without gate_hidden there is no gate, and with zeros in its last layer a gate passes all as it
+ * is. */
 START_TEST(gate_that_has_not_learned_is_1)
 {
     struct dense_case without, with;
@@ -305,7 +310,8 @@ START_TEST(gate_that_has_not_learned_is_1)
     with.job.model.gate_hidden = (struct widths){.at = {3}, .count = 1};
     dense_case_batch(&without, 7, 5, false);
     dense_case_batch(&with, 7, 5, false);
-    const size_t gate = 5 * BLOCK_FLOATS, stream = 4 * BLOCK_FLOATS; /* tensors are smaller than a block here */
+    /* tensors are smaller than a block here */
+    const size_t gate = 5 * BLOCK_FLOATS, stream = 4 * BLOCK_FLOATS;
     memset(with.dense, 0, model_dense_floats(with.model) * sizeof(float));
     memcpy(with.dense, without.dense, BLOCK_FLOATS * sizeof(float));
     for (size_t s = 0; s < 2; s++)
@@ -322,11 +328,12 @@ START_TEST(gate_that_has_not_learned_is_1)
 }
 END_TEST
 
-/* ---- sequences -------------------------------------------------------------------------------------------- */
+/* ---- sequences ------------------------------------------------------------------------------- */
 
 enum { ITEM, HISTORY, OTHER, ROWS = 9 };
 
-/* One example after another of field 0, the target; field 1, the history; field 2, something else. */
+/* One example after another of field 0, the target; field 1, the history; field 2, something
+ * else. */
 static void sequences_set(struct dense_case *c, uint32_t examples, const uint32_t *target,
                           const uint32_t *const *history, const uint32_t *length)
 {
@@ -418,8 +425,8 @@ START_TEST(order_of_a_sequence_changes_nothing)
 }
 END_TEST
 
-/* The target's weight of the history, not only the target's own columns: with the network's weights of these columns at
- * zero the score still follows it, unless the history is empty. */
+/* The target's weight of the history, not only the target's own columns: with the network's weights
+ * of these columns at zero the score still follows it, unless the history is empty. */
 START_TEST(target_changes_what_a_sequence_is_worth)
 {
     static const uint32_t target[4] = {0, 5, 0, 5}, of[] = {1, 2, 3};
@@ -437,7 +444,7 @@ START_TEST(target_changes_what_a_sequence_is_worth)
 }
 END_TEST
 
-/* ---- bits, and other backends ----------------------------------------------------------------------------- */
+/* ---- bits, and other backends ---------------------------------------------------------------- */
 
 static const struct {
     enum model_kind kind;
@@ -491,9 +498,10 @@ START_TEST(curves_of_the_backends_go_together)
 }
 END_TEST
 
-/* ---- memory ----------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The attention stands behind the last batch norm: what it leaves for the way back is of a range, not of a batch. */
+/* The attention stands behind the last batch norm: what it leaves for the way back is of a range,
+ * not of a batch. */
 START_TEST(attention_holds_no_more_than_a_range)
 {
     struct dense_case c;
@@ -519,8 +527,8 @@ START_TEST(attention_holds_no_more_than_a_range)
 }
 END_TEST
 
-/* A layer norm behind the last batch norm, of what stands before it: they share one gradient, which the layers before
- * the batch norm read when all ranges are through. */
+/* A layer norm behind the last batch norm, of what stands before it: they share one gradient, which
+ * the layers before the batch norm read when all ranges are through. */
 static void late_layer_norm(struct plan *p)
 {
     struct view input = plan_input(p, true, 0), y;
@@ -563,7 +571,7 @@ START_TEST(ranges_are_small_where_activations_are_large)
 }
 END_TEST
 
-/* ---- what is refused -------------------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 static void refused(const struct dense_case *c, const char *sentence)
 {

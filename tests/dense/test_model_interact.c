@@ -1,5 +1,6 @@
-/* test_model_interact.c: the models of products of field vectors (fwfm, ipnn, dcnv2, dlrm, xdeepfm): gradients against
- * finite differences, the same bits, other backends, what is refused. Their formulas: test_model_interact_formula.c. */
+/* test_model_interact.c: the models of products of field vectors (fwfm, ipnn, dcnv2, dlrm,
+ * xdeepfm): gradients against finite differences, the same bits, other backends, what is refused.
+ * Their formulas: test_model_interact_formula.c. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -8,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An interaction case: small weights, so that the polynomials do not leave a loss without digits. */
+/* An interaction case: small weights, so that the polynomials do not leave a loss without
+ * digits. */
 static void case_batch(struct dense_case *c, uint32_t examples, uint32_t rows, bool many)
 {
     dense_case_batch(c, examples, rows, many);
@@ -22,7 +24,7 @@ static void case_job(struct dense_case *c, enum model_kind kind)
     c->job.train.batch = 16;
 }
 
-/* ---- gradients -------------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 static const struct {
     enum model_kind kind;
@@ -83,7 +85,8 @@ START_TEST(gradient_holds_for_other_depths)
     struct dense_case c;
     case_job(&c, kind[_i]);
     c.job.model.cross_layers = _i == 0 ? 1 : 4;
-    c.job.model.hidden = (struct widths){.at = {11, 15}, .count = _i == 1 ? 2 : 1}; /* as wide as input and head */
+    /* as wide as input and head */
+    c.job.model.hidden = (struct widths){.at = {11, 15}, .count = _i == 1 ? 2 : 1};
     c.job.model.bottom.count = 0;
     c.job.model.cin = (struct widths){.at = {4}, .count = 1};
     case_batch(&c, 9, 6, false);
@@ -106,7 +109,7 @@ START_TEST(gradient_check_notices_a_cross_layer_that_multiplies_by_another_input
 }
 END_TEST
 
-/* ---- bits, and other backends ----------------------------------------------------------------------------- */
+/* ---- bits, and other backends ---------------------------------------------------------------- */
 
 START_TEST(same_step_gives_the_same_bits)
 {
@@ -143,7 +146,7 @@ START_TEST(curves_of_the_backends_go_together)
 }
 END_TEST
 
-/* ---- shapes, and what is refused -------------------------------------------------------------------------- */
+/* ---- shapes, and what is refused ------------------------------------------------------------- */
 
 START_TEST(rows_have_first_order_weights_where_the_model_is_linear_too)
 {

@@ -1,5 +1,5 @@
-/* test_model_interact_formula.c: scores of fwfm, ipnn, dcnv2, dlrm and xdeepfm against their formulas, written out
- * example by example without a plan. */
+/* test_model_interact_formula.c: scores of fwfm, ipnn, dcnv2, dlrm and xdeepfm against their
+ * formulas, written out example by example without a plan. */
 #include "tests/lib/dense_check.h"
 
 #include <string.h>
@@ -195,7 +195,8 @@ END_TEST
 
 START_TEST(formula_check_notices_another_model)
 {
-    ck_assert_double_gt(formula_worst(3, 4), 1e-3); /* dlrm dot and cat: the same tensors but for one shape */
+    /* dlrm dot and cat: the same tensors but for one shape */
+    ck_assert_double_gt(formula_worst(3, 4), 1e-3);
 }
 END_TEST
 

@@ -1,4 +1,5 @@
-/* test_model_mix.c: MMoE and PLE: gradients, the formula by hand, several tasks, what is refused. */
+/* test_model_mix.c: MMoE and PLE: gradients, the formula by hand, several tasks, what is
+ * refused. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -15,7 +16,7 @@ static void mix_case(struct dense_case *c, enum model_kind kind, uint32_t tasks,
     c->job.model.top_k = top_k;
 }
 
-/* ---- gradients -------------------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------- */
 
 static const struct {
     enum model_kind kind;
@@ -83,7 +84,7 @@ START_TEST(gradient_check_notices_a_gate_that_lets_another_through)
 }
 END_TEST
 
-/* ---- by hand ---------------------------------------------------------------------------------------------- */
+/* ---- by hand --------------------------------------------------------------------------------- */
 
 /* Parameters in their order, each tensor from the next block on. */
 struct taker {
@@ -119,7 +120,8 @@ enum {
     EXPERTS = SHARED + TASKS * OWN
 };
 
-/* Scores of one example of PLE with two tasks, networks of 5 and 4, towers of 4; the best `top_k` experts. */
+/* Scores of one example of PLE with two tasks, networks of 5 and 4, towers of 4; the best `top_k`
+ * experts. */
 static void ple_by_hand(const float *dense, const double x[IN], uint32_t top_k, double score[TASKS])
 {
     struct taker t = {dense};
@@ -184,7 +186,7 @@ START_TEST(ple_is_the_formula_by_hand)
 }
 END_TEST
 
-/* ---- levels ----------------------------------------------------------------------------------------------- */
+/* ---- levels ---------------------------------------------------------------------------------- */
 
 /* Mixture of the experts `chosen`, (choices), by the gate `w`, (choices, in), over x. */
 static void mixed(const float *w, const double *x, uint32_t in, double expert[][FIRST], const uint32_t *chosen,
@@ -264,7 +266,7 @@ START_TEST(ple_of_two_levels_is_the_formula_by_hand)
 }
 END_TEST
 
-/* ---- several tasks ---------------------------------------------------------------------------------------- */
+/* ---- several tasks --------------------------------------------------------------------------- */
 
 /* Sum of |gradient| of the dense tensors [from, to). */
 static double gradient_of(const struct dense_case *c, uint32_t from, uint32_t to)
@@ -288,7 +290,8 @@ START_TEST(task_of_weight_0_trains_nothing_of_its_own)
     ck_assert_uint_eq(tower + 3 * TASKS, c.plan.dense.tensor_count);
     ck_assert_double_eq(gradient_of(&c, tower + 3, tower + 6), 0.0);
     ck_assert_double_gt(gradient_of(&c, tower, tower + 3), 0.0);
-    ck_assert_double_eq(gradient_of(&c, second + 2 * (SHARED + OWN), second + 2 * EXPERTS), 0.0); /* its experts */
+    /* its experts */
+    ck_assert_double_eq(gradient_of(&c, second + 2 * (SHARED + OWN), second + 2 * EXPERTS), 0.0);
     ck_assert_double_gt(gradient_of(&c, second + 2 * SHARED, second + 2 * (SHARED + OWN)), 0.0);
     const float *gate = c.out.dense_gradients + c.plan.dense.tensor[gates].first;
     for (uint32_t i = 0; i < (SHARED + OWN) * IN; i++)
@@ -354,7 +357,7 @@ START_TEST(tower_may_be_left_out)
 }
 END_TEST
 
-/* ---- bits, and other backends ----------------------------------------------------------------------------- */
+/* ---- bits, and other backends ---------------------------------------------------------------- */
 
 START_TEST(same_step_gives_the_same_bits)
 {
@@ -370,7 +373,8 @@ START_TEST(same_step_gives_the_same_bits)
 }
 END_TEST
 
-/* top_k: where two gates are nearly equal the backends may choose differently, so the curves have none here. */
+/* top_k: where two gates are nearly equal the backends may choose differently, so the curves have
+ * none here. */
 START_TEST(curves_of_the_backends_go_together)
 {
     static const struct {
@@ -394,7 +398,7 @@ START_TEST(curves_of_the_backends_go_together)
 }
 END_TEST
 
-/* ---- what is refused -------------------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 static void refused(const struct dense_case *c, const char *sentence)
 {
@@ -482,7 +486,8 @@ static void many_tensors(struct plan *p)
 static void many_gradients(struct plan *p)
 {
     struct view v = plan_input(p, true, 0);
-    for (int i = 0; i < 250; i++) /* nobody reads them: each gradient is zeroed, in a place of its own */
+    /* nobody reads them: each gradient is zeroed, in a place of its own */
+    for (int i = 0; i < 250; i++)
         plan_linear(p, v, 3, ACT_NONE, 0, NORM_NONE, VIEW_NONE);
     for (uint32_t i = 0; i < 500; i++)
         plan_state(p, 1);

@@ -58,7 +58,8 @@ START_TEST(schema_takes_settings_from_the_job)
     ck_assert_str_eq(schema[2].name, "dense_stats");
     ck_assert_uint_eq(schema[2].optimizer.fixed_lr, 1);
     ck_assert_float_eq(schema[2].optimizer.lr, 1.0f);
-    /* bias and numerics 0, first matrix (5, 11) uniform, gamma 1; running mean 0, running variance 1 */
+    /* bias and numerics 0, first matrix (5, 11) uniform, gamma 1; running mean 0, running variance
+     * 1 */
     ck_assert_uint_eq(schema[1].field_rule[0].field, 2);
     ck_assert_double_eq_tol((double)schema[1].field_rule[0].scale, sqrt(6.0 / 16), 1e-7);
     ck_assert_uint_eq(schema[1].field_rule[1].field, 3);
@@ -150,7 +151,8 @@ START_TEST(schema_is_a_function_of_its_arguments)
 }
 END_TEST
 
-/* Rules come over as the job has them; a table's capacity is divided by its tablets, fields are numbers and in order.
+/* Rules come over as the job has them; a table's capacity is divided by its tablets, fields are
+ * numbers and in order.
  */
 START_TEST(schema_takes_the_rules_of_rows)
 {

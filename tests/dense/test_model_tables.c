@@ -1,5 +1,5 @@
-/* test_model_tables.c: models over several tables: vectors of several dims side by side, rows of a cache, clipping; and
- * tables of one dim, which are the same to a model as one table. */
+/* test_model_tables.c: models over several tables: vectors of several dims side by side, rows of a
+ * cache, clipping; and tables of one dim, which are the same to a model as one table. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -101,7 +101,7 @@ START_TEST(tables_of_one_dim_are_as_one)
 }
 END_TEST
 
-/* ---- rows of the cache ------------------------------------------------------------------------------------ */
+/* ---- rows of the cache ----------------------------------------------------------------------- */
 
 enum { ROWS = 11, SHARED = DENSE_CACHE_ROWS };
 
@@ -164,7 +164,7 @@ START_TEST(rows_of_several_dims_come_from_the_cache)
 }
 END_TEST
 
-/* ---- clipping --------------------------------------------------------------------------------------------- */
+/* ---- clipping -------------------------------------------------------------------------------- */
 
 START_TEST(each_row_is_clipped_by_itself)
 {
@@ -195,7 +195,7 @@ START_TEST(each_row_is_clipped_by_itself)
 }
 END_TEST
 
-/* ---- what needs one dim ----------------------------------------------------------------------------------- */
+/* ---- what needs one dim ---------------------------------------------------------------------- */
 
 START_TEST(models_that_multiply_vectors_refuse_several_dims)
 {

@@ -1,4 +1,5 @@
-/* test_norm.c: statistics of batch norm, forward and back, against double; its running statistics. */
+/* test_norm.c: statistics of batch norm, forward and back, against double; its running
+ * statistics. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -76,7 +77,8 @@ static double parameter(const struct fixture *f, uint32_t tensor, uint32_t at)
 START_TEST(norm_gives_mean_0_and_deviation_1)
 {
     struct fixture f;
-    fixture_make(&f, N, _i ? 300.0f : 0.0f); /* also far from 0, where plain sums of squares would lose the variance */
+    /* also far from 0, where plain sums of squares would lose the variance */
+    fixture_make(&f, N, _i ? 300.0f : 0.0f);
     dense_case_train(&f.c, 1);
     fixture_read(&f);
     for (uint32_t i = 0; i < N * WIDTH; i++) {
@@ -140,7 +142,8 @@ START_TEST(norm_survives_a_negative_running_variance)
 }
 END_TEST
 
-/* Many lanes that have pulled some batches ahead, in turn; under bsp a clock's pushes all come of one state. */
+/* Many lanes that have pulled some batches ahead, in turn; under bsp a clock's pushes all come of
+ * one state. */
 static const struct {
     uint32_t mode, lanes, staleness, prefetch; /* mode: enum wire_mode */
     double momentum;
@@ -166,8 +169,9 @@ START_TEST(norm_momentum_is_shared_by_what_is_under_way)
 }
 END_TEST
 
-/* The running statistics as the servers hold them, through 200 batches of each lane; together: a clock's pushes come of
- * one state. Gives how far the last batch found them from its own, as a share of how far the first one did. */
+/* The running statistics as the servers hold them, through 200 batches of each lane; together: a
+ * clock's pushes come of one state. Gives how far the last batch found them from its own, as a
+ * share of how far the first one did. */
 static double settle_apart(struct fixture *f, uint32_t lanes, uint32_t ahead, bool together)
 {
     uint32_t delay = together ? lanes : lanes * (1 + ahead), steps = 200 * lanes;
@@ -214,7 +218,8 @@ START_TEST(norm_statistics_settle_however_many_lanes)
 }
 END_TEST
 
-/* Two norms into columns of one tensor, and one behind another: their gradients share the place of the last. */
+/* Two norms into columns of one tensor, and one behind another: their gradients share the place of
+ * the last. */
 static void norms_side_by_side(struct plan *p)
 {
     p->by_batch = true;

@@ -1,6 +1,6 @@
-/* test_plan.c: where gradients go (dense/plan_settle.c): plans of linear layers, activations, norms, heads, products
- * and pairs over shared, overlapping and unread views, drawn at random, hold against finite differences; and what
- * single plans must come out as. */
+/* test_plan.c: where gradients go (dense/plan_settle.c): plans of linear layers, activations,
+ * norms, heads, products and pairs over shared, overlapping and unread views, drawn at random, hold
+ * against finite differences; and what single plans must come out as. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <string.h>
 
-/* ---- random plans ------------------------------------------------------------------------------------------ */
+/* ---- random plans ---------------------------------------------------------------------------- */
 
 static struct rng draws;
 
@@ -84,7 +84,8 @@ static void random_in_place(struct plan *p, struct view fresh)
     l->dropout = below(2) ? 0.2 : 0.0;
 }
 
-/* y = x * z element by element: a layer with two inputs, which may be the same. For backends in host memory. */
+/* y = x * z element by element: a layer with two inputs, which may be the same. For backends in
+ * host memory. */
 static void product_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     for (uint32_t i = first; i < first + count; i++)
@@ -186,7 +187,8 @@ static void random_plan(struct plan *p)
         offer(&v, (struct view){TENSOR_NUMERIC, 0, p->shape.numerics});
     for (uint32_t i = 0; i < steps; i++)
         random_step(p, &v, on_host);
-    plan_head(p, v.at[v.count - 1], below(p->tasks)); /* the last one surely has a gradient; others may have none */
+    /* the last one surely has a gradient; others may have none */
+    plan_head(p, v.at[v.count - 1], below(p->tasks));
 }
 
 static void random_case(struct dense_case *c, uint64_t seed)
@@ -230,7 +232,7 @@ START_TEST(random_plan_has_the_gradients_of_its_loss)
 }
 END_TEST
 
-/* ---- single plans ------------------------------------------------------------------------------------------ */
+/* ---- single plans ---------------------------------------------------------------------------- */
 
 static const struct layer *layer_named(const struct plan *p, const char *name, uint32_t which)
 {

@@ -1,5 +1,6 @@
-/* test_pool.c: rows -> input and gradients -> rows, against plain loops: sums and means, empty fields, repeated keys,
- * rows with and without a first-order weight, fields that a layer of their own pools; rows from a cache. */
+/* test_pool.c: rows -> input and gradients -> rows, against plain loops: sums and means, empty
+ * fields, repeated keys, rows with and without a first-order weight, fields that a layer of their
+ * own pools; rows from a cache. */
 #include "tests/lib/dense_check.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* test_products.c: inner products of all pairs against the formula, gradients against finite differences, the same bits
- * at every vector width. */
+/* test_products.c: inner products of all pairs against the formula, gradients against finite
+ * differences, the same bits at every vector width. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/dense_check.h"
 

@@ -1,5 +1,6 @@
-/* test_run.c: what happens to a batch around its pass (dense/run.c, run_input.c): weights, tasks, L2, measuring and
- * clipping of gradients, the correction for left out negatives, rows from the cache. */
+/* test_run.c: what happens to a batch around its pass (dense/run.c, run_input.c): weights, tasks,
+ * L2, measuring and clipping of gradients, the correction for left out negatives, rows from the
+ * cache. */
 #include "tests/lib/dense_check.h"
 #include "tests/lib/dense_double.h"
 
@@ -23,7 +24,7 @@ static double norm_of(const float *x, size_t count)
     return sqrt(sum);
 }
 
-/* ---- weights and tasks -------------------------------------------------------------------------------------- */
+/* ---- weights and tasks ----------------------------------------------------------------------- */
 
 /* An example of weight 0 might as well not be there; one of weight 2 might be there twice. */
 START_TEST(weights_are_like_so_many_examples)
@@ -107,7 +108,7 @@ START_TEST(tasks_add_up_by_their_weights)
 }
 END_TEST
 
-/* ---- whole gradients ---------------------------------------------------------------------------------------- */
+/* ---- whole gradients ------------------------------------------------------------------------- */
 
 START_TEST(norms_are_measured_now_and_then)
 {
@@ -134,8 +135,9 @@ START_TEST(clip_dense_scales_the_dense_gradients_together)
     dense_case_job(&clipped, MODEL_DEEPFM);
     clipped.job.train.clip_dense = limit;
     dense_case_batch(&clipped, EXAMPLES, ROWS, true);
-    dense_case_train(&clipped, 17);                                              /* measured at each batch */
-    ck_assert_double_eq_tol(clipped.out.dense_norm, plain.out.dense_norm, 1e-6); /* before clipping */
+    dense_case_train(&clipped, 17); /* measured at each batch */
+    /* before clipping */
+    ck_assert_double_eq_tol(clipped.out.dense_norm, plain.out.dense_norm, 1e-6);
     for (size_t i = 0; i < count; i++)
         ck_assert_double_eq_tol((double)clipped.out.dense_gradients[i], factor * (double)plain.out.dense_gradients[i],
                                 1e-6);
@@ -181,7 +183,8 @@ START_TEST(l2_dense_is_not_on_biases)
     dense_case_batch(&c, EXAMPLES, ROWS, true);
     c.in.weight = weight;
     dense_case_train(&c, 1);
-    const struct block_layout *d = &c.plan.dense; /* bias, numbers, twice (matrix, bias or gamma and beta), head */
+    /* bias, numbers, twice (matrix, bias or gamma and beta), head */
+    const struct block_layout *d = &c.plan.dense;
     ck_assert_uint_eq(d->tensor_count, _i ? 9 : 7);
     for (uint32_t t = 0; t < d->tensor_count; t++) {
         bool one_of = t == 0 || (_i ? t == 3 || t == 4 || t == 6 || t == 7 : t == 3 || t == 5);
@@ -192,7 +195,8 @@ START_TEST(l2_dense_is_not_on_biases)
 }
 END_TEST
 
-/* What lies behind a tensor's end in its last block has no part in anything, even if it is not a number. */
+/* What lies behind a tensor's end in its last block has no part in anything, even if it is not a
+ * number. */
 START_TEST(padding_is_of_no_meaning)
 {
     struct dense_case c;
@@ -220,7 +224,7 @@ START_TEST(padding_is_of_no_meaning)
 }
 END_TEST
 
-/* ---- prediction --------------------------------------------------------------------------------------------- */
+/* ---- prediction ------------------------------------------------------------------------------ */
 
 /* Trained with a share w of the negatives, odds come out 1 / w too high. */
 START_TEST(predictions_are_corrected_for_left_out_negatives)
@@ -244,7 +248,7 @@ START_TEST(predictions_are_corrected_for_left_out_negatives)
 }
 END_TEST
 
-/* ---- sizes -------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 /* A device plays again what it has recorded of a batch of the same size; arrays grow in between. */
 START_TEST(batches_of_changing_sizes_train_like_each_alone)
@@ -270,7 +274,7 @@ START_TEST(batches_of_changing_sizes_train_like_each_alone)
 }
 END_TEST
 
-/* ---- the cache ---------------------------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------- */
 
 /* A batch puts rows in the cache; in the next they need not be pulled again. */
 START_TEST(cached_rows_train_like_pulled_ones)
@@ -292,7 +296,8 @@ START_TEST(cached_rows_train_like_pulled_ones)
         ck_assert_mem_eq(plain.out.scores, cached.out.scores, EXAMPLES * sizeof(float));
         ck_assert_mem_eq(plain.out.dense_gradients, cached.out.dense_gradients,
                          model_dense_floats(plain.model) * sizeof(float));
-        uint32_t count = 0; /* from now on: rows 7, 2 and 5 from the cache, the others pulled, last ones first */
+        /* from now on: rows 7, 2 and 5 from the cache, the others pulled, last ones first */
+        uint32_t count = 0;
         for (uint32_t r = ROWS; r-- > 0;) {
             source[r] = r == 7 ? MODEL_CACHED | 0 : r == 2 ? MODEL_CACHED | 3 : MODEL_CACHED | (DENSE_CACHE_ROWS - 1);
             if (r == 7 || r == 2 || r == 5)
@@ -312,7 +317,8 @@ START_TEST(cached_rows_train_like_pulled_ones)
 }
 END_TEST
 
-/* L2 is of all rows of the batch, wherever they come from; a slot that is refilled gives the new row from then on. */
+/* L2 is of all rows of the batch, wherever they come from; a slot that is refilled gives the new
+ * row from then on. */
 START_TEST(cached_rows_are_replaced)
 {
     struct dense_case c;

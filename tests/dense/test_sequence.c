@@ -1,5 +1,5 @@
-/* test_sequence.c: the chunks that a field's values are cut into, and the kernels over them. Gradients and what DIN
- * makes of them: test_model_attention.c. */
+/* test_sequence.c: the chunks that a field's values are cut into, and the kernels over them.
+ * Gradients and what DIN makes of them: test_model_attention.c. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/dense_check.h"
 
@@ -71,7 +71,8 @@ static const uint32_t lengths[][EXAMPLES] = {{3, 0, 1, 5, 2, 0, 4},
                                              {0, 0, 0, 16, 0, 0, 16},
                                              {0, 0, 0, 0, 0, 0, 1}};
 
-/* Whatever a chunk is on this backend, the values with an owner are the field's, each once, in order. */
+/* Whatever a chunk is on this backend, the values with an owner are the field's, each once, in
+ * order. */
 START_TEST(chunks_have_every_value_once_in_order)
 {
     static struct sequences q;

@@ -1,11 +1,13 @@
-/* broken_module.c: libshoal_broken.so: another module as a device that fails, for tests/e2e/test_device.py, by way of
- * SHOAL_CUDA_MODULE. Made of SHOAL_BROKEN_MODULE (libshoal_cpu.so).
+/* broken_module.c: libshoal_broken.so: another module as a device that fails, for
+ * tests/e2e/test_device.py, by way of SHOAL_CUDA_MODULE. Made of SHOAL_BROKEN_MODULE
+ * (libshoal_cpu.so).
  *   SHOAL_BROKEN_OPEN   opening a stream takes so many milliseconds
  * And in the process of SHOAL_DEVICE 1 alone:
- *   SHOAL_BROKEN_STEPS  every stream fails at its process's so many-th wait (20), as a GPU does that falls off its bus;
- *                       0: none does
+ *   SHOAL_BROKEN_STEPS  every stream fails at its process's so many-th wait (20), as a GPU does
+ *                       that falls off its bus; 0: none does
  *   SHOAL_BROKEN_HANG   1: the first of these waits never comes back, the others fail
- *   SHOAL_BROKEN_GONE   a file that is made by the first wait that fails; where it is, the module cannot be loaded
+ *   SHOAL_BROKEN_GONE   a file that is made by the first wait that fails; where it is, the module
+ *                       cannot be loaded
  *   SHOAL_BROKEN_FAIL   SHOAL_CUDAHOST_FAIL of this process */
 #include "dense/backend.h"
 

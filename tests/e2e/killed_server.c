@@ -1,12 +1,15 @@
-/* killed_server.c: shoal-server with places where it dies as by kill -9. Linked in front of the server's own main for e2e/test_kill_points.py.
+/* killed_server.c: shoal-server with places where it dies as by kill -9. Linked in front of the
+ * server's own main for e2e/test_kill_points.py.
  *
- * The steps of an activity are counted: every change of a file that belongs to it, RocksDB's own included, or every row
- * that is put into a tablet which is built anew. A file that all servers of a run map, named by SHOAL_KILL_PLAN, says at which step of
- * which activity one of them dies; the test writes it, and finds there how many steps there have been. What a death fell into is a line
- * of the file PLAN.log: activity, call, path, process. With `tear` a write that is the step is done by half first.
+ * The steps of an activity are counted: every change of a file that belongs to it, RocksDB's own
+ * included, or every row that is put into a tablet which is built anew. A file that all servers of
+ * a run map, named by SHOAL_KILL_PLAN, says at which step of which activity one of them dies; the
+ * test writes it, and finds there how many steps there have been. What a death fell into is a line
+ * of the file PLAN.log: activity, call, path, process. With `tear` a write that is the step is done
+ * by half first.
  *
- * How steps are found: the C library's calls are defined here, as in tests/lib/kill_step.h; calls between the engine's files
- * are wrapped by the linker (tests/CMakeLists.txt). */
+ * How steps are found: the C library's calls are defined here, as in tests/lib/kill_step.h; calls
+ * between the engine's files are wrapped by the linker (tests/CMakeLists.txt). */
 #include "embedding/age.h"
 #include "embedding/engine.h"
 #include "embedding/table_inner.h"
@@ -36,7 +39,8 @@ struct plan {
 static struct plan nothing, *plan = &nothing;
 static char log_path[4096];
 static atomic_int opening, loading; /* engines, of this process */
-static atomic_bool leaving;         /* rows are on their way to the store: chosen, and not dropped from memory yet */
+/* rows are on their way to the store: chosen, and not dropped from memory yet */
+static atomic_bool leaving;
 static _Thread_local enum activity walking; /* rows are taken out of a tablet */
 
 __attribute__((constructor)) static void plan_map(void)
@@ -268,7 +272,8 @@ int __wrap_engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct e
     return rc;
 }
 
-static enum activity caller; /* one shard a server in these tests, and ageing is on its thread alone */
+/* one shard a server in these tests, and ageing is on its thread alone */
+static enum activity caller;
 
 int __real_age_before(struct table *t, const struct push_args *args);
 int __wrap_age_before(struct table *t, const struct push_args *args);

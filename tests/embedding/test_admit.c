@@ -22,7 +22,8 @@ static struct table_counts counts_of(const struct rows *r)
     return c;
 }
 
-/* Shows count, with sketch and without; the push that reaches the threshold makes the row and is taken by it. */
+/* Shows count, with sketch and without; the push that reaches the threshold makes the row and is
+ * taken by it. */
 START_TEST(row_is_made_at_its_count)
 {
     struct table_schema s = admit(ADMIT_COUNT, 20), all = admit(ADMIT_ALL, 0);
@@ -38,7 +39,8 @@ START_TEST(row_is_made_at_its_count)
     stats_push(&once, KEY, 0.25f, 1, 1, noon);
     ck_assert(stats_has(&r, KEY));
     ck_assert_uint_eq(counts_of(&r).admitted, 1);
-    ck_assert_uint_eq(rows_digest(r.table), rows_digest(once.table)); /* statistics of its own pushes alone */
+    /* statistics of its own pushes alone */
+    ck_assert_uint_eq(rows_digest(r.table), rows_digest(once.table));
     if (_i == 0)
         ck_assert_uint_eq(counts_of(&r).waiting, 0);
     rows_close(&r);
@@ -89,7 +91,8 @@ static uint32_t made(float p, float show, uint32_t lane, uint64_t batch, uint64_
     return rows;
 }
 
-/* Of 10,000 keys about the share that chance says (five deviations), drawn anew for each lane, batch and table. */
+/* Of 10,000 keys about the share that chance says (five deviations), drawn anew for each lane,
+ * batch and table. */
 START_TEST(chance_is_drawn_by_appearance)
 {
     ck_assert_uint_eq(made(0, 1, 0, 1, 1), 0);
@@ -188,7 +191,8 @@ START_TEST(those_that_wait_are_bounded)
 }
 END_TEST
 
-/* bsp computes a batch again from what was before its clock: zeros, for a key that this clock let in. */
+/* bsp computes a batch again from what was before its clock: zeros, for a key that this clock let
+ * in. */
 START_TEST(undo_of_a_new_row_is_zeros)
 {
     struct table_schema s = admit(ADMIT_COUNT, 2);

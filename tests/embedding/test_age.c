@@ -168,7 +168,8 @@ START_TEST(ttl_counts_from_the_last_push_and_by_field)
 }
 END_TEST
 
-/* The stamp costs a day, then the clock waits for the world to catch up; one from the past does nothing. */
+/* The stamp costs a day, then the clock waits for the world to catch up; one from the past does
+ * nothing. */
 START_TEST(a_stamp_in_the_future_does_not_poison)
 {
     struct table_schema s = ageing(0);
@@ -328,7 +329,8 @@ static uint64_t beside(const struct rows *r)
     return c.beside_bytes;
 }
 
-/* Rows that went under bsp are memory until the next clock of the table, whichever tablet that touches. */
+/* Rows that went under bsp are memory until the next clock of the table, whichever tablet that
+ * touches. */
 START_TEST(undo_of_rows_that_went_is_memory_for_one_clock)
 {
     struct table_schema s = ageing(2);
@@ -348,7 +350,8 @@ START_TEST(undo_of_rows_that_went_is_memory_for_one_clock)
     ck_assert_uint_eq(table_rows(r.table), 0);
     ck_assert_uint_ge(beside(&r), steady + rows_bytes / 2);
     stats_push(&r, keys[other], 0.5f, 1, 0, (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(8, 1)});
-    ck_assert_uint_ge(beside(&r), steady + rows_bytes / 4); /* another run's clock says nothing of this one's */
+    /* another run's clock says nothing of this one's */
+    ck_assert_uint_ge(beside(&r), steady + rows_bytes / 4);
     stats_push(&r, keys[other], 0.5f, 1, 0, (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 51)});
     ck_assert_uint_lt(beside(&r), steady);
     table_undo_drop(r.table, 7);

@@ -148,7 +148,8 @@ START_TEST(blame_refuses_what_it_cannot_do)
 }
 END_TEST
 
-/* A clean stop writes all rows and trims: with an archive blame still reaches back, over a restart too. */
+/* A clean stop writes all rows and trims: with an archive blame still reaches back, over a restart
+ * too. */
 START_TEST(archive_keeps_what_the_journal_lets_go)
 {
     begin_new(64u << 20);
@@ -332,7 +333,8 @@ START_TEST(erased_keys_stay_gone)
     ck_assert_uint_eq(rig_digest(&s), digest); /* replay repeats it */
     ck_assert_int_eq(engine_keys(s.g, 0, KEY_RESET, &key, 1, &changed, &e), 0);
     ck_assert_msg(engine_restore(s.g, 1, 10, &e) == 0, "%s", e.text);
-    ck_assert_ptr_nonnull(table_row(engine_table(s.g, 0), key)); /* no longer erased: the cut counts */
+    /* no longer erased: the cut counts */
+    ck_assert_ptr_nonnull(table_row(engine_table(s.g, 0), key));
     end();
 }
 END_TEST
@@ -350,7 +352,8 @@ START_TEST(compact_leaves_no_value_that_was_overwritten)
         big[i] = MARKER;
         other[i] = 1;
     }
-    /* Side by side in one file: one that will be overwritten and one that lives; one small, one large. */
+    /* Side by side in one file: one that will be overwritten and one that lives; one small, one
+     * large. */
     struct store_item items[] = {{"a", 1, big, 40000}, {"b", 1, other, 40000}, {"c", 1, big, 64}};
     ck_assert_int_eq(store_write(store, items, 3, &e), 0);
     ck_assert_int_eq(store_flush(store, &e), 0);

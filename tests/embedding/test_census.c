@@ -125,10 +125,12 @@ START_TEST(census_tries_thresholds_out)
     ck_assert(json_as_number(json_get(j, "what_if.shows"), 0) == 52);
     ck_assert_int_eq(in(j, "rows"), 6);
     json_free(j);
-    j = count(&r, &(struct census_ask){.what_if = true, .score = 1}); /* 0.1 (show - click) + click: 1.1, 7.6, 7 */
+    /* 0.1 (show - click) + click: 1.1, 7.6, 7 */
+    j = count(&r, &(struct census_ask){.what_if = true, .score = 1});
     ck_assert_int_eq(in(j, "what_if.rows"), 3);
     json_free(j);
-    j = count(&r, &(struct census_ask){.what_if = true, .ttl = 30 * DAY}); /* a row of no known time stays */
+    /* a row of no known time stays */
+    j = count(&r, &(struct census_ask){.what_if = true, .ttl = 30 * DAY});
     ck_assert_int_eq(in(j, "what_if.rows"), 4);
     ck_assert_int_eq(in(j, "fields.1.kept"), 2);
     json_free(j);
@@ -143,7 +145,8 @@ START_TEST(census_of_a_budget_keeps_the_newest_or_the_best)
 {
     struct table_schema s = stats_schema();
     struct rows r = six_rows(&s);
-    struct json *j = count(&r, &(struct census_ask){.what_if = true, .rows = 11}); /* two a tablet: past it 15/16 of them, one */
+    /* two a tablet: past it 15/16 of them, one */
+    struct json *j = count(&r, &(struct census_ask){.what_if = true, .rows = 11});
     ck_assert_int_eq(in(j, "what_if.rows"), 3);
     ck_assert_int_eq(in(j, "what_if.capacity"), 8);
     ck_assert(json_as_number(json_get(j, "what_if.shows"), 0) == 1 + 7);
@@ -167,7 +170,8 @@ static struct rows tied_rows(const struct table_schema *s, uint32_t count)
     return r;
 }
 
-/* What is told for a budget is what a table with that capacity keeps, row by row: at it, past it, and of equal ones. */
+/* What is told for a budget is what a table with that capacity keeps, row by row: at it, past it,
+ * and of equal ones. */
 START_TEST(census_of_a_budget_is_what_the_rule_would_keep)
 {
     static const uint32_t share[] = {1, 2, 15, 16, 17, 24, 25, 26, 40, 100};
@@ -255,7 +259,8 @@ START_TEST(row_json_names_each_part_of_a_row)
     struct json *j = row_json(r.table, key, "s/0", false, &found);
     ck_assert(found && json_as_bool(json_get(j, "found"), false));
     ck_assert_uint_eq(json_count(json_get(j, "weights")), 4);
-    ck_assert_uint_eq(json_count(json_get(j, "state")), 4); /* AdaGrad's; the statistics are not among it */
+    /* AdaGrad's; the statistics are not among it */
+    ck_assert_uint_eq(json_count(json_get(j, "state")), 4);
     ck_assert_int_eq(in(j, "tablet"), 1);
     ck_assert_int_eq(in(j, "field"), 3);
     ck_assert_str_eq(json_as_string(json_get(j, "shard"), ""), "s/0");

@@ -1,5 +1,6 @@
-/* test_checkpoint.c: checkpoints made by some shards and loaded by others: the same rows and marks, whatever their numbers;
- * translation; reading by tools. What is damaged is in test_checkpoint_damage.c, kills in test_checkpoint_kill.c. */
+/* test_checkpoint.c: checkpoints made by some shards and loaded by others: the same rows and marks,
+ * whatever their numbers; translation; reading by tools. What is damaged is in
+ * test_checkpoint_damage.c, kills in test_checkpoint_kill.c. */
 #include "embedding/checkpoint.h"
 #include "proto/base/hash.h"
 #include "tests/lib/embedding_fleet.h"
@@ -56,8 +57,9 @@ static void check_same(const struct at_cut *a, const struct at_cut *b)
     }
 }
 
-/* A cluster of `shards` with a checkpoint of cut 5 in `path`: rows in images and in records, two lanes at different batches, one
- * batch that half of the shards have; pushes go on while it is made. */
+/* A cluster of `shards` with a checkpoint of cut 5 in `path`: rows in images and in records, two
+ * lanes at different batches, one batch that half of the shards have; pushes go on while it is
+ * made. */
 static void save(uint32_t shards, const char *where, enum durability durability, uint64_t batches, struct at_cut *out)
 {
     char text[ERR_TEXT_MAX];
@@ -233,7 +235,8 @@ START_TEST(a_load_goes_into_empty_tables_only_and_answers_again)
     }
     ck_assert_int_eq(fleet_load(&to, path, 8, text, NULL), SHOAL_E_EXISTS);
     fleet_run_open(&to, 12, 1, 0);
-    ck_assert_int_eq(fleet_load(&to, path, 12, text, NULL), SHOAL_E_EXISTS); /* nothing was loaded as run 12 */
+    /* nothing was loaded as run 12 */
+    ck_assert_int_eq(fleet_load(&to, path, 12, text, NULL), SHOAL_E_EXISTS);
     ck_assert_int_eq(fleet_load(&to, dir, 13, text, NULL), SHOAL_E_NOT_FOUND);
     fleet_close(&to, false);
 }
@@ -389,7 +392,8 @@ START_TEST(another_optimizer_keeps_weights_and_begins_its_state)
     ck_assert_uint_eq(weights_of(&to, 1), weights[1]);
     ck_assert_ptr_nonnull(strstr(notes, "table table-0: its optimizer was adagrad and is adam now"));
     ck_assert_ptr_nonnull(strstr(notes, "table table-1: its optimizer was sgd and is ftrl now"));
-    /* ftrl works weights out from its state: a push without a gradient must leave them where they are, but for rounding */
+    /* ftrl works weights out from its state: a push without a gradient must leave them where they
+     * are, but for rounding */
     static struct rig_push p;
     float before[SHARD_KEYS * SHARD_WIDTH], after[SHARD_KEYS * SHARD_WIDTH];
     rig_push_make(&p, 7, 1, 0, 0, 30, 31);

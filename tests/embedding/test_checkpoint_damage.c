@@ -1,6 +1,7 @@
-/* test_checkpoint_damage.c: files of a checkpoint truncated, flipped, swapped, missing or added: all refused by name, by tools
- * and by shards, and nothing changes. SHOAL_DAMAGES (200) says how
- * many to each of three checkpoints: of fp32 rows, of 16-bit ones, of rows of which half are in the store; tests/long does 1,000. */
+/* test_checkpoint_damage.c: files of a checkpoint truncated, flipped, swapped, missing or added:
+ * all refused by name, by tools and by shards, and nothing changes. SHOAL_DAMAGES (200) says how
+ * many to each of three checkpoints: of fp32 rows, of 16-bit ones, of rows of which half are in the
+ * store; tests/long does 1,000. */
 #include "embedding/checkpoint.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
@@ -177,7 +178,8 @@ static void check_refused(const struct file *a, const struct file *b, const char
 
 enum kind { TRUNCATED, FLIPPED, SWAPPED, MISSING, KINDS };
 
-/* Damages one file, looks, and puts it right again; false: there was nothing to damage (an empty file, two alike). */
+/* Damages one file, looks, and puts it right again; false: there was nothing to damage (an empty
+ * file, two alike). */
 static bool damage_one(struct rng *r, enum kind kind, const struct file *f)
 {
     const struct file *other = &file[rng_below(r, files)];
@@ -298,7 +300,8 @@ START_TEST(verify_names_every_file_and_a_tablet)
         if (strstr(file[i].name, ".blob") == NULL)
             continue;
         size_t count = content(&file[i], &bytes);
-        for (uint32_t k = 0; k < 8; k++) /* an image that was written again since is nobody's loss: several places */
+        /* an image that was written again since is nobody's loss: several places */
+        for (uint32_t k = 0; k < 8; k++)
             bytes[count / 8 * k + rng_below(&r, count / 8)] ^= 1;
         put(&file[i], bytes, count);
         ck_assert_int_eq(checkpoint_open(path, &c, &e), 0);
@@ -315,7 +318,8 @@ START_TEST(verify_names_every_file_and_a_tablet)
 }
 END_TEST
 
-/* A shard reads the parts that have tablets for it, and is not kept from its own by another one's damage. */
+/* A shard reads the parts that have tablets for it, and is not kept from its own by another one's
+ * damage. */
 START_TEST(a_load_verifies_the_parts_it_needs)
 {
     struct err e = {0};

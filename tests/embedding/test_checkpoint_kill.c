@@ -1,7 +1,7 @@
-/* test_checkpoint_kill.c: kill -9 before the n-th change of a file, in an export and in a load, for n from the first to the last:
- * no part is half there, no table half filled, and the same again succeeds. SHOAL_KILL_POINTS (40) says how many points of
- * each are tried; 0: all of them. The process that forks never opens a store: RocksDB's threads would be missing in its
- * children. */
+/* test_checkpoint_kill.c: kill -9 before the n-th change of a file, in an export and in a load, for
+ * n from the first to the last: no part is half there, no table half filled, and the same again
+ * succeeds. SHOAL_KILL_POINTS (40) says how many points of each are tried; 0: all of them. The
+ * process that forks never opens a store: RocksDB's threads would be missing in its children. */
 #include "embedding/checkpoint.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"

@@ -1,4 +1,5 @@
-/* test_cold.c: rows that leave memory and come back: a table whose rows come and go is the table in which they stayed. */
+/* test_cold.c: rows that leave memory and come back: a table whose rows come and go is the table in
+ * which they stayed. */
 #include "embedding/cold.h"
 
 #include "tests/lib/embedding_stats.h"
@@ -140,7 +141,8 @@ START_TEST(a_row_that_was_only_read_leaves_without_a_write)
     uint64_t pulled = rows_key(7);
     float row[4];
     table_pull(r.table, &pulled, 1, row);
-    /* Without a write: the nine that nobody changed; first but the eight of them that nobody has pulled and may still push to. */
+    /* Without a write: the nine that nobody changed; first but the eight of them that nobody has
+     * pulled and may still push to. */
     ck_assert_int_eq(table_cold_choose(r.table, 0, 8, NULL, NULL, &chosen), 0);
     ck_assert_uint_eq(chosen, 8);
     ck_assert_int_eq(table_cold_drop(r.table, 0, &gone), 0);
@@ -231,7 +233,8 @@ START_TEST(a_pair_of_another_length_is_refused)
     leave(&r, &shelf, 0, 1);
     ck_assert_int_eq(table_cold_take(r.table, rows_key(0), shelf.value[0], shelf.bytes - 4), SHOAL_E_CORRUPT);
     ck_assert(table_cold_has(r.table, rows_key(0)));
-    ck_assert_int_eq(table_cold_take(r.table, rows_key(1), shelf.value[0], shelf.bytes), 0); /* not cold: nothing */
+    /* not cold: nothing */
+    ck_assert_int_eq(table_cold_take(r.table, rows_key(1), shelf.value[0], shelf.bytes), 0);
     ck_assert_uint_eq(table_rows(r.table), 1);
     shelf_clear(&shelf);
     rows_close(&r);
@@ -257,8 +260,9 @@ START_TEST(rows_of_dense_tables_and_of_tables_with_a_capacity_stay)
 }
 END_TEST
 
-/* Two tables get the same pushes; one of them is short of memory. Every row that a push touches comes in first. Days pass, rows
- * decay, fall below the score, expire: whether they are in memory or not. */
+/* Two tables get the same pushes; one of them is short of memory. Every row that a push touches
+ * comes in first. Days pass, rows decay, fall below the score, expire: whether they are in memory
+ * or not. */
 static void live_beside(const struct table_schema *s, uint32_t first_time, uint32_t steps, uint32_t step_seconds)
 {
     struct rows all = rows_open(s), some = rows_open(s);
@@ -354,7 +358,8 @@ START_TEST(rows_that_go_for_good_are_told)
     leave(&r, &shelf, 0, 10);
     for (uint32_t day = 1; day <= 4; day++)
         stats_tick(&r, NOON + day * DAY);
-    ck_assert_uint_eq(table_cold_gone(r.table, 0, &gone), 10); /* from memory; they may have had pairs */
+    /* from memory; they may have had pairs */
+    ck_assert_uint_eq(table_cold_gone(r.table, 0, &gone), 10);
     table_cold_gone_clear(r.table, 0);
     ck_assert_uint_eq(table_rows(r.table), 10);
     fetch_all(&r, &shelf);
@@ -446,8 +451,8 @@ START_TEST(the_set_holds_what_was_put_in)
 }
 END_TEST
 
-/* Under bsp a batch of the last clock may be computed again, from the rows before it: also from one that expired in that clock while it was
- * in the store, and is noticed only now. */
+/* Under bsp a batch of the last clock may be computed again, from the rows before it: also from one
+ * that expired in that clock while it was in the store, and is noticed only now. */
 START_TEST(a_row_that_ended_unnoticed_in_this_clock_has_its_undo)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 4, 0);

@@ -1,5 +1,6 @@
-/* test_cold_cut.c: cuts made while rows are in the store, on their way there, and while a restore is not written yet: the cut is the table of
- * its instant. And keys named, rows that age in the store, and undo, where rows are cold. */
+/* test_cold_cut.c: cuts made while rows are in the store, on their way there, and while a restore
+ * is not written yet: the cut is the table of its instant. And keys named, rows that age in the
+ * store, and undo, where rows are cold. */
 #include "embedding/cold.h"
 #include "embedding/cut.h"
 #include "embedding/engine_state.h"
@@ -58,7 +59,8 @@ START_TEST(a_cut_while_rows_leave_is_its_instant)
 }
 END_TEST
 
-/* While the record of a restore is still needed a cut copies images, and the pairs that they list. */
+/* While the record of a restore is still needed a cut copies images, and the pairs that they
+ * list. */
 START_TEST(a_cut_that_is_a_copy_has_the_cold_rows)
 {
     thin_open_trained(&s, dir, THIN_MEMORY, 80, false);
@@ -84,7 +86,8 @@ END_TEST
 
 /* ---- keys by name ---- */
 
-/* Of the first tablet from `tablet` on that has cold rows: which ones the hand has come to by now is nobody's promise. */
+/* Of the first tablet from `tablet` on that has cold rows: which ones the hand has come to by now
+ * is nobody's promise. */
 static uint64_t some_cold_key(uint32_t tablet)
 {
     const struct table *t = engine_table(s.g, 0);
@@ -112,7 +115,8 @@ static void scrub(const uint64_t *keys, uint32_t count)
     ck_assert_int_eq(status, 0);
 }
 
-/* What was in the store, what was fetched and left its pair behind, and what was in memory alone: gone, there and after a restart. */
+/* What was in the store, what was fetched and left its pair behind, and what was in memory alone:
+ * gone, there and after a restart. */
 START_TEST(an_erased_key_leaves_memory_set_and_store)
 {
     struct err e = {0};
@@ -141,7 +145,8 @@ START_TEST(an_erased_key_leaves_memory_set_and_store)
 }
 END_TEST
 
-/* The pair that a fetched row left behind is not known after a restart, where all of its tablet's rows are in memory. */
+/* The pair that a fetched row left behind is not known after a restart, where all of its tablet's
+ * rows are in memory. */
 START_TEST(a_pair_left_behind_before_a_restart_goes_with_the_erasing)
 {
     struct err e = {0};

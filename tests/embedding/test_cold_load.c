@@ -1,5 +1,6 @@
-/* test_cold_load.c: checkpoints of rows that lay in two places, read by tools and loaded within a memory budget that they do not fit; kills on
- * the way, and a load taken back. SHOAL_KILL_POINTS (5): as in test_cold_restore.c. */
+/* test_cold_load.c: checkpoints of rows that lay in two places, read by tools and loaded within a
+ * memory budget that they do not fit; kills on the way, and a load taken back. SHOAL_KILL_POINTS
+ * (5): as in test_cold_restore.c. */
 #include "embedding/checkpoint.h"
 #include "embedding/cold.h"
 #include "embedding/engine_state.h"
@@ -185,12 +186,14 @@ START_TEST(it_is_read_by_tools_as_it_was)
         sum = hash_bytes(&digest[k], sizeof digest[k], sum);
     ck_assert_uint_eq(sum, shared->digest);
     ck_assert_uint_gt(rows, 30000);
-    ck_assert_uint_le(rows, checkpoint_facts(c)->rows); /* which counts rows that have aged unnoticed */
+    /* which counts rows that have aged unnoticed */
+    ck_assert_uint_le(rows, checkpoint_facts(c)->rows);
     checkpoint_close(c);
 }
 END_TEST
 
-/* Rows go where they belong under another number of tablets, and state of another optimizer begins anew: tablet by tablet, within memory. */
+/* Rows go where they belong under another number of tablets, and state of another optimizer begins
+ * anew: tablet by tablet, within memory. */
 START_TEST(it_is_translated_within_memory)
 {
     struct outcome out;

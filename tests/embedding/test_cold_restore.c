@@ -1,5 +1,6 @@
-/* test_cold_restore.c: a cut whose rows lie in memory and in the store, or do not fit into memory at all, as a table's state again; and
- * kills on the way. SHOAL_KILL_POINTS (5) says how many points are tried; 0: all. The process that forks never opens a store. */
+/* test_cold_restore.c: a cut whose rows lie in memory and in the store, or do not fit into memory
+ * at all, as a table's state again; and kills on the way. SHOAL_KILL_POINTS (5) says how many
+ * points are tried; 0: all. The process that forks never opens a store. */
 #include "embedding/cold.h"
 #include "embedding/engine_state.h"
 #include "proto/base/log.h"

@@ -1,4 +1,5 @@
-/* test_crc32c.c: the checksum that RocksDB calls: as the standard has it, at every length, and RocksDB's indeed. */
+/* test_crc32c.c: the checksum that RocksDB calls: as the standard has it, at every length, and
+ * RocksDB's indeed. */
 #include "embedding/crc32c.h"
 #include "proto/base/rng.h"
 

@@ -154,7 +154,8 @@ START_TEST(pushes_during_the_cut_are_not_in_it)
     ck_assert_int_eq(engine_hold(s.g, 4, &sequence), SHOAL_E_BUSY);
     ck_assert_int_eq(engine_go(s.g, 4, on_gone, &gone), SHOAL_E_NOT_FOUND);
     ck_assert_int_eq(engine_go(s.g, 3, on_gone, &gone), 0);
-    for (uint64_t batch = 800; batch < 1500; batch++) { /* the thread that makes the cut has not begun; others run */
+    for (uint64_t batch = 800; batch < 1500; batch++) {
+        /* the thread that makes the cut has not begun; others run */
         rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
         int rc = rig_push(&s, &p, &plan);
         if (rc == SHOAL_E_BUSY)
@@ -179,7 +180,8 @@ START_TEST(a_cut_waits_for_the_batch_under_way)
     struct push_plan plan;
     int rc = 0;
     begin(DURABLE_JOURNAL, dir);
-    for (uint64_t batch = 0; rc == 0; batch++) { /* the journal fills up; the batch that would free it waits */
+    for (uint64_t batch = 0; rc == 0; batch++) {
+        /* the journal fills up; the batch that would free it waits */
         rig_push_make(&p, 1, 0, 0, 0, batch, batch + 1);
         rc = rig_push(&s, &p, &plan);
         engine_flush_step(s.g);
@@ -210,7 +212,8 @@ static void restore_child(void *context)
     restore(5, 2);
     shared->at_cut = rig_digest(&s);
     static struct rig_push p;
-    for (uint64_t batch = 300; batch < 305; batch++) { /* no flush: the restart has to restore by itself */
+    for (uint64_t batch = 300; batch < 305; batch++) {
+        /* no flush: the restart has to restore by itself */
         struct push_plan plan;
         rig_push_make(&p, 2, 0, 0, 0, batch, batch + 1);
         ck_assert_int_eq(rig_push(&s, &p, &plan), 0);
@@ -293,7 +296,8 @@ START_TEST(a_cut_with_an_old_restore_among_its_records_stands_alone)
     make_cut(1);
     restore(1, 2);
     rig_train(&s, 2, 0, 0, 30,
-                33); /* all rows written: the cut is free, though the record still lies in the journal */
+                /* all rows written: the cut is free, though the record still lies in the journal */
+                33);
     ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);
     embedding_env_run(&s.env);
     ck_assert(!cut_there(1));

@@ -72,7 +72,8 @@ START_TEST(tablets_that_are_ahead_skip_what_they_have)
     rig_close(&s, false);
 
     begin(DURABLE_MEMORY, NULL);
-    uint32_t first = 0; /* the same batch in two pushes: the lower half of the tablets alone, then all of it */
+    /* the same batch in two pushes: the lower half of the tablets alone, then all of it */
+    uint32_t first = 0;
     while (first < p.record.key_count && mixed_tablet(key_mix(p.keys[first]), SHARD_TABLET_BITS) < 8)
         first++;
     struct rig_push half = p;
@@ -161,7 +162,8 @@ START_TEST(fence_shuts_out_the_old_worker)
     ck_assert(engine_lane_live(s.g, 1, 0));
     ck_assert_int_eq(push_batch(0, 3, 4, &plan), SHOAL_E_FENCED);
     ck_assert_int_eq(engine_fence(s.g, 1, 0, 3, true, &mark, NULL), SHOAL_E_FENCED);
-    ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, &mark, NULL), 0); /* the same again answers anew */
+    /* the same again answers anew */
+    ck_assert_int_eq(engine_fence(s.g, 1, 0, 4, true, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 3);
     ck_assert_int_eq(engine_fence(s.g, 1, 7, 4, true, &mark, NULL), SHOAL_E_MALFORMED);
     ck_assert_int_eq(engine_fence(s.g, 8, 0, 4, true, &mark, NULL), SHOAL_E_OLD_RUN);
@@ -180,7 +182,8 @@ START_TEST(a_late_lane_holds_nobody_up)
     ck_assert_int_eq(engine_clock(s.g, 1, 0, 11, &clock, &low), 0);
     ck_assert_uint_eq(clock, 11);
     ck_assert_uint_eq(low, 10);
-    ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, &mark, NULL), 0); /* joins at clock 10 with mark 0 */
+    /* joins at clock 10 with mark 0 */
+    ck_assert_int_eq(engine_fence(s.g, 1, 1, 1, true, &mark, NULL), 0);
     ck_assert_uint_eq(mark, 0);
     ck_assert_int_eq(engine_clock(s.g, 1, 1, 1, &clock, &low), 0);
     ck_assert_uint_eq(clock, 11);
@@ -261,7 +264,8 @@ START_TEST(fsync_acknowledges_what_is_synced)
     embedding_env_run(&s.env);
     ck_assert_int_eq(push_batch(0, 0, 1, &plan), 0);
     ck_assert_uint_lt(engine_acknowledged(s.g), plan.sequence);
-    ck_assert_int_eq(push_batch(0, 1, 2, &next), 0); /* comes while the sync is under way: in the next group */
+    /* comes while the sync is under way: in the next group */
+    ck_assert_int_eq(push_batch(0, 1, 2, &next), 0);
     unsigned synced = s.synced;
     while (engine_acknowledged(s.g) < plan.sequence)
         ck_assert(embedding_env_step(&s.env));

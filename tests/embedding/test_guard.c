@@ -99,7 +99,8 @@ static bool rows_finite(uint32_t table)
     return true;
 }
 
-/* Every width, every place, every kind of bad value: refused, and nothing is as if it had been sent. */
+/* Every width, every place, every kind of bad value: refused, and nothing is as if it had been
+ * sent. */
 START_TEST(guard_bad_value_in_any_place_changes_nothing)
 {
     static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY, 1e30f, -1e30f, 1e38f, -FLT_MAX, 1.0001e15f};
@@ -249,7 +250,8 @@ START_TEST(guard_refused_push_is_kept_with_its_name)
     ck_assert_ptr_nonnull(strstr(e.text, "table-4"));
     ck_assert_ptr_nonnull(strstr(e.text, "worker 7 task 99, lane 0 batch 1"));
     ck_assert_ptr_nonnull(strstr(e.text, "quarantine.jsonl"));
-    ck_assert_int_eq(push(&r, &e), SHOAL_E_NOT_FINITE); /* its refusal was lost: told again, not counted again */
+    /* its refusal was lost: told again, not counted again */
+    ck_assert_int_eq(push(&r, &e), SHOAL_E_NOT_FINITE);
     r.generation = 0;
     r.lane = 1;
     r.worker = 8;
@@ -339,7 +341,8 @@ START_TEST(guard_norms_are_refused_or_counted)
 }
 END_TEST
 
-/* More fields and workers than there is room for are counted together; another run begins anew, an older one is not counted. */
+/* More fields and workers than there is room for are counted together; another run begins anew, an
+ * older one is not counted. */
 START_TEST(guard_counts_are_bounded_and_of_one_run)
 {
     struct work_list works = {NULL};
@@ -406,7 +409,8 @@ START_TEST(quarantine_is_bounded)
     }
     ck_assert_uint_eq(quarantine_lost(q), 0);
     ck_assert_uint_gt(file_bytes("quarantine.1.jsonl"), 9000);
-    for (uint32_t i = 0; i < 10000; i++) /* nobody writes: the queue has an end, and one batch at most is on its way */
+    /* nobody writes: the queue has an end, and one batch at most is on its way */
+    for (uint32_t i = 0; i < 10000; i++)
         quarantine_add(q, line);
     ck_assert_uint_eq(env.count, 1);
     ck_assert_uint_ge(quarantine_lost(q), 10000 - 1 - QUARANTINE_QUEUE_BYTES / 128);

@@ -1,5 +1,5 @@
-/* test_half.c: values of 16 bits against their definition, value by value; rounding is by chance, fair, and the same at
- * every vector level. */
+/* test_half.c: values of 16 bits against their definition, value by value; rounding is by chance,
+ * fair, and the same at every vector level. */
 #include "embedding/half.h"
 #include "tests/lib/embedding_rows.h"
 
@@ -112,7 +112,8 @@ START_TEST(a_value_that_can_be_stored_is_stored_as_it_is)
 }
 END_TEST
 
-/* Up or down to a neighbour, never further; what is too large becomes the largest; so nothing is ever not finite. */
+/* Up or down to a neighbour, never further; what is too large becomes the largest; so nothing is
+ * ever not finite. */
 START_TEST(rounding_goes_to_a_neighbour_and_stays_finite)
 {
     const enum value_kind kind = kinds[_i];
@@ -151,7 +152,8 @@ START_TEST(ties_go_to_the_even_one)
 }
 END_TEST
 
-/* Whether the mean of many roundings of x is x: within five deviations of such a mean, and of what a share of 16 bits cuts. */
+/* Whether the mean of many roundings of x is x: within five deviations of such a mean, and of what
+ * a share of 16 bits cuts. */
 static bool fair(enum value_kind kind, float x, bool by_chance)
 {
     enum { TIMES = 20000 };

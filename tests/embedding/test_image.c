@@ -232,7 +232,8 @@ END_TEST
 
 /* ---- a tablet's life ---- */
 
-/* Everything that a tablet can have beside its rows. Rows and undo of a size that keeps all parts of an image aligned. */
+/* Everything that a tablet can have beside its rows. Rows and undo of a size that keeps all parts
+ * of an image aligned. */
 static struct table_schema living(void)
 {
     struct table_schema s = stats_schema(OPT_ROW_ADAGRAD, 2, 1);

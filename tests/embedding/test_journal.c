@@ -150,7 +150,8 @@ START_TEST(what_follows_a_torn_record_is_never_taken_up_again)
     append(j, 5);
     journal_close(j);
     files("seg-", path);
-    flip(path, 64 + 2 * (104 + PAYLOAD) + 200); /* record 3; none was synced: a tail that the power took */
+    /* record 3; none was synced: a tail that the power took */
+    flip(path, 64 + 2 * (104 + PAYLOAD) + 200);
     j = open_good(2);
     append(j, 1); /* a new record 3; the old 4 must not follow it */
     journal_close(j);
@@ -274,7 +275,8 @@ START_TEST(a_recycled_tail_is_never_read_as_new)
     append(j, 24); /* two full segments */
     journal_trim(j, 12, 8);
     ck_assert_int_eq(files("free-", NULL), 1);
-    append(j, 1); /* a third one, over the first one's bytes: behind record 25 the old records 2.. lie whole */
+    /* a third one, over the first one's bytes: behind record 25 the old records 2.. lie whole */
+    append(j, 1);
     ck_assert_int_eq(files("free-", NULL), 0);
     journal_close(j);
     journal_close(open_good(25));

@@ -1,5 +1,5 @@
-/* test_life.c: rows with rules on a whole shard: killed and replayed, restored, or spread over more shards, a table is the
- * same and goes on the same. */
+/* test_life.c: rows with rules on a whole shard: killed and replayed, restored, or spread over more
+ * shards, a table is the same and goes on the same. */
 #include "embedding/run.h"
 #include "tests/lib/embedding_rig.h"
 #include "tests/lib/embedding_stats.h"
@@ -79,8 +79,8 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Batch `to` of a lane, that part of it which lies in tablets [first, first + count): a function of lane, batch and key. Five
- * batches a day; now and then one from the future or of no time. */
+/* Batch `to` of a lane, that part of it which lies in tablets [first, first + count): a function of
+ * lane, batch and key. Five batches a day; now and then one from the future or of no time. */
 static void make_push(struct life_push *p, uint32_t lane, uint64_t to, uint32_t first, uint32_t count)
 {
     struct rng r = rng_of(5, lane, to);
@@ -208,7 +208,8 @@ static void check_back(struct rig *s)
     ck_assert_uint_eq(counts.waiting, shared->counts.waiting);
 }
 
-/* From the journal alone, and from images with the records above them: the same rows, and the same again ten days on. */
+/* From the journal alone, and from images with the records above them: the same rows, and the same
+ * again ten days on. */
 START_TEST(killed_shard_comes_back_and_goes_on_the_same)
 {
     struct rig s;
@@ -275,7 +276,8 @@ START_TEST(restored_cut_goes_on_the_same)
 }
 END_TEST
 
-/* The tablets dealt to 1, 2 and 4 shards, each with its own part of every batch: tablet by tablet the same. */
+/* The tablets dealt to 1, 2 and 4 shards, each with its own part of every batch: tablet by tablet
+ * the same. */
 static void digest_spread(uint32_t shards, uint64_t digest[TABLETS])
 {
     struct rig s[4];
@@ -322,7 +324,8 @@ START_TEST(statistics_that_cannot_be_are_refused)
     rig_open(&s, NULL, DURABLE_MEMORY);
     begin(&s, RUN_SSP);
     make_push(&p, 0, 1, 0, TABLETS);
-    p.values[3 * FLOATS + SHARD_WIDTH + 1] = p.values[3 * FLOATS + SHARD_WIDTH] + 1; /* more clicks than shows */
+    /* more clicks than shows */
+    p.values[3 * FLOATS + SHARD_WIDTH + 1] = p.values[3 * FLOATS + SHARD_WIDTH] + 1;
     ck_assert_int_eq(engine_admit_push(s.g, &p.record, &plan, &e), SHOAL_E_MALFORMED);
     p.values[3 * FLOATS + SHARD_WIDTH + 1] = -1;
     ck_assert_int_eq(engine_admit_push(s.g, &p.record, &plan, &e), SHOAL_E_MALFORMED);
@@ -356,7 +359,8 @@ START_TEST(keys_are_refused_with_a_reason)
     for (uint32_t i = 0; i < TABLETS; i++)
         elsewhere[i] = 1;
     ck_assert_int_eq(engine_lead(s.g, elsewhere, TABLETS, 0), 0);
-    ck_assert_int_eq(engine_keys(s.g, 0, KEY_RESET, &key, 1, &changed, &e), 0); /* not led: passed over */
+    /* not led: passed over */
+    ck_assert_int_eq(engine_keys(s.g, 0, KEY_RESET, &key, 1, &changed, &e), 0);
     ck_assert_uint_eq(changed, 0);
     rig_close(&s, false);
 }

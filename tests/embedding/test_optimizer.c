@@ -1,4 +1,5 @@
-/* test_optimizer.c: each optimizer against its paper in double, and the same bits at every vector level. */
+/* test_optimizer.c: each optimizer against its paper in double, and the same bits at every vector
+ * level. */
 #include "embedding/isa.h"
 #include "embedding/optimizer.h"
 #include "tests/lib/embedding_rows.h"
@@ -130,7 +131,8 @@ START_TEST(optimizer_oracle_sees_a_wrong_lr)
 }
 END_TEST
 
-/* Gradients of every size a push may hold: denormals and their products, zeros of both signs, the limit. */
+/* Gradients of every size a push may hold: denormals and their products, zeros of both signs, the
+ * limit. */
 static void hard_gradients(float *g, uint32_t n, uint64_t seed)
 {
     struct rng r = rng_of(seed, 9, 9);
@@ -248,7 +250,8 @@ START_TEST(optimizer_ftrl_keeps_an_initial_weight_and_zero_stays_zero)
 }
 END_TEST
 
-/* Sums of squares stop of themselves, long before they overflow: what opt_finite's comment rests on. */
+/* Sums of squares stop of themselves, long before they overflow: what opt_finite's comment rests
+ * on. */
 START_TEST(optimizer_sums_stop_before_they_overflow)
 {
     static const float near_top[] = {1.7e37f, 2.2e37f, 3e38f};

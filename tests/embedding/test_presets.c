@@ -1,9 +1,10 @@
 /* test_presets.c: the rules that teams know from other systems, with numbers worked out by hand.
  *
- * Paddle's CtrCommonAccessor with its defaults (table/ctr_accessor.cc): S = 0.1 (show - click) + click; each day shows
- * and clicks times 0.98, then rows with S < 0.8 or 30 days without a push go; a vector from S = 10 on; saved for serving
- * from S = 1.5 on. Monolith's occurrence filter and ttl (runtime/hash_filter, runtime/hash_table): a row from so many
- * appearances on, rows without a push for so many days of event time go. */
+ * Paddle's CtrCommonAccessor with its defaults (table/ctr_accessor.cc): S = 0.1 (show - click) +
+ * click; each day shows and clicks times 0.98, then rows with S < 0.8 or 30 days without a push go;
+ * a vector from S = 10 on; saved for serving from S = 1.5 on. Monolith's occurrence filter and ttl
+ * (runtime/hash_filter, runtime/hash_table): a row from so many appearances on, rows without a push
+ * for so many days of event time go. */
 #include "tests/lib/embedding_stats.h"
 
 #define KEY 77u
@@ -98,8 +99,9 @@ START_TEST(paddle_hundred_shows_or_ten_clicks_make_a_vector)
 }
 END_TEST
 
-/* k shows a day without clicks settle at k / (1 - 0.98) = 50 k before the decay. So 0.16 a day come to 8, S = 0.8, which is 0.784
- * after the decay and goes; 0.17 a day come to 8.5, 0.833 after it, and stay. */
+/* k shows a day without clicks settle at k / (1 - 0.98) = 50 k before the decay. So 0.16 a day come
+ * to 8, S = 0.8, which is 0.784 after the decay and goes; 0.17 a day come to 8.5, 0.833 after it,
+ * and stay. */
 START_TEST(paddle_k_shows_a_day_settle_near_fifty_k)
 {
     static const float shows[] = {1, 4, 0.17f, 0.16f};
@@ -130,8 +132,8 @@ START_TEST(paddle_thirty_days_unseen_go)
 }
 END_TEST
 
-/* First-order weight by hand: G0 = 3, the step uses the G before it. g = 4 over 2 shows is 2, w = -0.05 * 2 * 1; then g = 3, with
- * G = 4: w -= 0.05 * 3 * sqrt(3 / 7). */
+/* First-order weight by hand: G0 = 3, the step uses the G before it. g = 4 over 2 shows is 2, w =
+ * -0.05 * 2 * 1; then g = 3, with G = 4: w -= 0.05 * 3 * sqrt(3 / 7). */
 START_TEST(paddle_adagrad_by_hand)
 {
     struct table_schema s = paddle();
@@ -146,7 +148,8 @@ END_TEST
 
 /* ---- Monolith ---- */
 
-/* Its own filter ends at 15; here any count is exact, and a sketch gives the same for a few keys. */
+/* Its own filter ends at 15; here any count is exact, and a sketch gives the same for a few
+ * keys. */
 START_TEST(monolith_counts_also_above_fifteen)
 {
     static const uint32_t thresholds[] = {1, 2, 5, 15, 16, 40, 1000};
@@ -185,8 +188,8 @@ START_TEST(monolith_thresholds_by_field)
 }
 END_TEST
 
-/* Days of event time, by field, swept each 240 hours as there. One stamp a century ahead, which there would evict
- * everything, takes nothing: the clock goes a day on. */
+/* Days of event time, by field, swept each 240 hours as there. One stamp a century ahead, which
+ * there would evict everything, takes nothing: the clock goes a day on. */
 START_TEST(monolith_ttl_goes_by_event_time)
 {
     struct table_schema s = stats_schema(OPT_ADAGRAD, 4, 0);
@@ -198,7 +201,8 @@ START_TEST(monolith_ttl_goes_by_event_time)
     uint64_t slow = key_make(8, 1), fast = key_make(9, 1), seen = key_make(9, 2);
     stats_push(&r, slow, 0.1f, 1, 0, (struct stats_batch){.time = NOON});
     stats_push(&r, fast, 0.1f, 1, 0, (struct stats_batch){.time = NOON});
-    stats_push(&r, key_make(8, 9), 0.1f, 1, 0, (struct stats_batch){.time = 4102444800u}); /* 2100 */
+    /* 2100 */
+    stats_push(&r, key_make(8, 9), 0.1f, 1, 0, (struct stats_batch){.time = 4102444800u});
     ck_assert(stats_has(&r, slow) && stats_has(&r, fast));
     for (uint32_t day = 1; day <= 80; day++) {
         stats_push(&r, seen, 0.1f, 1, 0, (struct stats_batch){.time = NOON + day * DAY});

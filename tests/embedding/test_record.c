@@ -119,7 +119,8 @@ START_TEST(schema_comes_back_and_garbage_is_refused)
     ck_assert_int_ne(schema_equal(&s, &back), 0);
     ck_assert_int_ne(record_schema_read(bytes, record_schema_bytes(&s) - 1, &back, NULL), 0);
     ck_assert_int_ne(record_schema_read(bytes, 7, &back, NULL), 0);
-    ck_assert_uint_eq(record_schema_bytes(&s), 224 + 28); /* of fp32: as before there were other values */
+    /* of fp32: as before there were other values */
+    ck_assert_uint_eq(record_schema_bytes(&s), 224 + 28);
     s.values = VALUES_BF16;
     ck_assert_uint_eq(record_schema_bytes(&s), 224 + 28 + 4);
     record_schema_write(&s, bytes);

@@ -1,4 +1,5 @@
-/* test_recover.c: what a killed shard has when it comes back. A child does the work and ends without closing anything.
+/* test_recover.c: what a killed shard has when it comes back. A child does the work and ends
+ * without closing anything.
  */
 #include "embedding/engine_state.h"
 #include "embedding/flush.h"
@@ -168,7 +169,8 @@ START_TEST(killed_shard_comes_back_from_rows_and_journal)
     rig_in_child(train_child, NULL);
     ck_assert_uint_gt(shared->image_bytes, 0);
     struct range stored = stored_range();
-    ck_assert_uint_lt(stored.low, stored.high); /* so the records in between act on some tablets only */
+    /* so the records in between act on some tablets only */
+    ck_assert_uint_lt(stored.low, stored.high);
     reopen();
     check_same();
     engine_stats_get(s.g, &stats);
@@ -334,7 +336,9 @@ static void drop_child(void *context)
     rig_table(&s, 0);
     uint64_t run = 1;
     for (; run <= 40;
-         run++) { /* more runs than may be open at once, each over in a while; the store is ahead of some records */
+         run++) {
+             /* more runs than may be open at once, each over in a while; the store is ahead of some
+              * records */
         ck_assert_int_eq(engine_run_open(s.g, run, 1, 1, NULL), 0);
         rig_train(&s, run, 0, 0, 0, 40);
         if (run < 40)
@@ -417,7 +421,8 @@ static void half_stored_child(void *context)
     s.g->control_durable = s.g->control_written;
     uint32_t segments = journal_segment_count(s.g->journal);
     flush_trim(s.g);
-    ck_assert_uint_lt(journal_segment_count(s.g->journal), segments); /* the record that opened the run is gone */
+    /* the record that opened the run is gone */
+    ck_assert_uint_lt(journal_segment_count(s.g->journal), segments);
     note();
 }
 

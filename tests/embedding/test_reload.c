@@ -1,5 +1,5 @@
-/* test_reload.c: tablets that come back in steps: the order, what may be done meanwhile, what a kill in between leaves. That all is as it was
- * afterwards: test_recover.c, test_tier_random.c. */
+/* test_reload.c: tablets that come back in steps: the order, what may be done meanwhile, what a
+ * kill in between leaves. That all is as it was afterwards: test_recover.c, test_tier_random.c. */
 #include "embedding/cold.h"
 #include "embedding/engine_state.h"
 #include "embedding/reload.h"
@@ -233,7 +233,8 @@ START_TEST(who_asked_is_told_though_another_brought_it)
 }
 END_TEST
 
-/* How many tablets come in one go is learned from those before: the next table's may be a hundred times as large. */
+/* How many tablets come in one go is learned from those before: the next table's may be a hundred
+ * times as large. */
 START_TEST(a_step_stays_short_where_large_tablets_follow_small_ones)
 {
     struct engine_stats stats;
@@ -287,7 +288,8 @@ START_TEST(a_damaged_tablet_ends_it)
 }
 END_TEST
 
-/* An image has all rows that were in memory when it was made: together they may be more than there is room for. */
+/* An image has all rows that were in memory when it was made: together they may be more than there
+ * is room for. */
 START_TEST(rows_leave_on_the_way_where_memory_is_short)
 {
     thin_open_trained(&s, dir, 0, 100, false);
@@ -350,7 +352,8 @@ static void short_child(void *context)
     (void)context;
 }
 
-/* What a record has changed since its image must not leave: its pair is what the image says of it. */
+/* What a record has changed since its image must not leave: its pair is what the image says of
+ * it. */
 START_TEST(rows_that_were_replayed_stay_until_they_are_written)
 {
     thin_open_trained(&s, NULL, 0, 60, false);

@@ -1,4 +1,5 @@
-/* test_rules.c: what a push does to a row under rules: statistics, scaling, clamping, staged vectors. */
+/* test_rules.c: what a push does to a row under rules: statistics, scaling, clamping, staged
+ * vectors. */
 #include "embedding/init.h"
 #include "embedding/isa.h"
 #include "embedding/optimizer.h"
@@ -16,7 +17,8 @@ START_TEST(statistics_add_up)
     struct rows r = rows_open(&s);
     stats_push(&r, KEY, 0.1f, 3, 1, noon);
     stats_push(&r, KEY, 0.1f, 5, 0, (struct stats_batch){.time = noon.time + 60});
-    stats_push(&r, KEY, 0.1f, 1, 1, (struct stats_batch){.time = noon.time + 30}); /* late: time stays */
+    /* late: time stays */
+    stats_push(&r, KEY, 0.1f, 1, 1, (struct stats_batch){.time = noon.time + 30});
     struct row_stats found = stats_of(&r, KEY);
     ck_assert(found.show == 9 && found.click == 2);
     ck_assert_float_eq_tol(found.delta_score, 0.1f * 7 + 2, 1e-6f);
@@ -152,8 +154,8 @@ static struct table_schema staged(enum optimizer_kind kind)
     return s;
 }
 
-/* Ten shows make the score 1: until then the vector is 0 whatever its gradients are, then it has its initial weights and
- * the state of a new row, and the next push changes it. */
+/* Ten shows make the score 1: until then the vector is 0 whatever its gradients are, then it has
+ * its initial weights and the state of a new row, and the next push changes it. */
 START_TEST(vector_begins_at_its_score)
 {
     struct table_schema s = staged((enum optimizer_kind)_i);

@@ -1,4 +1,5 @@
-/* test_sketch.c: counts in cells: never too low, seldom too high, bounded, forgotten by generation. */
+/* test_sketch.c: counts in cells: never too low, seldom too high, bounded, forgotten by
+ * generation. */
 #include "embedding/sketch.h"
 #include "tests/lib/embedding_rows.h"
 

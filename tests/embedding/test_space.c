@@ -1,4 +1,5 @@
-/* test_space.c: what an engine takes of the disk stays within its bound; past it pushes are refused, nothing is lost, and it goes on. */
+/* test_space.c: what an engine takes of the disk stays within its bound; past it pushes are
+ * refused, nothing is lost, and it goes on. */
 #include "embedding/engine_state.h"
 #include "embedding/space.h"
 #include "tests/lib/embedding_rig.h"
@@ -87,8 +88,11 @@ static int make_cut(uint64_t cut)
     return status;
 }
 
-#define REFUSALS 5 /* one after the other, with time for looks in between: what can be had back has been had back */
-#define REFUSALS_ALL 20 /* at the edge, where no cut fits any more, each rewriting makes room for a few pushes, for ever: then a file of this */
+/* one after the other, with time for looks in between: what can be had back has been had back */
+#define REFUSALS 5
+/* at the edge, where no cut fits any more, each rewriting makes room for a few pushes, for ever:
+ * then a file of this */
+#define REFUSALS_ALL 20
 #define BALLAST (1536u << 10) /* size takes the room */
 
 static void ballast_put(const char *dir)
@@ -103,8 +107,8 @@ static void ballast_put(const char *dir)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Batches from `from` + 1 on with a cut after every 40, which ties down what was written; until pushes are refused for good, `most` at most.
- * Returns the last batch that was taken. */
+/* Batches from `from` + 1 on with a cut after every 40, which ties down what was written; until
+ * pushes are refused for good, `most` at most. Returns the last batch that was taken. */
 static uint64_t train_with_cuts(const char *dir, uint64_t from, uint64_t most, bool *refused)
 {
     struct err e = {0};
@@ -249,7 +253,8 @@ START_TEST(killed_while_refused_it_recovers_all)
     ck_assert_int_eq(read(ends[0], facts, sizeof facts), sizeof facts);
     open_bounded(dir, DISK);
     ck_assert_uint_eq(rig_digest(&s), facts[1]);
-    bool refused = false; /* the store let go of some files when it was opened, so a few may be taken */
+    /* the store let go of some files when it was opened, so a few may be taken */
+    bool refused = false;
     uint64_t last = train_with_cuts(dir, facts[0], facts[0] + 2000, &refused);
     ck_assert(refused);
     drop_cuts(dir);
@@ -319,7 +324,8 @@ START_TEST(a_checkpoints_part_counts_while_it_is_there)
     embedding_env_run(&s.env);
     ck_assert_int_eq(status, 0);
     ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);
-    for (uint64_t batch = 201; batch <= 800; batch++) /* the store lets go of what it shared with the part */
+    /* the store lets go of what it shared with the part */
+    for (uint64_t batch = 201; batch <= 800; batch++)
         ck_assert_int_eq(push_one(batch, &e), 0);
     engine_stats_get(s.g, &with);
     char *both[2] = {dir, target};

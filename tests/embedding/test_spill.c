@@ -1,4 +1,5 @@
-/* test_spill.c: rows that leave with their pairs alone, and what becomes of pairs whose rows went for good. */
+/* test_spill.c: rows that leave with their pairs alone, and what becomes of pairs whose rows went
+ * for good. */
 #include "embedding/cold.h"
 #include "embedding/spill.h"
 #include "embedding/stored.h"
@@ -11,7 +12,8 @@ static struct rows r;
 static struct store *store;
 static uint64_t gone_key;
 
-/* One tablet, all of its rows in the store but those of the last hundred keys; the row of one is erased. */
+/* One tablet, all of its rows in the store but those of the last hundred keys; the row of one is
+ * erased. */
 static void setup(void)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 4, 0);
@@ -64,7 +66,8 @@ START_TEST(rows_are_cold_and_their_pairs_stored)
 }
 END_TEST
 
-/* An image in the store may name the key as cold: who recovers from it and replays what came before the row went, reads the pair. */
+/* An image in the store may name the key as cold: who recovers from it and replays what came before
+ * the row went, reads the pair. */
 START_TEST(a_pair_that_an_image_may_name_stays_until_the_next_image)
 {
     const uint64_t *gone;

@@ -1,5 +1,5 @@
-/* test_stored.c: keys of the row store: what they name, and in which order they lie. The values are tested where they are
- * used (test_recover.c) and by fuzz_stored.c. */
+/* test_stored.c: keys of the row store: what they name, and in which order they lie. The values are
+ * tested where they are used (test_recover.c) and by fuzz_stored.c. */
 #include "embedding/stored.h"
 #include "proto/base/hash.h"
 #include "tests/lib/embedding_rows.h"

@@ -106,8 +106,9 @@ static struct push_args step_of(const struct table_schema *s, uint64_t step)
     return (struct push_args){.lr_scale = 1.0f, .step = step, .tablet_count = 1u << s->tablet_bits};
 }
 
-/* SGD with l2 and rate 0.5: a row loses rate * l2 of itself for each batch of whatever lane since it was last touched, its
- * own among them, and nothing when it is new. Lanes that are far apart count like any others. */
+/* SGD with l2 and rate 0.5: a row loses rate * l2 of itself for each batch of whatever lane since
+ * it was last touched, its own among them, and nothing when it is new. Lanes that are far apart
+ * count like any others. */
 START_TEST(l2_makes_up_for_batches_that_did_not_touch_the_row)
 {
     static const struct {
@@ -139,7 +140,8 @@ START_TEST(l2_makes_up_for_batches_that_did_not_touch_the_row)
 }
 END_TEST
 
-/* Where rate * l2 * batches is beyond 1, a step of SGD takes the weights to 0 and not beyond, time and again. */
+/* Where rate * l2 * batches is beyond 1, a step of SGD takes the weights to 0 and not beyond, time
+ * and again. */
 START_TEST(l2_of_a_row_that_comes_back_after_long_does_not_swing)
 {
     struct table_schema s = rows_schema(OPT_SGD, 2, 0);
@@ -189,7 +191,8 @@ START_TEST(l2_counts_by_tablet)
 }
 END_TEST
 
-/* The count of batches is part of row and tablet: an image brings it along, and the next push goes on from it. */
+/* The count of batches is part of row and tablet: an image brings it along, and the next push goes
+ * on from it. */
 START_TEST(l2_goes_on_from_an_image)
 {
     struct table_schema s = rows_schema(OPT_ADAM, 10, 1);

@@ -41,7 +41,8 @@ START_TEST(arena_runs_do_not_overlap_and_are_taken_again)
                 first[u * ARENA_UNIT_BYTES / 4] = i * 1000 + u;
         }
     }
-    /* 200 live runs of about 29 units are 11 chunks; without recycling these rounds would have taken 500. */
+    /* 200 live runs of about 29 units are 11 chunks; without recycling these rounds would have
+     * taken 500. */
     ck_assert_uint_le(arena_bytes(arena), 40 * ARENA_CHUNK_BYTES);
 }
 END_TEST
@@ -161,7 +162,8 @@ START_TEST(tablet_grow_never_moves_a_row)
 }
 END_TEST
 
-/* Keys that all want the last bucket: the search has to run over its end and find them at the beginning. */
+/* Keys that all want the last bucket: the search has to run over its end and find them at the
+ * beginning. */
 START_TEST(tablet_full_buckets_run_over_the_end)
 {
     struct tablet_shape s;
@@ -214,7 +216,8 @@ START_TEST(tablets_grow_at_loads_of_their_own)
 }
 END_TEST
 
-/* Whole vectors are loaded from buckets, the shared empty one too: clang once laid that at an address that faulted. */
+/* Whole vectors are loaded from buckets, the shared empty one too: clang once laid that at an
+ * address that faulted. */
 START_TEST(tablet_buckets_lie_on_cache_lines_at_every_size)
 {
     struct tablet_shape s;

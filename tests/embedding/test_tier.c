@@ -1,4 +1,5 @@
-/* test_tier.c: an engine with less memory than its rows take: the same rows, the same digests, whatever was where. */
+/* test_tier.c: an engine with less memory than its rows take: the same rows, the same digests,
+ * whatever was where. */
 #include "embedding/cold.h"
 #include "embedding/engine_state.h"
 #include "embedding/stored.h"
@@ -77,7 +78,8 @@ static void train_in_child(void *context)
         rig_close(&s, true);
 }
 
-/* Killed with rows in the store, in memory and on their way; then the rest of the journal over it, within the same memory. */
+/* Killed with rows in the store, in memory and on their way; then the rest of the journal over it,
+ * within the same memory. */
 static void kill_and_recover(bool ages)
 {
     char dir[LIMIT_PATH];

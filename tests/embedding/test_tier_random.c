@@ -1,8 +1,8 @@
-/* test_tier_random.c: an engine with a small memory budget beside one without any: the same random operations, and now
- * and then the first is killed before some change of a file. What is pulled and the digests must be equal, whatever lay
- * where, and memory within its bound. SHOAL_SEEDS=N tries N seeds, SHOAL_SEED=S begins with seed S. The process that
- * forks opens no store: RocksDB's threads would be missing in its children; the engine without a budget keeps all in
- * memory. */
+/* test_tier_random.c: an engine with a small memory budget beside one without any: the same random
+ * operations, and now and then the first is killed before some change of a file. What is pulled and
+ * the digests must be equal, whatever lay where, and memory within its bound. SHOAL_SEEDS=N tries N
+ * seeds, SHOAL_SEED=S begins with seed S. The process that forks opens no store: RocksDB's threads
+ * would be missing in its children; the engine without a budget keeps all in memory. */
 #include "embedding/cold.h"
 #include "embedding/engine_state.h"
 #include "embedding/tier.h"
@@ -518,7 +518,8 @@ static void side_close(struct side *s, uint32_t i)
         give_up(s, i, "close", err_name(rc));
 }
 
-/* In steps, and somebody asks for a few keys now and then; killed on the way, or closed and opened again. */
+/* In steps, and somebody asks for a few keys now and then; killed on the way, or closed and opened
+ * again. */
 static void side_come_back(struct side *s)
 {
     struct err e = {0};
@@ -593,7 +594,8 @@ struct life {
     uint64_t number;
 };
 
-/* From the last operation that ended on. What was under way is done again: marks tell what was taken. */
+/* From the last operation that ended on. What was under way is done again: marks tell what was
+ * taken. */
 static void with_budget(void *context)
 {
     static struct side s;
@@ -602,7 +604,8 @@ static void with_budget(void *context)
     kill_begin(l->kill_at, l->fail);
     side_open(&s, l->plan, l->dir, l->number, l->fail != 0);
     side_check(&s, shared->done);
-    if (shared->done == OPS && side_digest(&s, OPS) != shared->digest[PHASES - 1]) /* the life before ended in its close */
+    /* the life before ended in its close */
+    if (shared->done == OPS && side_digest(&s, OPS) != shared->digest[PHASES - 1])
         give_up(&s, OPS, "digest", "other rows");
     for (uint32_t i = shared->done; i < OPS; i++) {
         side_do(&s, i);

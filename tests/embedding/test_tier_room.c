@@ -1,5 +1,5 @@
-/* test_tier_room.c: making room where most rows may not move: a table whose rows stay (it has a capacity) beside one
- * whose rows go. */
+/* test_tier_room.c: making room where most rows may not move: a table whose rows stay (it has a
+ * capacity) beside one whose rows go. */
 #include "embedding/cold.h"
 #include "embedding/engine_state.h"
 #include "embedding/flush.h"

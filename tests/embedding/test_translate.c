@@ -1,5 +1,5 @@
-/* test_translate.c: what tablets keep beside their rows goes along into a table of another schema. Rows themselves:
- * test_checkpoint.c. */
+/* test_translate.c: what tablets keep beside their rows goes along into a table of another schema.
+ * Rows themselves: test_checkpoint.c. */
 #include "embedding/translate.h"
 #include "tests/lib/embedding_stats.h"
 
@@ -23,7 +23,8 @@ static void translate(struct rows *from, struct rows *to, uint32_t tablet_bits)
         ck_assert_int_eq(translate_rows(from->table, i, to->table, all), 0);
 }
 
-/* More tablets, fewer, as many; another optimizer: keys go on with two appearances of three, and blocked ones stay blocked. */
+/* More tablets, fewer, as many; another optimizer: keys go on with two appearances of three, and
+ * blocked ones stay blocked. */
 START_TEST(counts_names_and_clock_go_along)
 {
     static const uint32_t bits[][2] = {{2, 2}, {1, 4}, {4, 1}};
@@ -109,8 +110,8 @@ START_TEST(only_wanted_tablets_take_it)
 }
 END_TEST
 
-/* Into a table that lets fewer keys wait: what does not fit begins again, and the next key that waits leaves an image that
- * can be read back. */
+/* Into a table that lets fewer keys wait: what does not fit begins again, and the next key that
+ * waits leaves an image that can be read back. */
 START_TEST(fewer_may_wait)
 {
     struct table_schema s = counting(1, 0), t = counting(0, 0);

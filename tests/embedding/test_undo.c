@@ -126,7 +126,8 @@ START_TEST(undo_of_a_repeated_key_is_its_first_value)
 }
 END_TEST
 
-/* Against a plain copy of the table before each clock, many keys, several pushes a clock, tablets that sit a clock out.
+/* Against a plain copy of the table before each clock, many keys, several pushes a clock, tablets
+ * that sit a clock out.
  */
 START_TEST(pull_before_equals_the_table_before)
 {

@@ -1,4 +1,5 @@
-/* test_unload.c: a load that nobody trained on is taken back, at whatever point it is; then the same restore goes again. */
+/* test_unload.c: a load that nobody trained on is taken back, at whatever point it is; then the
+ * same restore goes again. */
 #include "proto/base/log.h"
 #include "tests/lib/embedding_fleet.h"
 
@@ -120,7 +121,8 @@ START_TEST(a_load_is_taken_back_and_goes_again)
 }
 END_TEST
 
-/* At every step of the I/O threads: the load ends with STOPPED or had been done; either way it is gone. */
+/* At every step of the I/O threads: the load ends with STOPPED or had been done; either way it is
+ * gone. */
 START_TEST(a_load_under_way_is_called_off)
 {
     uint32_t stopped = 0, done = 0;

@@ -1,5 +1,6 @@
-/* test_values.c: tables whose weights are stored in 16 bits: what is pulled is what is stored, what is pushed is worked on
- * in fp32 and rounded by chance, the same at every level; rules, undo and images see the same rows. */
+/* test_values.c: tables whose weights are stored in 16 bits: what is pulled is what is stored, what
+ * is pushed is worked on in fp32 and rounded by chance, the same at every level; rules, undo and
+ * images see the same rows. */
 #include "embedding/census.h"
 #include "embedding/half.h"
 #include "embedding/image.h"
@@ -309,8 +310,8 @@ START_TEST(image_of_other_values_is_refused)
 }
 END_TEST
 
-/* The same image as version 3 had it: without the last words of the header. The digest was written down from a build
- * that knew neither cold rows nor other values than fp32. */
+/* The same image as version 3 had it: without the last words of the header. The digest was written
+ * down from a build that knew neither cold rows nor other values than fp32. */
 START_TEST(image_of_version_3_is_read)
 {
     struct table_schema s = rows_schema(OPT_ADAGRAD, 5, 0);
@@ -408,13 +409,14 @@ START_TEST(people_are_shown_weights_as_numbers)
 }
 END_TEST
 
-/* SGD from 1 by steps of a thirtieth of a step of bf16 down: the mean of many weights goes where fp32 goes. The control:
- * rounded to the nearest, none moves at all. */
+/* SGD from 1 by steps of a thirtieth of a step of bf16 down: the mean of many weights goes where
+ * fp32 goes. The control: rounded to the nearest, none moves at all. */
 START_TEST(updates_below_half_a_step_are_not_lost)
 {
     enum { WIDTH = 64, KEYS = 30, TIMES = 600 };
     struct table_schema s = values_schema(kinds[_i], OPT_SGD, WIDTH, 2);
-    const float step = kinds[_i] == VALUES_BF16 ? 0x1p-8f / 30 : 0x1p-11f / 30; /* below 1 values are so far apart */
+    /* below 1 values are so far apart */
+    const float step = kinds[_i] == VALUES_BF16 ? 0x1p-8f / 30 : 0x1p-11f / 30;
     static uint64_t keys[KEYS];
     static float g[KEYS * WIDTH], out[KEYS * WIDTH];
     float nearest = 1;
@@ -434,7 +436,8 @@ START_TEST(updates_below_half_a_step_are_not_lost)
     double sum = 0, moved = (double)step * TIMES, far = (double)step * 30;
     for (uint32_t i = 0; i < KEYS * WIDTH; i++)
         sum += 1 - (double)out[i];
-    /* TIMES roundings of a deviation of sqrt(1/30 * 29/30) steps each, over KEYS * WIDTH weights: five of them. */
+    /* TIMES roundings of a deviation of sqrt(1/30 * 29/30) steps each, over KEYS * WIDTH weights:
+     * five of them. */
     ck_assert(fabs(sum / (KEYS * WIDTH) - moved) <= 5 * 0.18 * far * sqrt((double)TIMES / (KEYS * WIDTH)));
     ck_assert(nearest == 1.0f);
     rows_close(&r);

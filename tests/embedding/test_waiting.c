@@ -20,7 +20,8 @@ START_TEST(sums_go_on_over_generations)
 }
 END_TEST
 
-/* A million new keys: never more than the limit; a key that is seen again and again is never forgotten. */
+/* A million new keys: never more than the limit; a key that is seen again and again is never
+ * forgotten. */
 START_TEST(waiting_keys_are_bounded_and_the_unseen_go_first)
 {
     struct waiting w = {0};

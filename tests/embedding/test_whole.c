@@ -1,5 +1,5 @@
-/* test_whole.c: whole tablets and single rows where some are in the store: what a reader sees does not depend on where a row lies, and
- * reading changes nothing. */
+/* test_whole.c: whole tablets and single rows where some are in the store: what a reader sees does
+ * not depend on where a row lies, and reading changes nothing. */
 #include "embedding/whole.h"
 
 #include "embedding/census.h"

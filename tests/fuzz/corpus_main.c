@@ -1,4 +1,5 @@
-/* corpus_main.c: runs a fuzz target over the files of its corpus, as a plain test in every build. */
+/* corpus_main.c: runs a fuzz target over the files of its corpus, as a plain test in every
+ * build. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@ int main(int argc, char **argv)
             continue;
         size_t n = fread(data, 1, sizeof data, f);
         fclose(f);
-        /* An exact copy on the heap, so that a read past the end is seen; then every prefix of short inputs. */
+        /* An exact copy on the heap, so that a read past the end is seen; then every prefix of
+         * short inputs. */
         for (size_t length = n < 512 ? 0 : n; length <= n; length++) {
             uint8_t *copy = malloc(length + (length == 0));
             if (copy == NULL)

@@ -1,5 +1,6 @@
-/* fuzz_checkpoint.c: any bytes as what the coordinator reads of a checkpoint. First byte: 0: manifest.json as it is; 1: the same with its
- * checksum made right; 2: coordinator.state. What is taken has the members that its readers go by. */
+/* fuzz_checkpoint.c: any bytes as what the coordinator reads of a checkpoint. First byte: 0:
+ * manifest.json as it is; 1: the same with its checksum made right; 2: coordinator.state. What is
+ * taken has the members that its readers go by. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "proto/base/hash.h"

@@ -1,5 +1,6 @@
-/* fuzz_coord_store.c: any bytes as the coordinator's state.log: as they are, and with every record's checksum made
- * right. First byte: bit 0: mend. What was opened can be put to, and opened again with the same values. */
+/* fuzz_coord_store.c: any bytes as the coordinator's state.log: as they are, and with every
+ * record's checksum made right. First byte: bit 0: mend. What was opened can be put to, and opened
+ * again with the same values. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "proto/base/hash.h"

@@ -1,4 +1,5 @@
-/* fuzz_file.h: for targets whose decoder reads files: a folder of this process, its files, and reading of test input.
+/* fuzz_file.h: for targets whose decoder reads files: a folder of this process, its files, and
+ * reading of test input.
  */
 #ifndef TESTS_FUZZ_FUZZ_FILE_H
 #define TESTS_FUZZ_FUZZ_FILE_H
@@ -20,7 +21,8 @@ static inline void fuzz_folder_remove(void)
     (void)cut_remove_tree(fuzz_folder);
 }
 
-/* The folder, made at the first call and removed when the process ends. Warnings about what is damaged are silenced. */
+/* The folder, made at the first call and removed when the process ends. Warnings about what is
+ * damaged are silenced. */
 static inline const char *fuzz_dir(void)
 {
     if (fuzz_folder[0] == '\0') {
@@ -41,7 +43,8 @@ static inline void fuzz_file(const char *path, const void *data, size_t bytes)
     close(fd);
 }
 
-/* A copy of just the input's size, so that a sanitizer sees every byte read beyond it; the target frees it. */
+/* A copy of just the input's size, so that a sanitizer sees every byte read beyond it; the target
+ * frees it. */
 static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size + (size == 0));

@@ -1,6 +1,7 @@
-/* fuzz_image.c: any bytes as a tablet's image, as they are and with length, schema and checksum made right.
- * First byte: bit 0: mend; bit 1: of a table whose tablets have a life (clock, keys that wait, sketch, names); bit 2: of
- * one whose weights have 16 bits. A refused image changes nothing, a taken one is written as it was read, and what it brought can be lived with. */
+/* fuzz_image.c: any bytes as a tablet's image, as they are and with length, schema and checksum
+ * made right. First byte: bit 0: mend; bit 1: of a table whose tablets have a life (clock, keys
+ * that wait, sketch, names); bit 2: of one whose weights have 16 bits. A refused image changes
+ * nothing, a taken one is written as it was read, and what it brought can be lived with. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/image.h"
@@ -103,7 +104,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (table_image_read(table, 0, copy, size, &e) == 0) {
         struct image_header h;
         memcpy(&h, copy, offsetof(struct image_header, cold_epoch));
-        size_t bytes = table_image_bytes(table, 0), grown = h.version == IMAGE_VERSION_OLD ? 16 : h.version == IMAGE_VERSION ? 0 : 8; /* a header's last words */
+        /* a header's last words */
+        size_t bytes = table_image_bytes(table, 0), grown = h.version == IMAGE_VERSION_OLD ? 16 : h.version == IMAGE_VERSION ? 0 : 8;
         if (bytes != size + grown)
             abort();
         uint8_t *again = malloc(bytes);

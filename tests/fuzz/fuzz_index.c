@@ -1,5 +1,6 @@
-/* fuzz_index.c: any bytes as the kept index of an input of three lines: as they are, and with both checksums and the
- * identity made right. First byte: bit 0: mend. What is believed names places in the input; what is not is made again.
+/* fuzz_index.c: any bytes as the kept index of an input of three lines: as they are, and with both
+ * checksums and the identity made right. First byte: bit 0: mend. What is believed names places in
+ * the input; what is not is made again.
  */
 #include "tests/fuzz/fuzz_file.h"
 

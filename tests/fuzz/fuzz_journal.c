@@ -1,6 +1,7 @@
 /* fuzz_journal.c: any bytes as the segments of a journal: replayed, then written to.
- * First byte: bit 0: mend the checksums; bit 1: the second half is a segment of its own; bit 2: a free file beside
- * them; bit 3: read as a cut's copy. Mended: headers and records are sealed where they stand. */
+ * First byte: bit 0: mend the checksums; bit 1: the second half is a segment of its own; bit 2: a
+ * free file beside them; bit 3: read as a cut's copy. Mended: headers and records are sealed where
+ * they stand. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/journal_file.h"
@@ -49,7 +50,8 @@ static void segments_write(const char *dir, const uint8_t *data, size_t size, ui
 {
     char path[LIMIT_PATH + 64];
     size_t first = (mode & 2) != 0 ? size / 2 / RECORD_ALIGN * RECORD_ALIGN : size;
-    uint8_t *copy = malloc(size + sizeof(struct segment_header)); /* it goes to files: no need for its exact size */
+    /* it goes to files: no need for its exact size */
+    uint8_t *copy = malloc(size + sizeof(struct segment_header));
     SHOAL_ASSERT(copy != NULL && mkdir(dir, 0700) == 0);
     memcpy(copy, data, size);
     if ((mode & 1) != 0) {

@@ -1,5 +1,5 @@
-/* fuzz_manifest.c: any text as the manifest of a cut in whose folder two files lie: as it is, and with its last line
- * made right. First byte: bit 0: mend. */
+/* fuzz_manifest.c: any text as the manifest of a cut in whose folder two files lie: as it is, and
+ * with its last line made right. First byte: bit 0: mend. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "proto/base/hash.h"

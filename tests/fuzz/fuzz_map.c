@@ -1,5 +1,6 @@
-/* fuzz_map.c: any bytes as the coordinator's map in a worker: shards and tablets (two bytes each), then the shard of
- * each tablet, then the endpoints. First byte: bit 0: each shard number is brought below the count. */
+/* fuzz_map.c: any bytes as the coordinator's map in a worker: shards and tablets (two bytes each),
+ * then the shard of each tablet, then the endpoints. First byte: bit 0: each shard number is
+ * brought below the count. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "worker/map.h"

@@ -1,4 +1,5 @@
-/* fuzz_read_criteo.c: any bytes as a line of the Criteo log, with numbers as inputs and as buckets. */
+/* fuzz_read_criteo.c: any bytes as a line of the Criteo log, with numbers as inputs and as
+ * buckets. */
 #include "tests/fuzz/fuzz_worker.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

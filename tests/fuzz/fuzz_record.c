@@ -1,5 +1,5 @@
-/* fuzz_record.c: any bytes as a journal record, as they are and with a checksum that is right; and as a table's schema.
- * First byte: bit 0: make the record one of segment 1 that checks. */
+/* fuzz_record.c: any bytes as a journal record, as they are and with a checksum that is right; and
+ * as a table's schema. First byte: bit 0: make the record one of segment 1 that checks. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/record.h"

@@ -13,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (server_config_parse((const char *)data, size, "fuzz", NULL, &c, &e) != 0)
         return 0;
-    for (uint32_t shard = 0; shard < c.shards; shard++) /* what was taken as a whole can be used shard by shard */
+    /* what was taken as a whole can be used shard by shard */
+    for (uint32_t shard = 0; shard < c.shards; shard++)
         if (server_config_endpoint(&c, shard, endpoint, &e) != 0)
             __builtin_trap();
     server_config_advertised(&c, endpoint, advertised);

@@ -1,5 +1,6 @@
-/* fuzz_stored.c: any bytes as a stored tablet (column of marks and image) and as the stored control state (schemas and
- * runs), as they are and with a checksum that is right. First byte: bit 0: mend; bit 1: control state. */
+/* fuzz_stored.c: any bytes as a stored tablet (column of marks and image) and as the stored control
+ * state (schemas and runs), as they are and with a checksum that is right. First byte: bit 0: mend;
+ * bit 1: control state. */
 #include "tests/fuzz/fuzz_file.h"
 
 #include "embedding/stored.h"
@@ -17,7 +18,8 @@ static void table_prepare(void)
     SHOAL_ASSERT(arena_new(&arena) == 0 && table_new(&s, arena, &table, &e) == 0);
 }
 
-/* The checksums of both kinds cover what follows them, from byte 16 on: a tablet's to the end of its column. */
+/* The checksums of both kinds cover what follows them, from byte 16 on: a tablet's to the end of
+ * its column. */
 static void value_mend(uint8_t *at, size_t size, bool control)
 {
     uint64_t magic = control ? 0x324c5254434c4853ull : 0x314254454c424154ull, sum;

@@ -1,5 +1,5 @@
-/* fuzz_worker.h: what the fuzz targets of the readers share: one line through reader and features, with what must hold
- * afterwards. */
+/* fuzz_worker.h: what the fuzz targets of the readers share: one line through reader and features,
+ * with what must hold afterwards. */
 #ifndef TESTS_FUZZ_FUZZ_WORKER_H
 #define TESTS_FUZZ_FUZZ_WORKER_H
 
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The line is copied to a buffer of just its size, so that a sanitizer sees every byte read beyond it. */
+/* The line is copied to a buffer of just its size, so that a sanitizer sees every byte read beyond
+ * it. */
 static inline void fuzz_line(reader read, const struct features *f, const uint8_t *data, size_t size)
 {
     static struct cell cell[CELLS_MAX];

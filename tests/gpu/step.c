@@ -1,20 +1,25 @@
-/* step.c: how long a training step takes on the device, for tests/gpu/run; one line of JSON a measurement.
+/* step.c: how long a training step takes on the device, for tests/gpu/run; one line of JSON a
+ * measurement.
  *
- *     step [--module cuda] [--precision fp32] [--batch 16384] [--rows 150000] [--seconds 1] [--steps 0] [--lanes 1]
+ *     step [--module cuda] [--precision fp32] [--batch 16384] [--rows 150000] [--seconds 1]
+ *     [--steps 0] [--lanes 1]
  *          [--deterministic yes] [--leave-out rows] MODE KIND...
  *
  * KIND: a model.kind; the shapes: step.h.
  * MODE, what a step is:
- *   whole    model_train as the worker calls it: rows, values and parameters from pinned memory, gradients back to it
- *   device   the same without the copies: gather, layers, gradients merged by row, all in the device's memory, one step
- *            queued behind the other; and then, as products_ms, the matrix products of such a step alone
+ *   whole    model_train as the worker calls it: rows, values and parameters from pinned memory,
+ *            gradients back to it
+ *   device   the same without the copies: gather, layers, gradients merged by row, all in the
+ *            device's memory, one step queued behind the other; and then, as products_ms, the
+ *            matrix products of such a step alone
  *   copies   the copies of such a step alone, one step's queued behind the other's
  *   product  (no KIND) one matrix product of whole numbers, which every precision must give exactly
- * A card clocks up and warms up: steps run for --seconds first, then for --seconds again in windows, and the figure is
- * the median window's. --steps: that many steps and no more, for checkers; the figure means little then.
- * counters: what the module has counted during all of it (struct cuda_counters); null of a module that counts nothing.
- * --lanes: threads that each train on a stream of their own; the figure is of all together.
- * --leave-out rows: the rows are never uploaded, and kernels read what was never written: a control for checkers. */
+ * A card clocks up and warms up: steps run for --seconds first, then for --seconds again in
+ * windows, and the figure is the median window's. --steps: that many steps and no more, for
+ * checkers; the figure means little then. counters: what the module has counted during all of it
+ * (struct cuda_counters); null of a module that counts nothing. --lanes: threads that each train on
+ * a stream of their own; the figure is of all together. --leave-out rows: the rows are never
+ * uploaded, and kernels read what was never written: a control for checkers. */
 #include "tests/gpu/step.h"
 
 #include "dense/cuda/stream.h"
@@ -50,7 +55,7 @@ static bool mode_is(const char *mode)
     return strcmp(step_options.mode, mode) == 0;
 }
 
-/* ---- copies ----------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 struct copy {
     void *to;
@@ -115,7 +120,7 @@ static size_t copies_bytes(const struct copy *list, uint32_t count)
     return bytes;
 }
 
-/* ---- a lane ----------------------------------------------------------------------------------------------- */
+/* ---- a lane ---------------------------------------------------------------------------------- */
 
 /* What the lanes find together; lane 0 writes it. */
 struct measured {
@@ -139,7 +144,8 @@ struct lane {
     bool copies_only;
 };
 
-/* Batch numbers that are no multiple of 16: the norms of gradients, which are measured now and then, are left out. */
+/* Batch numbers that are no multiple of 16: the norms of gradients, which are measured now and
+ * then, are left out. */
 static void steps_run(struct lane *l, uint32_t steps)
 {
     for (uint32_t i = 0; i < steps; i++) {
@@ -315,7 +321,7 @@ static void *lane_thread(void *context)
     return NULL;
 }
 
-/* ---- what is said ----------------------------------------------------------------------------------------- */
+/* ---- what is said ---------------------------------------------------------------------------- */
 
 /* The file of cuBLASLt that this process has mapped; "" without. */
 static const char *cublaslt_path(void)
@@ -365,7 +371,7 @@ static void tell(const char *kind, struct backend *b, const struct measured *m, 
     fflush(stdout);
 }
 
-/* ---- a model ---------------------------------------------------------------------------------------------- */
+/* ---- a model --------------------------------------------------------------------------------- */
 
 static void kind_measure(const char *kind, struct backend *b)
 {
@@ -405,7 +411,7 @@ static void kind_measure(const char *kind, struct backend *b)
     job_free(&job);
 }
 
-/* ---- a product -------------------------------------------------------------------------------------------- */
+/* ---- a product ------------------------------------------------------------------------------- */
 
 static enum precision precision_wanted(void)
 {
@@ -465,7 +471,7 @@ static void product_check(struct backend *b)
     tell("none", b, &m, &before);
 }
 
-/* ---- the command line ------------------------------------------------------------------------------------- */
+/* ---- the command line ------------------------------------------------------------------------ */
 
 static uint32_t number(const char *text, uint32_t most)
 {

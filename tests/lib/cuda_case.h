@@ -1,5 +1,6 @@
-/* cuda_case.h: the CUDA module beside the CPU module, for the tests that compare them. The environment's
- * SHOAL_DENSE_BACKEND names the module when it is cuda; else it is cudahost, the same kernels compiled for the host. */
+/* cuda_case.h: the CUDA module beside the CPU module, for the tests that compare them. The
+ * environment's SHOAL_DENSE_BACKEND names the module when it is cuda; else it is cudahost, the same
+ * kernels compiled for the host. */
 #ifndef TESTS_LIB_CUDA_CASE_H
 #define TESTS_LIB_CUDA_CASE_H
 
@@ -52,7 +53,8 @@ static inline struct cuda_counters cuda_counted(void)
     return *counters();
 }
 
-/* As dense_check_run. The program is run on the host's module once, whatever the environment says. */
+/* As dense_check_run. The program is run on the host's module once, whatever the environment
+ * says. */
 static inline int cuda_check_run(Suite *s)
 {
     const char *name = getenv("SHOAL_DENSE_BACKEND");

@@ -25,7 +25,7 @@ void dense_fill(struct rng *r, float *x, size_t count)
         x[i] = 2.0f * rng_float(r) - 1.0f;
 }
 
-/* ---- a case ----------------------------------------------------------------------------------------------- */
+/* ---- a case ---------------------------------------------------------------------------------- */
 
 static struct widths widths_of(uint32_t first, uint32_t second)
 {
@@ -166,7 +166,8 @@ static void draw_weights(struct dense_case *c, struct rng *r)
     c->in.weight = c->weight;
 }
 
-/* Means in (-1, 1), variances in (0.5, 1.5): a norm layer has a tensor of each, one after the other. */
+/* Means in (-1, 1), variances in (0.5, 1.5): a norm layer has a tensor of each, one after the
+ * other. */
 static void draw_statistics(struct dense_case *c, struct rng *r)
 {
     for (uint32_t t = 0; t < c->plan.stats.tensor_count; t++)
@@ -230,7 +231,7 @@ void dense_case_free(struct dense_case *c)
     model_free(c->model);
 }
 
-/* ---- training --------------------------------------------------------------------------------------------- */
+/* ---- training -------------------------------------------------------------------------------- */
 
 void dense_case_train(struct dense_case *c, uint64_t batch)
 {

@@ -1,8 +1,10 @@
-/* dense_case.h: small models on one batch, for the tests of dense. Everything is drawn from fixed seeds.
+/* dense_case.h: small models on one batch, for the tests of dense. Everything is drawn from fixed
+ * seeds.
  *
- * All tests of dense run on a backend by name: "cpu", "cudahost" (the CUDA kernels compiled for the host: in builds
- * that have libshoal_cudahost.so) or "cuda". The environment's SHOAL_DENSE_BACKEND chooses it for a whole test program;
- * cpu without. A test that compares backends loads both by name. */
+ * All tests of dense run on a backend by name: "cpu", "cudahost" (the CUDA kernels compiled for the
+ * host: in builds that have libshoal_cudahost.so) or "cuda". The environment's SHOAL_DENSE_BACKEND
+ * chooses it for a whole test program; cpu without. A test that compares backends loads both by
+ * name. */
 #ifndef TESTS_LIB_DENSE_CASE_H
 #define TESTS_LIB_DENSE_CASE_H
 
@@ -17,19 +19,21 @@
 #define DENSE_TABLES_MAX 4u
 #define DENSE_BATCH 16u /* a batch whose gradients are measured (model.h: dense_norm) */
 
-/* The backend of that name, loaded once; NULL and a line on standard error when its module or device is not there. */
+/* The backend of that name, loaded once; NULL and a line on standard error when its module or
+ * device is not there. */
 struct backend *dense_backend_named(const char *name);
 /* The backend that the environment names; ends the test program when it does not load. */
 struct backend *dense_backend(void);
-/* Whether it is a card: one contracts a * b + c to one rounding, and its exp and tanh are others. */
+/* Whether it is a card: one contracts a * b + c to one rounding, and its exp and tanh are
+ * others. */
 bool dense_backend_fuses(void);
-/* False: it is not there, and the program should end with DENSE_SKIP (dense_check.h does). Looks in a process of its
- * own: a device must not be opened before libcheck forks. */
+/* False: it is not there, and the program should end with DENSE_SKIP (dense_check.h does). Looks in
+ * a process of its own: a device must not be opened before libcheck forks. */
 bool dense_backend_present(void);
 #define DENSE_SKIP 77
 
-/* The kernels of the CPU module at vector width `width`, 0 to 2; NULL: this processor has no such vectors. Only what
- * body_fill fills is there: no matrix product, no stream. Give s = NULL. */
+/* The kernels of the CPU module at vector width `width`, 0 to 2; NULL: this processor has no such
+ * vectors. Only what body_fill fills is there: no matrix product, no stream. Give s = NULL. */
 const struct backend_ops *dense_width(int width);
 #define DENSE_WIDTHS 3
 extern const char *const dense_width_name[DENSE_WIDTHS];
@@ -51,7 +55,8 @@ void *dense_up(struct dense_device *d, const void *from, size_t bytes);
 void dense_down(struct dense_device *d, const void *from, void *to, size_t bytes);
 void dense_device_close(struct dense_device *d);
 
-/* A job, a model and one batch. Between dense_case_job and dense_case_batch a test changes what it likes. */
+/* A job, a model and one batch. Between dense_case_job and dense_case_batch a test changes what it
+ * likes. */
 struct dense_case {
     struct job job;
     struct job_table table;                   /* of a case with one */
@@ -60,10 +65,11 @@ struct dense_case {
     struct model_shape shape;
     const struct plan_kind *kind; /* a plan made by hand; NULL: that of job.model.kind */
     struct backend *backend;      /* NULL: dense_backend() */
-    uint32_t range;               /* examples that go through the layers together, where the backend works by ranges; 0:
-                                     as many as it likes */
+    /* examples that go through the layers together, where the backend works by ranges; 0: as many
+     * as it likes */
+    uint32_t range;
     bool weighted;                /* examples have weights, 0 among them */
-    uint32_t values_most;         /* of a field with many values; a smaller shape.most goes before it */
+    uint32_t values_most; /* of a field with many values; a smaller shape.most goes before it */
     struct model_input in;
     struct model_output out;
     struct model *model;
@@ -74,25 +80,30 @@ struct dense_case {
     uint32_t *index, *offset;
     uint32_t values;
 };
-/* kind with 3 fields (the last one averaged), 2 numerics, one task, dim 3, hidden 5 and 4, tanh, no dropout, norm or
- * L2, up to 3 values a field. Parts of single models have small shapes too: see the source. */
+/* kind with 3 fields (the last one averaged), 2 numerics, one task, dim 3, hidden 5 and 4, tanh, no
+ * dropout, norm or L2, up to 3 values a field. Parts of single models have small shapes too: see
+ * the source. */
 void dense_case_job(struct dense_case *c, enum model_kind kind);
 /* After dense_case_job: tables of these dims instead of one; fields take turns. */
 void dense_case_tables(struct dense_case *c, const uint32_t *dim, uint32_t tables);
-/* Makes the model and draws a batch; many: fields with none to values_most values, else one each. */
+/* Makes the model and draws a batch; many: fields with none to values_most values, else one
+ * each. */
 void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_count, bool many);
 void dense_case_free(struct dense_case *c);
-/* Where row `row` of the batch begins among its floats; of row_count: how many there are. With its width, unless NULL. */
+/* Where row `row` of the batch begins among its floats; of row_count: how many there are. With its
+ * width, unless NULL. */
 size_t dense_case_row(const struct dense_case *c, uint32_t row, uint32_t *width);
 
 /* Trains the batch with (DENSE_SEED, DENSE_LANE, batch); fails the test when that fails. */
 void dense_case_train(struct dense_case *c, uint64_t batch);
-/* `steps` steps of plain gradient descent on the same batch; the mean loss of each, before the step, goes to loss. The
- * running statistics move as the servers would move them. */
+/* `steps` steps of plain gradient descent on the same batch; the mean loss of each, before the
+ * step, goes to loss. The running statistics move as the servers would move them. */
 void dense_case_curve(struct dense_case *c, uint32_t steps, float rate, double *loss);
-/* Of two cases of the same model, the largest difference between their curves of `steps`, relative to the loss. */
+/* Of two cases of the same model, the largest difference between their curves of `steps`, relative
+ * to the loss. */
 double dense_case_apart(struct dense_case *a, struct dense_case *b, uint32_t steps, float rate);
-/* What the last pass left in a tensor: (examples, width). The batch must have gone through as one range. */
+/* What the last pass left in a tensor: (examples, width). The batch must have gone through as one
+ * range. */
 void dense_case_tensor(const struct dense_case *c, uint32_t tensor, float *out);
 
 #endif

@@ -8,7 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The exit status of the program: DENSE_SKIP when the backend that the environment names is not there. */
+/* The exit status of the program: DENSE_SKIP when the backend that the environment names is not
+ * there. */
 static inline int dense_check_run(Suite *s)
 {
     SRunner *r = srunner_create(s);

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- by name ---------------------------------------------------------------------------------------------- */
+/* ---- by name --------------------------------------------------------------------------------- */
 
 static struct backend *backend_open(const char *name)
 {
@@ -79,7 +79,7 @@ bool dense_backend_present(void)
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* ---- the CPU's vector widths ------------------------------------------------------------------------------ */
+/* ---- the CPU's vector widths ----------------------------------------------------------------- */
 
 const char *const dense_width_name[DENSE_WIDTHS] = {"kernels_base", "kernels_avx2", "kernels_avx512"};
 
@@ -111,7 +111,7 @@ const struct backend_ops *dense_width(int width)
     return &ops[width];
 }
 
-/* ---- arrays ----------------------------------------------------------------------------------------------- */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 void dense_device_open(struct dense_device *d)
 {

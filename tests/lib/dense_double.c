@@ -1,4 +1,5 @@
-/* dense_double.c: plans in double: the layers that every model has, the loss, and the check of gradients. */
+/* dense_double.c: plans in double: the layers that every model has, the loss, and the check of
+ * gradients. */
 #include "tests/lib/dense_double.h"
 
 #include "dense/act.h"
@@ -67,7 +68,7 @@ double double_act(enum activation act, double x)
     abort();
 }
 
-/* ---- the layers ------------------------------------------------------------------------------------------- */
+/* ---- the layers ------------------------------------------------------------------------------ */
 
 /* One field: its first-order weight is given back, its vector goes to x (or NULL). */
 static double pool_field(const struct double_pass *p, uint32_t example, uint32_t field, double *x)
@@ -199,7 +200,7 @@ static double_forward forward_of(const struct layer *l)
     abort();
 }
 
-/* ---- the loss --------------------------------------------------------------------------------------------- */
+/* ---- the loss -------------------------------------------------------------------------------- */
 
 /* The memory of all tensors; the caller frees what it gives back. */
 static double *pass_memory(struct double_pass *p)
@@ -295,7 +296,7 @@ double dense_double_loss(const struct dense_case *c, const double *rows, const d
     return sum + penalty(c, rows, dense);
 }
 
-/* ---- the check -------------------------------------------------------------------------------------------- */
+/* ---- the check ------------------------------------------------------------------------------- */
 
 /* Parameters in double, and the worst difference so far. */
 struct check {
@@ -337,7 +338,8 @@ static void check_value(struct check *k, const char *what, size_t number, size_t
     snprintf(k->where, 128, "%s %zu [%zu]: %.9g, expected %.9g", what, number, at, found, expected);
 }
 
-/* Losses and scores of the pass that has just run; losses as means, so that they compare like gradients. */
+/* Losses and scores of the pass that has just run; losses as means, so that they compare like
+ * gradients. */
 static void check_losses(struct check *k, bool train)
 {
     const struct dense_case *c = k->c;

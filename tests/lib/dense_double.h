@@ -1,8 +1,9 @@
-/* dense_double.h: any plan once more, forward, in double and as plain as can be: what the tests hold gradients against.
+/* dense_double.h: any plan once more, forward, in double and as plain as can be: what the tests
+ * hold gradients against.
  *
- * The plan's layers are walked in order over the whole batch; each kind of layer has one plain function here, written
- * from its formula and not from its kernels. What one cannot see this way is a wrong plan: the models' own tests hold
- * some plans against formulas written out by hand. */
+ * The plan's layers are walked in order over the whole batch; each kind of layer has one plain
+ * function here, written from its formula and not from its kernels. What one cannot see this way is
+ * a wrong plan: the models' own tests hold some plans against formulas written out by hand. */
 #ifndef TESTS_LIB_DENSE_DOUBLE_H
 #define TESTS_LIB_DENSE_DOUBLE_H
 
@@ -12,7 +13,8 @@ struct double_pass {
     const struct dense_case *c;
     const struct plan *plan;
     const double *rows, *dense;     /* (row_count, row width), flat */
-    double *data[PLAN_TENSORS_MAX]; /* (examples, width) of each tensor; states that are not by example: (width) */
+    /* (examples, width) of each tensor; states that are not by example: (width) */
+    double *data[PLAN_TENSORS_MAX];
     bool train;
     uint64_t seed, batch;
     uint32_t lane;
@@ -32,7 +34,8 @@ extern const struct double_layer double_layers_interact[];  /* dense_double_inte
 extern const struct double_layer double_layers_attention[]; /* dense_double_attention.c */
 extern const struct double_layer double_layers_mix[];       /* dense_double_mix.c */
 
-/* Layers that a test program has made for itself: called once, before the check; the table is not copied. */
+/* Layers that a test program has made for itself: called once, before the check; the table is not
+ * copied. */
 void dense_double_add(const struct double_layer *table);
 
 /* Row `example` of a view, and the floats from a row to the next. */
@@ -46,17 +49,18 @@ double double_act(enum activation act, double x);
 /* The values of an example's field: [*begin, *end) in index. */
 void double_values(const struct double_pass *p, uint32_t example, uint32_t field, uint32_t *begin, uint32_t *end);
 
-/* Loss as the model's gradients are of: sum over tasks of task weight * sum of example weight * logloss / sum of
- * example weights, plus l2 / 2 |rows|^2 and l2_dense / 2 |decaying tensors|^2, all as the case's job says. train:
- * statistics of the batch and dropout of (seed, lane, batch); else the running statistics, no dropout, and scores
- * corrected for the negatives that training leaves out. scores (examples, tasks) or NULL. */
+/* Loss as the model's gradients are of: sum over tasks of task weight * sum of example weight *
+ * logloss / sum of example weights, plus l2 / 2 |rows|^2 and l2_dense / 2 |decaying tensors|^2, all
+ * as the case's job says. train: statistics of the batch and dropout of (seed, lane, batch); else
+ * the running statistics, no dropout, and scores corrected for the negatives that training leaves
+ * out. scores (examples, tasks) or NULL. */
 double dense_double_loss(const struct dense_case *c, const double *rows, const double *dense, bool train, uint64_t seed,
                          uint32_t lane, uint64_t batch, double *scores);
 
-/* Trains the case's batch on its backend with DENSE_SEED, DENSE_LANE, DENSE_BATCH and holds the losses, the scores,
- * every row gradient and every dense gradient against central differences of dense_double_loss: the largest difference,
- * relative where the expected value is beyond 1. where: what it is of, "dense tensor 3 [17]: 0.125, expected 0.25". The
- * job must not clip. */
+/* Trains the case's batch on its backend with DENSE_SEED, DENSE_LANE, DENSE_BATCH and holds the
+ * losses, the scores, every row gradient and every dense gradient against central differences of
+ * dense_double_loss: the largest difference, relative where the expected value is beyond 1. where:
+ * what it is of, "dense tensor 3 [17]: 0.125, expected 0.25". The job must not clip. */
 double dense_double_worst(struct dense_case *c, char where[128]);
 /* Fails the running test where that is more than tolerance; 2e-6 to 2e-5 is usual. */
 void dense_double_check(struct dense_case *c, double tolerance);

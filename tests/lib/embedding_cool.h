@@ -1,10 +1,12 @@
-/* embedding_cool.h: rows sent to the store and brought back by hand, for tests of what meets them there. Checks its own steps with Check. */
+/* embedding_cool.h: rows sent to the store and brought back by hand, for tests of what meets them
+ * there. Checks its own steps with Check. */
 #ifndef TESTS_LIB_EMBEDDING_COOL_H
 #define TESTS_LIB_EMBEDDING_COOL_H
 
 #include "tests/lib/embedding_rig.h"
 
-/* About `share` of 16 of the rows of each tablet of a table leave memory for the engine's store; their tablets are dirty. */
+/* About `share` of 16 of the rows of each tablet of a table leave memory for the engine's store;
+ * their tablets are dirty. */
 void cool_table(struct rig *s, uint32_t table, uint32_t share);
 /* The same for a table and a store of no engine. */
 struct store;

@@ -1,4 +1,5 @@
-/* embedding_env.h: a tiny env for engine tests: work waits until the test lets it run, on this very thread. */
+/* embedding_env.h: a tiny env for engine tests: work waits until the test lets it run, on this very
+ * thread. */
 #ifndef TESTS_LIB_EMBEDDING_ENV_H
 #define TESTS_LIB_EMBEDDING_ENV_H
 
@@ -10,12 +11,15 @@ struct embedding_env {
     struct env env; /* first */
     struct env_work *work[EMBEDDING_ENV_WORK];
     unsigned count, started;
-    struct env_timer *timer[2]; /* running, the one started first before the other; NULL: none. Two are all that an engine has */
+    /* running, the one started first before the other; NULL: none. Two are all that an engine
+     * has */
+    struct env_timer *timer[2];
     uint64_t now_ns;
 };
 
 void embedding_env_init(struct embedding_env *e);
-/* Runs the oldest work and its done, or without work fires the timer; false when there is neither. */
+/* Runs the oldest work and its done, or without work fires the timer; false when there is
+ * neither. */
 bool embedding_env_step(struct embedding_env *e);
 /* Runs all but the oldest `keep`, newest first: work on several threads keeps no order. */
 void embedding_env_run_newest(struct embedding_env *e, unsigned keep);

@@ -1,5 +1,5 @@
-/* embedding_rig.h: a shard's engine for tests: folders, tables, pushes made from numbers, digests. Checks its own
- * steps with Check. */
+/* embedding_rig.h: a shard's engine for tests: folders, tables, pushes made from numbers, digests.
+ * Checks its own steps with Check. */
 #ifndef TESTS_LIB_EMBEDDING_RIG_H
 #define TESTS_LIB_EMBEDDING_RIG_H
 
@@ -21,7 +21,8 @@ struct rig {
 /* A new empty folder under TMPDIR or /tmp; rig_remove_dir deletes it with all in it. */
 const char *rig_dir(char *out /* LIMIT_PATH */);
 void rig_remove_dir(const char *dir);
-/* Whether engines that are opened from now on come back in steps. rig_open waits until all tablets are back all the same. */
+/* Whether engines that are opened from now on come back in steps. rig_open waits until all tablets
+ * are back all the same. */
 extern bool rig_in_steps;
 void rig_come_back(struct rig *s);
 /* journal: 8 MiB with segments of 1 MiB. dir may be NULL. */
@@ -40,17 +41,20 @@ struct rig_push {
     uint64_t keys[SHARD_KEYS];
     float gradients[SHARD_KEYS * SHARD_WIDTH];
 };
-/* Batch `to` of a lane for table `table`, all tablets: keys and gradients are a function of (table, lane, to). */
+/* Batch `to` of a lane for table `table`, all tablets: keys and gradients are a function of (table,
+ * lane, to). */
 void rig_push_make(struct rig_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation,
                      uint64_t from, uint64_t to);
 /* Admit, commit, apply; the status of admission. */
 int rig_push(struct rig *s, const struct rig_push *p, struct push_plan *plan);
-/* Batches (from, to] of a lane, one by one, to table 0, with a flush step after each and the work that follows from it.
+/* Batches (from, to] of a lane, one by one, to table 0, with a flush step after each and the work
+ * that follows from it.
  */
 void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to);
 /* XXH3 over the digests of all tablets of all tables. */
 uint64_t rig_digest(struct rig *s);
-/* Runs f in a child that ends without closing anything: what a kill -9 leaves. Fails the test when the child does. */
+/* Runs f in a child that ends without closing anything: what a kill -9 leaves. Fails the test when
+ * the child does. */
 void rig_in_child(void (*f)(void *context), void *context);
 
 #endif

@@ -1,4 +1,5 @@
-/* embedding_rows.h: schemas, keys and gradients for the tests of the in-memory half of embedding. */
+/* embedding_rows.h: schemas, keys and gradients for the tests of the in-memory half of
+ * embedding. */
 #ifndef TESTS_LIB_EMBEDDING_ROWS_H
 #define TESTS_LIB_EMBEDDING_ROWS_H
 

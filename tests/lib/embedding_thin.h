@@ -1,5 +1,5 @@
-/* embedding_thin.h: an engine whose memory is a third of its rows: table 0 with 64 tablets of wide rows, batches of many keys made from their
- * numbers. Checks its own steps with Check. */
+/* embedding_thin.h: an engine whose memory is a third of its rows: table 0 with 64 tablets of wide
+ * rows, batches of many keys made from their numbers. Checks its own steps with Check. */
 #ifndef TESTS_LIB_EMBEDDING_THIN_H
 #define TESTS_LIB_EMBEDDING_THIN_H
 
@@ -27,8 +27,8 @@ void thin_open(struct rig *s, const char *dir, uint64_t memory);
 void thin_begin(struct rig *s, bool ages);
 /* The same for a run that a restore or a load has opened. */
 void thin_fence(struct rig *s, uint64_t run);
-/* Batches (from, to] of lane 0, each once its rows are in memory and there is room, work lagging behind. The most memory that
- * the engine took meanwhile. */
+/* Batches (from, to] of lane 0, each once its rows are in memory and there is room, work lagging
+ * behind. The most memory that the engine took meanwhile. */
 uint64_t thin_train(struct rig *s, uint64_t run, uint64_t from, uint64_t to, bool ages);
 /* Opened, begun, and the batches up to `to` of run 1. */
 void thin_open_trained(struct rig *s, const char *dir, uint64_t memory, uint64_t to, bool ages);
@@ -42,7 +42,8 @@ void thin_restore(struct rig *s, uint64_t cut, uint64_t run);
 /* What tables take now, and at most since the engine was opened, within MOST. */
 void thin_within(struct rig *s, uint64_t most);
 
-/* What the store has: pairs of rows, those of them of an epoch that is not their tablet's, images of tablets; and pairs of one key. */
+/* What the store has: pairs of rows, those of them of an epoch that is not their tablet's, images
+ * of tablets; and pairs of one key. */
 struct thin_stored {
     uint64_t pairs, stale_pairs, images, of_key;
 };

@@ -1,5 +1,6 @@
-/* event_reader.h: reads back what proto/wire/event.h writes, by the format's own rules and with nothing of the writer
- * but the checksum: lengths and both sums are looked at before anything is believed. */
+/* event_reader.h: reads back what proto/wire/event.h writes, by the format's own rules and with
+ * nothing of the writer but the checksum: lengths and both sums are looked at before anything is
+ * believed. */
 #ifndef TESTS_LIB_EVENT_READER_H
 #define TESTS_LIB_EVENT_READER_H
 
@@ -46,8 +47,8 @@ static inline bool reader_varint(const unsigned char **p, const unsigned char *e
     return false;
 }
 
-/* One field: its number and wire type in *key; a number or length in *number, and what a length or a fixed number
- * covers at *at. */
+/* One field: its number and wire type in *key; a number or length in *number, and what a length or
+ * a fixed number covers at *at. */
 static inline bool reader_field(const unsigned char **p, const unsigned char *end, uint64_t *key, uint64_t *number,
                                 const unsigned char **at)
 {

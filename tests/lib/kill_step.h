@@ -1,6 +1,7 @@
-/* kill_step.h: ends the process, or fails, at the n-th step that changes a file. A test that includes it defines link, rename,
- * mkdir, unlink, fsync, fdatasync, write and pwritev for the whole program, librocksdb included: each call is a step while
- * the count runs. Include it in one file of a program. */
+/* kill_step.h: ends the process, or fails, at the n-th step that changes a file. A test that
+ * includes it defines link, rename, mkdir, unlink, fsync, fdatasync, write and pwritev for the
+ * whole program, librocksdb included: each call is a step while the count runs. Include it in one
+ * file of a program. */
 #ifndef TESTS_LIB_KILL_STEP_H
 #define TESTS_LIB_KILL_STEP_H
 
@@ -31,7 +32,8 @@ static inline long kill_end(void)
     return atomic_load(&kill_steps);
 }
 
-/* From one of so many steps to the next that is tried: SHOAL_KILL_POINTS says how many are (else `points`), 0: all. */
+/* From one of so many steps to the next that is tried: SHOAL_KILL_POINTS says how many are (else
+ * `points`), 0: all. */
 static inline long kill_stride(long steps, long points)
 {
     const char *text = getenv("SHOAL_KILL_POINTS");

@@ -23,7 +23,7 @@ static void reply_send(struct env *env, peer_t to, struct wire *w, const void *f
     (void)env_send(env, to, m);
 }
 
-/* ---- shard ------------------------------------------------------------------------------------------------- */
+/* ---- shard ----------------------------------------------------------------------------------- */
 
 static void shard_beat(struct env_timer *t)
 {
@@ -300,7 +300,7 @@ void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server,
     env_timer_start(s->env, &s->beat, MS);
 }
 
-/* ---- worker ------------------------------------------------------------------------------------------------ */
+/* ---- worker ---------------------------------------------------------------------------------- */
 
 static void seat_ask(struct fake_seat *seat);
 static void seat_report(struct fake_seat *seat);
@@ -721,7 +721,7 @@ void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name,
     env_timer_start(w->env, &w->beat, MS);
 }
 
-/* ---- client ------------------------------------------------------------------------------------------------ */
+/* ---- client ---------------------------------------------------------------------------------- */
 
 static void client_timer(struct env_timer *t)
 {

@@ -1,9 +1,10 @@
-/* server_fake.h: scripted shards and workers for tests of the coordinator, in the simulator. They speak the real
- * messages with the coordinator; pushes go straight into the fake shards' memory, which keeps the books: what was
- * applied, how often, under which fence.
+/* server_fake.h: scripted shards and workers for tests of the coordinator, in the simulator. They
+ * speak the real messages with the coordinator; pushes go straight into the fake shards' memory,
+ * which keeps the books: what was applied, how often, under which fence.
  *
- * A fake shard has one mark a lane. A fake worker has some seats; a seat asks, works a virtual step_ns a batch,
- * reports, asks again, and sends every request again under a new id after resend_ns. */
+ * A fake shard has one mark a lane. A fake worker has some seats; a seat asks, works a virtual
+ * step_ns a batch, reports, asks again, and sends every request again under a new id after
+ * resend_ns. */
 #ifndef TESTS_LIB_SERVER_FAKE_H
 #define TESTS_LIB_SERVER_FAKE_H
 
@@ -54,7 +55,8 @@ struct fake_shard {
     struct fake_cut noted, kept[FAKE_CUTS]; /* at HOLD; complete ones */
     uint32_t exports, loads, unloads;
     bool loaded; /* rows of a checkpoint are there */
-    const struct fake_shard *full_after; /* LOAD is BUSY until that one has loaded, then NO_SPACE; NULL: there is room */
+    /* LOAD is BUSY until that one has loaded, then NO_SPACE; NULL: there is room */
+    const struct fake_shard *full_after;
     enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;
     uint32_t restores, fences, applied, ticks;
     const char *status;                     /* answer to SHARD_STATUS; NULL: {} */
@@ -95,7 +97,9 @@ struct fake_worker {
     int refused; /* last refusal heard */
     char refused_text[ERR_TEXT_MAX];
     uint32_t leaves, evals, indexes, fenced, unknown, repeats;
-    bool context;     /* predictions come with a group and a field: the job has evaluate.group and one of evaluate.by */
+    /* predictions come with a group and a field: the job has evaluate.group and one of
+     * evaluate.by */
+    bool context;
     int fatal_status; /* INDEX is answered by this failure */
     uint32_t tasks_seen;
     uint32_t dead_batch; /* tests: kill after this many batches; 0: never */
@@ -107,7 +111,8 @@ extern const struct env_handler fake_shard_handler, fake_worker_handler;
 void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index, uint64_t incarnation);
 void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name, struct fake_shard **shards,
                        uint32_t count);
-/* A lane's batch on one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP; BUSY while a cut is held. */
+/* A lane's batch on one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP; BUSY while a cut is
+ * held. */
 int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t batch);
 
 /* Someone who submits and asks. */

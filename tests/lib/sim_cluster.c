@@ -14,11 +14,12 @@
 
 #define MS 1000000ull
 
-/* Trainers whose threads had work when they died are never freed, as in life; the leak checker finds them here. */
+/* Trainers whose threads had work when they died are never freed, as in life; the leak checker
+ * finds them here. */
 static struct trainer *dead[CLUSTER_DEAD];
 static uint32_t dead_count;
 
-/* ---- servers ----------------------------------------------------------------------------------------------- */
+/* ---- servers --------------------------------------------------------------------------------- */
 
 void cluster_server_start(struct cluster *c, uint32_t i)
 {
@@ -56,7 +57,7 @@ void cluster_server_kill(struct cluster *c, uint32_t i)
     s->shard = NULL;
 }
 
-/* ---- the coordinator --------------------------------------------------------------------------------------- */
+/* ---- the coordinator ------------------------------------------------------------------------- */
 
 void cluster_coord_start(struct cluster *c)
 {
@@ -80,7 +81,7 @@ void cluster_coord_kill(struct cluster *c)
     c->coord = NULL;
 }
 
-/* ---- workers ----------------------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 uint32_t cluster_worker_start(struct cluster *c)
 {
@@ -138,7 +139,7 @@ static void workers_reap(struct cluster *c)
     }
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------- */
 
 void cluster_start(struct cluster *c, const struct cluster_options *options, struct backend *backend)
 {
@@ -171,7 +172,7 @@ void cluster_free(struct cluster *c)
     sim_free(c->sim);
 }
 
-/* ---- what goes wrong --------------------------------------------------------------------------------------- */
+/* ---- what goes wrong ------------------------------------------------------------------------- */
 
 void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
 {

@@ -1,9 +1,10 @@
-/* sim_cluster.h: a whole cluster in one process on virtual time: real shards with real engines, the real coordinator,
- * real workers that read real files, and a client that submits a job and waits for its report. Every failure to build
- * it ends the test.
+/* sim_cluster.h: a whole cluster in one process on virtual time: real shards with real engines, the
+ * real coordinator, real workers that read real files, and a client that submits a job and waits
+ * for its report. Every failure to build it ends the test.
  *
- * A killed node's process is gone between two events: what its engine had written stays in its folder, what its
- * coordinator had put stays in the store, all else is lost. Included by tests/sim only. */
+ * A killed node's process is gone between two events: what its engine had written stays in its
+ * folder, what its coordinator had put stays in the store, all else is lost. Included by tests/sim
+ * only. */
 #ifndef TESTS_LIB_SIM_CLUSTER_H
 #define TESTS_LIB_SIM_CLUSTER_H
 
@@ -28,7 +29,8 @@ struct cluster_options {
     const char *dir; /* of the servers' folders; NULL: engines keep all in memory */
     uint32_t servers, workers;
     uint32_t durability; /* enum durability */
-    int (*replace)(void *context, struct backend **out, struct err *e); /* of the workers' options; may be NULL */
+    /* of the workers' options; may be NULL */
+    int (*replace)(void *context, struct backend **out, struct err *e);
 };
 
 struct cluster_server {
@@ -77,13 +79,15 @@ void cluster_coord_kill(struct cluster *c);
 void cluster_coord_start(struct cluster *c);
 void cluster_worker_kill(struct cluster *c, uint32_t i);
 uint32_t cluster_worker_start(struct cluster *c); /* its number */
-/* One misfortune: something is killed, or frozen; what is killed comes back with cluster_mend, at `back` say. */
+/* One misfortune: something is killed, or frozen; what is killed comes back with cluster_mend, at
+ * `back` say. */
 void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back);
 /* Starts again what is dead. */
 void cluster_mend(struct cluster *c);
 /* Until virtual time `until_ns` or the job's end; whether it ended. Workers that left are freed. */
 bool cluster_run(struct cluster *c, uint64_t until_ns);
-/* Until the coordinator is in this phase (enum coord_phase), time is up or the job is over; whether it is over. */
+/* Until the coordinator is in this phase (enum coord_phase), time is up or the job is over; whether
+ * it is over. */
 bool cluster_run_phase(struct cluster *c, uint32_t phase, uint64_t until_ns);
 void cluster_result(const struct cluster *c, struct cluster_result *out);
 

@@ -44,7 +44,7 @@ static void send_late(struct fake_node *n, peer_t to, struct msg *m, uint64_t af
     env_timer_start(sim_node_env(n->node), &late->timer, after_ns);
 }
 
-/* ---- rows and marks --------------------------------------------------------------------------------------- */
+/* ---- rows and marks -------------------------------------------------------------------------- */
 
 static struct fake_row *row_find(const struct fake *f, uint32_t table, uint64_t key)
 {
@@ -116,7 +116,7 @@ void fake_expire(struct fake *f, uint32_t lane)
     f->lane[lane].mark = fake_mark(f, lane);
 }
 
-/* ---- shard ------------------------------------------------------------------------------------------------ */
+/* ---- shard ----------------------------------------------------------------------------------- */
 
 /* Refused or lost, as told. */
 static bool refused(struct fake_node *n, peer_t from)
@@ -250,7 +250,7 @@ static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
     send_late(n, from, wire_encode(&out), f->push_late_ns);
 }
 
-/* ---- coordinator ------------------------------------------------------------------------------------------ */
+/* ---- coordinator ----------------------------------------------------------------------------- */
 
 static void coordinator_join(struct fake_node *n, peer_t from)
 {
@@ -510,7 +510,7 @@ static void coordinator_leave(struct fake_node *n, peer_t from)
     env_send(sim_node_env(n->node), from, wire_encode(&out));
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------ */
+/* ---- nodes ----------------------------------------------------------------------------------- */
 
 static void fake_on_message(void *core, peer_t from, struct msg *m)
 {

@@ -1,10 +1,11 @@
-/* worker_fake.h: a coordinator and shards as simple as can be, in the simulator, for tests of the worker's connected
- * half.
+/* worker_fake.h: a coordinator and shards as simple as can be, in the simulator, for tests of the
+ * worker's connected half.
  *
- * The fake coordinator deals one epoch of the train split in tasks, then one evaluation of the valid split (when
- * fake.valid_rows), then END. The fake shards keep rows and marks in memory and follow the push rule of DESIGN 3 to the
- * letter; rows change by -lr_scale * gradient. Both can be told to refuse, to forget and to fence. One struct, shared
- * by all nodes: it can look everywhere. */
+ * The fake coordinator deals one epoch of the train split in tasks, then one evaluation of the
+ * valid split (when fake.valid_rows), then END. The fake shards keep rows and marks in memory and
+ * follow the push rule of DESIGN 3 to the letter; rows change by -lr_scale * gradient. Both can be
+ * told to refuse, to forget and to fence. One struct, shared by all nodes: it can look
+ * everywhere. */
 #ifndef TESTS_LIB_WORKER_FAKE_H
 #define TESTS_LIB_WORKER_FAKE_H
 
@@ -55,7 +56,8 @@ struct fake {
     uint32_t refuse_count[64];  /* ... and how many are left */
     uint32_t lose_count[64];    /* requests not heard, by wire type */
     uint32_t seen[64];          /* requests by wire type */
-    uint64_t poison_from, poison_to; /* batches whose pushes with keys are refused for their values */
+    /* batches whose pushes with keys are refused for their values */
+    uint64_t poison_from, poison_to;
     uint64_t push_late_ns;      /* pushes are acknowledged so much later */
     uint64_t hold_ns;           /* pulls are held for the bound so long; the answer says so */
     struct fake_late *late;     /* owned: answers to be sent */
@@ -63,7 +65,7 @@ struct fake {
     struct table_schema schema[FAKE_TABLES];
     bool declared[FAKE_TABLES];
     uint32_t tables;
-    struct fake_row *row[FAKE_TABLES];       /* owned: hash tables of FAKE_ROWS rows, over all shards */
+    struct fake_row *row[FAKE_TABLES]; /* owned: hash tables of FAKE_ROWS rows, over all shards */
     uint64_t (*mark)[FAKE_LANES];            /* owned: by global tablet */
     uint64_t fence[FAKE_SHARDS][FAKE_LANES]; /* generation */
     uint64_t map_epoch;
@@ -78,7 +80,7 @@ struct fake {
     uint64_t examples, bad_lines;
     double loss_sum, weight_sum, loss_task; /* of the tasks done; loss_task: of the first label */
     uint64_t batches;                       /* with examples */
-    uint64_t poisoned, ticks;               /* pushes refused so; pushes without keys for such batches */
+    uint64_t poisoned, ticks; /* pushes refused so; pushes without keys for such batches */
     uint64_t refused;                       /* as told by the workers, of the tasks done */
     char refused_where[ERR_TEXT_MAX];
     uint64_t staleness[64];
@@ -99,7 +101,8 @@ struct fake {
 /* Nodes "sim://coordinator" and "sim://shard-N" in a new simulator. */
 void fake_open(struct fake *f, const struct sim_options *sim, const char *job_text, uint32_t shards, uint32_t lanes);
 void fake_close(struct fake *f);
-/* The lane's holder is gone: a higher generation on every shard, free for the next who asks, from the lowest mark. */
+/* The lane's holder is gone: a higher generation on every shard, free for the next who asks, from
+ * the lowest mark. */
 void fake_expire(struct fake *f, uint32_t lane);
 /* Another map: every stretch moves to the next shard. */
 void fake_turn_map(struct fake *f);

@@ -1,10 +1,12 @@
-/* worker_files.h: folders, files and jobs for the tests of worker's data half. Every failure ends the test. */
+/* worker_files.h: folders, files and jobs for the tests of worker's data half. Every failure ends
+ * the test. */
 #ifndef TESTS_LIB_WORKER_FILES_H
 #define TESTS_LIB_WORKER_FILES_H
 
 #include "proto/base/job.h"
 
-/* A new empty folder under $TMPDIR or /tmp; worker_folder_remove takes all in it along. The name is static. */
+/* A new empty folder under $TMPDIR or /tmp; worker_folder_remove takes all in it along. The name is
+ * static. */
 const char *worker_folder_make(void);
 void worker_folder_remove(void);
 /* FOLDER/name, in one of 16 static buffers. */
@@ -14,8 +16,8 @@ const char *worker_write(const char *name, const void *data, size_t bytes);
 const char *worker_text(const char *name, const char *text);
 /* Files of FOLDER/name whose names hold `part`. */
 int worker_count_files(const char *name, const char *part);
-/* A job as job_parse would leave it: format, header, shuffle, cache in FOLDER/cache, one train file. job_free releases
- * it. */
+/* A job as job_parse would leave it: format, header, shuffle, cache in FOLDER/cache, one train
+ * file. job_free releases it. */
 void worker_job(struct job *j, enum data_format format, const char *train);
 void worker_job_column(struct job *j, const char *name, enum column_type type);
 

@@ -1,4 +1,5 @@
-/* test_net.c: the real network on loopback: an echo server on a thread of its own, a client on the test's. */
+/* test_net.c: the real network on loopback: an echo server on a thread of its own, a client on the
+ * test's. */
 #include "proto/base/assert.h"
 #include "proto/base/rng.h"
 #include "proto/net/net.h"
@@ -24,7 +25,7 @@ static void no_drained(void *core)
     (void)core;
 }
 
-/* ---- an echo server ---------------------------------------------------------------------------------------- */
+/* ---- an echo server -------------------------------------------------------------------------- */
 
 struct server {
     struct net *net;
@@ -80,7 +81,8 @@ static void server_start(struct server *s, struct net_options options, const cha
     memset(s, 0, sizeof(*s));
     ck_assert_msg(net_new(&options, &s->net, &e) == 0, "%s", e.text);
     int rc = SHOAL_E_UNAVAILABLE;
-    for (int i = 0; i < 200 && rc == SHOAL_E_UNAVAILABLE; i++) { /* ZeroMQ lets go of a port a little after net_free */
+    for (int i = 0; i < 200 && rc == SHOAL_E_UNAVAILABLE; i++) {
+        /* ZeroMQ lets go of a port a little after net_free */
         rc = net_listen(s->net, endpoint, s->bound, &e);
         usleep(rc == 0 ? 0 : 10000);
     }
@@ -96,7 +98,7 @@ static void server_stop(struct server *s)
     net_free(s->net);
 }
 
-/* ---- a client that keeps a window of requests under way ------------------------------------------------------ */
+/* ---- a client that keeps a window of requests under way -------------------------------------- */
 
 struct client {
     struct net *net;
@@ -195,9 +197,10 @@ static void client_exchange(struct client *c, uint32_t total, uint32_t window, u
     ck_assert_uint_eq(c->received, total);
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
-/* The server counts a message after it has replied, so the last reply may be here before the count. */
+/* The server counts a message after it has replied, so the last reply may be here before the
+ * count. */
 static void seen_wait(struct server *s, unsigned count)
 {
     for (int i = 0; i < 2000 && atomic_load(&s->seen) < count; i++) {
@@ -301,8 +304,8 @@ static void stop_message(void *core, peer_t from, struct msg *m)
     env_stop(c->env);
 }
 
-/* Inside one callback: a request, its reply comes in and with it the edge, then a send that uses the edge up and is not
- * answered. */
+/* Inside one callback: a request, its reply comes in and with it the edge, then a send that uses
+ * the edge up and is not answered. */
 static void ask_sleep_send(struct env_timer *t)
 {
     struct client *c = (struct client *)(void *)((char *)t - offsetof(struct client, resend));
@@ -331,7 +334,8 @@ START_TEST(net_send_does_not_swallow_the_edge_of_a_reply)
     c.resend.fire = ask_sleep_send;
     for (int round = 0; round < 5; round++) {
         c.received = 0;
-        env_timer_start(c.env, &c.resend, SECOND / 20); /* the loop sleeps on the descriptor before */
+        /* the loop sleeps on the descriptor before */
+        env_timer_start(c.env, &c.resend, SECOND / 20);
         client_run(&c, 2 * SECOND);
         ck_assert_msg(c.received == 1, "the reply lay there unread");
     }
@@ -362,7 +366,7 @@ START_TEST(net_many_clients_share_a_server_and_a_context)
 }
 END_TEST
 
-/* ---- full queues ------------------------------------------------------------------------------------------- */
+/* ---- full queues ----------------------------------------------------------------------------- */
 
 struct flooder {
     struct net *net;
@@ -483,7 +487,8 @@ START_TEST(net_unreachable_server_answers_busy_when_the_queue_is_full)
 }
 END_TEST
 
-/* A quiet server: closing a line with unread replies on it resets it, and takes along what the server has not read yet.
+/* A quiet server: closing a line with unread replies on it resets it, and takes along what the
+ * server has not read yet.
  */
 START_TEST(net_stop_sends_what_waits_first)
 {
@@ -507,7 +512,7 @@ START_TEST(net_stop_sends_what_waits_first)
 }
 END_TEST
 
-/* ---- connections ------------------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 START_TEST(net_old_connection_reaches_a_new_server)
 {
@@ -520,7 +525,8 @@ START_TEST(net_old_connection_reaches_a_new_server)
     client_exchange(&c, 50, 2, 100);
     server_stop(&s);
     server_start(&s, (struct net_options){0}, endpoint);
-    usleep(500000); /* what is sent before ZeroMQ has seen the end of the old line is lost with it */
+    /* what is sent before ZeroMQ has seen the end of the old line is lost with it */
+    usleep(500000);
     client_exchange(&c, 50, 2, 100);
     net_free(c.net);
     server_stop(&s);
@@ -680,7 +686,7 @@ START_TEST(net_drop_sends_loses_its_share)
 }
 END_TEST
 
-/* ---- strangers --------------------------------------------------------------------------------------------- */
+/* ---- strangers ------------------------------------------------------------------------------- */
 
 static int raw_connect(const char *bound)
 {
@@ -725,7 +731,8 @@ START_TEST(net_garbage_on_the_port_harms_nobody)
     client_exchange(&c, 500, 4, 20000);
     net_free(c.net);
     server_stop(&s);
-    ck_assert_uint_ge(s.seen, 1000); /* some noise makes messages of ZMTP 1: the core's decoder refuses those */
+    /* some noise makes messages of ZMTP 1: the core's decoder refuses those */
+    ck_assert_uint_ge(s.seen, 1000);
 }
 END_TEST
 
@@ -780,7 +787,7 @@ START_TEST(net_foreign_messages_harm_nobody)
 }
 END_TEST
 
-/* ---- time, work, signals ----------------------------------------------------------------------------------- */
+/* ---- time, work, signals --------------------------------------------------------------------- */
 
 struct clockwork {
     struct net *net;

@@ -38,7 +38,8 @@ START_TEST(notify_says_what_systemd_wants_to_hear)
     int fd = listen_as_systemd();
     notify_ready("2 shards");
     ck_assert_str_eq(hear(fd), "READY=1\nSTATUS=2 shards");
-    notify_status("recovering %d%%\nREADY=1", 40); /* a line break cannot smuggle in another assignment */
+    /* a line break cannot smuggle in another assignment */
+    notify_status("recovering %d%%\nREADY=1", 40);
     ck_assert_str_eq(hear(fd), "STATUS=recovering 40% READY=1");
     notify_extend_timeout(30000000);
     ck_assert_str_eq(hear(fd), "EXTEND_TIMEOUT_USEC=30000000");

@@ -36,7 +36,8 @@ START_TEST(peers_keep_their_name_while_they_live)
     ck_assert_ptr_eq(peers_find(ps, name), heard(ps, 7, &evicted));
     peers_remove(ps, peers_find(ps, name));
     ck_assert_ptr_null(peers_find(ps, name));
-    ck_assert_uint_ne(heard(ps, 7, &evicted)->name, name); /* never used again, though its place is */
+    /* never used again, though its place is */
+    ck_assert_uint_ne(heard(ps, 7, &evicted)->name, name);
     ck_assert_ptr_null(peers_find(ps, name));
     ck_assert_ptr_null(peers_find(ps, 0));
     ck_assert_ptr_null(peers_find(ps, UINT64_MAX));

@@ -1,4 +1,5 @@
-/* test_sim.c: the simulated world: the same seed gives the same run, and faults are what they say. */
+/* test_sim.c: the simulated world: the same seed gives the same run, and faults are what they
+ * say. */
 #include "proto/base/err.h"
 #include "proto/net/sim.h"
 
@@ -276,7 +277,8 @@ START_TEST(sim_killed_node_gets_nothing)
     ck_assert_uint_eq(client->heard, 1); /* and the reply finds the old connection */
     ck_assert_uint_eq(client->from[0], peer);
     sim_kill(client->sim);
-    ck_assert_int_eq(env_send(again->env, again->from[0], message(6, 0)), 0); /* a dead peer is silent */
+    /* a dead peer is silent */
+    ck_assert_int_eq(env_send(again->env, again->from[0], message(6, 0)), 0);
     sim_run(s, 3 * SECOND, NULL, NULL);
     ck_assert_uint_eq(client->heard, 1);
     sim_free(s);
@@ -387,7 +389,8 @@ START_TEST(sim_disconnect_is_told_and_final)
     env_send(client->env, peer, message(3, 0));
     sim_run(s, 20 * MS, NULL, NULL);
     ck_assert_uint_eq(server->heard, 3);
-    ck_assert_uint_ne(server->from[1], server->from[0]); /* hung up on: a new peer, even for what was under way */
+    /* hung up on: a new peer, even for what was under way */
+    ck_assert_uint_ne(server->from[1], server->from[0]);
     ck_assert_uint_ne(server->from[2], server->from[1]);
     server->hang_up = false;
     env_send(client->env, peer, message(4, 0));

@@ -1,8 +1,9 @@
-/* shard_rig.h: one shard in the simulator with a client that plays coordinator and workers at once. Included by
- * tests/server/test_*.c.
+/* shard_rig.h: one shard in the simulator with a client that plays coordinator and workers at once.
+ * Included by tests/server/test_*.c.
  *
- * Ids count up from 1; rig_reply(id) is what came back for it, and rig_status its status (1 while nothing has come).
- * Table 0 has width 2, initial value 0 and SGD with rate 1 by default, so that a row is minus the sum of its gradients.
+ * Ids count up from 1; rig_reply(id) is what came back for it, and rig_status its status (1 while
+ * nothing has come). Table 0 has width 2, initial value 0 and SGD with rate 1 by default, so that a
+ * row is minus the sum of its gradients.
  */
 #ifndef TESTS_SERVER_SHARD_RIG_H
 #define TESTS_SERVER_SHARD_RIG_H
@@ -249,7 +250,8 @@ __attribute__((unused)) static void rig_start(struct rig *r, uint64_t seed)
     rig_shard(r);
 }
 
-/* kill -9 (or a clean stop) and a new process on the same folder; the map is sent again, as the coordinator does. */
+/* kill -9 (or a clean stop) and a new process on the same folder; the map is sent again, as the
+ * coordinator does. */
 __attribute__((unused)) static void rig_restart(struct rig *r, bool clean)
 {
     if (!clean)
@@ -282,7 +284,8 @@ __attribute__((unused)) static void rig_new(struct rig *r, uint32_t mode, uint32
 
 __attribute__((unused)) static void rig_free(struct rig *r)
 {
-    ck_assert_uint_eq(r->shard->pool.used, r->shard->clock.waiting + bsp_held(&r->shard->bsp)); /* no request is lost */
+    /* no request is lost */
+    ck_assert_uint_eq(r->shard->pool.used, r->shard->clock.waiting + bsp_held(&r->shard->bsp));
     shard_close(r->shard, false);
     for (int i = 0; i < RIG_IDS; i++)
         msg_free(r->answer[i].m);

@@ -1,4 +1,5 @@
-/* test_audit.c: BLAME and SCRUB over the wire: one at a time, each answered once, by the engine's search. */
+/* test_audit.c: BLAME and SCRUB over the wire: one at a time, each answered once, by the engine's
+ * search. */
 #include "tests/server/shard_rig.h"
 
 #include "proto/base/json.h"
@@ -48,7 +49,8 @@ START_TEST(blame_tells_the_pushes_of_a_key)
     ck_assert_int_eq(json_as_int(json_get(j, "0.batch"), 0), 5);
     ck_assert_int_eq(json_as_int(json_get(j, "2.batch"), 0), 1);
     ck_assert_int_eq(json_as_int(json_get(j, "1.run"), 0), RIG_RUN);
-    ck_assert_double_eq_tol(json_as_number(json_get(j, "1.norm"), 0), 4.2426, 1e-3); /* of two gradients of 3 */
+    /* of two gradients of 3 */
+    ck_assert_double_eq_tol(json_as_number(json_get(j, "1.norm"), 0), 4.2426, 1e-3);
     json_free(j);
     uint64_t none = blame(&r, key, 0), two = blame(&r, key, 1);
     rig_run(&r, 20);
@@ -64,7 +66,8 @@ START_TEST(one_search_at_a_time)
     begin(&r);
     uint64_t first = blame(&r, 1, 10), second = blame(&r, 2, 10);
     rig_run(&r, 20);
-    ck_assert_int_eq(rig_status(&r, first) + rig_status(&r, second), SHOAL_E_BUSY); /* the other one is 0 */
+    /* the other one is 0 */
+    ck_assert_int_eq(rig_status(&r, first) + rig_status(&r, second), SHOAL_E_BUSY);
     uint64_t after = blame(&r, 1, 10);
     rig_run(&r, 20);
     ck_assert_int_eq(rig_status(&r, after), 0);

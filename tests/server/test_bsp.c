@@ -36,7 +36,8 @@ START_TEST(pushes_are_held_until_all_lanes_are_there)
 }
 END_TEST
 
-/* Row 3 after four clocks of three lanes that arrive in an order drawn from the seed, some twice. */
+/* Row 3 after four clocks of three lanes that arrive in an order drawn from the seed, some
+ * twice. */
 static uint64_t digest_of(uint64_t seed)
 {
     struct rig r = {0};
@@ -136,7 +137,8 @@ START_TEST(wrong_push_is_refused_before_it_is_held)
 }
 END_TEST
 
-/* The first half of batch 1 was applied and answered when the shard led only that half; the other half completes it. */
+/* The first half of batch 1 was applied and answered when the shard led only that half; the other
+ * half completes it. */
 START_TEST(parts_applied_before_count)
 {
     struct rig r = {0};
@@ -243,7 +245,8 @@ START_TEST(tables_move_on_by_themselves)
     struct rig r = {0};
     rig_new(&r, WIRE_BSP, 1, OPT_SGD);
     uint64_t key = rig_key(3, 0);
-    rig_push(&r, part(0, 1, 1)); /* table 0 is at clock 1, table 1 at 0: the worker died between the two */
+    /* table 0 is at clock 1, table 1 at 0: the worker died between the two */
+    rig_push(&r, part(0, 1, 1));
     rig_run(&r, 5);
     uint64_t again = rig_pull(&r, 0, 1, 0, key);
     rig_run(&r, 5);
@@ -252,7 +255,8 @@ START_TEST(tables_move_on_by_themselves)
 }
 END_TEST
 
-/* Rows untouched since a former run's clock 1 are not shown as they were before it to a pull for this run's clock 1. */
+/* Rows untouched since a former run's clock 1 are not shown as they were before it to a pull for
+ * this run's clock 1. */
 START_TEST(undo_of_a_former_run_is_not_seen)
 {
     struct rig r = {0};

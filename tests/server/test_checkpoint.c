@@ -1,4 +1,5 @@
-/* test_checkpoint.c: CUT_EXPORT and LOAD as a shard answers them: when they are done, again, and with all else going on. */
+/* test_checkpoint.c: CUT_EXPORT and LOAD as a shard answers them: when they are done, again, and
+ * with all else going on. */
 #include "tests/server/shard_rig.h"
 
 #include <sys/stat.h>
@@ -142,7 +143,8 @@ START_TEST(a_load_opens_its_run_and_answers_again)
 }
 END_TEST
 
-/* Under way (a long work), and done: the tables are empty afterwards, and the same checkpoint goes there as another run. */
+/* Under way (a long work), and done: the tables are empty afterwards, and the same checkpoint goes
+ * there as another run. */
 START_TEST(a_load_is_dropped_and_goes_again)
 {
     struct rig r = {.dir = NULL};

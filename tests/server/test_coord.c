@@ -1,4 +1,5 @@
-/* test_coord.c: whole jobs in the simulator: the real coordinator with fake shards, workers and a client. */
+/* test_coord.c: whole jobs in the simulator: the real coordinator with fake shards, workers and a
+ * client. */
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "server/coord.h"
@@ -256,7 +257,8 @@ START_TEST(coord_report_has_the_training_curve)
 }
 END_TEST
 
-/* What was said of the job before the coordinator died is still in its report, and scalars go on from there. */
+/* What was said of the job before the coordinator died is still in its report, and scalars go on
+ * from there. */
 START_TEST(coord_restart_keeps_curve_and_details)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 2, 2, NULL);
@@ -273,7 +275,8 @@ START_TEST(coord_restart_keeps_curve_and_details)
     job_done(3);
     struct json *j = report();
     size_t count = json_count(json_get(j, "training"));
-    ck_assert_uint_ge(count, 3 * 26 - 4); /* reports that were on their way may be lost: one a seat */
+    /* reports that were on their way may be lost: one a seat */
+    ck_assert_uint_ge(count, 3 * 26 - 4);
     double seen = json_as_number(json_get(json_array_at(json_get(j, "training"), count - 1), "examples"), 0);
     ck_assert(seen <= 3 * 1005 && seen >= 3 * 1005 - 4 * 40);
     json_free(j);
@@ -288,7 +291,8 @@ static void coord_restart(void)
     coord_start();
 }
 
-/* Figures of the test split outlive a death after it was evaluated, its bad lines too; damaged curves do without. */
+/* Figures of the test split outlive a death after it was evaluated, its bad lines too; damaged
+ * curves do without. */
 START_TEST(coord_restart_keeps_the_test_splits_figures)
 {
     struct err e = {0};
@@ -319,7 +323,8 @@ END_TEST
 START_TEST(coord_restart_keeps_the_time_spent)
 {
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
-    r.worker[0].step_ns = SECOND / 10; /* ten seconds and a little of training by one worker with two lanes */
+    /* ten seconds and a little of training by one worker with two lanes */
+    r.worker[0].step_ns = SECOND / 10;
     while (r.coord->job.at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     uint64_t begun = sim_now_ns(r.sim);
@@ -331,7 +336,8 @@ START_TEST(coord_restart_keeps_the_time_spent)
     run_job(60);
     job_done(1);
     double all = (double)(sim_now_ns(r.sim) - begun) * 1e-9, train = report_number("train_seconds");
-    ck_assert_double_ge(train, all * 0.6); /* a task's time may go with each death, and the pauses do not count */
+    /* a task's time may go with each death, and the pauses do not count */
+    ck_assert_double_ge(train, all * 0.6);
     ck_assert_double_le(train, all);
     ck_assert_double_eq_tol(report_number("epochs.0.seconds"), train, 1e-6);
     ck_assert_double_eq_tol(report_number("examples_per_second"), 1005 / train, 1e-6);
@@ -354,7 +360,8 @@ END_TEST
 START_TEST(coord_scalars_have_no_rate_of_a_moment)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 7", 1, 2, NULL);
-    /* Four rounds of tasks in about two seconds: one lane's last report is due for writing, the others' follow at once. */
+    /* Four rounds of tasks in about two seconds: one lane's last report is due for writing, the
+     * others' follow at once. */
     for (uint32_t w = 0; w < 2; w++) {
         r.worker[w].seats = 4;
         r.worker[w].step_ns = (uint64_t)(105 + _i) * SECOND / 1000;
@@ -369,7 +376,8 @@ START_TEST(coord_scalars_have_no_rate_of_a_moment)
 }
 END_TEST
 
-/* Workers tell of examples once in some seconds: in between the status has no rate of nothing, and then none of all in a second. */
+/* Workers tell of examples once in some seconds: in between the status has no rate of nothing, and
+ * then none of all in a second. */
 START_TEST(coord_status_tells_the_rate_of_jumps)
 {
     rig_start("epochs: 3, consistency: ssp, lanes: 2", 1, 2, NULL);
@@ -408,7 +416,8 @@ START_TEST(coord_scalars_tell_training_and_evaluation)
         rig_stop();
         return;
     }
-    ck_assert_uint_eq(r.scalars, 3 + 3 + 1); /* of each epoch, which are shorter than two seconds; valid; test */
+    /* of each epoch, which are shorter than two seconds; valid; test */
+    ck_assert_uint_eq(r.scalars, 3 + 3 + 1);
     ck_assert_uint_eq(r.step, 3 * 1005);
     ck_assert_double_eq(scalar_last("train/logloss"), 0.5);
     ck_assert_double_eq(scalar_last("lr/scale"), 1);
@@ -567,7 +576,8 @@ START_TEST(coord_best_epoch_is_restored)
         ck_assert_uint_ge(r.shard[s]->restores, 1);
         ck_assert_uint_eq(r.shard[s]->run.run, r.coord->job.at.run);
         ck_assert_uint_ne(r.shard[s]->run.run, r.client.run);
-        ck_assert_uint_eq(r.shard[s]->dropped, r.coord->job.at.best_cut); /* the last one dropped, at the end */
+        /* the last one dropped, at the end */
+        ck_assert_uint_eq(r.shard[s]->dropped, r.coord->job.at.best_cut);
     }
     ck_assert_double_eq_tol(r.coord->job.at.lr_scale, 0.25, 1e-12);
     rig_stop();
@@ -713,7 +723,8 @@ static bool task_hole(const struct coord_tasks *t)
     return false;
 }
 
-/* Lanes of bsp get the tasks of a round in any order: one that is stored counts although one before it is not. */
+/* Lanes of bsp get the tasks of a round in any order: one that is stored counts although one before
+ * it is not. */
 START_TEST(coord_death_within_a_round_loses_no_task)
 {
     struct sim_options o = {
@@ -730,7 +741,8 @@ START_TEST(coord_death_within_a_round_loses_no_task)
 }
 END_TEST
 
-/* With every message doubled a worker of one seat holds one lane, not one more for each copy of its question. */
+/* With every message doubled a worker of one seat holds one lane, not one more for each copy of its
+ * question. */
 START_TEST(coord_doubled_question_is_granted_once)
 {
     struct sim_options o = {
@@ -747,7 +759,8 @@ START_TEST(coord_doubled_question_is_granted_once)
 }
 END_TEST
 
-/* A lane that its worker dropped without a word (a shard had refused it) is taken back and dealt again. */
+/* A lane that its worker dropped without a word (a shard had refused it) is taken back and dealt
+ * again. */
 START_TEST(coord_lane_dropped_in_silence_is_dealt_again)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 1, NULL);
@@ -816,7 +829,8 @@ START_TEST(coord_too_many_bad_lines_end_the_job)
 }
 END_TEST
 
-/* The share of malformed lines is of those that the draw of negatives took: one of 40 may be, one of 30 is too many. */
+/* The share of malformed lines is of those that the draw of negatives took: one of 40 may be, one
+ * of 30 is too many. */
 START_TEST(coord_bad_lines_are_a_share_of_the_drawn_ones)
 {
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
@@ -830,7 +844,8 @@ START_TEST(coord_bad_lines_are_a_share_of_the_drawn_ones)
 }
 END_TEST
 
-/* A few refused batches are told, of which fields and workers, and that is all; too many end the job. */
+/* A few refused batches are told, of which fields and workers, and that is all; too many end the
+ * job. */
 START_TEST(coord_refused_batches_are_told)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.5", 2, 1, NULL);
@@ -839,7 +854,8 @@ START_TEST(coord_refused_batches_are_told)
                          "\"clipped\": 1}, {\"refused\": 7}], \"by_worker\": [{\"worker\": 1, \"refused\": 2, \"clipped\": 4}]}, "
                          "\"tables\": [{\"name\": \"table0\", \"rows\": 9, \"not_admitted\": 5, \"evicted\": -1}, {\"name\": \"former\", \"aged\": 1}]}";
     r.shard[1]->status = _i == 0 ? r.shard[0]->status
-                         : _i == 1 ? "{\"gradients\": {\"run\": 0, \"by_field\": [{\"table\": \"emb\", \"field\": 5, \"refused\": 100}]}}" /* of another job */
+                         /* of another job */
+                         : _i == 1 ? "{\"gradients\": {\"run\": 0, \"by_field\": [{\"table\": \"emb\", \"field\": 5, \"refused\": 100}]}}"
                                    : "no JSON";
     run_job(60);
     job_done(2);
@@ -847,7 +863,8 @@ START_TEST(coord_refused_batches_are_told)
     ck_assert_double_eq(report_number("refused.batches"), 2 * 26);
     struct json *j = report();
     ck_assert_uint_eq(json_count(json_get(j, "refused.by_field")), 2);
-    ck_assert_uint_eq(json_members(json_get(j, "tables.0.rules")), 1); /* what is 0, or no number from 0, is not told */
+    /* what is 0, or no number from 0, is not told */
+    ck_assert_uint_eq(json_members(json_get(j, "tables.0.rules")), 1);
     ck_assert_ptr_null(json_get(j, "tables.1.rules"));
     json_free(j);
     double times = _i == 0 ? 2 : 1;
@@ -878,7 +895,8 @@ START_TEST(coord_restart_keeps_refused_batches)
     run_job(120);
     job_done(2);
     ck_assert_double_le(report_number("batches.quarantined"), 2 * 26);
-    ck_assert_double_ge(report_number("batches.quarantined"), 2 * 26 - 12); /* reports on their way may be lost */
+    /* reports on their way may be lost */
+    ck_assert_double_ge(report_number("batches.quarantined"), 2 * 26 - 12);
     rig_stop();
 }
 END_TEST
@@ -901,7 +919,8 @@ START_TEST(coord_too_many_refused_batches_end_the_job)
 }
 END_TEST
 
-/* Devices that differ in one number are two under bsp, however long their names are; under ssp they are as good as one. */
+/* Devices that differ in one number are two under bsp, however long their names are; under ssp they
+ * are as good as one. */
 START_TEST(coord_bsp_takes_one_kind_of_device)
 {
     static const char *const kernels[][2] = {
@@ -928,7 +947,8 @@ START_TEST(coord_bsp_takes_one_kind_of_device)
 }
 END_TEST
 
-/* A worker whose device fails before the job has begun is not waited for, nor are lanes kept for it. */
+/* A worker whose device fails before the job has begun is not waited for, nor are lanes kept for
+ * it. */
 START_TEST(coord_goes_on_without_a_worker_whose_device_failed)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 0, NULL);
@@ -948,7 +968,8 @@ START_TEST(coord_goes_on_without_a_worker_whose_device_failed)
 }
 END_TEST
 
-/* Who computes on what, and why: in status and report; a worker that comes back by another backend has two lines. */
+/* Who computes on what, and why: in status and report; a worker that comes back by another backend
+ * has two lines. */
 START_TEST(coord_tells_on_what_workers_compute)
 {
     struct json *j;
@@ -982,7 +1003,8 @@ START_TEST(coord_tells_on_what_workers_compute)
 }
 END_TEST
 
-/* A worker that leaves again and again because of its device takes one place, its own, and takes it again when it comes. */
+/* A worker that leaves again and again because of its device takes one place, its own, and takes it
+ * again when it comes. */
 START_TEST(coord_counts_a_broken_worker_once)
 {
     struct coord_roll roll = {0};
@@ -1020,7 +1042,8 @@ START_TEST(coord_wrong_job_file_is_refused)
 }
 END_TEST
 
-/* The job is over; server and coordinator start again: the map is there, for whoever reads the tables. */
+/* The job is over; server and coordinator start again: the map is there, for whoever reads the
+ * tables. */
 START_TEST(coord_tells_the_map_without_a_job)
 {
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 2, 1, NULL);

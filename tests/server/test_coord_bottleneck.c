@@ -6,8 +6,8 @@
 
 static struct coord_bottleneck found;
 
-/* 100 s of lanes: 80 computing, 5 for parsed batches, 10 for rows, 1 for acknowledgements, 4 held for the bound;
- * parsing alone would take 40 s: without compute that is what is left. */
+/* 100 s of lanes: 80 computing, 5 for parsed batches, 10 for rows, 1 for acknowledgements, 4 held
+ * for the bound; parsing alone would take 40 s: without compute that is what is left. */
 START_TEST(bottleneck_is_the_largest_charge)
 {
     struct wire_WORKER_BEAT sum = {.compute_s = 80,

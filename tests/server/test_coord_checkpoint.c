@@ -1,5 +1,5 @@
-/* test_coord_checkpoint.c: checkpoints in the simulator: the real coordinator on real folders, with fake shards that keep
- * books of every row; what is restored must go on at the very batch. */
+/* test_coord_checkpoint.c: checkpoints in the simulator: the real coordinator on real folders, with
+ * fake shards that keep books of every row; what is restored must go on at the very batch. */
 #include "proto/base/json.h"
 #include "proto/base/log.h"
 #include "proto/base/manifest.h"
@@ -231,7 +231,7 @@ static double report_number(const char *path)
     return x;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------ */
+/* ---- making ---------------------------------------------------------------------------------- */
 
 START_TEST(checkpoint_is_made_while_training_goes_on)
 {
@@ -254,7 +254,8 @@ START_TEST(checkpoint_is_made_while_training_goes_on)
     rows_once(2);
     for (uint32_t s = 0; s < SHARDS; s++)
         for (uint32_t i = 0; i < FAKE_CUTS; i++)
-            ck_assert_uint_eq(r.shard[s]->kept[i].cut, 0); /* of this cut and those of the best epochs nothing is left */
+            /* of this cut and those of the best epochs nothing is left */
+            ck_assert_uint_eq(r.shard[s]->kept[i].cut, 0);
     ck_assert_double_eq(report_number("checkpoints_made"), 1);
     ck_assert_double_eq(report_number("checkpoints.0.rows"), 20);
     ck_assert_double_ge(report_number("checkpoints.0.seconds"), report_number("checkpoints.0.held_seconds"));
@@ -289,7 +290,8 @@ START_TEST(checkpoint_without_a_folder_or_a_job_is_refused)
     rig_start("epochs: 1, consistency: ssp", "", NULL);
     fake_client_checkpoint(&r.client, "");
     checkpoint_wait();
-    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE); /* nothing has been learnt yet */
+    /* nothing has been learnt yet */
+    ck_assert_int_eq(r.client.checkpoint.status, SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(r.client.checkpoint.text, "while it trains"));
     job_done();
     fake_client_checkpoint(&r.client, "");
@@ -353,9 +355,10 @@ START_TEST(checkpoint_and_best_epochs_do_not_disturb_each_other)
 }
 END_TEST
 
-/* ---- what goes wrong --------------------------------------------------------------------------------------- */
+/* ---- what goes wrong ------------------------------------------------------------------------- */
 
-/* A shard that does not answer for five seconds: the others' pushes wait for a second at a time, and go on in between. */
+/* A shard that does not answer for five seconds: the others' pushes wait for a second at a time,
+ * and go on in between. */
 START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
 {
     uint64_t longest = 0, shortest_open = UINT64_MAX, since = 0, until, holds = 0;
@@ -383,7 +386,8 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
     ck_assert_uint_ge(shortest_open, SECOND * 9 / 10);
     checkpoint_wait();
     ck_assert_msg(r.client.checkpoint.status == 0, "%s", r.client.checkpoint.text);
-    ck_assert(r.coord->checkpoint.list->record[0].held_seconds < 1.1); /* of the attempt that was made */
+    /* of the attempt that was made */
+    ck_assert(r.coord->checkpoint.list->record[0].held_seconds < 1.1);
     job_done();
     rows_once(4);
     rig_stop();
@@ -433,7 +437,8 @@ START_TEST(checkpoint_ends_with_the_shard_that_dies)
 }
 END_TEST
 
-/* Killed while it makes one: what was begun is gone at the next start, and so is the cut on the shards. */
+/* Killed while it makes one: what was begun is gone at the next start, and so is the cut on the
+ * shards. */
 START_TEST(checkpoint_of_a_dead_coordinator_is_removed)
 {
     rig_start("epochs: 2, consistency: ssp", "", NULL);
@@ -461,7 +466,7 @@ START_TEST(checkpoint_of_a_dead_coordinator_is_removed)
 }
 END_TEST
 
-/* ---- going on ---------------------------------------------------------------------------------------------- */
+/* ---- going on -------------------------------------------------------------------------------- */
 
 /* A checkpoint at every place of two epochs; the cluster is thrown away, another one goes on. */
 static bool has_cut(const struct fake_shard *s, uint64_t cut)
@@ -472,7 +477,8 @@ static bool has_cut(const struct fake_shard *s, uint64_t cut)
     return false;
 }
 
-/* Given up, and then the coordinator died before the shards had heard: the next one tells them, but keeps the best epoch's. */
+/* Given up, and then the coordinator died before the shards had heard: the next one tells them, but
+ * keeps the best epoch's. */
 START_TEST(checkpoint_cuts_that_were_given_up_go_at_registration)
 {
     rig_start("epochs: 3, consistency: ssp, early_stop: {metric: auc, patience: 2}", "", NULL);
@@ -540,8 +546,9 @@ START_TEST(checkpoint_of_an_evaluation_goes_on)
 }
 END_TEST
 
-/* Early stopping goes on with the best epoch so far and the misses since. Its tables are not in the checkpoint: what is kept
- * is the best of those that come. By another measure, or on other data, it begins anew. */
+/* Early stopping goes on with the best epoch so far and the misses since. Its tables are not in the
+ * checkpoint: what is kept is the best of those that come. By another measure, or on other data, it
+ * begins anew. */
 START_TEST(checkpoint_goes_on_with_the_best_epoch)
 {
     static const double quality[][FAKE_EPOCHS] = {{0, 0.6, 0.9, 0.7, 0.65, 0.6, 0.55}, {0, 0.6, 0.8, 0.7, 0.95, 0.6, 0.55, 0.5}};
@@ -636,8 +643,8 @@ static bool both_unloaded(void *context)
     return !r.shard[0]->loaded && !r.shard[1]->loaded;
 }
 
-/* A server has no room: the job fails, what the other one loaded goes again, and the same restore is tried once more. A
- * coordinator that dies in between tells them all the same. */
+/* A server has no room: the job fails, what the other one loaded goes again, and the same restore
+ * is tried once more. A coordinator that dies in between tells them all the same. */
 START_TEST(checkpoint_restore_that_failed_can_be_tried_again)
 {
     static struct fake_client again;
@@ -712,7 +719,7 @@ START_TEST(checkpoint_with_a_changed_bit_is_refused)
 }
 END_TEST
 
-/* ---- publishing -------------------------------------------------------------------------------------------- */
+/* ---- publishing ------------------------------------------------------------------------------ */
 
 START_TEST(checkpoint_publish_runs_a_command)
 {

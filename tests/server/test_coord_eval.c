@@ -148,12 +148,14 @@ START_TEST(coord_eval_tasks_of_the_dead_and_the_silent_go_out_again)
     coord_eval_worker_gone(&v, 2);
     ck_assert_uint_eq(coord_eval_lease(&v, 3, SECOND), 1);
     ck_assert_uint_eq(coord_eval_lease(&v, 3, 2 * SECOND), COORD_NO_EVAL);
-    ck_assert_uint_eq(coord_eval_lease(&v, 3, 3 * SECOND), 0); /* worker 1 has had it for three seconds */
+    /* worker 1 has had it for three seconds */
+    ck_assert_uint_eq(coord_eval_lease(&v, 3, 3 * SECOND), 0);
     coord_eval_close(&v);
 }
 END_TEST
 
-/* What comes before its turn waits, and only so much is let out that it can: nothing grows with the split. */
+/* What comes before its turn waits, and only so much is let out that it can: nothing grows with the
+ * split. */
 START_TEST(coord_eval_leases_within_a_window)
 {
     struct coord_eval v;

@@ -119,7 +119,8 @@ START_TEST(folder_opened_loses_its_leftovers)
 }
 END_TEST
 
-/* A name like ours is not enough, nor a file called as our mark: what we did not make stays, and so does what is in it. */
+/* A name like ours is not enough, nor a file called as our mark: what we did not make stays, and so
+ * does what is in it. */
 START_TEST(folder_of_others_is_never_removed)
 {
     static const char *const names[] = {"photos.00ff2a.tmp", "old.gone.tmp", "empty.abcdef.tmp", "linked.123456.tmp"};
@@ -132,7 +133,8 @@ START_TEST(folder_of_others_is_never_removed)
     ck_assert_int_eq(ops->put(at(names[0]), "file", "x", 1, NULL), 0);
     ck_assert_int_eq(ops->put(at(names[1]), COORD_FOLDER_MARK, "something else", 14, NULL), 0);
     make("a.1.tmp", "a");
-    ck_assert(!there("a/" COORD_FOLDER_MARK)); /* every file of a whole one has a checksum in its manifest */
+    /* every file of a whole one has a checksum in its manifest */
+    ck_assert(!there("a/" COORD_FOLDER_MARK));
     ck_assert_int_eq(ops->begin(at("c.tmp"), &hold, NULL), 0);
     char path[LIMIT_PATH];
     (void)snprintf(path, sizeof path, "%s/" COORD_FOLDER_MARK, at(names[3]));
@@ -219,7 +221,8 @@ START_TEST(hook_gets_the_folder_and_tells_its_end)
 }
 END_TEST
 
-/* TERM reaches what the command started, KILL what does not listen, and nothing of it is left when its end is told. */
+/* TERM reaches what the command started, KILL what does not listen, and nothing of it is left when
+ * its end is told. */
 START_TEST(hook_is_stopped_with_all_that_it_started)
 {
     char *soft[] = {"sh", "-c", "trap 'wait; exit 7' TERM; (trap 'touch \"$0/termed\"; exit' TERM; touch \"$0/ready\"; sleep 600 & wait) & wait"};

@@ -1,4 +1,5 @@
-/* test_coord_lease.c: the log of leases: which batch was whose, bounded, over epochs and restarts. */
+/* test_coord_lease.c: the log of leases: which batch was whose, bounded, over epochs and
+ * restarts. */
 #include "server/coord_core.h"
 
 #include <check.h>
@@ -57,13 +58,15 @@ START_TEST(a_batch_leads_to_its_worker_and_rows)
 {
     struct err e;
     begin(2);
-    ck_assert_int_eq(coord_task_plan(&c->job.tasks, 1, 1000, 10, 5, 0, &e), 0); /* 20 tasks of 5 batches */
+    /* 20 tasks of 5 batches */
+    ck_assert_int_eq(coord_task_plan(&c->job.tasks, 1, 1000, 10, 5, 0, &e), 0);
     task(0, 7);
     task(1, 8);
     coord_task_pushed(&c->job.tasks, 0, 0);
     task(0, 7);
     again();
-    const struct coord_lease *at = find(0, 1, 6); /* the first of its second task, the third of all */
+    /* the first of its second task, the third of all */
+    const struct coord_lease *at = find(0, 1, 6);
     ck_assert_ptr_nonnull(at);
     ck_assert_uint_eq(at->worker, 7);
     ck_assert_uint_eq(at->position, 100);

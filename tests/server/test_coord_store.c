@@ -151,7 +151,8 @@ END_TEST
 
 START_TEST(coord_store_key_with_a_nul_is_damage)
 {
-    /* Found by fuzzing: such a record was read as a key that the store then wrote but could not read. */
+    /* Found by fuzzing: such a record was read as a key that the store then wrote but could not
+     * read. */
     struct {
         uint32_t magic, key_bytes, value_bytes, zero;
         uint64_t checksum;

@@ -37,7 +37,8 @@ START_TEST(coord_task_batches_is_an_eighth_of_a_lane_within_bounds)
     ck_assert_uint_eq(coord_task_batches(100, 4096, 2, 0), 1);
     ck_assert_uint_eq(coord_task_batches(1ull << 38, 65536, 2, 0), 64);
     ck_assert_uint_eq(coord_task_batches(1000, 1, 2, 7), 7);
-    ck_assert_uint_gt(coord_task_batches(1ull << 30, 1, 2, 1), 1ull << 11); /* at most COORD_TASKS_MAX tasks */
+    /* at most COORD_TASKS_MAX tasks */
+    ck_assert_uint_gt(coord_task_batches(1ull << 30, 1, 2, 1), 1ull << 11);
 }
 END_TEST
 
@@ -146,7 +147,8 @@ START_TEST(coord_task_records_bring_an_epoch_back)
         ck_assert(coord_task_from_record(&t, i, 5, &record[i]) == (i < 3));
     ck_assert(!coord_task_from_record(&t, 0, 6, &record[0])); /* another run's */
     coord_task_resume(&t);
-    ck_assert_uint_eq(t.pushed, 1); /* of a lane's newest one nobody knows how far it came: it is given again */
+    /* of a lane's newest one nobody knows how far it came: it is given again */
+    ck_assert_uint_eq(t.pushed, 1);
     ck_assert_uint_eq(t.lane[0].task, 1);
     ck_assert_uint_eq(t.lane[1].task, open);
     ck_assert_uint_eq(t.lane[0].next_batch, 5);

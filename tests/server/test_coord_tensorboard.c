@@ -1,4 +1,5 @@
-/* test_coord_tensorboard.c: event files on disk: whole records, one folder a run, nothing outside the folder given. */
+/* test_coord_tensorboard.c: event files on disk: whole records, one folder a run, nothing outside
+ * the folder given. */
 #include "server/coord_tensorboard.h"
 #include "tests/lib/event_reader.h"
 

@@ -1,4 +1,5 @@
-/* test_keys.c: KEYS: rows go at once and for good, a resend changes nothing, a shard that comes back knows. */
+/* test_keys.c: KEYS: rows go at once and for good, a resend changes nothing, a shard that comes
+ * back knows. */
 #include "tests/server/shard_rig.h"
 
 static uint64_t name_keys(struct rig *r, uint32_t table, uint32_t action, const uint64_t *keys, uint32_t count)
@@ -14,7 +15,8 @@ START_TEST(erased_key_is_gone_for_the_pull_behind_it)
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     const uint64_t keys[2] = {rig_key(3, 0), rig_key(9, 0)};
     rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = keys[0], .gradient = 2});
-    uint64_t erase = name_keys(&r, 0, WIRE_KEY_ERASE, keys, 2); /* behind a push that is not applied yet */
+    /* behind a push that is not applied yet */
+    uint64_t erase = name_keys(&r, 0, WIRE_KEY_ERASE, keys, 2);
     uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]);
     uint64_t push = rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = keys[0], .gradient = 2});
     uint64_t again = name_keys(&r, 0, WIRE_KEY_ERASE, keys, 2), later = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]);
@@ -65,7 +67,8 @@ START_TEST(keys_that_cannot_be_named_are_refused)
 }
 END_TEST
 
-/* Erased and then scrubbed: answered when the journal has nothing of the key any more; here there is no journal. */
+/* Erased and then scrubbed: answered when the journal has nothing of the key any more; here there
+ * is no journal. */
 START_TEST(scrub_is_answered)
 {
     struct rig r = {0};

@@ -1,7 +1,8 @@
-/* test_park.c: requests whose rows are in the store, or for which there is no room, wait in order and hold up nobody else.
+/* test_park.c: requests whose rows are in the store, or for which there is no room, wait in order
+ * and hold up nobody else.
  *
- * The engine's answers are taken over (--wrap): keys in `cold` are not in memory until fetch() takes them out, and while
- * `room` is 0 a push finds no room. */
+ * The engine's answers are taken over (--wrap): keys in `cold` are not in memory until fetch()
+ * takes them out, and while `room` is 0 a push finds no room. */
 #include "tests/server/shard_rig.h"
 
 #define EVAL UINT32_MAX

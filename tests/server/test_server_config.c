@@ -120,7 +120,8 @@ START_TEST(data_dir_keeps_its_name_and_one_owner)
     ck_assert_str_eq(name, again);
     close(fd);
     ck_assert_int_eq(server_dir_open(path, "other", 2, again, &fd, &e), SHOAL_E_CONFIG);
-    ck_assert_int_eq(server_dir_open(path, "", 1, again, &fd, &e), SHOAL_E_CONFIG); /* shard-1 would be missing */
+    /* shard-1 would be missing */
+    ck_assert_int_eq(server_dir_open(path, "", 1, again, &fd, &e), SHOAL_E_CONFIG);
     char command[300];
     snprintf(command, sizeof command, "rm -rf '%s'", dir);
     ck_assert_int_eq(system(command), 0);

@@ -1,4 +1,5 @@
-/* test_shard.c: a shard answers what it has recorded, once, whatever is sent twice, late, wrong or hostile. */
+/* test_shard.c: a shard answers what it has recorded, once, whatever is sent twice, late, wrong or
+ * hostile. */
 #include "tests/server/shard_rig.h"
 
 #include "proto/base/json.h"
@@ -105,7 +106,8 @@ START_TEST(fence_shuts_out_the_older_generation)
     uint64_t push = rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 2});
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, fence), 0);
-    ck_assert_uint_eq(rig_reply(&r, fence)->u.FENCE_reply.mark, 0); /* table 1 has not seen batch 1 */
+    /* table 1 has not seen batch 1 */
+    ck_assert_uint_eq(rig_reply(&r, fence)->u.FENCE_reply.mark, 0);
     ck_assert_int_eq(rig_status(&r, again), 0);
     ck_assert_int_eq(rig_status(&r, old), SHOAL_E_FENCED);
     ck_assert_int_eq(rig_status(&r, push), SHOAL_E_FENCED);
@@ -276,8 +278,8 @@ static uint64_t keep_request(struct rig *r, uint64_t below, uint64_t keep)
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-/* Of cuts 3, 4, 5 and 6 the coordinator knows 4, and has not drawn 6 yet. One that is being written is waited for, one that is
- * held is let go. */
+/* Of cuts 3, 4, 5 and 6 the coordinator knows 4, and has not drawn 6 yet. One that is being written
+ * is waited for, one that is held is let go. */
 START_TEST(cuts_that_nobody_knows_are_deleted)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";
@@ -487,13 +489,15 @@ static struct msg *big_message(uint64_t batch, uint32_t count)
     return m;
 }
 
-/* A pull does not wait for all pushes that the network has brought by then: many keys are applied at once. */
+/* A pull does not wait for all pushes that the network has brought by then: many keys are applied
+ * at once. */
 START_TEST(a_group_is_settled_when_it_has_many_keys)
 {
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     shard_handler.on_message(r.shard, 1, big_message(1, 8000));
-    ck_assert_uint_eq(r.shard->counts.pushes, 0); /* it waits for others to share the journal's write with */
+    /* it waits for others to share the journal's write with */
+    ck_assert_uint_eq(r.shard->counts.pushes, 0);
     shard_handler.on_message(r.shard, 1, big_message(0, 8000));
     shard_handler.on_message(r.shard, 1, big_message(2, 192));
     ck_assert_uint_eq(r.shard->counts.pushes, 2);
@@ -506,8 +510,8 @@ START_TEST(a_group_is_settled_when_it_has_many_keys)
 }
 END_TEST
 
-/* Two lanes over a network that loses, doubles and reorders: every push is applied once, and the messages' pool comes
- * back. */
+/* Two lanes over a network that loses, doubles and reorders: every push is applied once, and the
+ * messages' pool comes back. */
 START_TEST(lossy_network_applies_each_push_once)
 {
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -599,7 +603,8 @@ START_TEST(fsync_answers_nothing_before_the_sync)
     ck_assert(rig_value(&r, pull) == -2);
     ck_assert_int_eq(rig_status(&r, nan), SHOAL_E_NOT_FINITE);
     ck_assert_int_eq(rig_status(&r, first), RIG_WAITING);
-    ck_assert_int_eq(rig_status(&r, again), RIG_WAITING); /* "skipped" promises as much as "applied" */
+    /* "skipped" promises as much as "applied" */
+    ck_assert_int_eq(rig_status(&r, again), RIG_WAITING);
     ck_assert_int_eq(rig_status(&r, gap), RIG_WAITING);
     rig_run(&r, 1000);
     ck_assert_int_eq(rig_status(&r, first), 0);
@@ -608,7 +613,8 @@ START_TEST(fsync_answers_nothing_before_the_sync)
     rig_restart(&r, false);
     again = rig_push(&r, p);
     rig_run(&r, 50);
-    ck_assert_uint_eq(rig_reply(&r, again)->u.PUSH_reply.skipped, 16); /* what recovery found counts as synced */
+    /* what recovery found counts as synced */
+    ck_assert_uint_eq(rig_reply(&r, again)->u.PUSH_reply.skipped, 16);
     rig_free(&r);
     remove_dir(dir);
 }
@@ -657,7 +663,8 @@ START_TEST(acknowledged_push_survives_a_kill_and_is_not_repeated)
 }
 END_TEST
 
-/* Rows come back after a start: readers wait for theirs, all that needs more is told to ask again. */
+/* Rows come back after a start: readers wait for theirs, all that needs more is told to ask
+ * again. */
 START_TEST(while_rows_come_back_readers_are_answered)
 {
     char dir[] = "/tmp/shoal-test-XXXXXX";

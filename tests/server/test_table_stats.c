@@ -1,4 +1,5 @@
-/* test_table_stats.c: TABLE_STATS: figures of the tablets that a shard leads, in steps, each request answered once. */
+/* test_table_stats.c: TABLE_STATS: figures of the tablets that a shard leads, in steps, each
+ * request answered once. */
 #include "tests/server/shard_rig.h"
 
 #include "proto/base/json.h"
@@ -20,7 +21,8 @@ static struct json *answer(struct rig *r, uint64_t id)
     return j;
 }
 
-/* One key in each of the 16 tablets, pushed by a batch each; every gradient is 3, so the norms are sqrt(18). */
+/* One key in each of the 16 tablets, pushed by a batch each; every gradient is 3, so the norms are
+ * sqrt(18). */
 static void fill(struct rig *r)
 {
     for (uint32_t i = 0; i < 16; i++)

@@ -1,13 +1,17 @@
-/* test_checkpoint.c: checkpoints on virtual time: a job that makes one after the other while servers, workers and the
- * coordinator are killed, frozen, and messages are lost; then the whole cluster is thrown away, and another one, of another
- * number of servers and workers, goes on from one of them under the same misfortunes.
+/* test_checkpoint.c: checkpoints on virtual time: a job that makes one after the other while
+ * servers, workers and the coordinator are killed, frozen, and messages are lost; then the whole
+ * cluster is thrown away, and another one, of another number of servers and workers, goes on from
+ * one of them under the same misfortunes.
  *
- * Whatever has the name of a checkpoint is whole, whenever one looks. The job ends with the rows of the undisturbed one: each
- * example exactly once by the probe's counts, under bsp all tables bit for bit.
+ * Whatever has the name of a checkpoint is whole, whenever one looks. The job ends with the rows of
+ * the undisturbed one: each example exactly once by the probe's counts, under bsp all tables bit
+ * for bit.
  *
- * And whole clusters of N servers whose checkpoint, made while all workers push, clusters of M servers go on from: N, M from 1 to 8.
+ * And whole clusters of N servers whose checkpoint, made while all workers push, clusters of M
+ * servers go on from: N, M from 1 to 8.
  *
- * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c; SHOAL_ALL_PAIRS: all 64 (N, M) instead of 8. */
+ * SHOAL_SIM_SEEDS, SHOAL_SIM_FIRST, SHOAL_SIM_KIND, SHOAL_SIM_LOG as in test_cluster.c;
+ * SHOAL_ALL_PAIRS: all 64 (N, M) instead of 8. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/worker_files.h"
@@ -87,7 +91,7 @@ static void job_make(const struct kind *k, uint32_t every)
              probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model, k->mode, more);
 }
 
-/* ---- what lies in the folder ------------------------------------------------------------------------------- */
+/* ---- what lies in the folder ----------------------------------------------------------------- */
 
 struct names {
     char name[NAMES_MAX][LIMIT_NAME];
@@ -132,7 +136,7 @@ static void look(struct names *out, bool deep, const char *who, uint64_t seed)
         closedir(d);
 }
 
-/* ---- one cluster's life ------------------------------------------------------------------------------------- */
+/* ---- one cluster's life ---------------------------------------------------------------------- */
 
 static void cluster_make(const struct kind *k, struct rng *r, const char *dir, const char *from, bool calm)
 {
@@ -276,7 +280,7 @@ START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
 }
 END_TEST
 
-/* ---- N servers to M servers --------------------------------------------------------------------------------- */
+/* ---- N servers to M servers ------------------------------------------------------------------ */
 
 static void cluster_of(const char *dir, const char *from, uint32_t servers, uint64_t seed)
 {
@@ -287,7 +291,8 @@ static void cluster_of(const char *dir, const char *from, uint32_t servers, uint
     cluster_start(&cluster, &o, backend);
 }
 
-/* A checkpoint by so many servers in the middle of the job, every lane pushing; the cluster is then thrown away. */
+/* A checkpoint by so many servers in the middle of the job, every lane pushing; the cluster is then
+ * thrown away. */
 static void save(uint32_t servers, const struct cluster_result *calm, char from[LIMIT_PATH])
 {
     struct names names = {0};

@@ -1,9 +1,10 @@
-/* test_cluster.c: whole jobs on virtual time under faults from one seed: lost, doubled and reordered messages; servers,
- * workers and the coordinator killed and started again, or frozen for longer than a lease; rows that are not in memory.
+/* test_cluster.c: whole jobs on virtual time under faults from one seed: lost, doubled and
+ * reordered messages; servers, workers and the coordinator killed and started again, or frozen for
+ * longer than a lease; rows that are not in memory.
  *
- * Every run must end within a bound of virtual time, with the rows that the undisturbed run has: the probe's counts by
- * digest (every example exactly once), under bsp the digests of all tables, bit for bit. Two runs of one seed are the
- * same, event for event.
+ * Every run must end within a bound of virtual time, with the rows that the undisturbed run has:
+ * the probe's counts by digest (every example exactly once), under bsp the digests of all tables,
+ * bit for bit. Two runs of one seed are the same, event for event.
  *
  * SHOAL_SIM_SEEDS=N runs N seeds of each kind, SHOAL_SIM_FIRST=S begins at seed S. */
 #include "tests/lib/dense_case.h"
@@ -34,7 +35,7 @@ static struct cluster cluster;
 static char yaml[2048];
 static const char *folder;
 
-/* ---- the job ----------------------------------------------------------------------------------------------- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 static void file_make(const char *name, uint32_t rows, uint32_t seed)
 {
@@ -88,7 +89,7 @@ static void job_make(const struct kind *k)
              names[k->durability]);
 }
 
-/* ---- what goes wrong --------------------------------------------------------------------------------------- */
+/* ---- what goes wrong ------------------------------------------------------------------------- */
 
 /* A run from one seed; 0 is the undisturbed one. Returns the trace. */
 static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result *out)
@@ -120,7 +121,8 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
     uint64_t gap = 30 + rng_below(&r, 600);
     for (uint32_t i = 0; i < strikes && !over; i++) {
         uint64_t back;
-        if (rng_below(&r, 3) == 0) { /* aimed at the short phases, which chance alone hardly ever meets */
+        if (rng_below(&r, 3) == 0) {
+            /* aimed at the short phases, which chance alone hardly ever meets */
             uint32_t phase = PHASE_INDEX + (uint32_t)rng_below(&r, PHASE_DONE - PHASE_INDEX);
             over = cluster_run_phase(&cluster, phase, sim_now_ns(cluster.sim) + 4 * SECOND);
             over = over || cluster_run(&cluster, sim_now_ns(cluster.sim) + rng_below(&r, 4000) * MS / 1000);
@@ -155,7 +157,7 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
     return trace;
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------------- */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static void expect_same(const struct kind *k, uint64_t seed, const struct cluster_result *got,
                         const struct cluster_result *calm)

@@ -1,12 +1,13 @@
-/* test_compute.c: whole jobs whose model is looked at, replaced or broken: every model_train of the cluster's workers
- * comes through here (the linker's --wrap).
+/* test_compute.c: whole jobs whose model is looked at, replaced or broken: every model_train of the
+ * cluster's workers comes through here (the linker's --wrap).
  *
- * Cached rows. The data has one value in every line, so its row is in every batch; the replaced model adds 1 to this
- * row's float number `lane` with each batch. So a row says by itself how many batches of each lane it contains, and
- * what the shards' clocks say of that is held against the bound.
+ * Cached rows. The data has one value in every line, so its row is in every batch; the replaced
+ * model adds 1 to this row's float number `lane` with each batch. So a row says by itself how many
+ * batches of each lane it contains, and what the shards' clocks say of that is held against the
+ * bound.
  *
- * Broken devices. From some step on a worker's device fails: the worker must leave with status 69 or 70, the job must
- * end as if nothing had been. */
+ * Broken devices. From some step on a worker's device fails: the worker must leave with status 69
+ * or 70, the job must end as if nothing had been. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
@@ -42,7 +43,7 @@ static struct {
     uint32_t staleness;  /* that they are checked against */
     uint32_t skip_every; /* so many batches, one is skipped; 0: none */
     uint32_t poison_every; /* likewise, one has a gradient that is no number */
-    uint64_t fail_at;    /* the device that is given this step fails, and fails ever after; 0: none */
+    uint64_t fail_at; /* the device that is given this step fails, and fails ever after; 0: none */
     int fail_status;
     bool pinned;   /* arrays are looked at */
     uint32_t seen; /* which there were, bit by bit */
@@ -51,7 +52,7 @@ static struct {
     uint64_t steps, hits, broken, skipped;
 } play;
 
-/* ---- the model's place ------------------------------------------------------------------------------------ */
+/* ---- the model's place ----------------------------------------------------------------------- */
 
 int __real_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
                        uint32_t lane, uint64_t batch, struct model_output *out);
@@ -68,7 +69,7 @@ int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t 
 const char *__real_model_run_error(const struct model_run *r);
 const char *__wrap_model_run_error(const struct model_run *r);
 
-/* ---- the arrays that go to a device ------------------------------------------------------------------------- */
+/* ---- the arrays that go to a device ---------------------------------------------------------- */
 
 void *__real_backend_host_alloc(const struct backend *b, size_t bytes);
 void *__wrap_backend_host_alloc(const struct backend *b, size_t bytes);
@@ -136,7 +137,7 @@ static void arrays_check(const struct model *m, const struct model_input *in, co
     pinned_check("stats gradients", out->stats_gradients, model_stats_floats(m) * f);
 }
 
-/* ---- the model, replaced ------------------------------------------------------------------------------------ */
+/* ---- the model, replaced --------------------------------------------------------------------- */
 
 /* The shard that leads the row in every batch. */
 static const struct shard *shard_of_hot(uint64_t key)
@@ -251,7 +252,7 @@ const char *__wrap_model_run_error(const struct model_run *r)
     return play.failed == r ? "the device fell out of the machine" : __real_model_run_error(r);
 }
 
-/* ---- the job ---------------------------------------------------------------------------------------------- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 static void job_make(const char *model, const char *train)
 {
@@ -301,7 +302,7 @@ static int64_t reported(const char *object, const char *key)
     return value;
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------------ */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 START_TEST(cached_rows_are_within_the_bound)
 {
@@ -399,8 +400,8 @@ static bool rows_finite(void)
     return true;
 }
 
-/* Batches with a gradient that must not be pushed go by, are counted by field and worker, and no row has it. Under bsp the
- * result is the same however the tablets are dealt. */
+/* Batches with a gradient that must not be pushed go by, are counted by field and worker, and no
+ * row has it. Under bsp the result is the same however the tablets are dealt. */
 START_TEST(poisoned_batches_go_by)
 {
     static const char *const modes[] = {"consistency: bsp, prefetch: 0, max_refused: 0.5", "consistency: ssp, staleness: 2, prefetch: 1, max_refused: 0.5",
@@ -435,7 +436,8 @@ START_TEST(poisoned_batches_go_by)
 }
 END_TEST
 
-/* Every array of every step lies in memory that the backend gave: weights, numbers, offsets, a cache's plan and all. */
+/* Every array of every step lies in memory that the backend gave: weights, numbers, offsets, a
+ * cache's plan and all. */
 START_TEST(arrays_of_every_step_are_of_the_backend)
 {
     static char data[ROWS * 24];
@@ -516,7 +518,8 @@ START_TEST(a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do)
 }
 END_TEST
 
-/* A device that cannot be had at the start, or has too little memory, is no failure of the job either. */
+/* A device that cannot be had at the start, or has too little memory, is no failure of the job
+ * either. */
 START_TEST(a_device_that_is_taken_costs_a_worker)
 {
     struct cluster_result result;

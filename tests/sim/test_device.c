@@ -1,7 +1,8 @@
-/* test_device.c: whole jobs on the stand-in device (libshoal_cudahost.so), of which one stream loses the device, or finds
- * no memory, at its n-th call: while a worker is made, in any call of a step, in evaluation. The worker must leave with its
- * status, or go on by the CPU where it may, its lanes must be another's within the lease, and the job must end as if
- * nothing had been: under bsp bit for bit, else with each example counted once (model probe). */
+/* test_device.c: whole jobs on the stand-in device (libshoal_cudahost.so), of which one stream
+ * loses the device, or finds no memory, at its n-th call: while a worker is made, in any call of a
+ * step, in evaluation. The worker must leave with its status, or go on by the CPU where it may, its
+ * lanes must be another's within the lease, and the job must end as if nothing had been: under bsp
+ * bit for bit, else with each example counted once (model probe). */
 #include "tests/lib/server_fake.h"
 #include "tests/lib/sim_cluster.h"
 #include "tests/lib/worker_files.h"
@@ -37,7 +38,7 @@ static struct {
     uint64_t broken_ns, taken_ns;
 } play;
 
-/* ---- the model's place ------------------------------------------------------------------------------------ */
+/* ---- the model's place ----------------------------------------------------------------------- */
 
 int __real_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
                        uint32_t lane, uint64_t batch, struct model_output *out);
@@ -105,7 +106,7 @@ static int cpu_take(void *context, struct backend **out, struct err *e)
     return 0;
 }
 
-/* ---- the job ---------------------------------------------------------------------------------------------- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 static void job_make(const char *model, const char *train)
 {
@@ -164,8 +165,10 @@ static uint32_t call_next(uint32_t call)
 }
 
 struct seen {
-    uint32_t runs, broken, taken; /* how many calls were tried, how many came, after how many the lane was another's */
-    uint64_t longest_ns;          /* from the failure until another worker had computed a batch of the lane */
+    /* how many calls were tried, how many came, after how many the lane was another's */
+    uint32_t runs, broken, taken;
+    /* from the failure until another worker had computed a batch of the lane */
+    uint64_t longest_ns;
 };
 
 static void seen_add(struct seen *s)
@@ -190,12 +193,13 @@ static void seen_tell(const char *name, const struct seen *s, uint32_t broken, u
     ck_assert_uint_ge(s->taken, taken);
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------------ */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 static const char *const hows[] = {"lost", "full"};
 static const int statuses[] = {SHOAL_E_UNAVAILABLE, SHOAL_E_NOMEM};
 
-/* In every call: the worker leaves (auto or not: another device would give other bits), the other one ends the job bit for bit. */
+/* In every call: the worker leaves (auto or not: another device would give other bits), the other
+ * one ends the job bit for bit. */
 START_TEST(a_device_that_fails_in_any_call_costs_a_worker)
 {
     struct cluster_result calm, got;
@@ -214,7 +218,8 @@ START_TEST(a_device_that_fails_in_any_call_costs_a_worker)
         seen_add(&seen);
         cluster_free(&cluster);
     }
-    seen_tell("bsp", &seen, _i == 0 ? 64 : 24, _i == 0 ? 48 : 8); /* memory is asked for at the start alone */
+    /* memory is asked for at the start alone */
+    seen_tell("bsp", &seen, _i == 0 ? 64 : 24, _i == 0 ? 48 : 8);
 }
 END_TEST
 
@@ -259,7 +264,8 @@ static int64_t joined_by(const char *backend, char why[512])
     return count;
 }
 
-/* With auto and without bsp the worker itself goes on, by the CPU, alone or beside another; and the report says so. */
+/* With auto and without bsp the worker itself goes on, by the CPU, alone or beside another; and the
+ * report says so. */
 START_TEST(a_worker_whose_device_is_lost_goes_on_by_the_cpu)
 {
     static const char *const modes[] = {"backend: auto, consistency: ssp, staleness: 2, prefetch: 1",
@@ -340,7 +346,8 @@ static void setup(void)
 
     log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     if (getenv("SHOAL_SIM_LOG") == NULL)
-        ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr)); /* every failure is told, and there are hundreds */
+        /* every failure is told, and there are hundreds */
+        ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
     worker_folder_make();
     for (uint32_t i = 0; i < ROWS; i++) {
         uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);

@@ -98,7 +98,8 @@ START_TEST(wire_too_many_keys_are_refused)
 }
 END_TEST
 
-/* Predictions of 3 examples with 2 labels, a group and 2 fields; then what each number says is taken back by one. */
+/* Predictions of 3 examples with 2 labels, a group and 2 fields; then what each number says is
+ * taken back by one. */
 START_TEST(wire_predictions_must_fit_their_frames)
 {
     struct wire w = {.type = WIRE_TYPE_EVAL_DONE}, got;
@@ -251,7 +252,8 @@ static void corpus_check(const char *name, enum wire_type type, bool reply, int 
     msg_free(m);
 }
 
-/* The seeds of the fuzzer are messages of today: one of another version is refused at its first field. */
+/* The seeds of the fuzzer are messages of today: one of another version is refused at its first
+ * field. */
 START_TEST(wire_corpus_is_of_this_protocol)
 {
 #define X(name, number, request_frames, reply_frames)                   \

@@ -141,7 +141,8 @@ START_TEST(batch_multi_values_have_offsets)
     check_value(3, 1, "u1");
     check_value(4, 1, "u1");
     check_value(5, 0, "a");
-    /* Where every field of every example has one value, there is no offset, and the next batch may have one again. */
+    /* Where every field of every example has one value, there is no offset, and the next batch may
+     * have one again. */
     ck_assert_int_eq(batch_begin(&b, &f, 1, false, &e), 0);
     add("1,a,u1");
     ck_assert_int_eq(batch_end(&b, &e), 0);
@@ -267,7 +268,8 @@ START_TEST(batch_groups_are_filled_in_evaluation_only)
     string_list_add(&job.evaluate.by, "item");
     string_list_add(&job.evaluate.by, "user");
     make("label,user,item");
-    for (int evaluating = 0; evaluating < 3; evaluating++) { /* the same buffers: not, asked for, not again */
+    for (int evaluating = 0; evaluating < 3; evaluating++) {
+        /* the same buffers: not, asked for, not again */
         ck_assert_int_eq(batch_begin(&b, &f, 3, evaluating == 1, &e), 0);
         add("1,u1,i1");
         add("bad,u9,i9");
@@ -353,7 +355,8 @@ START_TEST(batch_event_time_is_the_median)
             below += time[i] < b.event_time;
             equal += time[i] == b.event_time;
         }
-        ck_assert_uint_le(below, (count - 1) / 2); /* the ((count - 1) / 2)-th, from 0, of the sorted ones */
+        /* the ((count - 1) / 2)-th, from 0, of the sorted ones */
+        ck_assert_uint_le(below, (count - 1) / 2);
         ck_assert_uint_gt(below + equal, (count - 1) / 2);
     }
     ck_assert_int_eq(batch_begin(&b, &f, 2, false, &e), 0);

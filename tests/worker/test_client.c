@@ -1,4 +1,5 @@
-/* test_client.c: requests and the map, in the simulator, against a peer whose answers a case writes itself. */
+/* test_client.c: requests and the map, in the simulator, against a peer whose answers a case writes
+ * itself. */
 #include "proto/base/hash.h"
 #include "proto/net/sim.h"
 #include "worker/client.h"
@@ -9,7 +10,7 @@
 
 #define MS 1000000ull
 
-/* ---- a peer with a script --------------------------------------------------------------------------------- */
+/* ---- a peer with a script -------------------------------------------------------------------- */
 
 static struct {
     struct sim *sim;
@@ -85,7 +86,7 @@ static void map_changed(void *context)
     world.map_changes++;
 }
 
-/* ---- a request of the case's ------------------------------------------------------------------------------ */
+/* ---- a request of the case's ----------------------------------------------------------------- */
 
 static struct question {
     struct request request;
@@ -145,7 +146,7 @@ static void teardown(void)
     sim_free(world.sim);
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------------ */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 START_TEST(client_answers_once)
 {

@@ -30,7 +30,8 @@ START_TEST(counter_counts_keys_past_each_threshold)
 }
 END_TEST
 
-/* Values of a Zipf law with exponent 1 + 1/shape over so many keys (0: endless), drawn by inversion; their figures after n draws. */
+/* Values of a Zipf law with exponent 1 + 1/shape over so many keys (0: endless), drawn by
+ * inversion; their figures after n draws. */
 struct drawn {
     struct counter counter;
     struct count_curve curve;
@@ -53,7 +54,8 @@ static void draw(struct drawn *d, uint64_t seed, uint32_t n, double shape, uint3
         d->curve.now[i] = (double)d->counter.field[0].kept[i];
 }
 
-/* A tenth of a log tells the whole of it: keys that never end within a tenth, keys that do end within a hundredth. */
+/* A tenth of a log tells the whole of it: keys that never end within a tenth, keys that do end
+ * within a hundredth. */
 START_TEST(the_whole_log_follows_from_a_tenth_of_it)
 {
     static const struct {
@@ -84,7 +86,8 @@ START_TEST(what_cannot_be_reckoned_stays_as_it_is)
     ck_assert(out[0] == 0 && out[4] == 0);
     count_extrapolate(&few, 10, out);
     ck_assert(out[0] == 2 && out[1] == 0);
-    few = (struct count_curve){.quarter = 10, .half = 20, .now = {40, 0, 0, 0, 0}}; /* each key once: they go on so */
+    /* each key once: they go on so */
+    few = (struct count_curve){.quarter = 10, .half = 20, .now = {40, 0, 0, 0, 0}};
     count_extrapolate(&few, 10, out);
     ck_assert(out[0] > 300 && out[0] < 440);
     count_extrapolate(&few, 1, out);
@@ -137,7 +140,8 @@ START_TEST(a_job_is_counted_by_field)
     ck_assert_int_eq(json_as_int(json_get(j, "fields.0.kept.10"), 0), 10);
     ck_assert_int_eq(json_as_int(json_get(j, "fields.1.keys"), 0), 1000);
     ck_assert_int_eq(json_as_int(json_get(j, "fields.1.kept.2"), 9), 0);
-    ck_assert_int_eq(json_as_int(json_get(j, "fields.2.keys"), 0), 11); /* 0 and floor(log2 x) of 1 to 999 */
+    /* 0 and floor(log2 x) of 1 to 999 */
+    ck_assert_int_eq(json_as_int(json_get(j, "fields.2.keys"), 0), 11);
     json_free(j);
     ck_assert_msg(count_job(&job, 0.2, &j, &e) == 0, "%s", e.text);
     ck_assert_int_eq(json_as_int(json_get(j, "sampled"), 0), 200);

@@ -1,4 +1,5 @@
-/* test_dataset.c: batches by position: every row once an epoch, the same bytes each time, and changed input noticed. */
+/* test_dataset.c: batches by position: every row once an epoch, the same bytes each time, and
+ * changed input noticed. */
 #include "proto/base/config.h"
 #include "proto/base/hash.h"
 #include "proto/wire/wire.h"
@@ -70,8 +71,8 @@ static uint64_t key_at(uint32_t example)
     return b.keys[b.index[example]];
 }
 
-/* Reads an epoch in batches and checks that each row came once; returns the number of rows that stood at their own
- * place. */
+/* Reads an epoch in batches and checks that each row came once; returns the number of rows that
+ * stood at their own place. */
 static uint32_t check_epoch(uint32_t epoch, uint32_t rows, uint32_t batch)
 {
     struct pair {
@@ -131,8 +132,8 @@ END_TEST
 
 START_TEST(dataset_chunks_of_many_rows_are_visited_once_too)
 {
-    /* More than 2^18 rows: chunks of two, in three files, so that chunks lie over the end of a file; batches of odd
-     * sizes cut chunks. */
+    /* More than 2^18 rows: chunks of two, in three files, so that chunks lie over the end of a
+     * file; batches of odd sizes cut chunks. */
     write_rows("a1.csv", 0, 100001);
     write_rows("a2.csv", 100001, 100000);
     write_rows("a3.csv", 200001, 62200);
@@ -162,7 +163,8 @@ START_TEST(dataset_batches_are_the_same_bytes_each_time)
     read_batch(3, 1000, 500);
     struct dataset *again;
     ck_assert_int_eq(dataset_open(&job, WIRE_TRAIN, &again, &e), 0);
-    ck_assert_int_eq(batch_read(again, 2026, 3, 0, 700, &other, &e), 0); /* another history of the buffers */
+    /* another history of the buffers */
+    ck_assert_int_eq(batch_read(again, 2026, 3, 0, 700, &other, &e), 0);
     ck_assert_int_eq(batch_read(again, 2026, 3, 1000, 500, &other, &e), 0);
     ck_assert_uint_eq(b.key_count, other.key_count);
     ck_assert_int_eq(memcmp(b.keys, other.keys, sizeof b.keys[0] * b.key_count), 0);
@@ -216,7 +218,8 @@ START_TEST(dataset_changed_input_is_an_error)
         ck_assert_int_eq(batch_read(d, 2026, 1, 0, 1000, &b, &e), SHOAL_E_CHECKSUM);
         ck_assert_ptr_nonnull(strstr(e.text, "a.csv"));
         ck_assert_int_eq(batch_read(d, 2026, 0, 0, 1000, &b, &e), SHOAL_E_CHECKSUM);
-        ck_assert_int_eq(batch_read(d, 2026, 0, 0, 100, &b, &e), 0); /* rows that did not change are still good */
+        /* rows that did not change are still good */
+        ck_assert_int_eq(batch_read(d, 2026, 0, 0, 100, &b, &e), 0);
     }
 }
 END_TEST
@@ -337,7 +340,8 @@ START_TEST(dataset_shape_needs_no_more_than_the_first_line)
 }
 END_TEST
 
-/* Reads the epoch in batches and says which rows of label 0 it kept; every row of label 1 has to be there. */
+/* Reads the epoch in batches and says which rows of label 0 it kept; every row of label 1 has to be
+ * there. */
 static uint32_t kept_negatives(uint32_t epoch, uint32_t rows, uint32_t batch, unsigned char *kept)
 {
     uint32_t count = 0, dropped = 0, positive = 0;
@@ -376,7 +380,8 @@ START_TEST(dataset_negatives_are_a_share_drawn_anew_each_epoch)
     uint32_t count = kept_negatives(1, ROWS, 512, first);
     ck_assert_uint_gt(count, 2000 / 4 - 80); /* four deviations of sqrt(2000 0.25 0.75) */
     ck_assert_uint_lt(count, 2000 / 4 + 80);
-    ck_assert_uint_eq(kept_negatives(1, ROWS, 333, again), count); /* not by position: other batches, the same rows */
+    /* not by position: other batches, the same rows */
+    ck_assert_uint_eq(kept_negatives(1, ROWS, 333, again), count);
     ck_assert_int_eq(memcmp(first, again, ROWS), 0);
     kept_negatives(2, ROWS, 512, second);
     uint32_t both = 0;
@@ -389,7 +394,8 @@ START_TEST(dataset_negatives_are_a_share_drawn_anew_each_epoch)
     kept_negatives(1, ROWS, 512, again);
     ck_assert_int_eq(memcmp(first, again, ROWS), 0);
     read_batch(1, 0, ROWS);
-    ck_assert_uint_gt(b.drawn, ROWS / 4 - 110); /* of all rows: who reads them in order knows the label later */
+    /* of all rows: who reads them in order knows the label later */
+    ck_assert_uint_gt(b.drawn, ROWS / 4 - 110);
     ck_assert_uint_lt(b.drawn, ROWS / 4 + 110);
     read_batch(0, 0, ROWS); /* evaluation takes all */
     ck_assert_uint_eq(b.examples, ROWS);

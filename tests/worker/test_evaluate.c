@@ -1,4 +1,5 @@
-/* test_evaluate.c: predictions of a task, and the message that reports them: row by row, in the order given. */
+/* test_evaluate.c: predictions of a task, and the message that reports them: row by row, in the
+ * order given. */
 #include "worker/evaluate.h"
 
 #include <check.h>
@@ -105,7 +106,8 @@ START_TEST(evaluate_copy_is_the_same)
     ck_assert_uint_eq(copy.count, 60);
     ck_assert_mem_eq(copy.by, s.by, 60 * FIELDS * sizeof *s.by);
     ck_assert_mem_eq(copy.score, s.score, 60 * TASKS * sizeof *s.score);
-    ck_assert_int_eq(scores_reset(&s, &job, 100, &e), 0); /* an empty one, into memory that is there */
+    /* an empty one, into memory that is there */
+    ck_assert_int_eq(scores_reset(&s, &job, 100, &e), 0);
     ck_assert_int_eq(scores_copy(&copy, &s, &job, &e), 0);
     ck_assert_uint_eq(copy.count, 0);
     scores_close(&copy);

@@ -1,5 +1,5 @@
-/* test_evaluator.c: `shoal-worker eval` in the simulator: every good line of a split is scored once, in file order,
- * whatever the network does. */
+/* test_evaluator.c: `shoal-worker eval` in the simulator: every good line of a split is scored
+ * once, in file order, whatever the network does. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
@@ -130,7 +130,8 @@ START_TEST(evaluator_scores_every_good_line)
     ck_assert_msg(evaluator_result(evaluator, &m, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(m->metric[0].examples, 490);
     ck_assert_uint_eq(evaluator_bad_lines(evaluator), 10);
-    ck_assert_double_eq_tol(m->metric[0].logloss, log(2), 1e-6); /* all weights are zero: every score is 1/2 */
+    /* all weights are zero: every score is 1/2 */
+    ck_assert_double_eq_tol(m->metric[0].logloss, log(2), 1e-6);
     ck_assert_double_eq_tol(m->metric[0].auc, 0.5, 1e-9);
     ck_assert_uint_eq(fake.seen[WIRE_TYPE_PUSH], 0);
     ck_assert_uint_eq(fake.seen[WIRE_TYPE_WORKER_JOIN], 0);
@@ -164,7 +165,8 @@ START_TEST(evaluator_keeps_scores_and_labels_together)
 }
 END_TEST
 
-/* What it is grouped by comes with its row, and pieces are measured in the order of the file whoever is first. */
+/* What it is grouped by comes with its row, and pieces are measured in the order of the file
+ * whoever is first. */
 START_TEST(evaluator_measures_by_group_and_value)
 {
     struct sim_options options = calm;
@@ -206,7 +208,8 @@ START_TEST(evaluator_says_why_it_failed)
 }
 END_TEST
 
-/* More malformed lines than data.max_bad allows are an error, with the first of them, not measures of the rest. */
+/* More malformed lines than data.max_bad allows are an error, with the first of them, not measures
+ * of the rest. */
 START_TEST(evaluator_refuses_too_many_bad_lines)
 {
     const struct measure *m;

@@ -408,7 +408,8 @@ START_TEST(feature_shares_that_lead_nowhere_are_refused)
     job.data.column[1].share[0] = '\0';
     job.features.fields_auto = false;
     string_list_add(&job.features.fields, "history");
-    check_refused("label,history,item", SHOAL_E_CONFIG, "no field"); /* left out of features.fields */
+    /* left out of features.fields */
+    check_refused("label,history,item", SHOAL_E_CONFIG, "no field");
 }
 END_TEST
 

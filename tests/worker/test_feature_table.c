@@ -55,8 +55,10 @@ START_TEST(feature_tables_have_the_fields_that_they_name)
     check_tables("  - {name: rest}\n  - {name: wide, fields: [user, item]}\n", "11100");
     check_tables("  - {name: a, fields: [city, user]}\n  - {name: b, fields: [weekday]}\n  - {name: c, fields: [item]}\n",
                  "02210");
-    check_tables("  - {name: a, fields: [\"1\", \"2\"]}\n  - {name: b}\n", "00011"); /* by position */
-    check_tables("  - {name: a, fields: [item, history]}\n  - {name: b}\n", "10011"); /* a shared field may be named */
+    /* by position */
+    check_tables("  - {name: a, fields: [\"1\", \"2\"]}\n  - {name: b}\n", "00011");
+    /* a shared field may be named */
+    check_tables("  - {name: a, fields: [item, history]}\n  - {name: b}\n", "10011");
 }
 END_TEST
 

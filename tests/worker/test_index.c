@@ -112,7 +112,8 @@ static void damage_index(long offset)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Which file the index is: its number, which a file system may give again at once, and when it was written. */
+/* Which file the index is: its number, which a file system may give again at once, and when it was
+ * written. */
 static uint64_t index_file(void)
 {
     char command[2048];

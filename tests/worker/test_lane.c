@@ -1,4 +1,5 @@
-/* test_lane.c: parts of a batch, and one lane's flow of batches against fake shards in the simulator. */
+/* test_lane.c: parts of a batch, and one lane's flow of batches against fake shards in the
+ * simulator. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
@@ -34,7 +35,7 @@ static uint32_t times_are = 1; /* the first entry of a line is this and up to 59
 static const struct sim_options calm = {
     .seed = 1, .delay_min_ns = 50000, .delay_max_ns = 200000, .work_min_ns = 100000, .work_max_ns = 3000000};
 
-/* ---- a lane without a trainer ----------------------------------------------------------------------------- */
+/* ---- a lane without a trainer ---------------------------------------------------------------- */
 
 static void on_message(void *core, peer_t from, struct msg *m)
 {
@@ -161,7 +162,7 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------------ */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 START_TEST(lane_pushes_every_batch_everywhere)
 {
@@ -194,7 +195,8 @@ START_TEST(lane_pushes_ticks_for_empty_batches)
 }
 END_TEST
 
-/* Batches up to the mark are done everywhere; those above may be done in part, and count as computed again. */
+/* Batches up to the mark are done everywhere; those above may be done in part, and count as
+ * computed again. */
 START_TEST(lane_goes_on_after_the_mark)
 {
     open_with(&calm, "async", 200);
@@ -237,7 +239,8 @@ START_TEST(lane_gives_up_when_acknowledged_pushes_are_lost)
 }
 END_TEST
 
-/* A push is lost, its successors meet a gap: the lost one is sent again at once, not when its time is over. */
+/* A push is lost, its successors meet a gap: the lost one is sent again at once, not when its time
+ * is over. */
 START_TEST(lane_fills_gaps)
 {
     open_with(&calm, "async", 200);
@@ -254,8 +257,8 @@ START_TEST(lane_fills_gaps)
 }
 END_TEST
 
-/* Copies of acknowledged pushes are still in the network: their bytes must stay as they were (the fake shard checks
- * keys against tablets). */
+/* Copies of acknowledged pushes are still in the network: their bytes must stay as they were (the
+ * fake shard checks keys against tablets). */
 START_TEST(lane_keeps_memory_while_frames_borrow_it)
 {
     struct sim_options slow = calm;
@@ -349,7 +352,8 @@ static bool flow_look(void *context)
     return ends > 0;
 }
 
-/* Reading runs ahead in parallel, as far as it may; the queues between the stages are bounded, and so is the memory. */
+/* Reading runs ahead in parallel, as far as it may; the queues between the stages are bounded, and
+ * so is the memory. */
 START_TEST(lane_reads_ahead_within_its_bounds)
 {
     static const uint32_t ahead[] = {1, 3, 8, 8}, readers[] = {1, 3, 2, 8};
@@ -396,7 +400,8 @@ START_TEST(lane_reads_in_parallel)
         took[i] = sim_now_ns(fake.sim) - begin;
         close_lane();
     }
-    /* One after the other each batch would take a turn of reading; computing takes as long and overlaps. */
+    /* One after the other each batch would take a turn of reading; computing takes as long and
+     * overlaps. */
     ck_assert_uint_gt(took[0], 40 * 8000000ull);
     ck_assert_uint_lt(took[1], took[0]);
     ck_assert_uint_eq(lane_readers(16, 2), 8);
@@ -430,7 +435,8 @@ START_TEST(lane_pushes_say_whose_they_are_and_of_what_time)
 }
 END_TEST
 
-/* Old logs are as they are; of a log that is a day ahead of the calendar (1970 here) every example is clamped. */
+/* Old logs are as they are; of a log that is a day ahead of the calendar (1970 here) every example
+ * is clamped. */
 START_TEST(lane_clamps_times_to_the_calendar)
 {
     struct sim_options dated = calm;
@@ -455,7 +461,8 @@ START_TEST(lane_clamps_times_to_the_calendar)
 }
 END_TEST
 
-/* Every example shows its two keys once, however the keys are cut into parts; half of the examples are clicks. */
+/* Every example shows its two keys once, however the keys are cut into parts; half of the examples
+ * are clicks. */
 START_TEST(lane_pushes_shows_and_clicks)
 {
     with_statistics = 1;
@@ -474,8 +481,8 @@ START_TEST(lane_pushes_shows_and_clicks)
 }
 END_TEST
 
-/* Pushes are slow and all else is quick: the time is charged to push, though the batches after them lie there unpulled
- * (async: no memory is left; bsp: one push at a time). */
+/* Pushes are slow and all else is quick: the time is charged to push, though the batches after them
+ * lie there unpulled (async: no memory is left; bsp: one push at a time). */
 START_TEST(lane_charges_slow_pushes_to_push)
 {
     lane_ahead = lane_readers_wanted = 4;

@@ -61,7 +61,8 @@ END_TEST
 
 START_TEST(order_mixes)
 {
-    /* Mean distance of a place from its chunk is a third of the size; neighbours stay neighbours about twice in 10,000.
+    /* Mean distance of a place from its chunk is a third of the size; neighbours stay neighbours
+     * about twice in 10,000.
      */
     uint64_t distance = 0, neighbours = 0, before = order_chunk(5, 1, 10000, 0);
     for (uint64_t i = 1; i < 10000; i++) {

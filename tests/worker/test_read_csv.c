@@ -48,7 +48,8 @@ START_TEST(csv_quoted_cells_hold_delimiters_and_quotes)
     ck_assert_str_eq(cells(',', "\"\",\"\""), "|");
     ck_assert_str_eq(cells(',', "\"\"\"\""), "\"");
     ck_assert_str_eq(cells(',', "a,\"b\","), "a|b|");
-    ck_assert_str_eq(cells(',', "a,b\"c,d"), "a|b\"c|d"); /* a quote within a plain cell is a character */
+    /* a quote within a plain cell is a character */
+    ck_assert_str_eq(cells(',', "a,b\"c,d"), "a|b\"c|d");
 }
 END_TEST
 

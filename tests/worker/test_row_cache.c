@@ -1,9 +1,10 @@
-/* test_row_cache.c: the index of a lane's cached rows, against an oracle that knows which pushes every served row
- * contains.
+/* test_row_cache.c: the index of a lane's cached rows, against an oracle that knows which pushes
+ * every served row contains.
  *
- * The oracle plays a shard and its lanes: marks, offsets and clocks as embedding/run.c keeps them, pulls answered in
- * two parts at moments of their own, lanes that leave, come back and join. A row's content is the mark of every lane at
- * the moment of its pull, so what it lacks is known exactly. */
+ * The oracle plays a shard and its lanes: marks, offsets and clocks as embedding/run.c keeps them,
+ * pulls answered in two parts at moments of their own, lanes that leave, come back and join. A
+ * row's content is the mark of every lane at the moment of its pull, so what it lacks is known
+ * exactly. */
 #include "dense/model.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
@@ -57,7 +58,7 @@ static uint64_t below(struct oracle *o, uint64_t n)
     return rng_below(&o->rng, n);
 }
 
-/* ---- the shard's clocks ----------------------------------------------------------------------------------- */
+/* ---- the shard's clocks ---------------------------------------------------------------------- */
 
 static uint64_t clock_of(const struct oracle *o, uint32_t lane, uint64_t batch)
 {
@@ -109,7 +110,7 @@ static void other_lane(struct oracle *o)
     }
 }
 
-/* ---- our lane --------------------------------------------------------------------------------------------- */
+/* ---- our lane -------------------------------------------------------------------------------- */
 
 static struct oracle_batch *batch_at(struct oracle *o, uint64_t number)
 {
@@ -282,7 +283,7 @@ static void play(struct oracle *o, uint64_t seed, bool bounded, const struct row
 
 static struct oracle oracle;
 
-/* ---- cases ------------------------------------------------------------------------------------------------ */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 START_TEST(row_cache_serves_within_the_bound)
 {
@@ -337,7 +338,7 @@ START_TEST(row_cache_serves_some_batches_when_asynchronous)
 }
 END_TEST
 
-/* ---- by hand ---------------------------------------------------------------------------------------------- */
+/* ---- by hand --------------------------------------------------------------------------------- */
 
 static uint64_t fresh[64];
 static uint32_t source[64], keeps[128];
@@ -362,7 +363,8 @@ START_TEST(row_cache_counts_batches_from_the_answer)
     row_cache_plan(c, 100, &key, 1, &plan);
     ck_assert_uint_eq(plan.fresh_count, 1);
     ck_assert_uint_eq(plan.keep_count, 1);
-    row_cache_plan(c, 101, &key, 1, &plan); /* the answer is not there: pulled again, but not kept twice */
+    /* the answer is not there: pulled again, but not kept twice */
+    row_cache_plan(c, 101, &key, 1, &plan);
     ck_assert_uint_eq(plan.fresh_count, 1);
     ck_assert_uint_eq(plan.keep_count, 0);
     row_cache_answered(c, 100, &key, 1, 500, 498);

@@ -1,5 +1,5 @@
-/* test_rows.c: the batch as the model takes and leaves it, and where its arrays are allocated. Parts and frames are
- * tested with the lane (test_lane.c). */
+/* test_rows.c: the batch as the model takes and leaves it, and where its arrays are allocated.
+ * Parts and frames are tested with the lane (test_lane.c). */
 #include "proto/base/hash.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_files.h"
@@ -164,7 +164,8 @@ static void check_key(uint32_t field, const char *value, float shows, float clic
     ck_assert_msg(false, "%s is no key of the batch", value);
 }
 
-/* Each key counts the examples that have it, each once: twice in a cell, or in two fields with the same rows, is once.
+/* Each key counts the examples that have it, each once: twice in a cell, or in two fields with the
+ * same rows, is once.
  */
 START_TEST(rows_count_shows_and_clicks_by_example)
 {

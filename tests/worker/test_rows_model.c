@@ -1,5 +1,5 @@
-/* test_rows_model.c: a batch over several tables: whose keys, rows and gradients lie where, with a cache and with
- * statistics. */
+/* test_rows_model.c: a batch over several tables: whose keys, rows and gradients lie where, with a
+ * cache and with statistics. */
 #include "proto/base/hash.h"
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_files.h"
@@ -20,7 +20,8 @@ static struct features features;
 static struct rows *rows;
 static struct err e;
 
-/* Fields a, c in table x (width 4), b, e in y (3), d in z (6); d is a list. stats: which tables have statistics, "010". */
+/* Fields a, c in table x (width 4), b, e in y (3), d in z (6); d is a list. stats: which tables
+ * have statistics, "010". */
 static void open_rows(const char *stats)
 {
     static const char head[] = "label,a,b,c,d,e";

@@ -1,6 +1,6 @@
-/* test_trainer.c: a whole worker against fake coordinator and shards in the simulator. The probe model adds 1 to a
- * key's row for each example that has it, so after the job every row says whether each example was applied exactly
- * once. */
+/* test_trainer.c: a whole worker against fake coordinator and shards in the simulator. The probe
+ * model adds 1 to a key's row for each example that has it, so after the job every row says whether
+ * each example was applied exactly once. */
 #include "tests/lib/dense_case.h"
 #include "tests/lib/worker_fake.h"
 #include "tests/lib/worker_files.h"
@@ -29,7 +29,7 @@ static uint32_t workers;
 static const struct sim_options calm = {
     .seed = 1, .delay_min_ns = 50000, .delay_max_ns = 200000, .work_min_ns = 100000, .work_max_ns = 3000000};
 
-/* ---- a job and its input ---------------------------------------------------------------------------------- */
+/* ---- a job and its input --------------------------------------------------------------------- */
 
 static const char *lines_make(const char *name, uint32_t rows, uint32_t keys)
 {
@@ -85,7 +85,7 @@ static void rows_check(void)
     job_free(&job);
 }
 
-/* ---- workers ---------------------------------------------------------------------------------------------- */
+/* ---- workers --------------------------------------------------------------------------------- */
 
 static struct trainer *worker_add(uint32_t lanes)
 {
@@ -150,7 +150,7 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------------ */
+/* ---- cases ----------------------------------------------------------------------------------- */
 
 START_TEST(trainer_applies_every_example_once)
 {
@@ -189,8 +189,9 @@ START_TEST(trainer_charges_time_once)
     ck_assert_double_gt(b->wait_s, 0);
     ck_assert_double_le(charged, 2 * now);
     ck_assert_double_gt(charged, 2 * now * 0.8);
-    ck_assert_double_eq_tol(b->compute_busy_s, b->compute_s, 1e-6); /* the simulator's pool has a thread for everyone */
-    ck_assert_double_gt(b->parse_busy_s, b->read_s);                /* most of it overlaps with computing */
+    /* the simulator's pool has a thread for everyone */
+    ck_assert_double_eq_tol(b->compute_busy_s, b->compute_s, 1e-6);
+    ck_assert_double_gt(b->parse_busy_s, b->read_s); /* most of it overlaps with computing */
     ck_assert_double_eq_tol(b->read_least_s, b->parse_busy_s, 1e-9); /* one reader a lane */
     ck_assert_double_eq_tol(b->pull_least_s, b->pull_busy_s / 3, 1e-9);
     ck_assert_double_eq_tol(b->push_least_s, b->push_busy_s / 5, 1e-9);
@@ -243,7 +244,8 @@ START_TEST(trainer_goes_on_after_a_dead_worker)
     fake_open(&fake, &calm, text, 3, 3);
     worker_add(3);
     ck_assert(sim_run(fake.sim, 100 * SECOND, half_way, NULL));
-    /* Never freed, as in life: work of its may be under way. volatile, so that the leak checker finds it. */
+    /* Never freed, as in life: work of its may be under way. volatile, so that the leak checker
+     * finds it. */
     static struct trainer *volatile dead;
     sim_kill(worker_node[0]);
     dead = worker[0];
@@ -391,8 +393,8 @@ START_TEST(trainer_says_why_it_cannot_go_on)
 }
 END_TEST
 
-/* A push that a shard refuses for its values goes out again as a tick: every lane comes to its end, and what was refused is
- * told once for each batch, however often it was asked for. */
+/* A push that a shard refuses for its values goes out again as a tick: every lane comes to its end,
+ * and what was refused is told once for each batch, however often it was asked for. */
 START_TEST(trainer_goes_on_after_a_poisoned_push)
 {
     static const char *const modes[] = {"async", "ssp", "bsp"};
@@ -464,8 +466,9 @@ START_TEST(trainer_stops_pushing_when_its_lease_must_be_over)
 }
 END_TEST
 
-/* A step that comes back neither with a result nor with an error would hold its lane for ever. A device's is waited for
- * so long and no longer, and the lane goes to another worker; a processor may take its time. */
+/* A step that comes back neither with a result nor with an error would hold its lane for ever. A
+ * device's is waited for so long and no longer, and the lane goes to another worker; a processor
+ * may take its time. */
 START_TEST(trainer_leaves_a_device_that_hangs)
 {
     struct sim_options slow = calm;
@@ -493,7 +496,8 @@ START_TEST(trainer_leaves_a_device_that_hangs)
 }
 END_TEST
 
-/* Nor when the coordinator has forgotten the worker meanwhile, which otherwise waits for its threads and joins again. */
+/* Nor when the coordinator has forgotten the worker meanwhile, which otherwise waits for its
+ * threads and joins again. */
 START_TEST(trainer_that_is_forgotten_does_not_wait_for_a_device_that_hangs)
 {
     struct sim_options slow = calm;
@@ -507,7 +511,8 @@ START_TEST(trainer_that_is_forgotten_does_not_wait_for_a_device_that_hangs)
     step_ms = 2000;
     worker_add(1);
     step_ms = 0;
-    for (; fake.seen[WIRE_TYPE_PULL] < 2 && now < 600 * SECOND; now += SECOND / 10) /* the first batch's */
+    /* the first batch's */
+    for (; fake.seen[WIRE_TYPE_PULL] < 2 && now < 600 * SECOND; now += SECOND / 10)
         sim_run(fake.sim, now, NULL, NULL);
     sim_run(fake.sim, now += SECOND, NULL, NULL);
     ck_assert(!trainer_settled(worker[0]));
@@ -540,7 +545,8 @@ START_TEST(trainer_that_is_told_to_leave_does_not_wait_for_a_device)
     fake.lease_ms = 300;
     worker_add(2);
     uint64_t now = 0, told = 0;
-    for (; told == 0 && now < 100 * SECOND; now += SECOND / 10) { /* until a step is under way, of 3 s */
+    for (; told == 0 && now < 100 * SECOND; now += SECOND / 10) {
+        /* until a step is under way, of 3 s */
         sim_run(fake.sim, now, NULL, NULL);
         if (fake.seen[WIRE_TYPE_PULL] >= 4)
             told = now + SECOND / 2;

@@ -41,7 +41,8 @@ START_TEST(unique_agrees_with_a_plain_sort)
 {
     static const uint32_t sizes[] = {1, 2, 7, 100, 682, 683, 5000, VALUES_MAX, 3};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
-        for (uint64_t kinds = 1; kinds <= 1u << 20; kinds *= 32) { /* from all the same to all others */
+        for (uint64_t kinds = 1; kinds <= 1u << 20; kinds *= 32) {
+            /* from all the same to all others */
             struct rng rng = rng_of(s, kinds, 0);
             for (uint32_t i = 0; i < sizes[s]; i++)
                 value[i] = key_make((uint32_t)rng_below(&rng, 3), rng_below(&rng, kinds));
@@ -75,7 +76,8 @@ END_TEST
 START_TEST(unique_keys_may_crowd_anywhere)
 {
     static const uint64_t places[] = {1, 0xffffffffff000000ULL,
-                                      0x8000000000000000ULL}; /* start, end (they go round), middle */
+                                      /* start, end (they go round), middle */
+                                      0x8000000000000000ULL};
     static const uint32_t sizes[] = {50, 900, 3000};
     for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
