@@ -18,10 +18,11 @@ static bool project_whole(const struct layer *l, const struct pass *p)
 }
 
 /* Field f of the examples, or, when nothing lies between them, all fields at once. */
-static struct linear_args project_args(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count,
-                                       uint32_t f, bool whole)
+static struct linear_args project_args(const struct layer *l, const struct pass *p, uint32_t first,
+                                       uint32_t count, uint32_t f, bool whole)
 {
-    uint32_t fields = l->number_of[ATTENTION_FIELDS], in = l->x.width / fields, out = l->y.width / fields;
+    uint32_t fields = l->number_of[ATTENTION_FIELDS], in = l->x.width / fields,
+             out = l->y.width / fields;
     return (struct linear_args){.first = first,
                                 .count = whole ? count * fields : count,
                                 .in = in,
@@ -61,11 +62,13 @@ static void project_backward(const struct layer *l, struct pass *p, uint32_t fir
     }
 }
 
-const struct layer_ops project_layer = {.name = "project", .forward = project_forward, .backward = project_backward};
+const struct layer_ops project_layer = {
+    .name = "project", .forward = project_forward, .backward = project_backward};
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-static struct attend_args attend_args_of(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count,
+static struct attend_args attend_args_of(const struct layer *l, const struct pass *p,
+                                         uint32_t first, uint32_t count,
                                          const struct dropout_mask *mask)
 {
     uint32_t fields = l->number_of[ATTENTION_FIELDS], heads = l->number_of[ATTENTION_HEADS];
@@ -80,7 +83,8 @@ static struct attend_args attend_args_of(const struct layer *l, const struct pas
         .residual = l->z.tensor == TENSOR_NONE ? NULL : pass_at(p, l->z, first),
         .ldresidual = l->z.tensor == TENSOR_NONE ? 0 : pass_ld(p, l->z),
         .y = pass_at(p, l->y, first),
-        .share = pass_at(p, (struct view){l->state[0], 0, attend_share_floats(fields, heads)}, first),
+        .share =
+            pass_at(p, (struct view){l->state[0], 0, attend_share_floats(fields, heads)}, first),
         .work = p->data[l->state[1]],
         .mask = mask};
 }
@@ -104,7 +108,8 @@ static void attend_backward(const struct layer *l, struct pass *p, uint32_t firs
     p->k->attention.attend_backward(p->s, &a);
 }
 
-const struct layer_ops attend_layer = {.name = "attend", .forward = attend_forward, .backward = attend_backward};
+const struct layer_ops attend_layer = {
+    .name = "attend", .forward = attend_forward, .backward = attend_backward};
 
 /* ---- the part -------------------------------------------------------------------------------- */
 
@@ -115,8 +120,8 @@ static struct layer *fields_layer(struct layer *l, uint32_t fields, uint32_t hea
     return l;
 }
 
-static struct view attention_layer(struct plan *p, struct view x, uint32_t fields, uint32_t heads, uint32_t width,
-                                   uint32_t work)
+static struct view attention_layer(struct plan *p, struct view x, uint32_t fields, uint32_t heads,
+                                   uint32_t width, uint32_t work)
 {
     bool same = x.width == fields * width;
     uint32_t parts = same ? 3 : 4;
@@ -142,8 +147,8 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
     return y;
 }
 
-struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers, uint32_t heads,
-                           uint32_t width)
+struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers,
+                           uint32_t heads, uint32_t width)
 {
     SHOAL_ASSERT(fields > 0 && x.width % fields == 0 && width % heads == 0);
     uint32_t work = plan_state_whole(p, attend_work_floats(fields, width / heads));

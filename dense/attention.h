@@ -27,7 +27,7 @@ extern const struct layer_ops attend_layer;
 /* `layers` layers over x (fields, in), each `width` wide over all heads. The job's dropout is of
  * the shares; where the job has a norm, be it batch norm, these layers have layer norm. Returns
  * (fields * width). */
-struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers, uint32_t heads,
-                           uint32_t width);
+struct view plan_attention(struct plan *p, struct view x, uint32_t fields, uint32_t layers,
+                           uint32_t heads, uint32_t width);
 
 #endif

@@ -16,8 +16,9 @@ struct backend {
 const char *backend_core_type(void)
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512cd"))
         return "SkylakeX";
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return "Haswell";
@@ -56,8 +57,8 @@ static void *module_open(const char *file, struct err *e)
         return handle;
     }
     err_set(e, SHOAL_E_UNAVAILABLE,
-            "module %s is neither in %s nor in %s/../lib/shoal; set SHOAL_MODULE_DIR to its folder", file, folder,
-            folder);
+            "module %s is neither in %s nor in %s/../lib/shoal; set SHOAL_MODULE_DIR to its folder",
+            file, folder, folder);
     return NULL;
 }
 
@@ -78,8 +79,9 @@ int backend_load_module(const char *file, struct backend **out, struct err *e)
         int code = ops && ops->abi == BACKEND_ABI ? SHOAL_E_NOMEM : SHOAL_E_VERSION;
         dlclose(handle);
         return err_set(e, code, "module %s: %s", file,
-                       code == SHOAL_E_NOMEM ? "out of memory"
-                                             : "is not of this version of shoal; install both together");
+                       code == SHOAL_E_NOMEM
+                           ? "out of memory"
+                           : "is not of this version of shoal; install both together");
     }
     *b = (struct backend){.ops = ops, .handle = handle};
     int code = ops->probe ? ops->probe(e) : 0;
@@ -128,7 +130,8 @@ static int load_cuda(struct backend **out, struct err *e)
         return backend_load_module(instead, out, e);
     if (!driver_present())
         return err_set(e, SHOAL_E_NOT_FOUND,
-                       "the NVIDIA driver (libcuda.so.1) is not on this machine; install it or set train.backend to cpu "
+                       "the NVIDIA driver (libcuda.so.1) is not on this machine; install it or set "
+                       "train.backend to cpu "
                        "or auto");
     return backend_load_module("libshoal_cuda.so", out, e);
 }
@@ -145,7 +148,8 @@ int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
     if (code == 0)
         return 0;
     if (kind == BACKEND_CUDA)
-        return err_set(e, code == SHOAL_E_NOT_FOUND ? SHOAL_E_UNAVAILABLE : code, "train.backend is cuda: %s", why.text);
+        return err_set(e, code == SHOAL_E_NOT_FOUND ? SHOAL_E_UNAVAILABLE : code,
+                       "train.backend is cuda: %s", why.text);
     int of_cpu = load_cpu(out, e);
     if (of_cpu == 0 && code != SHOAL_E_NOT_FOUND)
         err_set(e, 0, "train.backend is auto, and the CPU is taken: %s", why.text);

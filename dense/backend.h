@@ -105,9 +105,9 @@ struct linear_args {
     /* the way back */
     float *dy; /* in: gradient of y; overwritten */
     uint32_t lddy;
-    float *dw;       /* += */
-    float *dbias;    /* += unless NULL */
-    float *dx;       /* NULL: not wanted */
+    float *dw;    /* += */
+    float *dbias; /* += unless NULL */
+    float *dx;    /* NULL: not wanted */
     uint32_t lddx;
     uint32_t dx_width; /* leading columns of x whose gradient is wanted */
     bool add;          /* dx +=, else = */
@@ -127,8 +127,8 @@ struct norm_args {
     /* for the settling */
     uint32_t examples; /* of the batch; *live where there is one */
     bool of_batch; /* statistics of the batch, unless it is of one example; else the running ones */
-    double momentum;   /* share of the way to the batch's by which the running ones move */
-    const float *gamma, *beta, *running_mean, *running_variance;             /* (width) */
+    double momentum; /* share of the way to the batch's by which the running ones move */
+    const float *gamma, *beta, *running_mean, *running_variance;               /* (width) */
     float *gamma_gradient, *beta_gradient, *mean_gradient, *variance_gradient; /* (width), += */
     float *state; /* norm_state_floats(width), 64-byte aligned, the layer's own */
 };
@@ -141,9 +141,9 @@ struct backend_ops {
     const char *(*about)(void);
     /* after loading: UNAVAILABLE when there is no device to work on. NULL: there always is */
     int (*probe)(struct err *e);
-    bool host;                   /* the backend's memory is the host's */
-    bool exact; /* for checkers of memory: each array is allocated by itself, at its size */
-    uint32_t range;              /* examples that should go through the layers together; 0: all */
+    bool host;      /* the backend's memory is the host's */
+    bool exact;     /* for checkers of memory: each array is allocated by itself, at its size */
+    uint32_t range; /* examples that should go through the layers together; 0: all */
     /* with range 0: a batch is filled up to a multiple of this (pass.c); 0: it is not */
     uint32_t granule;
 
@@ -178,20 +178,22 @@ struct backend_ops {
 
     /* c (m, n) = op(a) op(b) + beta c; beta 0 does not read c. op(a) is (m, k), op(b) is (k, n);
      * `transpose` says that the matrix lies the other way round. */
-    void (*gemm)(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
-                 uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
+    void (*gemm)(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
+                 uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb, float beta,
+                 float *c, uint32_t ldc);
     void (*linear_forward)(struct stream *s, const struct linear_args *a);
     void (*linear_backward)(struct stream *s, const struct linear_args *a);
 
     /* y (count, width) = dropout(act(y + bias)); bias (width) or NULL. first: number of the first
      * row, for the mask. */
-    void (*act_forward)(struct stream *s, enum activation act, const struct dropout_mask *mask, uint32_t first,
-                        uint32_t count, uint32_t width, const float *bias, float *y, uint32_t ldy);
+    void (*act_forward)(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                        uint32_t first, uint32_t count, uint32_t width, const float *bias, float *y,
+                        uint32_t ldy);
     /* dy *= derivative, from the output y; bias_gradient (width) += sum of dy over the rows, unless
      * NULL. */
-    void (*act_backward)(struct stream *s, enum activation act, const struct dropout_mask *mask, uint32_t first,
-                         uint32_t count, uint32_t width, const float *y, uint32_t ldy, float *dy, uint32_t lddy,
-                         float *bias_gradient);
+    void (*act_backward)(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                         uint32_t first, uint32_t count, uint32_t width, const float *y,
+                         uint32_t ldy, float *dy, uint32_t lddy, float *bias_gradient);
 
     /* Batch norm (norm.h). begin: zeroes the sums, and takes x's first row as the pivot on the way
      * forward; gather adds a range to the sums; settle ends them, once; apply works on ranges. */
@@ -202,61 +204,67 @@ struct backend_ops {
 
     /* logit[i * stride] = bias[0] (NULL: 0), for each of `stride` tasks bias[t]; and
      * bias_gradient[t] += sum of dlogit. */
-    void (*bias_forward)(struct stream *s, uint32_t count, uint32_t stride, const float *bias, float *logit);
-    void (*bias_backward)(struct stream *s, uint32_t count, uint32_t stride, const float *dlogit, float *bias_gradient);
+    void (*bias_forward)(struct stream *s, uint32_t count, uint32_t stride, const float *bias,
+                         float *logit);
+    void (*bias_backward)(struct stream *s, uint32_t count, uint32_t stride, const float *dlogit,
+                          float *bias_gradient);
 
     /* One output: logit[i * stride] += x_i . w. */
-    void (*head_forward)(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
-                         float *logit, uint32_t stride);
+    void (*head_forward)(struct stream *s, uint32_t count, uint32_t width, const float *x,
+                         uint32_t ldx, const float *w, float *logit, uint32_t stride);
     /* dw += sum of dlogit[i * stride] * x_i; dx = (add ? dx : 0) + dlogit[i] * w, in the leading
      * dx_width columns. */
-    void (*head_backward)(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
-                          const float *dlogit, uint32_t stride, float *dw, float *dx, uint32_t lddx, uint32_t dx_width,
-                          bool add);
+    void (*head_backward)(struct stream *s, uint32_t count, uint32_t width, const float *x,
+                          uint32_t ldx, const float *w, const float *dlogit, uint32_t stride,
+                          float *dw, float *dx, uint32_t lddx, uint32_t dx_width, bool add);
 
     /* Before a batch's first pool_*: the backend may sort its values by row. first, count: the
      * whole batch. */
     void (*pool_begin)(struct stream *s, const struct pool_args *a, bool train);
     /* x (count, pool_columns, then numerics where they are wanted): pooled vectors, then the
      * numerics (x is NULL when dim is 0); logit[i * tasks] += pooled first-order weights. */
-    void (*pool_forward)(struct stream *s, const struct pool_args *a, float *x, uint32_t ldx, float *logit);
+    void (*pool_forward)(struct stream *s, const struct pool_args *a, float *x, uint32_t ldx,
+                         float *logit);
     /* row_gradients (laid out as rows) += dlogit and dx (count, pool_columns), spread over the
      * values; in the order of the examples. */
-    void (*pool_backward)(struct stream *s, const struct pool_args *a, const float *dx, uint32_t lddx,
-                          const float *dlogit, float *row_gradients);
+    void (*pool_backward)(struct stream *s, const struct pool_args *a, const float *dx,
+                          uint32_t lddx, const float *dlogit, float *row_gradients);
     /* A row's gradient is -1 for each example that has it (model_probe.c). */
     void (*probe_backward)(struct stream *s, const struct pool_args *a, float *row_gradients);
     /* Rows with a cache: out (count, width): row i is rows[source[i] - first], or the cache's
      * (struct model_input), where a slot has ld_cache floats. rows_keep: likewise, keep holds
      * places in rows from `first` on. */
-    void (*rows_gather)(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *source,
-                        const float *rows, const float *cache, uint32_t ld_cache, float *out);
-    void (*rows_keep)(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *keep,
-                      const float *rows, float *cache, uint32_t ld_cache);
+    void (*rows_gather)(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
+                        const uint32_t *source, const float *rows, const float *cache,
+                        uint32_t ld_cache, float *out);
+    void (*rows_keep)(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
+                      const uint32_t *keep, const float *rows, float *cache, uint32_t ld_cache);
 
     /* Pairwise products of the field vectors: logit[i * stride] += 1/2 (|sum v|^2 - sum |v|^2).
      * sums (count, dim): sum v, for the way back. */
-    void (*fm_forward)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
-                       float *sums, float *logit, uint32_t stride);
+    void (*fm_forward)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
+                       const float *x, uint32_t ldx, float *sums, float *logit, uint32_t stride);
     /* dx (count, fields * dim) = (add ? dx : 0) + dlogit[i * stride] * (sums_i - v). */
-    void (*fm_backward)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
-                        const float *sums, const float *dlogit, uint32_t stride, bool add, float *dx, uint32_t lddx);
+    void (*fm_backward)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
+                        const float *x, uint32_t ldx, const float *sums, const float *dlogit,
+                        uint32_t stride, bool add, float *dx, uint32_t lddx);
 
     /* Logistic loss of `count` examples, z = logit + offset: loss[t] += weight_i (max(z, 0) - z y +
      * log(1 + e^-|z|)), in double; scores = 1 / (1 + e^-z); dlogit = factor[t] weight_i (score -
      * y), unless NULL. weight may be NULL: 1. A logit that is not a number makes the loss not a
      * number. live: as in struct norm_args, NULL on the host; rows beyond have dlogit 0, and
      * neither a label, a weight nor a score. */
-    void (*loss_logistic)(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks, const float *logit,
-                          float offset, const float *label, const float *weight, const float *factor, double *loss,
-                          float *scores, float *dlogit);
+    void (*loss_logistic)(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks,
+                          const float *logit, float offset, const float *label, const float *weight,
+                          const float *factor, double *loss, float *scores, float *dlogit);
 
     /* y = factor * x; factor 0 does not read x. */
     void (*scale)(struct stream *s, size_t count, float factor, const float *x, float *y);
     /* y = *factor * y, *factor in the backend's memory. */
     void (*scale_by)(struct stream *s, size_t count, const float *factor, float *y);
     /* y += x, (count, width). */
-    void (*add)(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, float *y, uint32_t ldy);
+    void (*add)(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx,
+                float *y, uint32_t ldy);
     /* *sum += sum of squares. In double. */
     void (*square_sum)(struct stream *s, size_t count, const float *x, double *sum);
     /* Scales x to the norm `limit` where sqrt(*square) is larger. */

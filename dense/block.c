@@ -30,7 +30,10 @@ void block_inits(const struct block_layout *b, struct table_schema *out)
     for (uint32_t t = 0; t < b->tensor_count; t++)
         if (b->tensor[t].init.kind != INIT_ZERO)
             out->field_rule[out->field_rule_count++] =
-                (struct field_rule){.field = t, .has = FIELD_HAS_INIT, .kind = b->tensor[t].init.kind, .scale = b->tensor[t].init.scale};
+                (struct field_rule){.field = t,
+                                    .has = FIELD_HAS_INIT,
+                                    .kind = b->tensor[t].init.kind,
+                                    .scale = b->tensor[t].init.scale};
 }
 
 struct placed_key {
@@ -40,7 +43,8 @@ struct placed_key {
 
 static int placed_order(const void *a, const void *b)
 {
-    uint64_t x = key_mix(((const struct placed_key *)a)->key), y = key_mix(((const struct placed_key *)b)->key);
+    uint64_t x = key_mix(((const struct placed_key *)a)->key),
+             y = key_mix(((const struct placed_key *)b)->key);
     return x < y ? -1 : x > y;
 }
 
@@ -60,7 +64,8 @@ int block_keys(const struct block_layout *b, uint64_t **keys, uint32_t **block)
     }
     for (uint32_t t = 0; t < b->tensor_count; t++)
         for (size_t i = 0; i * BLOCK_FLOATS < b->tensor[t].count; i++, n++)
-            placed[n] = (struct placed_key){key_make(t, i), (uint32_t)(b->tensor[t].first / BLOCK_FLOATS + i)};
+            placed[n] = (struct placed_key){key_make(t, i),
+                                            (uint32_t)(b->tensor[t].first / BLOCK_FLOATS + i)};
     SHOAL_ASSERT(n == count);
     qsort(placed, n, sizeof *placed, placed_order);
     for (size_t i = 0; i < n; i++) {

@@ -9,17 +9,19 @@ enum { NUMBER_FIELDS, NUMBER_BELOW, NUMBER_MAPS, NUMBER_WORK };
 
 static void turn_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    p->k->interact.turn(p->s, count, l->number_of[NUMBER_FIELDS], p->dim, pass_at(p, l->x, first), pass_ld(p, l->x),
-                        false, pass_at(p, l->y, first), pass_ld(p, l->y));
+    p->k->interact.turn(p->s, count, l->number_of[NUMBER_FIELDS], p->dim, pass_at(p, l->x, first),
+                        pass_ld(p, l->x), false, pass_at(p, l->y, first), pass_ld(p, l->y));
 }
 
 static void turn_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    p->k->interact.turn(p->s, count, p->dim, l->number_of[NUMBER_FIELDS], pass_gradient_at(p, l->y, first),
-                        pass_gradient_ld(p, l->y), l->add, pass_gradient_at(p, l->x, first), pass_gradient_ld(p, l->x));
+    p->k->interact.turn(p->s, count, p->dim, l->number_of[NUMBER_FIELDS],
+                        pass_gradient_at(p, l->y, first), pass_gradient_ld(p, l->y), l->add,
+                        pass_gradient_at(p, l->x, first), pass_gradient_ld(p, l->x));
 }
 
-const struct layer_ops turn_layer = {.name = "turn", .forward = turn_forward, .backward = turn_backward};
+const struct layer_ops turn_layer = {
+    .name = "turn", .forward = turn_forward, .backward = turn_backward};
 
 /* ---- a layer --------------------------------------------------------------------------------- */
 
@@ -30,11 +32,13 @@ struct cin_rows {
     uint32_t rows, step, in, maps;
 };
 
-static struct cin_rows cin_rows_of(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count,
-                                   bool back)
+static struct cin_rows cin_rows_of(const struct layer *l, const struct pass *p, uint32_t first,
+                                   uint32_t count, bool back)
 {
-    uint32_t in = l->number_of[NUMBER_FIELDS] * l->number_of[NUMBER_BELOW], work = l->number_of[NUMBER_WORK];
-    uint32_t rows = count * p->dim, used = p->k->host && work > CIN_WORK_HOST_FLOATS ? CIN_WORK_HOST_FLOATS : work;
+    uint32_t in = l->number_of[NUMBER_FIELDS] * l->number_of[NUMBER_BELOW],
+             work = l->number_of[NUMBER_WORK];
+    uint32_t rows = count * p->dim,
+             used = p->k->host && work > CIN_WORK_HOST_FLOATS ? CIN_WORK_HOST_FLOATS : work;
     uint32_t step = used / in > 0 ? used / in : 1;
     return (struct cin_rows){.x = pass_at(p, l->x, first),
                              .x0 = pass_at(p, l->z, first),
@@ -49,9 +53,11 @@ static struct cin_rows cin_rows_of(const struct layer *l, const struct pass *p, 
                              .maps = l->number_of[NUMBER_MAPS]};
 }
 
-static struct cin_args cin_args_of(const struct layer *l, const struct pass *p, const struct cin_rows *r, uint32_t row)
+static struct cin_args cin_args_of(const struct layer *l, const struct pass *p,
+                                   const struct cin_rows *r, uint32_t row)
 {
-    uint32_t below = l->number_of[NUMBER_BELOW], fields = l->number_of[NUMBER_FIELDS], left = r->rows - row;
+    uint32_t below = l->number_of[NUMBER_BELOW], fields = l->number_of[NUMBER_FIELDS],
+             left = r->rows - row;
     return (struct cin_args){.rows = left < r->step ? left : r->step,
                              .maps = below,
                              .fields = fields,
@@ -71,8 +77,8 @@ static void cin_forward(const struct layer *l, struct pass *p, uint32_t first, u
     for (uint32_t row = 0; row < r.rows; row += r.step) {
         struct cin_args a = cin_args_of(l, p, &r, row);
         p->k->interact.cin_outer(p->s, &a);
-        p->k->gemm(p->s, false, true, a.rows, r.maps, r.in, a.z, r.in, r.w, r.in, 0.0f, r.y + (size_t)row * r.maps,
-                   r.maps);
+        p->k->gemm(p->s, false, true, a.rows, r.maps, r.in, a.z, r.in, r.w, r.in, 0.0f,
+                   r.y + (size_t)row * r.maps, r.maps);
     }
 }
 
@@ -84,26 +90,30 @@ static void cin_backward(const struct layer *l, struct pass *p, uint32_t first, 
         struct cin_args a = cin_args_of(l, p, &r, row);
         const float *dy = r.y + (size_t)row * r.maps;
         p->k->interact.cin_outer(p->s, &a);
-        p->k->gemm(p->s, true, false, r.maps, r.in, a.rows, dy, r.maps, a.z, r.in, 1.0f, r.dw, r.in);
-        p->k->gemm(p->s, false, false, a.rows, r.in, r.maps, dy, r.maps, r.w, r.in, 0.0f, a.z, r.in);
+        p->k->gemm(p->s, true, false, r.maps, r.in, a.rows, dy, r.maps, a.z, r.in, 1.0f, r.dw,
+                   r.in);
+        p->k->gemm(p->s, false, false, a.rows, r.in, r.maps, dy, r.maps, r.w, r.in, 0.0f, a.z,
+                   r.in);
         p->k->interact.cin_outer_backward(p->s, &a);
     }
 }
 
-const struct layer_ops cin_layer = {.name = "cin", .forward = cin_forward, .backward = cin_backward};
+const struct layer_ops cin_layer = {
+    .name = "cin", .forward = cin_forward, .backward = cin_backward};
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 static void cin_pool_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    p->k->interact.cin_pool(p->s, count, p->dim, l->y.width, pass_at(p, l->x, first), pass_ld(p, l->x),
-                            pass_at(p, l->y, first), pass_ld(p, l->y));
+    p->k->interact.cin_pool(p->s, count, p->dim, l->y.width, pass_at(p, l->x, first),
+                            pass_ld(p, l->x), pass_at(p, l->y, first), pass_ld(p, l->y));
 }
 
 static void cin_pool_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    p->k->interact.cin_pool_backward(p->s, count, p->dim, l->y.width, pass_gradient_at(p, l->y, first),
-                                     pass_gradient_ld(p, l->y), l->add, pass_gradient_at(p, l->x, first),
+    p->k->interact.cin_pool_backward(p->s, count, p->dim, l->y.width,
+                                     pass_gradient_at(p, l->y, first), pass_gradient_ld(p, l->y),
+                                     l->add, pass_gradient_at(p, l->x, first),
                                      pass_gradient_ld(p, l->x));
 }
 

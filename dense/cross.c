@@ -7,7 +7,8 @@
 #include "dense/plan.h"
 #include "proto/base/assert.h"
 
-static struct cross_args cross_args_of(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count)
+static struct cross_args cross_args_of(const struct layer *l, const struct pass *p, uint32_t first,
+                                       uint32_t count)
 {
     struct view u = {l->state[0], 0, l->x.width};
     return (struct cross_args){.count = count,
@@ -25,12 +26,13 @@ static struct cross_args cross_args_of(const struct layer *l, const struct pass 
 static void cross_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     struct cross_args a = cross_args_of(l, p, first, count);
-    p->k->gemm(p->s, false, true, count, a.width, a.width, a.x, a.ldx, pass_parameter(p, l, 0), a.width, 0.0f, a.u,
-               a.width);
+    p->k->gemm(p->s, false, true, count, a.width, a.width, a.x, a.ldx, pass_parameter(p, l, 0),
+               a.width, 0.0f, a.u, a.width);
     p->k->interact.cross_forward(p->s, &a);
 }
 
-static void cross_back(const struct layer *l, struct pass *p, uint32_t first, uint32_t count, bool of_first)
+static void cross_back(const struct layer *l, struct pass *p, uint32_t first, uint32_t count,
+                       bool of_first)
 {
     struct cross_args a = cross_args_of(l, p, first, count);
     a.dy = pass_gradient_at(p, l->y, first);
@@ -46,8 +48,9 @@ static void cross_back(const struct layer *l, struct pass *p, uint32_t first, ui
                pass_parameter_gradient(p, l, 0), a.width);
     uint32_t wanted = pass_wanted(p, l->x);
     if (wanted > 0)
-        p->k->gemm(p->s, false, false, count, wanted, a.width, a.u, a.width, pass_parameter(p, l, 0), a.width, 1.0f,
-                   pass_gradient_at(p, l->x, first), pass_gradient_ld(p, l->x));
+        p->k->gemm(p->s, false, false, count, wanted, a.width, a.u, a.width,
+                   pass_parameter(p, l, 0), a.width, 1.0f, pass_gradient_at(p, l->x, first),
+                   pass_gradient_ld(p, l->x));
 }
 
 static void cross_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -55,15 +58,18 @@ static void cross_backward(const struct layer *l, struct pass *p, uint32_t first
     cross_back(l, p, first, count, false);
 }
 
-static void cross_first_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+static void cross_first_backward(const struct layer *l, struct pass *p, uint32_t first,
+                                 uint32_t count)
 {
     cross_back(l, p, first, count, true);
 }
 
 const struct layer_ops cross_first_layer = {
     .name = "cross", .forward = cross_forward, .backward = cross_first_backward};
-const struct layer_ops cross_layer = {
-    .name = "cross", .forward = cross_forward, .backward = cross_backward, .gradient_in_place = true};
+const struct layer_ops cross_layer = {.name = "cross",
+                                      .forward = cross_forward,
+                                      .backward = cross_backward,
+                                      .gradient_in_place = true};
 
 void plan_cross(struct plan *p, struct view x0, uint32_t layers, struct view y)
 {

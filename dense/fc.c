@@ -3,7 +3,8 @@
 
 #include "dense/dropout.h"
 
-static struct linear_args fc_args(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count)
+static struct linear_args fc_args(const struct layer *l, const struct pass *p, uint32_t first,
+                                  uint32_t count)
 {
     return (struct linear_args){.first = first,
                                 .count = count,
@@ -43,15 +44,18 @@ const struct layer_ops fc_layer = {.name = "fc", .forward = fc_forward, .backwar
 
 static void head_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    p->k->head_forward(p->s, count, l->x.width, pass_at(p, l->x, first), pass_ld(p, l->x), pass_parameter(p, l, 0),
-                       pass_at(p, l->y, first), pass_ld(p, l->y));
+    p->k->head_forward(p->s, count, l->x.width, pass_at(p, l->x, first), pass_ld(p, l->x),
+                       pass_parameter(p, l, 0), pass_at(p, l->y, first), pass_ld(p, l->y));
 }
 
 static void head_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    p->k->head_backward(p->s, count, l->x.width, pass_at(p, l->x, first), pass_ld(p, l->x), pass_parameter(p, l, 0),
-                        pass_gradient_at(p, l->y, first), pass_gradient_ld(p, l->y), pass_parameter_gradient(p, l, 0),
-                        pass_gradient_at(p, l->x, first), pass_gradient_ld(p, l->x), pass_wanted(p, l->x), l->add);
+    p->k->head_backward(p->s, count, l->x.width, pass_at(p, l->x, first), pass_ld(p, l->x),
+                        pass_parameter(p, l, 0), pass_gradient_at(p, l->y, first),
+                        pass_gradient_ld(p, l->y), pass_parameter_gradient(p, l, 0),
+                        pass_gradient_at(p, l->x, first), pass_gradient_ld(p, l->x),
+                        pass_wanted(p, l->x), l->add);
 }
 
-const struct layer_ops head_layer = {.name = "head", .forward = head_forward, .backward = head_backward};
+const struct layer_ops head_layer = {
+    .name = "head", .forward = head_forward, .backward = head_backward};

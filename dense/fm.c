@@ -8,15 +8,17 @@ static float *fm_sums(const struct layer *l, const struct pass *p, uint32_t firs
 
 static void fm_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    p->k->fm_forward(p->s, count, l->x.width / p->dim, p->dim, pass_at(p, l->x, first), pass_ld(p, l->x),
-                     fm_sums(l, p, first), pass_at(p, l->y, first), pass_ld(p, l->y));
+    p->k->fm_forward(p->s, count, l->x.width / p->dim, p->dim, pass_at(p, l->x, first),
+                     pass_ld(p, l->x), fm_sums(l, p, first), pass_at(p, l->y, first),
+                     pass_ld(p, l->y));
 }
 
 static void fm_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
-    p->k->fm_backward(p->s, count, l->x.width / p->dim, p->dim, pass_at(p, l->x, first), pass_ld(p, l->x),
-                      fm_sums(l, p, first), pass_gradient_at(p, l->y, first), pass_gradient_ld(p, l->y), l->add,
-                      pass_gradient_at(p, l->x, first), pass_gradient_ld(p, l->x));
+    p->k->fm_backward(p->s, count, l->x.width / p->dim, p->dim, pass_at(p, l->x, first),
+                      pass_ld(p, l->x), fm_sums(l, p, first), pass_gradient_at(p, l->y, first),
+                      pass_gradient_ld(p, l->y), l->add, pass_gradient_at(p, l->x, first),
+                      pass_gradient_ld(p, l->x));
 }
 
 const struct layer_ops fm_layer = {.name = "fm", .forward = fm_forward, .backward = fm_backward};

@@ -20,6 +20,7 @@ extern const struct layer_ops gate_layer;
 struct view plan_context(struct plan *p, uint32_t width);
 /* x through a gate over `context`, which may be columns of x; the gate's network has the widths
  * `hidden`, relu, and no norm or dropout. Returns a tensor of its own. */
-struct view plan_gated(struct plan *p, struct view x, struct view context, const struct widths *hidden);
+struct view plan_gated(struct plan *p, struct view x, struct view context,
+                       const struct widths *hidden);
 
 #endif

@@ -34,8 +34,8 @@ struct tensor {
     uint32_t wanted;   /* leading columns whose gradient is wanted; 0: none */
     uint32_t gradient; /* tensor that holds the gradient, `wanted` wide or wider, or TENSOR_NONE */
     uint32_t gradient_at; /* its first column there */
-    bool whole;        /* holds the whole batch, whatever the range */
-    bool state;        /* not by example: a layer's sums and the like */
+    bool whole;           /* holds the whole batch, whatever the range */
+    bool state;           /* not by example: a layer's sums and the like */
     /* its gradient's writers do not cover it one after another: zeroed before the way back */
     bool zero;
 };
@@ -52,8 +52,8 @@ struct step {
     uint32_t examples; /* of the batch, without what fills it up */
     /* of the tasks' losses: loss scale * task weight / sum of the examples' weights */
     float factor[LIMIT_TASKS];
-    float unscale;                    /* 1 / loss scale */
-    uint32_t key[PASS_LAYERS_MAX][2]; /* dropout, by layer */
+    float unscale;                             /* 1 / loss scale */
+    uint32_t key[PASS_LAYERS_MAX][2];          /* dropout, by layer */
     struct pool_table table[LIMIT_JOB_TABLES]; /* of tables of several dims: where their rows lie */
 };
 
@@ -84,7 +84,8 @@ struct pass {
 };
 
 struct layer;
-typedef void (*layer_range_function)(const struct layer *l, struct pass *p, uint32_t first, uint32_t count);
+typedef void (*layer_range_function)(const struct layer *l, struct pass *p, uint32_t first,
+                                     uint32_t count);
 typedef void (*layer_batch_function)(const struct layer *l, struct pass *p);
 
 struct layer_ops {
@@ -102,18 +103,18 @@ struct layer_ops {
 
 struct layer {
     const struct layer_ops *ops;
-    uint32_t number;     /* position in the model */
+    uint32_t number; /* position in the model */
     /* read, read too, written; VIEW_NONE where there is none. In place: x and y the same */
     struct view x, z, y;
     /* adds to the gradient of x, of z: another layer has written it. Of both, z's is written
      * first */
     bool add, add_z;
-    uint32_t state[LAYER_STATES];       /* tensors of the layer's own */
+    uint32_t state[LAYER_STATES]; /* tensors of the layer's own */
     /* places in the dense parameters, PARAMETER_NONE: without. By convention 0 is the weight (or
      * gamma), 1 the bias (or beta) */
     size_t parameter[LAYER_PARAMETERS];
-    size_t mean, variance;              /* norm: in the statistics */
-    double momentum;                    /* norm: of a push of these (norm.h) */
+    size_t mean, variance; /* norm: in the statistics */
+    double momentum;       /* norm: of a push of these (norm.h) */
     enum activation act;
     double dropout;
     uint32_t number_of[LAYER_NUMBERS]; /* shapes of the layer's own: heads, fields.. */
@@ -146,7 +147,8 @@ static inline float *pass_gradient_at(const struct pass *p, struct view v, uint3
     if (pass_wanted(p, v) == 0)
         return NULL;
     const struct tensor *t = &p->tensor[v.tensor], *g = &p->tensor[t->gradient];
-    return p->data[t->gradient] + (size_t)(example - (g->whole ? 0 : p->base)) * g->width + t->gradient_at + v.at;
+    return p->data[t->gradient] + (size_t)(example - (g->whole ? 0 : p->base)) * g->width +
+           t->gradient_at + v.at;
 }
 
 static inline uint32_t pass_gradient_ld(const struct pass *p, struct view v)
@@ -160,7 +162,8 @@ static inline const float *pass_parameter(const struct pass *p, const struct lay
     return l->parameter[n] == PARAMETER_NONE ? NULL : p->in->dense + l->parameter[n];
 }
 
-static inline float *pass_parameter_gradient(const struct pass *p, const struct layer *l, uint32_t n)
+static inline float *pass_parameter_gradient(const struct pass *p, const struct layer *l,
+                                             uint32_t n)
 {
     return l->parameter[n] == PARAMETER_NONE ? NULL : p->out->dense_gradients + l->parameter[n];
 }

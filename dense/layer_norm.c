@@ -10,8 +10,8 @@ static uint32_t row_step(uint32_t ld, uint32_t rows)
     return rows == 1 ? ld : ld / rows;
 }
 
-static struct layer_norm_args layer_norm_args_of(const struct layer *l, const struct pass *p, uint32_t first,
-                                                 uint32_t count)
+static struct layer_norm_args layer_norm_args_of(const struct layer *l, const struct pass *p,
+                                                 uint32_t first, uint32_t count)
 {
     uint32_t rows = l->number_of[LAYER_NORM_ROWS_AN_EXAMPLE];
     return (struct layer_norm_args){.count = count * rows,
@@ -23,16 +23,19 @@ static struct layer_norm_args layer_norm_args_of(const struct layer *l, const st
                                     .act = l->act,
                                     .y = pass_at(p, l->y, first),
                                     .ldy = row_step(pass_ld(p, l->y), rows),
-                                    .moments = pass_at(p, (struct view){l->state[0], 0, 2 * rows}, first)};
+                                    .moments =
+                                        pass_at(p, (struct view){l->state[0], 0, 2 * rows}, first)};
 }
 
-static void layer_norm_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+static void layer_norm_forward(const struct layer *l, struct pass *p, uint32_t first,
+                               uint32_t count)
 {
     struct layer_norm_args a = layer_norm_args_of(l, p, first, count);
     p->k->attention.layer_norm_forward(p->s, &a);
 }
 
-static void layer_norm_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+static void layer_norm_backward(const struct layer *l, struct pass *p, uint32_t first,
+                                uint32_t count)
 {
     struct layer_norm_args a = layer_norm_args_of(l, p, first, count);
     a.dy = pass_gradient_at(p, l->y, first);
@@ -42,10 +45,13 @@ static void layer_norm_backward(const struct layer *l, struct pass *p, uint32_t 
     p->k->attention.layer_norm_backward(p->s, &a);
 }
 
-const struct layer_ops layer_norm_layer = {
-    .name = "layer_norm", .forward = layer_norm_forward, .backward = layer_norm_backward, .gradient_in_place = true};
+const struct layer_ops layer_norm_layer = {.name = "layer_norm",
+                                           .forward = layer_norm_forward,
+                                           .backward = layer_norm_backward,
+                                           .gradient_in_place = true};
 
-void plan_layer_norm(struct plan *p, struct view x, uint32_t rows, enum activation act, struct view y)
+void plan_layer_norm(struct plan *p, struct view x, uint32_t rows, enum activation act,
+                     struct view y)
 {
     SHOAL_ASSERT(x.width == y.width && rows > 0 && x.width % rows == 0);
     struct layer *l = plan_layer(p, &layer_norm_layer, x, y);

@@ -67,7 +67,8 @@ static bool prefix_open(struct looking *l, const char *prefix)
 
     for (size_t i = 0; i < 2 && !l->handle; i++)
         for (const char *const *wheel = l->q->wheels; *wheel && !l->handle; wheel++) {
-            int bytes = snprintf(pattern, sizeof pattern, "%s/lib/python3*/%s/%s", prefix, packages[i], *wheel);
+            int bytes = snprintf(pattern, sizeof pattern, "%s/lib/python3*/%s/%s", prefix,
+                                 packages[i], *wheel);
             if (bytes > 0 && (size_t)bytes < sizeof pattern)
                 folders_open(l, pattern);
         }
@@ -82,9 +83,11 @@ static bool pythons_open(struct looking *l)
     const char *path = getenv("PATH");
     char *all = strdup(path ? path : ""), *rest = all, program[LIMIT_PATH];
 
-    for (char *folder = all ? strsep(&rest, ":") : NULL; folder && !l->handle; folder = strsep(&rest, ":")) {
+    for (char *folder = all ? strsep(&rest, ":") : NULL; folder && !l->handle;
+         folder = strsep(&rest, ":")) {
         int bytes = snprintf(program, sizeof program, "%s/python3", folder);
-        if (folder[0] == '/' && bytes > 0 && (size_t)bytes < sizeof program && access(program, X_OK) == 0)
+        if (folder[0] == '/' && bytes > 0 && (size_t)bytes < sizeof program &&
+            access(program, X_OK) == 0)
             prefix_open(l, dirname(folder));
     }
     free(all);
@@ -112,14 +115,19 @@ static int named_open(struct looking *l, const char *named, struct err *e)
 
     int bytes = snprintf(file, sizeof file, folder ? "%s/%s" : "%s", named, l->q->file);
     if (bytes <= 0 || (size_t)bytes >= sizeof file)
-        return err_set(e, SHOAL_E_CONFIG, "%s: its path is longer than %u bytes; name a shorter one", l->q->variable, LIMIT_PATH - 1);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: its path is longer than %u bytes; name a shorter one", l->q->variable,
+                       LIMIT_PATH - 1);
     if (file_open(l, file))
         return 0;
-    return err_set(e, SHOAL_E_UNAVAILABLE, "%s is %.200s, and %s; name the file or the folder of %s, or unset it",
-                   l->q->variable, named, l->why[0] != '\0' ? l->why : "there is no such library", l->q->file);
+    return err_set(e, SHOAL_E_UNAVAILABLE,
+                   "%s is %.200s, and %s; name the file or the folder of %s, or unset it",
+                   l->q->variable, named, l->why[0] != '\0' ? l->why : "there is no such library",
+                   l->q->file);
 }
 
-int library_open(const struct library_search *q, void **handle, char path[LIMIT_PATH], struct err *e)
+int library_open(const struct library_search *q, void **handle, char path[LIMIT_PATH],
+                 struct err *e)
 {
     struct looking l = {.q = q, .path = path};
     const char *named = getenv(q->variable);
@@ -132,9 +140,11 @@ int library_open(const struct library_search *q, void **handle, char path[LIMIT_
             folders_open(&l, *pattern);
         if (!l.handle && !environments_open(&l))
             code = err_set(e, SHOAL_E_UNAVAILABLE,
-                           "%s is neither in the loader's path, in the toolkit's folders nor among Python's packages%s%s; "
-                           "install it, or set %s to its file or folder", q->file, l.why[0] != '\0' ? "; one did not load: " : "",
-                           l.why, q->variable);
+                           "%s is neither in the loader's path, in the toolkit's folders nor among "
+                           "Python's packages%s%s; "
+                           "install it, or set %s to its file or folder",
+                           q->file, l.why[0] != '\0' ? "; one did not load: " : "", l.why,
+                           q->variable);
     }
     *handle = l.handle;
     return code;

@@ -21,7 +21,8 @@ struct library_search {
 /* Opens it, for good: what is found this way is not made to be unloaded. *handle is dlopen's, path
  * the file that was opened. What the variable names is taken or refused: nothing else is tried
  * then. UNAVAILABLE: it is nowhere, or does not load, with the places that were looked at. */
-int library_open(const struct library_search *q, void **handle, char path[LIMIT_PATH], struct err *e);
+int library_open(const struct library_search *q, void **handle, char path[LIMIT_PATH],
+                 struct err *e);
 /* One of its functions into *function, a pointer to a function. False: it has none of this name. */
 bool library_function(void *handle, const char *name, void *function);
 

@@ -3,20 +3,22 @@
 
 #include <stdlib.h>
 
-int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend, struct model **out,
-              struct err *e)
+int model_new(const struct job *job, const struct model_shape *shape, struct backend *backend,
+              struct model **out, struct err *e)
 {
     return model_new_kind(job, shape, NULL, backend, out, e);
 }
 
-int model_new_kind(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind,
-                   struct backend *backend, struct model **out, struct err *e)
+int model_new_kind(const struct job *job, const struct model_shape *shape,
+                   const struct plan_kind *kind, struct backend *backend, struct model **out,
+                   struct err *e)
 {
     struct model *m = calloc(1, sizeof *m);
     *out = NULL;
     if (!m)
         return err_set(e, SHOAL_E_NOMEM, "model of job %s: out of memory", job->name);
-    int code = kind ? plan_build_kind(job, shape, kind, &m->plan, e) : plan_build(job, shape, &m->plan, e);
+    int code =
+        kind ? plan_build_kind(job, shape, kind, &m->plan, e) : plan_build(job, shape, &m->plan, e);
     if (code == 0) {
         code = block_keys(&m->plan.dense, &m->key[0], &m->block[0]);
         if (code == 0)
@@ -29,7 +31,8 @@ int model_new_kind(const struct job *job, const struct model_shape *shape, const
         return code;
     }
     m->k = backend_ops_of(backend);
-    m->stream = (struct stream_spec){.precision = job->train.precision, .deterministic = job->train.deterministic};
+    m->stream = (struct stream_spec){.precision = job->train.precision,
+                                     .deterministic = job->train.deterministic};
     m->scaled = job->train.precision == PRECISION_FP16 && !m->k->host && m->plan.has_loss;
     m->l2 = m->plan.has_loss ? job->model.l2 : 0.0;
     m->l2_dense = job->model.l2_dense;
@@ -73,7 +76,8 @@ size_t model_stats_floats(const struct model *m)
     return m->plan.stats.floats;
 }
 
-void model_blocks(const struct model *m, bool stats, const uint64_t **keys, const uint32_t **block, size_t *count)
+void model_blocks(const struct model *m, bool stats, const uint64_t **keys, const uint32_t **block,
+                  size_t *count)
 {
     *keys = m->key[stats];
     *block = m->block[stats];

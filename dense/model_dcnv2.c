@@ -9,10 +9,12 @@ int model_dcnv2_check(const struct job *job, const struct model_shape *shape, st
     double width = plan_vectors_width(job, shape) + shape->numerics;
     double floats = width * width * job->model.cross_layers;
     if (job->model.cross_layers == 0)
-        return err_set(e, SHOAL_E_CONFIG, "model.cross_layers is 0; model.kind dcnv2 needs 1 to 16");
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model.cross_layers is 0; model.kind dcnv2 needs 1 to 16");
     if (floats > (double)BLOCK_TABLE_FLOATS_MAX)
         return err_set(e, SHOAL_E_CONFIG,
-                       "model.cross_layers: %u layers over %.0f inputs make %.0f weights, over the limit of %zu; "
+                       "model.cross_layers: %u layers over %.0f inputs make %.0f weights, over the "
+                       "limit of %zu; "
                        "make the dims of tables smaller or use fewer fields",
                        job->model.cross_layers, width, floats, BLOCK_TABLE_FLOATS_MAX);
     return 0;

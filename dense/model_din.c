@@ -24,20 +24,21 @@ int model_din_check(const struct job *job, const struct model_shape *shape, stru
             continue;
         sequences++;
         if (shape->attend[f] >= shape->fields || shape->pooling[shape->attend[f]] == POOL_ATTENTION)
-            return err_set(
-                e, SHOAL_E_CONFIG,
-                "data.columns: field %u has pooling attention and attends to field %u, which must be a field with one "
-                "value",
-                f, shape->attend[f]);
+            return err_set(e, SHOAL_E_CONFIG,
+                           "data.columns: field %u has pooling attention and attends to field %u, "
+                           "which must be a field with one "
+                           "value",
+                           f, shape->attend[f]);
     }
     if (sequences == 0)
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "model.kind din needs a behaviour sequence: a column of type multi with pooling: attention and attend: the "
-            "target's column");
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model.kind din needs a behaviour sequence: a column of type multi with "
+                       "pooling: attention and attend: the "
+                       "target's column");
     int code = plan_widths_check(hidden, "model.attention_hidden", e);
     if (code == 0 && hidden->count > SEQUENCE_HIDDEN_MAX)
-        code = err_set(e, SHOAL_E_CONFIG, "model.attention_hidden names %u layers; din takes 1 to %u, as in [80, 40]",
+        code = err_set(e, SHOAL_E_CONFIG,
+                       "model.attention_hidden names %u layers; din takes 1 to %u, as in [80, 40]",
                        hidden->count, SEQUENCE_HIDDEN_MAX);
     return code;
 }

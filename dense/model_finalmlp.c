@@ -16,7 +16,8 @@ static struct view context_of(struct plan *p, struct view input, uint32_t stream
     return plan_field(p, input, p->shape.gate_field[stream]);
 }
 
-static struct view stream(struct plan *p, struct view input, uint32_t number, const struct widths *hidden)
+static struct view stream(struct plan *p, struct view input, uint32_t number,
+                          const struct widths *hidden)
 {
     const struct widths *gate = &p->job->model.gate_hidden;
     if (gate->count > 0)
@@ -27,7 +28,8 @@ static struct view stream(struct plan *p, struct view input, uint32_t number, co
 void model_finalmlp_plan(struct plan *p)
 {
     struct view input = plan_input(p, true, 0);
-    struct view one = stream(p, input, 0, &p->job->model.hidden), two = stream(p, input, 1, &p->job->model.hidden2);
+    struct view one = stream(p, input, 0, &p->job->model.hidden),
+                two = stream(p, input, 1, &p->job->model.hidden2);
 
     plan_head(p, one, 0);
     plan_head(p, two, 0);
@@ -49,14 +51,15 @@ int model_finalmlp_check(const struct job *job, const struct model_shape *shape,
         return code;
     for (uint32_t i = 0; i < shape->gate_fields; i++)
         if (shape->gate_fields != 2 || shape->gate_field[i] >= shape->fields)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "model.gate_fields: %u fields, the last one number %u; there must be two, below %u",
-                           shape->gate_fields, shape->gate_field[i], shape->fields);
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "model.gate_fields: %u fields, the last one number %u; there must be two, below %u",
+                shape->gate_fields, shape->gate_field[i], shape->fields);
     uint32_t one = last_width(&job->model.hidden), two = last_width(&job->model.hidden2);
     if (heads == 0 || one % heads != 0 || two % heads != 0)
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "model.heads is %u; the last layers of model.hidden and model.hidden2, %u and %u, must be multiples of it",
-            heads, one, two);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "model.heads is %u; the last layers of model.hidden and model.hidden2, %u "
+                       "and %u, must be multiples of it",
+                       heads, one, two);
     return 0;
 }

@@ -10,7 +10,8 @@
 static void probe_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
 {
     (void)l;
-    p->k->bias_forward(p->s, count, p->tasks, NULL, pass_at(p, (struct view){TENSOR_LOGIT, 0, p->tasks}, first));
+    p->k->bias_forward(p->s, count, p->tasks, NULL,
+                       pass_at(p, (struct view){TENSOR_LOGIT, 0, p->tasks}, first));
 }
 
 static void probe_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPARSE_TABLETS 1024u  /* where the job says nothing */
+#define SPARSE_TABLETS 1024u /* where the job says nothing */
 /* of a tablet with a capacity: fewer, and 15/16 of them are none less */
 #define TABLET_ROWS_LEAST 16u
 /* DeepFM 400-400-400 is 1,000 blocks: a shard of four servers has 32 tablets */
@@ -18,14 +18,15 @@ static const struct optimizer_spec optimizer_assign = {.kind = OPT_SGD, .lr = 1.
 
 /* Each tablet may have its even share of the table's capacity; keys are spread evenly over
  * tablets. */
-static int capacity_take(const struct job_table *t, uint32_t number, uint32_t tablets, struct row_rules *rules,
-                         struct err *e)
+static int capacity_take(const struct job_table *t, uint32_t number, uint32_t tablets,
+                         struct row_rules *rules, struct err *e)
 {
     if (t->capacity == 0)
         return 0;
     if (t->capacity < (uint64_t)tablets * TABLET_ROWS_LEAST)
         return err_set(e, SHOAL_E_CONFIG,
-                       "tables[%u].evict.capacity is %llu rows, less than %u for each of %u tablets: raise it or lower "
+                       "tables[%u].evict.capacity is %llu rows, less than %u for each of %u "
+                       "tablets: raise it or lower "
                        "tables[%u].tablets",
                        number, (unsigned long long)t->capacity, TABLET_ROWS_LEAST, tablets, number);
     uint64_t share = (t->capacity + tablets - 1) / tablets;
@@ -55,31 +56,32 @@ static void field_rules_take(const struct job *job, const struct plan *p, struct
     }
 }
 
-static int rules_take(const struct job *job, const struct plan *p, uint32_t tablets, struct table_schema *out,
-                      struct err *e)
+static int rules_take(const struct job *job, const struct plan *p, uint32_t tablets,
+                      struct table_schema *out, struct err *e)
 {
     const struct job_table *t = &job->table[out->table];
     out->rules = t->rules;
     if (p->dim == 0)
         out->rules.vector_score = 0;
     if (out->rules.vector_score > 0 && p->first_order == 0)
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "tables[%u].vector_score: rows of model %s have no first-order weight to begin with; set it to 0, or "
-            "take a model that has one",
-            out->table, job_model_name(job->model.kind));
+        return err_set(e, SHOAL_E_CONFIG,
+                       "tables[%u].vector_score: rows of model %s have no first-order weight to "
+                       "begin with; set it to 0, or "
+                       "take a model that has one",
+                       out->table, job_model_name(job->model.kind));
     field_rules_take(job, p, out);
     return capacity_take(t, out->table, tablets, &out->rules, e);
 }
 
-static int sparse_schema(const struct job *job, const struct plan *p, uint32_t number, struct table_schema *out,
-                         struct err *e)
+static int sparse_schema(const struct job *job, const struct plan *p, uint32_t number,
+                         struct table_schema *out, struct err *e)
 {
     const struct job_table *t = &job->table[number];
     uint32_t tablets = t->tablets == 0 ? SPARSE_TABLETS : t->tablets;
     if ((tablets & (tablets - 1)) != 0 || tablets > LIMIT_TABLETS)
-        return err_set(e, SHOAL_E_CONFIG, "tables[%u].tablets is %u; it must be a power of two up to %u", number, tablets,
-                       LIMIT_TABLETS);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "tables[%u].tablets is %u; it must be a power of two up to %u", number,
+                       tablets, LIMIT_TABLETS);
     snprintf(out->name, sizeof out->name, "%s", t->name);
     out->table = number;
     out->width = p->first_order + p->table_dim[number];
@@ -92,8 +94,9 @@ static int sparse_schema(const struct job *job, const struct plan *p, uint32_t n
     return rules_take(job, p, tablets, out, e);
 }
 
-static void dense_schema(const char *name, uint32_t table, const struct block_layout *layout, const struct job *job,
-                         const struct optimizer_spec *optimizer, struct table_schema *out)
+static void dense_schema(const char *name, uint32_t table, const struct block_layout *layout,
+                         const struct job *job, const struct optimizer_spec *optimizer,
+                         struct table_schema *out)
 {
     snprintf(out->name, sizeof out->name, "%s", name);
     out->table = table;
@@ -105,8 +108,8 @@ static void dense_schema(const char *name, uint32_t table, const struct block_la
     block_inits(layout, out);
 }
 
-static int schemas_fill(const struct job *job, const struct plan *p, struct table_schema out[MODEL_TABLES_MAX],
-                        uint32_t *count, struct err *e)
+static int schemas_fill(const struct job *job, const struct plan *p,
+                        struct table_schema out[MODEL_TABLES_MAX], uint32_t *count, struct err *e)
 {
     memset(out, 0, MODEL_TABLES_MAX * sizeof *out);
     int code = 0;
@@ -135,8 +138,8 @@ static int schemas_fill(const struct job *job, const struct plan *p, struct tabl
     return 0;
 }
 
-int model_schemas(const struct job *job, const struct model_shape *shape, struct table_schema out[MODEL_TABLES_MAX],
-                  uint32_t *count, struct err *e)
+int model_schemas(const struct job *job, const struct model_shape *shape,
+                  struct table_schema out[MODEL_TABLES_MAX], uint32_t *count, struct err *e)
 {
     struct plan *p = malloc(sizeof *p);
     *count = 0;

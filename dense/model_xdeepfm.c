@@ -11,16 +11,18 @@ int model_xdeepfm_check(const struct job *job, const struct model_shape *shape, 
     if (code != 0)
         return code;
     if (shape->fields == 0)
-        return err_set(e, SHOAL_E_CONFIG, "features: model.kind xdeepfm needs at least one categorical field");
+        return err_set(e, SHOAL_E_CONFIG,
+                       "features: model.kind xdeepfm needs at least one categorical field");
     double floats = 0, below = shape->fields;
     for (uint32_t i = 0; i < maps->count; i++) {
         floats += below * shape->fields * maps->at[i];
         below = maps->at[i];
     }
     if (floats > (double)BLOCK_TABLE_FLOATS_MAX)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "model.cin makes %.0f weights, over the limit of %zu; make the layers narrower", floats,
-                       BLOCK_TABLE_FLOATS_MAX);
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "model.cin makes %.0f weights, over the limit of %zu; make the layers narrower", floats,
+            BLOCK_TABLE_FLOATS_MAX);
     return 0;
 }
 

@@ -24,10 +24,12 @@ static uint32_t batches_under_way(const struct job *job)
 double norm_momentum(const struct job *job)
 {
     double batches = batches_under_way(job);
-    return NORM_MOMENTUM / job_lanes(job) * (batches > NORM_UNDER_WAY ? NORM_UNDER_WAY / batches : 1.0);
+    return NORM_MOMENTUM / job_lanes(job) *
+           (batches > NORM_UNDER_WAY ? NORM_UNDER_WAY / batches : 1.0);
 }
 
-static struct norm_args norm_args_of(const struct layer *l, const struct pass *p, uint32_t first, uint32_t count)
+static struct norm_args norm_args_of(const struct layer *l, const struct pass *p, uint32_t first,
+                                     uint32_t count)
 {
     return (struct norm_args){.count = count,
                               .width = l->x.width,
@@ -48,11 +50,13 @@ static struct norm_args norm_args_of(const struct layer *l, const struct pass *p
                               .gamma_gradient = p->train ? pass_parameter_gradient(p, l, 0) : NULL,
                               .beta_gradient = p->train ? pass_parameter_gradient(p, l, 1) : NULL,
                               .mean_gradient = p->train ? p->out->stats_gradients + l->mean : NULL,
-                              .variance_gradient = p->train ? p->out->stats_gradients + l->variance : NULL,
+                              .variance_gradient =
+                                  p->train ? p->out->stats_gradients + l->variance : NULL,
                               .state = p->data[l->state[0]]};
 }
 
-static void norm_gather(const struct layer *l, struct pass *p, uint32_t first, uint32_t count, bool back)
+static void norm_gather(const struct layer *l, struct pass *p, uint32_t first, uint32_t count,
+                        bool back)
 {
     struct norm_args a = norm_args_of(l, p, first, count);
     if (first == 0)
@@ -60,12 +64,14 @@ static void norm_gather(const struct layer *l, struct pass *p, uint32_t first, u
     p->k->norm_gather(p->s, &a, back);
 }
 
-static void norm_forward_gather(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+static void norm_forward_gather(const struct layer *l, struct pass *p, uint32_t first,
+                                uint32_t count)
 {
     norm_gather(l, p, first, count, false);
 }
 
-static void norm_backward_gather(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+static void norm_backward_gather(const struct layer *l, struct pass *p, uint32_t first,
+                                 uint32_t count)
 {
     norm_gather(l, p, first, count, true);
 }

@@ -35,7 +35,7 @@ uint32_t norm_state_floats(uint32_t width);
 /* A layer's working values, each (width) long; the kernels' view of its state. The sums are double
  * and stand first, for their alignment. */
 struct norm_state {
-    double *sum, *square;  /* forward: of x - pivot; backward: of dy, and of dy (x - mean) */
+    double *sum, *square; /* forward: of x - pivot; backward: of dy, and of dy (x - mean) */
     float *pivot; /* a row of the batch: near the mean, so that the sums of squares lose nothing */
     float *mean, *inverse; /* 1 / sqrt(variance + eps) */
     float *scale, *slope, *shift;

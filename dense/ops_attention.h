@@ -46,7 +46,7 @@ struct attend_args {
     float *y;              /* (count, fields, width) */
     /* (count, attend_share_floats): softmax, for the way back, which may write over it */
     float *share;
-    float *work;           /* attend_work_floats, 64-byte aligned */
+    float *work; /* attend_work_floats, 64-byte aligned */
     /* Of the shares: value (((example * heads) + h) * fields + key) * fields + query. */
     const struct dropout_mask *mask;
     /* the way back */
@@ -54,7 +54,7 @@ struct attend_args {
     float *dx;        /* (count, fields, parts * width), = */
     float *dresidual; /* (count, fields, width); NULL: in dx, or not wanted */
     uint32_t lddresidual;
-    bool add;         /* dresidual +=, else = */
+    bool add; /* dresidual +=, else = */
 };
 
 /* Fields, filled up to whole vectors. */
@@ -81,7 +81,7 @@ struct sequence_chunk {
     uint32_t rows; /* values of this chunk; on a device with places between that belong to nobody */
     /* (rows): the example that the value is of, counted from `first`; SEQUENCE_NOBODY */
     uint32_t *owner;
-    uint32_t *value;         /* (rows): its place in index */
+    uint32_t *value; /* (rows): its place in index */
 };
 #define SEQUENCE_NOBODY UINT32_MAX
 
@@ -120,20 +120,23 @@ struct attention_ops {
     void (*attend_backward)(struct stream *s, const struct attend_args *a);
 
     /* y (count, width) = factor * x * g. */
-    void (*gate_forward)(struct stream *s, uint32_t count, uint32_t width, float factor, const float *x, uint32_t ldx,
-                         const float *g, uint32_t ldg, float *y, uint32_t ldy);
+    void (*gate_forward)(struct stream *s, uint32_t count, uint32_t width, float factor,
+                         const float *x, uint32_t ldx, const float *g, uint32_t ldg, float *y,
+                         uint32_t ldy);
     /* dg = factor * x * dy; dx = (add ? dx : 0) + factor * g * dy in the leading dx_width
      * columns. */
-    void (*gate_backward)(struct stream *s, uint32_t count, uint32_t width, float factor, const float *x, uint32_t ldx,
-                          const float *g, uint32_t ldg, const float *dy, uint32_t lddy, float *dg, uint32_t lddg,
-                          float *dx, uint32_t lddx, uint32_t dx_width, bool add);
+    void (*gate_backward)(struct stream *s, uint32_t count, uint32_t width, float factor,
+                          const float *x, uint32_t ldx, const float *g, uint32_t ldg,
+                          const float *dy, uint32_t lddy, float *dg, uint32_t lddg, float *dx,
+                          uint32_t lddx, uint32_t dx_width, bool add);
 
     /* logit[i * stride] += t_i . z_i, both (count, width). */
-    void (*dots_forward)(struct stream *s, uint32_t count, uint32_t width, const float *t, uint32_t ldt, const float *z,
-                         uint32_t ldz, float *logit, uint32_t stride);
+    void (*dots_forward)(struct stream *s, uint32_t count, uint32_t width, const float *t,
+                         uint32_t ldt, const float *z, uint32_t ldz, float *logit, uint32_t stride);
     /* dz = (add ? dz : 0) + dlogit[i * stride] * t; then t = dlogit[i * stride] * z. */
-    void (*dots_backward)(struct stream *s, uint32_t count, uint32_t width, float *t, uint32_t ldt, const float *z,
-                          uint32_t ldz, const float *dlogit, uint32_t stride, float *dz, uint32_t lddz, bool add);
+    void (*dots_backward)(struct stream *s, uint32_t count, uint32_t width, float *t, uint32_t ldt,
+                          const float *z, uint32_t ldz, const float *dlogit, uint32_t stride,
+                          float *dz, uint32_t lddz, bool add);
 
     /* Sequences (sequence.h). Before a range's first chunk: y = 0; back: before its first on the
      * way back. */
@@ -141,14 +144,19 @@ struct attention_ops {
     /* The next chunk of a field's values; false: there is none. *c begins as zeros with its two
      * arrays of `room`; what they say stays until the next call. Chunks come in the order of the
      * examples. */
-    bool (*sequence_next)(struct stream *s, const struct sequence_args *a, struct sequence_chunk *c);
-    void (*sequence_features)(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c);
+    bool (*sequence_next)(struct stream *s, const struct sequence_args *a,
+                          struct sequence_chunk *c);
+    void (*sequence_features)(struct stream *s, const struct sequence_args *a,
+                              const struct sequence_chunk *c);
     /* y of the chunk's examples += sum of weight * h. */
-    void (*sequence_pool)(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c);
+    void (*sequence_pool)(struct stream *s, const struct sequence_args *a,
+                          const struct sequence_chunk *c);
     /* dweight = dy . h; 0 for nobody's. */
-    void (*sequence_pool_backward)(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c);
+    void (*sequence_pool_backward)(struct stream *s, const struct sequence_args *a,
+                                   const struct sequence_chunk *c);
     /* From dfeatures, weight and dy: the gradients of the targets and of the values' rows. */
-    void (*sequence_features_backward)(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c);
+    void (*sequence_features_backward)(struct stream *s, const struct sequence_args *a,
+                                       const struct sequence_chunk *c);
     /* After the last chunk on the way back: a backend that keeps the values' gradients merges them
      * into row_gradients now. */
     void (*sequence_end)(struct stream *s, const struct sequence_args *a);

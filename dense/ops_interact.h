@@ -92,17 +92,17 @@ struct interact_ops {
     void (*cross_backward)(struct stream *s, const struct cross_args *a);
 
     /* y (count, dim, fields) = x (count, fields, dim), each example turned. */
-    void (*turn)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
-                 bool add, float *y, uint32_t ldy);
+    void (*turn)(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x,
+                 uint32_t ldx, bool add, float *y, uint32_t ldy);
     void (*cin_outer)(struct stream *s, const struct cin_args *a);
     /* dx0[f] = sum over m of dz x[m], first; then dx[m] = sum over f of dz x0[f]. */
     void (*cin_outer_backward)(struct stream *s, const struct cin_args *a);
     /* y (count, maps) = sum of x (count, dim, maps) over dim. */
-    void (*cin_pool)(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *x, uint32_t ldx,
-                     float *y, uint32_t ldy);
+    void (*cin_pool)(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *x,
+                     uint32_t ldx, float *y, uint32_t ldy);
     /* dx (count, dim, maps) = (add ? dx : 0) + dy, for each of dim. */
-    void (*cin_pool_backward)(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *dy,
-                              uint32_t lddy, bool add, float *dx, uint32_t lddx);
+    void (*cin_pool_backward)(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps,
+                              const float *dy, uint32_t lddy, bool add, float *dx, uint32_t lddx);
 };
 
 #endif

@@ -25,7 +25,7 @@ struct mix_args {
     uint32_t ldgate;
     /* (count, tasks * (shared + own)): written on the way forward, read on the way back */
     float *share;
-    float *y;     /* (count, tasks * width) */
+    float *y; /* (count, tasks * width) */
     uint32_t ldy;
     /* the way back */
     const float *dy; /* (count, tasks * width) */

@@ -29,13 +29,15 @@ static uint32_t range_count(const struct pass *p, uint32_t range, uint32_t first
 }
 
 /* Layers [from, to) over a range. */
-static void range_forward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to, uint32_t first, uint32_t count)
+static void range_forward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to,
+                          uint32_t first, uint32_t count)
 {
     for (uint32_t i = from; i < to; i++)
         plan->layer[i].ops->forward(&plan->layer[i], p, first, count);
 }
 
-static void range_backward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to, uint32_t first, uint32_t count)
+static void range_backward(const struct plan *plan, struct pass *p, uint32_t from, uint32_t to,
+                           uint32_t first, uint32_t count)
 {
     for (uint32_t i = to; i-- > from;)
         plan->layer[i].ops->backward(&plan->layer[i], p, first, count);
@@ -43,27 +45,32 @@ static void range_backward(const struct plan *plan, struct pass *p, uint32_t fro
 
 static float *row(const struct pass *p, uint32_t tensor, uint32_t example)
 {
-    return p->data[tensor] + (size_t)(example - (p->tensor[tensor].whole ? 0 : p->base)) * p->tensor[tensor].width;
+    return p->data[tensor] +
+           (size_t)(example - (p->tensor[tensor].whole ? 0 : p->base)) * p->tensor[tensor].width;
 }
 
 /* The loss, and before the way back the gradients that are added to by all. */
-static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, uint32_t count, float offset)
+static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, uint32_t count,
+                       float offset)
 {
     uint32_t tasks = plan->tasks;
-    p->k->loss_logistic(p->s, count, p->live, tasks, row(p, TENSOR_LOGIT, first), offset, p->in->label + (size_t)first * tasks,
+    p->k->loss_logistic(p->s, count, p->live, tasks, row(p, TENSOR_LOGIT, first), offset,
+                        p->in->label + (size_t)first * tasks,
                         p->in->weight ? p->in->weight + first : NULL, p->step->factor, p->loss,
                         p->out->scores ? p->out->scores + (size_t)first * tasks : NULL,
                         p->train ? row(p, p->tensor[TENSOR_LOGIT].gradient, first) : NULL);
     for (uint32_t t = 0; t < plan->tensor_count && p->train; t++) {
         uint32_t gradient = plan->tensor[t].gradient;
         if (plan->tensor[t].zero && gradient != TENSOR_NONE)
-            p->k->zero(p->s, row(p, gradient, first), (size_t)count * p->tensor[gradient].width * sizeof(float));
+            p->k->zero(p->s, row(p, gradient, first),
+                       (size_t)count * p->tensor[gradient].width * sizeof(float));
     }
 }
 
 /* From layer `begin` on, until the last layer that must see the whole batch first has seen it.
  * Returns that layer's number; `begin` where there is none. */
-static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin)
+static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t range,
+                              uint32_t begin)
 {
     uint32_t from = begin; /* all before has run; `from` itself, when it gathers, has settled */
     for (uint32_t i = begin; i < plan->layer_count; i++) {
@@ -84,7 +91,8 @@ static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t 
 /* The last stretch, from layer `from` to the loss and back: what lives in it alone is gone before
  * the next range begins (plan_settle.c). Returns the layer above which all have run back: that
  * after `from`, which gathers and settles, or `end` where no layer gathers. */
-static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from, uint32_t end)
+static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from,
+                           uint32_t end)
 {
     bool gathers = from < plan->layer_count && plan->layer[from].ops->backward_gather;
     uint32_t to = gathers ? from + 1 : end;
@@ -104,7 +112,8 @@ static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t ran
 }
 
 /* Back from layer `to` - 1, which has gathered and settled, to `end`. */
-static void batch_backward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t to, uint32_t end)
+static void batch_backward(const struct plan *plan, struct pass *p, uint32_t range, uint32_t to,
+                           uint32_t end)
 {
     while (to > end) {
         uint32_t from = to - 1; /* one above the next layer that gathers, or `end` */
@@ -132,7 +141,8 @@ static void batch_train(const struct plan *plan, struct pass *p, uint32_t range,
 }
 
 /* Straight through: statistics are the running ones. */
-static void batch_predict(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin, float offset)
+static void batch_predict(const struct plan *plan, struct pass *p, uint32_t range, uint32_t begin,
+                          float offset)
 {
     for (uint32_t i = begin; i < plan->layer_count; i++)
         if (plan->layer[i].ops->forward_settle)
@@ -151,7 +161,8 @@ static void batch_predict(const struct plan *plan, struct pass *p, uint32_t rang
 static void tensor_fill(const struct plan *plan, struct pass *p, uint32_t tensor)
 {
     uint32_t examples = p->in->examples;
-    p->k->rows_repeat(p->s, examples, p->filled - examples, plan->tensor[tensor].width, p->data[tensor]);
+    p->k->rows_repeat(p->s, examples, p->filled - examples, plan->tensor[tensor].width,
+                      p->data[tensor]);
 }
 
 /* What the section reads of each example, and it does not make by itself, is repeated: what layers
@@ -187,8 +198,8 @@ static uint64_t section_number(const struct pass *p, float offset)
              p->train,
              offset,
              0,
-             {p->in->label, p->in->weight, p->in->numeric, p->in->dense, p->in->stats, p->out->scores,
-              p->out->dense_gradients, p->out->stats_gradients}};
+             {p->in->label, p->in->weight, p->in->numeric, p->in->dense, p->in->stats,
+              p->out->scores, p->out->dense_gradients, p->out->stats_gradients}};
 
     return hash_bytes(&key, sizeof key, 1);
 }
@@ -206,12 +217,12 @@ static void device_pass(const struct plan *plan, struct pass *p, float offset)
     batch_fill(plan, p, head);
     section.examples = p->filled;
     p->in = &section;
-    for (bool queue = p->k->graph_begin(p->s, section_number(p, offset)); queue; queue = p->k->graph_end(p->s)) {
+    for (bool queue = p->k->graph_begin(p->s, section_number(p, offset)); queue;
+         queue = p->k->graph_end(p->s))
         if (p->train)
             batch_train(plan, p, p->filled, head);
         else
             batch_predict(plan, p, p->filled, head, offset);
-    }
     p->in = in;
     if (p->train)
         range_backward(plan, p, 0, head, 0, in->examples);

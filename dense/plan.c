@@ -30,7 +30,8 @@ static uint32_t tensor_add(struct plan *p, struct tensor t)
 
 struct view plan_tensor(struct plan *p, uint32_t width)
 {
-    uint32_t t = tensor_add(p, (struct tensor){.width = width, .wanted = width, .whole = p->by_batch});
+    uint32_t t =
+        tensor_add(p, (struct tensor){.width = width, .wanted = width, .whole = p->by_batch});
     return (struct view){t, 0, width};
 }
 
@@ -74,7 +75,9 @@ size_t plan_ones(struct plan *p, size_t count)
 
 size_t plan_statistic(struct plan *p, size_t count, float initial)
 {
-    return block_add(&p->stats, count, initial == 0.0f ? init_zero : (struct init_spec){INIT_CONSTANT, initial}, false);
+    return block_add(&p->stats, count,
+                     initial == 0.0f ? init_zero : (struct init_spec){INIT_CONSTANT, initial},
+                     false);
 }
 
 struct view plan_logit(const struct plan *p, uint32_t task)
@@ -90,7 +93,8 @@ struct layer *plan_layer(struct plan *p, const struct layer_ops *ops, struct vie
         p->layer_count--;
     }
     struct layer *l = &p->layer[p->layer_count];
-    *l = (struct layer){.ops = ops, .number = p->layer_count++, .x = x, .y = y, .z = VIEW_NONE, .act = ACT_NONE};
+    *l = (struct layer){
+        .ops = ops, .number = p->layer_count++, .x = x, .y = y, .z = VIEW_NONE, .act = ACT_NONE};
     for (uint32_t i = 0; i < LAYER_STATES; i++)
         l->state[i] = TENSOR_NONE;
     for (uint32_t i = 0; i < LAYER_PARAMETERS; i++)
@@ -130,8 +134,8 @@ struct view plan_field(const struct plan *p, struct view input, uint32_t field)
     return plan_columns(input, p->column[field], p->column[field + 1] - p->column[field]);
 }
 
-struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activation act, double dropout, enum norm_kind norm,
-                        struct view y)
+struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activation act,
+                        double dropout, enum norm_kind norm, struct view y)
 {
     bool normed = norm != NORM_NONE;
     struct view result = y.tensor == TENSOR_NONE ? plan_tensor(p, out) : y;
@@ -162,7 +166,8 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
 struct view plan_network(struct plan *p, struct view x, const struct widths *hidden)
 {
     for (uint32_t i = 0; i < hidden->count; i++)
-        x = plan_linear(p, x, hidden->at[i], p->job->model.activation, p->job->model.dropout, p->job->model.norm, VIEW_NONE);
+        x = plan_linear(p, x, hidden->at[i], p->job->model.activation, p->job->model.dropout,
+                        p->job->model.norm, VIEW_NONE);
     return x;
 }
 
@@ -183,44 +188,60 @@ void plan_pairs(struct plan *p, struct view vectors)
 static const struct plan_kind kinds[] = {
     [MODEL_LR] = {"lr", model_lr_plan, .first_order = true},
     [MODEL_FM] = {"fm", model_fm_plan, .vectors = true, .first_order = true},
-    [MODEL_WIDE_DEEP] = {"wide_deep", model_wide_deep_plan, .vectors = true, .first_order = true, .network = true, .mixed = true},
-    [MODEL_DEEPFM] = {"deepfm", model_deepfm_plan, .vectors = true, .first_order = true, .network = true},
+    [MODEL_WIDE_DEEP] = {"wide_deep", model_wide_deep_plan, .vectors = true, .first_order = true,
+                         .network = true, .mixed = true},
+    [MODEL_DEEPFM] = {"deepfm", model_deepfm_plan, .vectors = true, .first_order = true,
+                      .network = true},
     [MODEL_PROBE] = {"probe", model_probe_plan, .first_order = true},
-    [MODEL_FWFM] = {"fwfm", model_fwfm_plan, .vectors = true, .first_order = true, .check = model_fwfm_check},
-    [MODEL_IPNN] = {"ipnn", model_ipnn_plan, .vectors = true, .network = true, .check = model_ipnn_check},
-    [MODEL_DCNV2] = {"dcnv2", model_dcnv2_plan, .vectors = true, .network = true, .mixed = true, .check = model_dcnv2_check},
-    [MODEL_DLRM] = {"dlrm", model_dlrm_plan, .vectors = true, .network = true, .mixed = true, .check = model_dlrm_check},
-    [MODEL_XDEEPFM] = {"xdeepfm", model_xdeepfm_plan, .vectors = true, .first_order = true, .network = true,
-                       .check = model_xdeepfm_check},
-    [MODEL_AUTOINT] = {"autoint", model_autoint_plan, .vectors = true, .network = true, .check = model_autoint_check},
-    [MODEL_FINALMLP] = {"finalmlp", model_finalmlp_plan, .vectors = true, .network = true, .mixed = true,
-                        .check = model_finalmlp_check},
-    [MODEL_DIN] = {"din", model_din_plan, .vectors = true, .network = true, .check = model_din_check},
-    [MODEL_MMOE] = {"mmoe", model_mmoe_plan, .vectors = true, .network = true, .multi = true, .mixed = true,
-                    .check = model_mmoe_check},
-    [MODEL_PLE] = {"ple", model_ple_plan, .vectors = true, .network = true, .multi = true, .mixed = true,
-                   .check = model_ple_check},
+    [MODEL_FWFM] = {"fwfm", model_fwfm_plan, .vectors = true, .first_order = true,
+                    .check = model_fwfm_check},
+    [MODEL_IPNN] = {"ipnn", model_ipnn_plan, .vectors = true, .network = true,
+                    .check = model_ipnn_check},
+    [MODEL_DCNV2] = {"dcnv2", model_dcnv2_plan, .vectors = true, .network = true, .mixed = true,
+                     .check = model_dcnv2_check},
+    [MODEL_DLRM] = {"dlrm", model_dlrm_plan, .vectors = true, .network = true, .mixed = true,
+                    .check = model_dlrm_check},
+    [MODEL_XDEEPFM] = {"xdeepfm", model_xdeepfm_plan, .vectors = true, .first_order = true,
+                       .network = true, .check = model_xdeepfm_check},
+    [MODEL_AUTOINT] = {"autoint", model_autoint_plan, .vectors = true, .network = true,
+                       .check = model_autoint_check},
+    [MODEL_FINALMLP] = {"finalmlp", model_finalmlp_plan, .vectors = true, .network = true,
+                        .mixed = true, .check = model_finalmlp_check},
+    [MODEL_DIN] = {"din", model_din_plan, .vectors = true, .network = true,
+                   .check = model_din_check},
+    [MODEL_MMOE] = {"mmoe", model_mmoe_plan, .vectors = true, .network = true, .multi = true,
+                    .mixed = true, .check = model_mmoe_check},
+    [MODEL_PLE] = {"ple", model_ple_plan, .vectors = true, .network = true, .multi = true,
+                   .mixed = true, .check = model_ple_check},
 };
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
-static int shape_check(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct err *e)
+static int shape_check(const struct job *job, const struct model_shape *shape,
+                       const struct plan_kind *kind, struct err *e)
 {
-    if (shape->fields > LIMIT_FIELDS || shape->numerics > LIMIT_NUMERIC || shape->tasks > LIMIT_TASKS)
-        return err_set(e, SHOAL_E_CONFIG, "features: %u fields, %u numbers, %u labels are over the limits of %u, %u and %u",
-                       shape->fields, shape->numerics, shape->tasks, LIMIT_FIELDS, LIMIT_NUMERIC, LIMIT_TASKS);
+    if (shape->fields > LIMIT_FIELDS || shape->numerics > LIMIT_NUMERIC ||
+        shape->tasks > LIMIT_TASKS)
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "features: %u fields, %u numbers, %u labels are over the limits of %u, %u and %u",
+            shape->fields, shape->numerics, shape->tasks, LIMIT_FIELDS, LIMIT_NUMERIC, LIMIT_TASKS);
     if (!kind->multi && shape->tasks > 1)
-        return err_set(e, SHOAL_E_CONFIG, "data.label names %u labels; model.kind %s has one task", shape->tasks, kind->name);
+        return err_set(e, SHOAL_E_CONFIG, "data.label names %u labels; model.kind %s has one task",
+                       shape->tasks, kind->name);
     for (uint32_t f = 0; f < shape->fields; f++)
         if (shape->pooling[f] == POOL_ATTENTION && job->model.kind != MODEL_DIN)
-            return err_set(e, SHOAL_E_CONFIG, "data.columns: field %u has pooling attention, which only model.kind din has", f);
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "data.columns: field %u has pooling attention, which only model.kind din has", f);
     return 0;
 }
 
 int plan_widths_check(const struct widths *w, const char *key, struct err *e)
 {
     if (w->count == 0 || w->count > 16)
-        return err_set(e, SHOAL_E_CONFIG, "%s names %u layers; a model with a network needs 1 to 16, as in [400, 400]", key,
-                       w->count);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s names %u layers; a model with a network needs 1 to 16, as in [400, 400]",
+                       key, w->count);
     double floats = 0;
     for (uint32_t i = 0; i < w->count; i++) {
         if (w->at[i] == 0)
@@ -228,8 +249,9 @@ int plan_widths_check(const struct widths *w, const char *key, struct err *e)
         floats += (double)w->at[i] * (i > 0 ? w->at[i - 1] : 1);
     }
     if (floats > (double)BLOCK_TABLE_FLOATS_MAX)
-        return err_set(e, SHOAL_E_CONFIG, "%s makes %.0f weights, over the limit of %zu; make the layers narrower", key, floats,
-                       BLOCK_TABLE_FLOATS_MAX);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s makes %.0f weights, over the limit of %zu; make the layers narrower",
+                       key, floats, BLOCK_TABLE_FLOATS_MAX);
     return 0;
 }
 
@@ -247,7 +269,8 @@ int plan_dims_refuse(const struct job *job, const char *why, const char *instead
     while (job->table[t].dim == job->table[0].dim)
         t++;
     return err_set(e, SHOAL_E_CONFIG,
-                   "tables: %s has dim %u and %s dim %u, but model.kind %s %s: give all tables one dim, or take %s",
+                   "tables: %s has dim %u and %s dim %u, but model.kind %s %s: give all tables one "
+                   "dim, or take %s",
                    job->table[0].name, job->table[0].dim, job->table[t].name, job->table[t].dim,
                    job_model_name(job->model.kind), why, instead);
 }
@@ -264,15 +287,17 @@ static int dims_check(const struct job *job, const struct plan_kind *kind, struc
 {
     for (size_t t = 0; t < job->table_count; t++)
         if (job->table[t].dim == 0 || job->table[t].dim + 1 > LIMIT_WIDTH)
-            return err_set(e, SHOAL_E_CONFIG, "tables[%zu].dim is %u; a model with vectors needs 1 to %u", t, job->table[t].dim,
-                           LIMIT_WIDTH - 1);
+            return err_set(e, SHOAL_E_CONFIG,
+                           "tables[%zu].dim is %u; a model with vectors needs 1 to %u", t,
+                           job->table[t].dim, LIMIT_WIDTH - 1);
     return plan_dims_differ(job) && !kind->mixed
                ? plan_dims_refuse(job, "multiplies the vectors of fields",
                                   "a model that puts them side by side, such as dcnv2", e)
                : 0;
 }
 
-static int plan_check(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct err *e)
+static int plan_check(const struct job *job, const struct model_shape *shape,
+                      const struct plan_kind *kind, struct err *e)
 {
     int code = shape_check(job, shape, kind, e);
     if (code != 0 || !kind->vectors)
@@ -281,16 +306,19 @@ static int plan_check(const struct job *job, const struct model_shape *shape, co
     if (code != 0)
         return code;
     if (kind->network && shape->fields == 0 && shape->numerics == 0)
-        return err_set(e, SHOAL_E_CONFIG, "features: there are neither fields nor numbers to learn from");
+        return err_set(e, SHOAL_E_CONFIG,
+                       "features: there are neither fields nor numbers to learn from");
     code = kind->network ? plan_widths_check(&job->model.hidden, "model.hidden", e) : 0;
     return code == 0 && kind->check ? kind->check(job, shape, e) : code;
 }
 
-int plan_build(const struct job *job, const struct model_shape *shape, struct plan *out, struct err *e)
+int plan_build(const struct job *job, const struct model_shape *shape, struct plan *out,
+               struct err *e)
 {
     const struct plan_kind *kind = (size_t)job->model.kind < KINDS ? &kinds[job->model.kind] : NULL;
     if (!kind || !kind->build)
-        return err_set(e, SHOAL_E_CONFIG, "model.kind: number %d is not built into this version", (int)job->model.kind);
+        return err_set(e, SHOAL_E_CONFIG, "model.kind: number %d is not built into this version",
+                       (int)job->model.kind);
     return plan_build_kind(job, shape, kind, out, e);
 }
 
@@ -307,8 +335,8 @@ static void plan_tables(struct plan *p, const struct job *job, bool vectors)
         p->column[f + 1] = p->column[f] + p->table_dim[p->shape.table[f]];
 }
 
-int plan_build_kind(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct plan *out,
-                    struct err *e)
+int plan_build_kind(const struct job *job, const struct model_shape *shape,
+                    const struct plan_kind *kind, struct plan *out, struct err *e)
 {
     int code = plan_check(job, shape, kind, e);
     if (code != 0)
@@ -330,10 +358,13 @@ int plan_build_kind(const struct job *job, const struct model_shape *shape, cons
     out->job = NULL;
     if (out->overflow || out->dense.overflow || out->stats.overflow)
         return err_set(e, SHOAL_E_CONFIG,
-                       "model: %s of this size is more than %u layers, %u tensors or %u parameters; fewer layers, heads or experts",
+                       "model: %s of this size is more than %u layers, %u tensors or %u "
+                       "parameters; fewer layers, heads or experts",
                        kind->name, PLAN_LAYERS_MAX, PLAN_TENSORS_MAX, BLOCK_TENSORS_MAX);
     if (out->dense.floats > BLOCK_TABLE_FLOATS_MAX)
-        return err_set(e, SHOAL_E_CONFIG, "model.hidden makes %zu weights, over the limit of %zu; make the layers narrower",
-                       out->dense.floats, BLOCK_TABLE_FLOATS_MAX);
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "model.hidden makes %zu weights, over the limit of %zu; make the layers narrower",
+            out->dense.floats, BLOCK_TABLE_FLOATS_MAX);
     return 0;
 }

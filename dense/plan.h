@@ -17,10 +17,10 @@
 struct plan {
     const struct job *job; /* borrowed, while building only */
     struct model_shape shape;
-    uint32_t tables;      /* sparse ones */
+    uint32_t tables;                      /* sparse ones */
     uint32_t table_dim[LIMIT_JOB_TABLES]; /* (tables) of a row's vector; 0: none */
-    uint32_t dim;         /* the same for all tables, or that of the widest */
-    bool mixed;           /* tables of several dims */
+    uint32_t dim;                         /* the same for all tables, or that of the widest */
+    bool mixed;                           /* tables of several dims */
     /* (fields + 1) of the input: where each field's vector begins; the last: where they end */
     uint32_t column[LIMIT_FIELDS + 1];
     uint32_t first_order; /* 1: rows begin with a first-order weight */
@@ -51,10 +51,11 @@ struct plan_kind {
 
 /* CONFIG: tables of several dims where the model needs one, a network without a layer, a model that
  * does not fit the input, or more parameters than a dense table holds. */
-int plan_build(const struct job *job, const struct model_shape *shape, struct plan *out, struct err *e);
+int plan_build(const struct job *job, const struct model_shape *shape, struct plan *out,
+               struct err *e);
 /* The same for a model that has no number of its own: tests build theirs with it. */
-int plan_build_kind(const struct job *job, const struct model_shape *shape, const struct plan_kind *kind, struct plan *out,
-                    struct err *e);
+int plan_build_kind(const struct job *job, const struct model_shape *shape,
+                    const struct plan_kind *kind, struct plan *out, struct err *e);
 /* Columns of all fields' vectors; and whether the job's tables have several dims. */
 double plan_vectors_width(const struct job *job, const struct model_shape *shape);
 bool plan_dims_differ(const struct job *job);
@@ -74,7 +75,7 @@ uint32_t plan_state_whole(struct plan *p, uint32_t floats);      /* in all */
 struct init_spec plan_xavier(uint32_t out, uint32_t in);
 /* (out, in), Xavier-uniform, with l2_dense */
 size_t plan_weights(struct plan *p, uint32_t out, uint32_t in);
-size_t plan_zeros(struct plan *p, size_t count);                 /* a bias: no L2 */
+size_t plan_zeros(struct plan *p, size_t count); /* a bias: no L2 */
 size_t plan_ones(struct plan *p, size_t count);
 size_t plan_statistic(struct plan *p, size_t count, float initial); /* in dense_stats */
 struct view plan_logit(const struct plan *p, uint32_t task);
@@ -92,8 +93,8 @@ struct view plan_vectors(const struct plan *p, struct view input);
 struct view plan_field(const struct plan *p, struct view input, uint32_t field);
 /* Linear, then norm, then activation with dropout. With a norm the linear layer has no bias. y:
  * where to write, or VIEW_NONE: a tensor of its own. */
-struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activation act, double dropout, enum norm_kind norm,
-                        struct view y);
+struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activation act,
+                        double dropout, enum norm_kind norm, struct view y);
 /* Hidden layers with the job's norm, activation and dropout; the last one's output. */
 struct view plan_network(struct plan *p, struct view x, const struct widths *hidden);
 void plan_head(struct plan *p, struct view x, uint32_t task); /* logit of the task += x . w */

@@ -22,7 +22,8 @@ static uint32_t cover_columns(const struct cover *c, uint32_t begin, uint32_t en
 {
     uint32_t columns = 0;
     for (uint32_t i = 0; i < c->count; i++) {
-        uint32_t low = c->begin[i] > begin ? c->begin[i] : begin, high = c->end[i] < end ? c->end[i] : end;
+        uint32_t low = c->begin[i] > begin ? c->begin[i] : begin,
+                 high = c->end[i] < end ? c->end[i] : end;
         columns += high > low ? high - low : 0;
     }
     return columns;
@@ -129,7 +130,8 @@ static bool shares_gradient(const struct layer *l)
 static void sharing_check(const struct plan *p, const struct layer *l)
 {
     for (uint32_t i = 0; i < p->layer_count && shares_gradient(l); i++)
-        SHOAL_ASSERT(i == l->number || (!reads_x(&p->layer[i], l->x.tensor) && p->layer[i].z.tensor != l->x.tensor));
+        SHOAL_ASSERT(i == l->number ||
+                     (!reads_x(&p->layer[i], l->x.tensor) && p->layer[i].z.tensor != l->x.tensor));
 }
 
 /* ---- what holds the whole batch -------------------------------------------------------------- */
@@ -210,7 +212,8 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
             return 0;
         }
         b->tensor[b->count++] = p->tensor_count;
-        p->tensor[p->tensor_count++] = (struct tensor){.width = t->wanted, .gradient = TENSOR_NONE, .whole = t->whole};
+        p->tensor[p->tensor_count++] =
+            (struct tensor){.width = t->wanted, .gradient = TENSOR_NONE, .whole = t->whole};
     }
     b->below[i] = alone ? 0 : life.first;
     return b->tensor[i];

@@ -40,8 +40,8 @@ static void pool_forward(const struct layer *l, struct pass *p, uint32_t first, 
     if (vectors && l->y.width == p->vectors)
         a.numerics = 0;
     p->k->bias_forward(p->s, count, p->tasks, pass_parameter(p, l, 1), pass_at(p, logit(p), first));
-    p->k->pool_forward(p->s, &a, vectors ? pass_at(p, l->y, first) : NULL, vectors ? pass_ld(p, l->y) : 0,
-                       pass_at(p, logit(p), first));
+    p->k->pool_forward(p->s, &a, vectors ? pass_at(p, l->y, first) : NULL,
+                       vectors ? pass_ld(p, l->y) : 0, pass_at(p, logit(p), first));
 }
 
 static void pool_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -55,4 +55,5 @@ static void pool_backward(const struct layer *l, struct pass *p, uint32_t first,
     p->k->bias_backward(p->s, count, p->tasks, dlogit, pass_parameter_gradient(p, l, 1));
 }
 
-const struct layer_ops pool_layer = {.name = "pool", .forward = pool_forward, .backward = pool_backward, .by_values = true};
+const struct layer_ops pool_layer = {
+    .name = "pool", .forward = pool_forward, .backward = pool_backward, .by_values = true};

@@ -6,8 +6,8 @@
 
 enum { NUMBER_VECTORS, NUMBER_KEEP };
 
-static struct products_args products_args_of(const struct layer *l, const struct pass *p, uint32_t first,
-                                             uint32_t count)
+static struct products_args products_args_of(const struct layer *l, const struct pass *p,
+                                             uint32_t first, uint32_t count)
 {
     return (struct products_args){.count = count,
                                   .vectors = l->number_of[NUMBER_VECTORS],
@@ -44,10 +44,11 @@ int products_check(uint32_t vectors, struct err *e)
 {
     if (vectors >= 2)
         return 0;
-    return err_set(e, SHOAL_E_CONFIG,
-                   "features: the input gives %u vectors, and a model with products of pairs needs 2 or more; "
-                   "use more columns as categories",
-                   vectors);
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "features: the input gives %u vectors, and a model with products of pairs needs 2 or more; "
+        "use more columns as categories",
+        vectors);
 }
 
 uint32_t products_width(uint32_t vectors, uint32_t dim, bool keep)

@@ -28,8 +28,11 @@
 
 static size_t tensor_floats(const struct model_run *r, const struct tensor *t)
 {
-    size_t floats = t->state ? t->width : (size_t)t->width * (t->whole ? r->max_examples : r->range);
-    return r->model->k->exact ? floats : (floats + RUN_ALIGN / sizeof(float) - 1) / (RUN_ALIGN / sizeof(float)) * (RUN_ALIGN / sizeof(float));
+    size_t floats =
+        t->state ? t->width : (size_t)t->width * (t->whole ? r->max_examples : r->range);
+    return r->model->k->exact ? floats
+                              : (floats + RUN_ALIGN / sizeof(float) - 1) /
+                                    (RUN_ALIGN / sizeof(float)) * (RUN_ALIGN / sizeof(float));
 }
 
 static size_t cache_bytes(const struct model_run *r)
@@ -45,7 +48,8 @@ static bool tensors_allocate(struct model_run *r)
     bool made = true;
 
     for (uint32_t t = 0; t < plan->tensor_count; t++)
-        r->arena_bytes += t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]) * sizeof(float);
+        r->arena_bytes +=
+            t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]) * sizeof(float);
     float *at = k->exact ? NULL : k->alloc(r->stream, r->arena_bytes + RUN_ALIGN);
     r->arena = at;
     if (at)
@@ -93,7 +97,8 @@ static bool run_allocate(struct model_run *r)
     r->result_host = k->host_alloc(sizeof *r->result_host);
     if (r->cache_rows > 0)
         r->cache = k->alloc(r->stream, cache_bytes(r));
-    if (!made || !fields || !r->step || !r->result || !r->pooling || !r->step_host || !r->result_host || (r->cache_rows > 0 && !r->cache))
+    if (!made || !fields || !r->step || !r->result || !r->pooling || !r->step_host ||
+        !r->result_host || (r->cache_rows > 0 && !r->cache))
         return false;
     k->upload(r->stream, r->pooling, plan->shape.pooling, sizeof plan->shape.pooling);
     memset(r->step_host, 0, sizeof *r->step_host);
@@ -120,11 +125,15 @@ static int run_shortage(const struct model_run *r, struct err *e)
     size_t bytes = cache_bytes(r);
     if (bytes > 0)
         snprintf(cache, sizeof cache, " and %zu for a cache of %u rows", bytes, r->cache_rows);
-    return err_set(e, SHOAL_E_NOMEM, "a lane's run of %u examples a batch: no memory for %zu bytes of tensors%s; make train.batch%s or "
-                   "train.lanes smaller", r->max_examples, r->arena_bytes, cache, bytes > 0 ? ", train.cache.rows" : "");
+    return err_set(e, SHOAL_E_NOMEM,
+                   "a lane's run of %u examples a batch: no memory for %zu bytes of tensors%s; "
+                   "make train.batch%s or "
+                   "train.lanes smaller",
+                   r->max_examples, r->arena_bytes, cache, bytes > 0 ? ", train.cache.rows" : "");
 }
 
-int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out, struct err *e)
+int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
+                  struct model_run **out, struct err *e)
 {
     struct model_run *r = calloc(1, sizeof *r);
 
@@ -157,7 +166,8 @@ void model_run_free(struct model_run *r)
         return;
     const struct backend_ops *k = r->model->k;
     if (r->stream) {
-        void *owned[] = {r->arena, r->step, r->result, r->pooling, r->cache, r->field_table, r->column};
+        void *owned[] = {r->arena, r->step,        r->result, r->pooling,
+                         r->cache, r->field_table, r->column};
         for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
             if (owned[i])
                 k->release(r->stream, owned[i]);
@@ -226,7 +236,8 @@ static void step_tables(const struct plan *plan, const struct model_input *in, s
 }
 
 /* What the kernels read of the step: loss factors, dropout keys, where rows of several dims lie. */
-static void step_upload(struct model_run *r, const struct model_input *in, double weight_sum, uint64_t seed, uint32_t lane, uint64_t batch)
+static void step_upload(struct model_run *r, const struct model_input *in, double weight_sum,
+                        uint64_t seed, uint32_t lane, uint64_t batch)
 {
     const struct model *m = r->model;
     struct step *s = r->step_host;
@@ -247,7 +258,8 @@ static void step_upload(struct model_run *r, const struct model_input *in, doubl
  * the largest batch. */
 static uint32_t run_filled(const struct model_run *r, uint32_t examples)
 {
-    uint32_t granule = r->model->k->granule, step = (r->max_examples + RUN_FILLED_SIZES - 1) / RUN_FILLED_SIZES;
+    uint32_t granule = r->model->k->granule,
+             step = (r->max_examples + RUN_FILLED_SIZES - 1) / RUN_FILLED_SIZES;
 
     if (granule == 0 || examples == 0)
         return examples;
@@ -256,7 +268,8 @@ static uint32_t run_filled(const struct model_run *r, uint32_t examples)
     return filled < r->max_examples ? (uint32_t)filled : r->max_examples;
 }
 
-static void pass_begin(struct pass *p, struct model_run *r, const struct model_input *in, struct model_output *out, uint32_t values)
+static void pass_begin(struct pass *p, struct model_run *r, const struct model_input *in,
+                       struct model_output *out, uint32_t values)
 {
     const struct model *m = r->model;
     r->data[TENSOR_NUMERIC] = (float *)in->numeric;
@@ -284,14 +297,16 @@ static void pass_begin(struct pass *p, struct model_run *r, const struct model_i
 
 /* Gradients begin with what L2 gives: l2 * weight for each pulled row, l2_dense * weight for the
  * network's matrices. */
-static void gradients_begin(struct model_run *r, const struct model_input *in, struct model_output *out)
+static void gradients_begin(struct model_run *r, const struct model_input *in,
+                            struct model_output *out)
 {
     const struct model *m = r->model;
     const struct plan *plan = &m->plan;
     bool empty = in->examples == 0;
     size_t rows = run_row_floats(m, in);
 
-    m->k->scale(r->stream, rows, empty ? 0.0f : (float)(m->l2 * r->scale), in->rows, out->row_gradients);
+    m->k->scale(r->stream, rows, empty ? 0.0f : (float)(m->l2 * r->scale), in->rows,
+                out->row_gradients);
     if (plan->dense.floats > 0)
         m->k->zero(r->stream, out->dense_gradients, plan->dense.floats * sizeof(float));
     if (plan->stats.floats > 0)
@@ -299,7 +314,8 @@ static void gradients_begin(struct model_run *r, const struct model_input *in, s
     for (uint32_t t = 0; t < plan->dense.tensor_count && m->l2_dense > 0 && !empty; t++)
         if (plan->dense.tensor[t].decay)
             m->k->scale(r->stream, plan->dense.tensor[t].count, (float)(m->l2_dense * r->scale),
-                        in->dense + plan->dense.tensor[t].first, out->dense_gradients + plan->dense.tensor[t].first);
+                        in->dense + plan->dense.tensor[t].first,
+                        out->dense_gradients + plan->dense.tensor[t].first);
 }
 
 /* Each row's gradient by itself. */
@@ -318,7 +334,8 @@ static void rows_clip(struct model_run *r, const struct model_input *in, float *
 }
 
 /* Takes the loss scale out again, measures, clips. */
-static void gradients_end(struct model_run *r, const struct model_input *in, struct model_output *out, uint64_t batch)
+static void gradients_end(struct model_run *r, const struct model_input *in,
+                          struct model_output *out, uint64_t batch)
 {
     const struct model *m = r->model;
     size_t rows = run_row_floats(m, in), dense = m->plan.dense.floats;
@@ -384,8 +401,8 @@ static void output_begin(struct model_output *out, double weight_sum)
     out->skipped = false;
 }
 
-int model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed, uint32_t lane,
-                uint64_t batch, struct model_output *out)
+int model_train(const struct model *m, struct model_run *r, const struct model_input *in,
+                uint64_t seed, uint32_t lane, uint64_t batch, struct model_output *out)
 {
     struct model_input device;
     struct model_output device_out;
@@ -412,7 +429,8 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
     return code == 0 ? scale_settle(r, out) : code;
 }
 
-int model_predict(const struct model *m, struct model_run *r, const struct model_input *in, struct model_output *out)
+int model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
+                  struct model_output *out)
 {
     struct model_input device;
     struct model_output device_out;

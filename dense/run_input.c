@@ -40,7 +40,8 @@ static void *array_room(struct model_run *r, enum run_array which, size_t bytes)
 }
 
 /* A copy of `from` on the device; NULL for NULL. *failed is set when there is no memory. */
-static const void *array_upload(struct model_run *r, enum run_array which, const void *from, size_t bytes, bool *failed)
+static const void *array_upload(struct model_run *r, enum run_array which, const void *from,
+                                size_t bytes, bool *failed)
 {
     if (!from)
         return NULL;
@@ -52,7 +53,8 @@ static const void *array_upload(struct model_run *r, enum run_array which, const
     return at;
 }
 
-static void *array_output(struct model_run *r, enum run_array which, const void *wanted, size_t bytes, bool *failed)
+static void *array_output(struct model_run *r, enum run_array which, const void *wanted,
+                          size_t bytes, bool *failed)
 {
     if (!wanted)
         return NULL;
@@ -77,28 +79,35 @@ static int device_upload(struct model_run *r, const struct model_input *in, stru
     to->weight = array_upload(r, RUN_WEIGHT, in->weight, n * f, &failed);
     to->numeric = array_upload(r, RUN_NUMERIC, in->numeric, n * p->shape.numerics * f, &failed);
     to->index = array_upload(r, RUN_INDEX, in->index, values * sizeof *in->index, &failed);
-    to->offset = array_upload(r, RUN_OFFSET, in->offset, (n * p->shape.fields + 1) * sizeof *in->offset, &failed);
-    to->source = array_upload(r, RUN_SOURCE, in->source, in->row_count * sizeof *in->source, &failed);
-    to->keep = array_upload(r, RUN_KEEP, in->keep, 2 * (size_t)in->keep_count * sizeof *in->keep, &failed);
+    to->offset = array_upload(r, RUN_OFFSET, in->offset,
+                              (n * p->shape.fields + 1) * sizeof *in->offset, &failed);
+    to->source =
+        array_upload(r, RUN_SOURCE, in->source, in->row_count * sizeof *in->source, &failed);
+    to->keep =
+        array_upload(r, RUN_KEEP, in->keep, 2 * (size_t)in->keep_count * sizeof *in->keep, &failed);
     to->rows = array_upload(r, RUN_FRESH, in->rows, run_fresh_floats(r->model, in) * f, &failed);
     to->dense = array_upload(r, RUN_DENSE, in->dense, p->dense.floats * f, &failed);
     to->stats = array_upload(r, RUN_STATS, in->stats, p->stats.floats * f, &failed);
     return failed ? SHOAL_E_NOMEM : 0;
 }
 
-static int device_outputs(struct model_run *r, const struct model_input *in, bool train, const struct model_output *out,
-                          struct model_output *to)
+static int device_outputs(struct model_run *r, const struct model_input *in, bool train,
+                          const struct model_output *out, struct model_output *to)
 {
     const struct plan *p = &r->model->plan;
     size_t f = sizeof(float);
     bool failed = false;
 
     *to = (struct model_output){0};
-    to->scores = array_output(r, RUN_SCORES, out->scores, (size_t)in->examples * p->tasks * f, &failed);
+    to->scores =
+        array_output(r, RUN_SCORES, out->scores, (size_t)in->examples * p->tasks * f, &failed);
     if (train) {
-        to->row_gradients = array_output(r, RUN_ROW_GRADIENTS, out->row_gradients, run_row_floats(r->model, in) * f, &failed);
-        to->dense_gradients = array_output(r, RUN_DENSE_GRADIENTS, out->dense_gradients, p->dense.floats * f, &failed);
-        to->stats_gradients = array_output(r, RUN_STATS_GRADIENTS, out->stats_gradients, p->stats.floats * f, &failed);
+        to->row_gradients = array_output(r, RUN_ROW_GRADIENTS, out->row_gradients,
+                                         run_row_floats(r->model, in) * f, &failed);
+        to->dense_gradients = array_output(r, RUN_DENSE_GRADIENTS, out->dense_gradients,
+                                           p->dense.floats * f, &failed);
+        to->stats_gradients = array_output(r, RUN_STATS_GRADIENTS, out->stats_gradients,
+                                           p->stats.floats * f, &failed);
     }
     return failed ? SHOAL_E_NOMEM : 0;
 }
@@ -108,16 +117,20 @@ struct rows_stretch {
     uint32_t width, rows, fresh, keep; /* as in struct model_part */
 };
 
-static uint32_t rows_stretches(const struct plan *p, const struct model_input *in, struct rows_stretch out[LIMIT_JOB_TABLES])
+static uint32_t rows_stretches(const struct plan *p, const struct model_input *in,
+                               struct rows_stretch out[LIMIT_JOB_TABLES])
 {
-    out[0] = (struct rows_stretch){p->first_order + p->dim, in->row_count, in->fresh_count, in->keep_count};
+    out[0] = (struct rows_stretch){p->first_order + p->dim, in->row_count, in->fresh_count,
+                                   in->keep_count};
     for (uint32_t t = 0; t < p->tables && p->mixed; t++)
-        out[t] = (struct rows_stretch){p->first_order + p->table_dim[t], in->part[t].rows, in->part[t].fresh, in->part[t].keep};
+        out[t] = (struct rows_stretch){p->first_order + p->table_dim[t], in->part[t].rows,
+                                       in->part[t].fresh, in->part[t].keep};
     return p->mixed ? p->tables : 1;
 }
 
 /* The new rows into the cache. */
-static void rows_keep(struct model_run *r, const struct model_input *in, const struct rows_stretch *stretch, uint32_t count)
+static void rows_keep(struct model_run *r, const struct model_input *in,
+                      const struct rows_stretch *stretch, uint32_t count)
 {
     const struct backend_ops *k = r->model->k;
     const uint32_t *keep = in->keep;
@@ -126,7 +139,8 @@ static void rows_keep(struct model_run *r, const struct model_input *in, const s
     for (uint32_t i = 0, first = 0; i < count; i++) {
         const struct rows_stretch *s = &stretch[i];
         if (s->keep > 0)
-            k->rows_keep(r->stream, s->keep, s->width, first, keep, fresh, r->cache, model_row_width(r->model));
+            k->rows_keep(r->stream, s->keep, s->width, first, keep, fresh, r->cache,
+                         model_row_width(r->model));
         keep += (size_t)2 * s->keep;
         fresh += (size_t)s->fresh * s->width;
         first += s->fresh;
@@ -148,7 +162,8 @@ static int rows_assemble(struct model_run *r, const struct model_input *in, stru
     const float *fresh = to->rows;
     for (uint32_t i = 0, first = 0; i < count; i++) {
         const struct rows_stretch *s = &stretch[i];
-        k->rows_gather(r->stream, s->rows, s->width, first, source, fresh, r->cache, model_row_width(r->model), out);
+        k->rows_gather(r->stream, s->rows, s->width, first, source, fresh, r->cache,
+                       model_row_width(r->model), out);
         source += s->rows;
         out += (size_t)s->rows * s->width;
         fresh += (size_t)s->fresh * s->width;
@@ -159,8 +174,8 @@ static int rows_assemble(struct model_run *r, const struct model_input *in, stru
     return 0;
 }
 
-int run_upload(struct model_run *r, const struct model_input *in, bool train, struct model_input *to, struct model_output *out,
-               struct model_output *out_to)
+int run_upload(struct model_run *r, const struct model_input *in, bool train,
+               struct model_input *to, struct model_output *out, struct model_output *out_to)
 {
     int code = 0;
     *to = *in;
@@ -178,12 +193,14 @@ int run_upload(struct model_run *r, const struct model_input *in, bool train, st
     int lost = r->model->k->stream_finish(r->stream, &r->error);
     if (lost != 0)
         return lost;
-    return err_set(&r->error, code, "no memory on the device for a batch of %u examples with %u rows; make train.batch smaller",
-                   in->examples, in->row_count);
+    return err_set(
+        &r->error, code,
+        "no memory on the device for a batch of %u examples with %u rows; make train.batch smaller",
+        in->examples, in->row_count);
 }
 
-void run_download(struct model_run *r, const struct model_input *in, bool train, const struct model_output *from,
-                  struct model_output *out)
+void run_download(struct model_run *r, const struct model_input *in, bool train,
+                  const struct model_output *from, struct model_output *out)
 {
     const struct backend_ops *k = r->model->k;
     const struct plan *p = &r->model->plan;
@@ -196,7 +213,8 @@ void run_download(struct model_run *r, const struct model_input *in, bool train,
         k->download(r->stream, out->scores, from->scores, (size_t)in->examples * p->tasks * f);
     if (!train)
         return;
-    k->download(r->stream, out->row_gradients, from->row_gradients, run_row_floats(r->model, in) * f);
+    k->download(r->stream, out->row_gradients, from->row_gradients,
+                run_row_floats(r->model, in) * f);
     if (p->dense.floats > 0)
         k->download(r->stream, out->dense_gradients, from->dense_gradients, p->dense.floats * f);
     if (p->stats.floats > 0)

@@ -55,8 +55,8 @@ static struct sequence_state sequence_state_of(const struct layer *l, const stru
 
 /* ---- the small network over a chunk ---------------------------------------------------------- */
 
-static struct linear_args hidden_args(const struct layer *l, const struct pass *p, const struct sequence_state *s,
-                                      uint32_t i)
+static struct linear_args hidden_args(const struct layer *l, const struct pass *p,
+                                      const struct sequence_state *s, uint32_t i)
 {
     uint32_t in = i > 0 ? hidden_width(l, i - 1) : 4 * p->dim, out = hidden_width(l, i);
     return (struct linear_args){.count = s->chunk.rows,
@@ -83,18 +83,22 @@ static void chunk_weigh(const struct layer *l, struct pass *p, const struct sequ
         p->k->linear_forward(p->s, &hidden);
     }
     p->k->bias_forward(p->s, s->chunk.rows, 1, pass_parameter(p, l, 2 * layers + 1), s->weight);
-    p->k->head_forward(p->s, s->chunk.rows, width, s->hidden[layers - 1], width, pass_parameter(p, l, 2 * layers),
-                       s->weight, 1);
+    p->k->head_forward(p->s, s->chunk.rows, width, s->hidden[layers - 1], width,
+                       pass_parameter(p, l, 2 * layers), s->weight, 1);
 }
 
 /* dweight -> dfeatures */
-static void chunk_weigh_backward(const struct layer *l, struct pass *p, const struct sequence_state *s)
+static void chunk_weigh_backward(const struct layer *l, struct pass *p,
+                                 const struct sequence_state *s)
 {
-    uint32_t layers = l->number_of[SEQUENCE_LAYERS], width = hidden_width(l, layers - 1), rows = s->chunk.rows;
+    uint32_t layers = l->number_of[SEQUENCE_LAYERS], width = hidden_width(l, layers - 1),
+             rows = s->chunk.rows;
 
     p->k->bias_backward(p->s, rows, 1, s->dweight, pass_parameter_gradient(p, l, 2 * layers + 1));
-    p->k->head_backward(p->s, rows, width, s->hidden[layers - 1], width, pass_parameter(p, l, 2 * layers), s->dweight,
-                        1, pass_parameter_gradient(p, l, 2 * layers), s->dhidden[layers - 1], width, width, false);
+    p->k->head_backward(p->s, rows, width, s->hidden[layers - 1], width,
+                        pass_parameter(p, l, 2 * layers), s->dweight, 1,
+                        pass_parameter_gradient(p, l, 2 * layers), s->dhidden[layers - 1], width,
+                        width, false);
     for (uint32_t i = layers; i-- > 0;) {
         struct linear_args hidden = hidden_args(l, p, s, i);
         hidden.dy = s->dhidden[i];
@@ -110,7 +114,8 @@ static void chunk_weigh_backward(const struct layer *l, struct pass *p, const st
 /* ---- the layer ------------------------------------------------------------------------------- */
 
 static struct sequence_args sequence_args_of(const struct layer *l, const struct pass *p,
-                                             const struct sequence_state *s, uint32_t first, uint32_t count)
+                                             const struct sequence_state *s, uint32_t first,
+                                             uint32_t count)
 {
     return (struct sequence_args){.first = first,
                                   .count = count,
@@ -166,17 +171,20 @@ static void sequence_backward(const struct layer *l, struct pass *p, uint32_t fi
     p->k->attention.sequence_end(p->s, &a);
 }
 
-const struct layer_ops sequence_layer = {
-    .name = "sequence", .forward = sequence_forward, .backward = sequence_backward, .by_values = true};
+const struct layer_ops sequence_layer = {.name = "sequence",
+                                         .forward = sequence_forward,
+                                         .backward = sequence_backward,
+                                         .by_values = true};
 
 /* ---- the part -------------------------------------------------------------------------------- */
 
-static void plan_sequence(struct plan *p, struct view input, uint32_t field, const struct widths *hidden,
-                          uint32_t *state)
+static void plan_sequence(struct plan *p, struct view input, uint32_t field,
+                          const struct widths *hidden, uint32_t *state)
 {
     uint32_t in = 4 * p->dim;
-    struct layer *l = plan_layer(p, &sequence_layer, plan_columns(input, p->shape.attend[field] * p->dim, p->dim),
-                                 plan_columns(input, field * p->dim, p->dim));
+    struct layer *l =
+        plan_layer(p, &sequence_layer, plan_columns(input, p->shape.attend[field] * p->dim, p->dim),
+                   plan_columns(input, field * p->dim, p->dim));
 
     l->act = p->job->model.activation;
     l->number_of[SEQUENCE_FIELD] = field;

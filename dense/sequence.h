@@ -18,8 +18,9 @@
 struct plan;
 
 #define SEQUENCE_ROOM 8192u
-#define SEQUENCE_HIDDEN_MAX                                                                                            \
-    ((uint32_t)(LAYER_PARAMETERS / 2 - 1)) /* layers of the small network, without its output                          \
+#define SEQUENCE_HIDDEN_MAX                                                                        \
+    ((uint32_t)(LAYER_PARAMETERS / 2 -                                                             \
+                1)) /* layers of the small network, without its output                          \
                                             */
 
 /* number_of; the last: the first of the hidden widths */

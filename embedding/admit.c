@@ -12,7 +12,8 @@ uint32_t admit_waiting_limit(const struct table_schema *s)
 
 uint32_t admit_sketch_limit(const struct table_schema *s)
 {
-    return s->rules.admit_waiting > 0 ? s->rules.admit_waiting : s->rules.admit_sketch / SKETCH_ROWS;
+    return s->rules.admit_waiting > 0 ? s->rules.admit_waiting
+                                      : s->rules.admit_sketch / SKETCH_ROWS;
 }
 
 struct appearance { /* of a key in one push */
@@ -41,17 +42,20 @@ static double chance_of(float p, uint32_t times)
     return 1 - stay;
 }
 
-static bool drawn(const struct table *t, uint64_t key, float p, float show, const struct push_args *args)
+static bool drawn(const struct table *t, uint64_t key, float p, float show,
+                  const struct push_args *args)
 {
-    struct rng by_key = rng_of(t->schema.seed, key, args->lane), r = rng_of(by_key.state, args->batch, 0);
+    struct rng by_key = rng_of(t->schema.seed, key, args->lane),
+               r = rng_of(by_key.state, args->batch, 0);
     return rng_double(&r) < chance_of(p, whole_times(show));
 }
 
-static int count_in_sketch(struct table *t, struct tablet_life *life, uint64_t key, float threshold, float show, bool *in)
+static int count_in_sketch(struct table *t, struct tablet_life *life, uint64_t key, float threshold,
+                           float show, bool *in)
 {
     uint32_t count = 0;
-    int rc = sketch_add(&life->sketch, t->schema.rules.admit_sketch, admit_sketch_limit(&t->schema), key,
-                        whole_times(show), &count);
+    int rc = sketch_add(&life->sketch, t->schema.rules.admit_sketch, admit_sketch_limit(&t->schema),
+                        key, whole_times(show), &count);
     *in = (float)count >= threshold;
     return rc;
 }
@@ -63,23 +67,24 @@ struct verdict {
 };
 
 /* By count or score, exactly. */
-static int count_exactly(struct table *t, struct tablet_life *life, uint64_t key, uint32_t kind, float threshold,
-                         struct appearance now, struct verdict *v)
+static int count_exactly(struct table *t, struct tablet_life *life, uint64_t key, uint32_t kind,
+                         float threshold, struct appearance now, struct verdict *v)
 {
     struct waiting_key known = waiting_find(&life->waiting, key);
     float show = known.show + now.show, click = known.click + now.click;
     v->in = (kind == ADMIT_SCORE ? stats_score(&t->schema.rules, show, click) : show) >= threshold;
     if (!v->in)
         return now.show > 0 || now.click > 0
-                   ? waiting_add(&life->waiting, admit_waiting_limit(&t->schema), key, now.show, now.click)
+                   ? waiting_add(&life->waiting, admit_waiting_limit(&t->schema), key, now.show,
+                                 now.click)
                    : 0;
     if (kind == ADMIT_SCORE)
         v->before = known;
     return 0;
 }
 
-static int decide(struct table *t, uint32_t tablet, uint64_t key, const float *values, const struct push_args *args,
-                  struct verdict *v)
+static int decide(struct table *t, uint32_t tablet, uint64_t key, const float *values,
+                  const struct push_args *args, struct verdict *v)
 {
     const struct row_rules *r = &t->schema.rules;
     const struct field_rule *f =
@@ -113,8 +118,8 @@ static void begin_with(const struct table *t, float *row, const struct waiting_k
 }
 
 /* A key of a table with rules: whether it is let in. */
-static int ask(struct table *t, uint32_t tablet, uint64_t key, const float *values, const struct push_args *args,
-               bool allowed, struct verdict *v)
+static int ask(struct table *t, uint32_t tablet, uint64_t key, const float *values,
+               const struct push_args *args, bool allowed, struct verdict *v)
 {
     v->in = v->asked = allowed;
     int rc = allowed ? 0 : decide(t, tablet, key, values, args, v);
@@ -131,11 +136,12 @@ static int ask(struct table *t, uint32_t tablet, uint64_t key, const float *valu
     return table_undo_keep(t, tablet, key, t->fresh, args->undo_clock);
 }
 
-int admit_row(struct table *t, uint32_t tablet, uint64_t key, const float *values, const struct push_args *args,
-              float **row)
+int admit_row(struct table *t, uint32_t tablet, uint64_t key, const float *values,
+              const struct push_args *args, float **row)
 {
     const struct tablet_life *life = t->tablets[tablet].life;
-    enum name_kind name = life != NULL && life->named.count > 0 ? named_find(&life->named, key) : NAME_NONE;
+    enum name_kind name =
+        life != NULL && life->named.count > 0 ? named_find(&life->named, key) : NAME_NONE;
     struct verdict v = {.in = true};
     *row = NULL;
     if (name == NAME_ERASED || name == NAME_BLOCKED) {

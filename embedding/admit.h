@@ -14,8 +14,8 @@
 
 /* *row: the new row; NULL when the key is not let in. values: what the push has for the key. 0 or
  * SHOAL_E_NOMEM. */
-int admit_row(struct table *t, uint32_t tablet, uint64_t key, const float *values, const struct push_args *args,
-              float **row);
+int admit_row(struct table *t, uint32_t tablet, uint64_t key, const float *values,
+              const struct push_args *args, float **row);
 /* Keys of a tablet that may wait. */
 uint32_t admit_waiting_limit(const struct table_schema *s);
 /* The same for its sketch, which tells keys apart only as long as it has a column for each. */

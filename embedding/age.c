@@ -33,15 +33,16 @@ static uint64_t boundaries(const struct table *t, uint32_t tablet, uint32_t cloc
 
 struct sweep {
     const struct table *table;
-    float decay;     /* by which shows and clicks are multiplied */
-    uint64_t times;  /* so many times */
-    uint64_t now;    /* the last boundary passed */
+    float decay;    /* by which shows and clicks are multiplied */
+    uint64_t times; /* so many times */
+    uint64_t now;   /* the last boundary passed */
     uint64_t aged, expired;
 };
 
 static uint32_t ttl_of(const struct table_schema *s, uint64_t key)
 {
-    const struct field_rule *f = s->field_rule_count > 0 ? schema_field_rule(s, key_field(key)) : NULL;
+    const struct field_rule *f =
+        s->field_rule_count > 0 ? schema_field_rule(s, key_field(key)) : NULL;
     return f != NULL && (f->has & FIELD_HAS_TTL) != 0 ? f->ttl : s->rules.age_ttl;
 }
 
@@ -59,7 +60,8 @@ static enum age_end sweep_row(const struct sweep *w, uint64_t key, float *row)
         click = stats.click;
     }
     uint32_t ttl = ttl_of(s, key);
-    if (s->rules.age_score > 0 && stats_score(&s->rules, stats.show, stats.click) < s->rules.age_score)
+    if (s->rules.age_score > 0 &&
+        stats_score(&s->rules, stats.show, stats.click) < s->rules.age_score)
         return AGE_LOW;
     if (ttl > 0 && stats.time > 0 && w->now > stats.time && w->now - stats.time > ttl)
         return AGE_EXPIRED;
@@ -91,11 +93,13 @@ static bool sweep_begin(const struct table *t, uint64_t times, uint64_t now, str
 {
     const struct row_rules *r = &t->schema.rules;
     bool decays = r->age_decay > 0 && r->age_decay < 1;
-    *out = (struct sweep){.table = t, .decay = r->age_decay, .times = decays ? times : 0, .now = now};
+    *out =
+        (struct sweep){.table = t, .decay = r->age_decay, .times = decays ? times : 0, .now = now};
     return r->stats != 0 && (decays || r->age_score > 0 || has_ttl(&t->schema));
 }
 
-static int sweep(struct table *t, uint32_t tablet, uint64_t times, uint64_t now, uint64_t undo_clock)
+static int sweep(struct table *t, uint32_t tablet, uint64_t times, uint64_t now,
+                 uint64_t undo_clock)
 {
     struct sweep w;
     uint64_t gone;
@@ -107,7 +111,8 @@ static int sweep(struct table *t, uint32_t tablet, uint64_t times, uint64_t now,
     return rc;
 }
 
-enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float *row, uint32_t then, uint32_t now)
+enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float *row,
+                     uint32_t then, uint32_t now)
 {
     struct sweep w;
     uint64_t last;
@@ -115,7 +120,8 @@ enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float
         then = t->tablets[tablet].cold->began;
     if (!t->ages || t->schema.rules.age_every == 0 || then == 0 || now <= then)
         return AGE_STAYS;
-    uint64_t passed = boundaries(t, tablet, now, &last) - boundaries(t, tablet, then, &(uint64_t){0});
+    uint64_t passed =
+        boundaries(t, tablet, now, &last) - boundaries(t, tablet, then, &(uint64_t){0});
     return passed > 0 && sweep_begin(t, passed, last, &w) ? sweep_row(&w, key, row) : AGE_STAYS;
 }
 
@@ -132,12 +138,14 @@ static int move_clock(struct table *t, uint32_t tablet, const struct push_args *
         cold->began = after;
     if (before == after || before == 0 || t->schema.rules.age_every == 0)
         return 0;
-    uint64_t last, passed = boundaries(t, tablet, after, &last) - boundaries(t, tablet, before, &(uint64_t){0});
+    uint64_t last, passed = boundaries(t, tablet, after, &last) -
+                            boundaries(t, tablet, before, &(uint64_t){0});
     if (passed == 0)
         return 0;
     /* A cold row may end here and be noticed later, within this clock of bsp: then it is to be kept
      * for it all the same (cold.c, 3). */
-    if (args->undo_clock != 0 && cold != NULL && table_undo_begin(t, tablet, args->undo_clock, before) != 0)
+    if (args->undo_clock != 0 && cold != NULL &&
+        table_undo_begin(t, tablet, args->undo_clock, before) != 0)
         return SHOAL_E_NOMEM;
     for (uint64_t i = 0; i < passed && i < 2; i++) { /* two turns forget everything */
         waiting_turn(&life->waiting);
@@ -151,7 +159,8 @@ int age_before(struct table *t, const struct push_args *args)
     int rc = 0;
     if (!t->ages || args->event_time == 0)
         return 0;
-    for (uint32_t i = args->tablet_first; rc == 0 && i < args->tablet_first + args->tablet_count; i++)
+    for (uint32_t i = args->tablet_first; rc == 0 && i < args->tablet_first + args->tablet_count;
+         i++)
         if (takes(args, i))
             rc = move_clock(t, i, args);
     return rc;
@@ -159,7 +168,8 @@ int age_before(struct table *t, const struct push_args *args)
 
 /* ---- room ---- */
 
-struct age_rank age_rank_of(const struct table_schema *s, uint64_t key, const struct row_stats *stats)
+struct age_rank age_rank_of(const struct table_schema *s, uint64_t key,
+                            const struct row_stats *stats)
 {
     float score = stats_score(&s->rules, stats->show, stats->click);
     struct age_rank r = {stats->time, key_mix(key)};
@@ -224,7 +234,8 @@ static int make_room(struct table *t, uint32_t tablet, uint64_t undo_clock)
         return SHOAL_E_NOMEM;
     for (uint32_t b = 0; b < own->bucket_count; b++)
         for (uint32_t i = 0; i < own->buckets[b].count; i++)
-            list[n++] = rank_of(t, own->buckets[b].key[i], row_at(&t->shape, own->buckets[b].row[i]));
+            list[n++] =
+                rank_of(t, own->buckets[b].key[i], row_at(&t->shape, own->buckets[b].row[i]));
     uint32_t go = n - stay;
     struct room room = {t, select_rank(list, n, go)};
     free(list);
@@ -238,7 +249,8 @@ int age_after(struct table *t, const struct push_args *args)
 {
     const uint32_t capacity = t->schema.rules.age_capacity;
     int rc = 0;
-    for (uint32_t i = args->tablet_first; capacity > 0 && rc == 0 && i < args->tablet_first + args->tablet_count; i++)
+    for (uint32_t i = args->tablet_first;
+         capacity > 0 && rc == 0 && i < args->tablet_first + args->tablet_count; i++)
         if (takes(args, i) && t->tablets[i].row_count > capacity)
             rc = make_room(t, i, args->undo_clock);
     return rc;

@@ -18,7 +18,7 @@
 
 #include "embedding/table.h"
 
-#define AGE_STEP_MAX 86400u   /* seconds that one push moves a clock */
+#define AGE_STEP_MAX 86400u /* seconds that one push moves a clock */
 
 /* Before the push: moves the clocks of the tablets that take it and ages them. 0 or
  * SHOAL_E_NOMEM. */
@@ -27,7 +27,8 @@ int age_before(struct table *t, const struct push_args *args);
  * to `now` (0 for `then`: from the first time that was told, see cold.h). Decay multiplies once a
  * boundary, in whatever portions they come, so that late is the same as in time. */
 enum age_end { AGE_STAYS, AGE_LOW, AGE_EXPIRED };
-enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float *row, uint32_t then, uint32_t now);
+enum age_end age_row(const struct table *t, uint32_t tablet, uint64_t key, float *row,
+                     uint32_t then, uint32_t now);
 /* After the push: tablets with more than age_capacity rows drop the least of them (age_rank), down
  * to 15/16 (age_room). 0 or SHOAL_E_NOMEM. */
 int age_after(struct table *t, const struct push_args *args);
@@ -38,7 +39,8 @@ struct age_rank {
     uint32_t order;
     uint64_t mixed;
 };
-struct age_rank age_rank_of(const struct table_schema *s, uint64_t key, const struct row_stats *stats);
+struct age_rank age_rank_of(const struct table_schema *s, uint64_t key,
+                            const struct row_stats *stats);
 static inline bool age_rank_below(const struct age_rank *a, const struct age_rank *b)
 {
     return a->order != b->order ? a->order < b->order : a->mixed < b->mixed;

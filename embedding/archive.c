@@ -92,7 +92,8 @@ int archive_open(const char *dir, uint64_t keep, struct archive **out, struct er
     if (strlen(dir) + 32 > LIMIT_PATH)
         return err_set(e, SHOAL_E_CONFIG, "the folder name %s is too long", dir);
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot create the archive folder %s: %s", dir, strerror(errno));
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot create the archive folder %s: %s", dir,
+                       strerror(errno));
     struct archive *a = calloc(1, sizeof *a);
     DIR *d = opendir(dir);
     if (a != NULL) {
@@ -120,7 +121,8 @@ void archive_close(struct archive *a)
     free(a);
 }
 
-bool archive_take(struct archive *a, const char *path, uint64_t generation, uint64_t bytes, bool shared)
+bool archive_take(struct archive *a, const char *path, uint64_t generation, uint64_t bytes,
+                  bool shared)
 {
     char to[LIMIT_PATH];
     struct stat st;

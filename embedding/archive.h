@@ -20,7 +20,8 @@ void archive_close(struct archive *a); /* NULL is fine */
 /* Takes the file of a segment whose records end at `bytes`; the oldest go when it is too much.
  * shared: others have links to the file, so it is not cut short. False: it could not be taken, and
  * is still where it was. */
-bool archive_take(struct archive *a, const char *path, uint64_t generation, uint64_t bytes, bool shared);
+bool archive_take(struct archive *a, const char *path, uint64_t generation, uint64_t bytes,
+                  bool shared);
 uint64_t archive_bytes(const struct archive *a);
 uint32_t archive_count(const struct archive *a);
 /* The i-th file, oldest first. */

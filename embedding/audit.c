@@ -12,11 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int audit_gather(const struct archive *a, const struct journal *j, struct audit_files *out, struct err *e)
+int audit_gather(const struct archive *a, const struct journal *j, struct audit_files *out,
+                 struct err *e)
 {
     uint32_t archived = a == NULL ? 0 : archive_count(a);
     *out = (struct audit_files){0};
-    out->file = calloc(archived + (j == NULL ? 0 : journal_segment_count(j)) + 1, sizeof *out->file);
+    out->file =
+        calloc(archived + (j == NULL ? 0 : journal_segment_count(j)) + 1, sizeof *out->file);
     if (out->file == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to list the journal");
     for (uint32_t i = 0; i < archived; i++) {
@@ -39,7 +41,8 @@ int journal_audit(const struct journal *j, struct audit_files *out, struct err *
         f->bytes = j->segment[i].bytes;
         f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
         if (f->fd < 0)
-            return err_set(e, SHOAL_E_IO, "cannot open journal segment %s: %s", f->path, strerror(errno));
+            return err_set(e, SHOAL_E_IO, "cannot open journal segment %s: %s", f->path,
+                           strerror(errno));
         out->count++;
     }
     return 0;
@@ -66,11 +69,11 @@ struct found {
 
 struct walk {
     const struct audit_wish *wish;
-    uint64_t *keys;   /* owned; (LIMIT_KEYS) */
-    uint32_t *hits;   /* owned; (LIMIT_KEYS) */
-    char *buffer;     /* owned */
+    uint64_t *keys; /* owned; (LIMIT_KEYS) */
+    uint32_t *hits; /* owned; (LIMIT_KEYS) */
+    char *buffer;   /* owned */
     size_t room;
-    uint64_t first;   /* sequence of the first record of the segment; 0: none */
+    uint64_t first; /* sequence of the first record of the segment; 0: none */
     int (*visit)(void *context, const struct audit_file *f, const struct found *r, struct err *e);
     void *context;
 };
@@ -108,7 +111,8 @@ static bool read_at(int fd, void *out, size_t bytes, uint64_t at)
 }
 
 /* Whether a push of the table has any of the keys; w->hits says where. */
-static uint32_t push_hits(struct walk *w, const struct audit_file *f, const struct record_header *h, uint64_t at)
+static uint32_t push_hits(struct walk *w, const struct audit_file *f, const struct record_header *h,
+                          uint64_t at)
 {
     uint32_t hits = 0;
     size_t key_bytes = h->key_count * sizeof(uint64_t);
@@ -123,7 +127,8 @@ static uint32_t push_hits(struct walk *w, const struct audit_file *f, const stru
 }
 
 /* The whole record, checked. NULL: it is none, or damaged. NOMEM in *rc. */
-static char *record_whole(struct walk *w, const struct audit_file *f, const struct record_header *h, uint64_t at, int *rc)
+static char *record_whole(struct walk *w, const struct audit_file *f, const struct record_header *h,
+                          uint64_t at, int *rc)
 {
     size_t bytes = record_bytes(h->payload_bytes);
     struct record_header checked;
@@ -183,12 +188,14 @@ struct blame {
     uint32_t limit, next, held;
 };
 
-static void gradient_of(const struct audit_wish *wish, const struct found *r, struct blame_entry *out)
+static void gradient_of(const struct audit_wish *wish, const struct found *r,
+                        struct blame_entry *out)
 {
     const char *floats = r->record + sizeof *r->h + r->h->key_count * sizeof(uint64_t);
     float g[LIMIT_WIDTH + 2];
     double squares = 0;
-    memcpy(g, floats + (size_t)r->hits[0] * wish->floats * sizeof(float), wish->floats * sizeof(float));
+    memcpy(g, floats + (size_t)r->hits[0] * wish->floats * sizeof(float),
+           wish->floats * sizeof(float));
     for (uint32_t i = 0; i < wish->width; i++)
         squares += (double)g[i] * (double)g[i];
     out->norm = sqrt(squares);
@@ -196,7 +203,8 @@ static void gradient_of(const struct audit_wish *wish, const struct found *r, st
     out->click = wish->floats > wish->width + 1 ? g[wish->width + 1] : 0;
 }
 
-static int blame_visit(void *context, const struct audit_file *f, const struct found *r, struct err *e)
+static int blame_visit(void *context, const struct audit_file *f, const struct found *r,
+                       struct err *e)
 {
     struct blame *b = context;
     struct blame_entry *out = &b->ring[b->next];
@@ -222,7 +230,8 @@ static void blame_take(struct blame *b, struct blame_entry *out, uint32_t limit,
     for (uint32_t i = 0; i < b->held; i++) {
         const struct blame_entry *in = &b->ring[(b->next + b->limit - 1 - i) % b->limit];
         uint32_t at = 0;
-        while (at < *count && (out[at].run != in->run || out[at].lane != in->lane || out[at].batch != in->batch))
+        while (at < *count &&
+               (out[at].run != in->run || out[at].lane != in->lane || out[at].batch != in->batch))
             at++;
         if (at < *count)
             memmove(&out[at], &out[at + 1], (--*count - at) * sizeof *out);
@@ -232,13 +241,15 @@ static void blame_take(struct blame *b, struct blame_entry *out, uint32_t limit,
     b->next = b->held = 0;
 }
 
-int audit_blame(struct audit_files *f, const struct audit_wish *wish, struct blame_entry *out, uint32_t limit,
-                uint32_t *count, bool *complete, struct err *e)
+int audit_blame(struct audit_files *f, const struct audit_wish *wish, struct blame_entry *out,
+                uint32_t limit, uint32_t *count, bool *complete, struct err *e)
 {
     struct blame b = {.wish = wish, .limit = limit, .ring = malloc(limit * sizeof *out)};
     struct walk w = {.wish = wish, .visit = blame_visit, .context = &b};
     uint64_t first = 0;
-    int rc = walk_init(&w) != 0 || b.ring == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory to read the journal") : 0;
+    int rc = walk_init(&w) != 0 || b.ring == NULL
+                 ? err_set(e, SHOAL_E_NOMEM, "no memory to read the journal")
+                 : 0;
     *count = 0;
     uint32_t i = f->count;
     for (; i > 0 && rc == 0 && *count < limit; i--) {
@@ -266,7 +277,8 @@ struct blank {
     uint64_t records;
 };
 
-static int blank_visit(void *context, const struct audit_file *f, const struct found *r, struct err *e)
+static int blank_visit(void *context, const struct audit_file *f, const struct found *r,
+                       struct err *e)
 {
     struct blank *b = context;
     uint32_t floats = b->wish->floats, count = r->h->key_count;
@@ -276,7 +288,8 @@ static int blank_visit(void *context, const struct audit_file *f, const struct f
         memset(keys + r->hits[i] * sizeof(uint64_t), 0, sizeof(uint64_t));
         memset(values + (size_t)r->hits[i] * floats * sizeof(float), 0, floats * sizeof(float));
     }
-    struct record_payload payload = {{keys, values}, {count * sizeof(uint64_t), (size_t)count * floats * sizeof(float)}};
+    struct record_payload payload = {
+        {keys, values}, {count * sizeof(uint64_t), (size_t)count * floats * sizeof(float)}};
     record_seal(&h, &payload);
     memcpy(r->record, &h, sizeof h);
     size_t bytes = record_bytes(h.payload_bytes);
@@ -314,7 +327,8 @@ static int open_unshared(const char *path)
     return -1;
 }
 
-int audit_blank(struct audit_files *f, const struct audit_wish *wish, uint64_t *records, struct err *e)
+int audit_blank(struct audit_files *f, const struct audit_wish *wish, uint64_t *records,
+                struct err *e)
 {
     struct blank b = {.wish = wish};
     struct walk w = {.wish = wish, .visit = blank_visit, .context = &b};
@@ -324,8 +338,9 @@ int audit_blank(struct audit_files *f, const struct audit_wish *wish, uint64_t *
         file->fd = open_unshared(file->path);
         if (file->fd < 0 && errno == ENOENT)
             continue;
-        rc = file->fd < 0 ? err_set(e, SHOAL_E_IO, "cannot open %s: %s", file->path, strerror(errno))
-                          : walk_segment(&w, file, e);
+        rc = file->fd < 0
+                 ? err_set(e, SHOAL_E_IO, "cannot open %s: %s", file->path, strerror(errno))
+                 : walk_segment(&w, file, e);
         if (rc == 0 && fdatasync(file->fd) != 0)
             rc = err_set(e, SHOAL_E_IO, "cannot sync %s: %s", file->path, strerror(errno));
     }

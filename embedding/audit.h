@@ -15,7 +15,7 @@
 #include <stdatomic.h>
 
 struct audit_file {
-    char path[LIMIT_PATH]; /* of the archive; a segment of the journal is open already */
+    char path[LIMIT_PATH];      /* of the archive; a segment of the journal is open already */
     uint64_t generation, bytes; /* where its records end; 0: at the end of the file */
     int fd;                     /* owned; -1: not open */
 };
@@ -26,7 +26,8 @@ struct audit_files {
 
 /* The archive's files (a may be NULL), and with j also the journal's segments, as they stand.
  * NOMEM, IO. */
-int audit_gather(const struct archive *a, const struct journal *j, struct audit_files *out, struct err *e);
+int audit_gather(const struct archive *a, const struct journal *j, struct audit_files *out,
+                 struct err *e);
 void audit_free(struct audit_files *f);
 
 struct audit_wish {
@@ -39,11 +40,12 @@ struct audit_wish {
 
 /* Pushes that have wish->keys[0], newest first, at most limit. out has room for limit; *complete:
  * everything was read and the oldest record of all was sequence 1. */
-int audit_blame(struct audit_files *f, const struct audit_wish *wish, struct blame_entry *out, uint32_t limit,
-                uint32_t *count, bool *complete, struct err *e);
+int audit_blame(struct audit_files *f, const struct audit_wish *wish, struct blame_entry *out,
+                uint32_t limit, uint32_t *count, bool *complete, struct err *e);
 /* Zeros the keys and what was pushed for them in every record; syncs. *records: how many had
  * any. */
-int audit_blank(struct audit_files *f, const struct audit_wish *wish, uint64_t *records, struct err *e);
+int audit_blank(struct audit_files *f, const struct audit_wish *wish, uint64_t *records,
+                struct err *e);
 
 /* journal.c: descriptors of all segments; appended to *out. */
 int journal_audit(const struct journal *j, struct audit_files *out, struct err *e);

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELDS 65536u /* that a key can name */
-#define CELL_ONE 32   /* the cell of [1, 2) */
+#define FIELDS 65536u   /* that a key can name */
+#define CELL_ONE 32     /* the cell of [1, 2) */
 #define INDEX_LOAD 0.76 /* of a tablet: between 0.66 and 0.86 */
 
 struct field_count {
@@ -55,13 +55,16 @@ static uint32_t cell_of(double x)
     return cell < 1 ? 0 : cell >= (int)CENSUS_CELLS ? CENSUS_CELLS - 1 : (uint32_t)cell;
 }
 
-int census_new(const struct table_schema *schema, const struct census_ask *ask, struct census **out, struct err *e)
+int census_new(const struct table_schema *schema, const struct census_ask *ask, struct census **out,
+               struct err *e)
 {
     if (ask->what_if && !schema->rules.stats && (ask->shows > 0 || ask->score > 0 || ask->ttl > 0))
-        return err_set(e, SHOAL_E_USAGE,
-                       "table %s keeps no statistics, so shows, score and age of its rows are not known: a job's "
-                       "tables[].stats: yes would keep them; ask for a memory budget, or with --sample",
-                       schema->name);
+        return err_set(
+            e, SHOAL_E_USAGE,
+            "table %s keeps no statistics, so shows, score and age of its rows are not known: a "
+            "job's "
+            "tables[].stats: yes would keep them; ask for a memory budget, or with --sample",
+            schema->name);
     struct census *c = calloc(1, sizeof *c);
     if (c != NULL)
         c->field = calloc(FIELDS, sizeof *c->field);
@@ -95,7 +98,9 @@ static struct row_stats stats_of(const struct census *c, const void *row)
 {
     struct row_stats s = {0};
     if (c->schema->rules.stats)
-        memcpy(&s, (const char *)row + sizeof(uint64_t) + schema_stats_at(c->schema) * sizeof(float), sizeof s);
+        memcpy(&s,
+               (const char *)row + sizeof(uint64_t) + schema_stats_at(c->schema) * sizeof(float),
+               sizeof s);
     return s;
 }
 
@@ -112,7 +117,8 @@ static bool passes(const struct census *c, const struct row_stats *s)
 {
     if (!c->schema->rules.stats)
         return true;
-    if (s->show < c->ask.shows || (c->ask.score > 0 && stats_score(&c->schema->rules, s->show, s->click) < c->ask.score))
+    if (s->show < c->ask.shows ||
+        (c->ask.score > 0 && stats_score(&c->schema->rules, s->show, s->click) < c->ask.score))
         return false;
     return c->ask.ttl == 0 || s->time == 0 || c->newest - s->time <= c->ask.ttl;
 }
@@ -168,7 +174,8 @@ static int greatest_first(const void *a, const void *b)
     return age_rank_below(&x->of, &y->of) ? 1 : age_rank_below(&y->of, &x->of) ? -1 : 0;
 }
 
-int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet, const struct table *live)
+int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet,
+                      const struct table *live)
 {
     uint64_t rows = table_tablet_rows(t, tablet);
     if (c->ask.what_if && c->ask.rows > 0 && rows > c->rank_room) {
@@ -250,9 +257,11 @@ static struct json *what_if_json(const struct census *c, uint64_t row_bytes)
         shows += c->field[i].shows;
     json_set_int(j, "rows", (int64_t)c->kept);
     if (c->ask.rows > 0)
-        json_set_int(j, "capacity", (int64_t)(c->ask.rows >> c->schema->tablet_bits << c->schema->tablet_bits));
+        json_set_int(j, "capacity",
+                     (int64_t)(c->ask.rows >> c->schema->tablet_bits << c->schema->tablet_bits));
     json_set_int(j, "bytes", (int64_t)(c->kept * row_bytes));
-    json_set_number(j, "memory_bytes", (double)c->kept * census_row_memory(schema_row_floats(c->schema)));
+    json_set_number(j, "memory_bytes",
+                    (double)c->kept * census_row_memory(schema_row_floats(c->schema)));
     if (c->schema->rules.stats) {
         json_set_number(j, "shows", c->kept_shows);
         json_set_number(j, "shows_share", shows > 0 ? c->kept_shows / shows : 1);
@@ -300,7 +309,8 @@ static void histogram_add(struct histogram *h, const struct json *j)
     h->cell[0] += count_in(j, "zero");
     for (size_t i = 0; i < json_count(cells); i++) {
         const struct json *pair = json_array_at(cells, i);
-        int64_t cell = json_as_int(json_array_at(pair, 0), 0) + CELL_ONE, rows = json_as_int(json_array_at(pair, 1), 0);
+        int64_t cell = json_as_int(json_array_at(pair, 0), 0) + CELL_ONE,
+                rows = json_as_int(json_array_at(pair, 1), 0);
         if (cell > 0 && cell < (int64_t)CENSUS_CELLS && rows > 0)
             h->cell[cell] += (uint64_t)rows;
     }
@@ -316,7 +326,8 @@ int census_add_json(struct census *c, const struct json *j, struct err *e)
         const struct json *in = json_array_at(fields, i);
         uint64_t number = count_in(in, "field");
         if (number >= FIELDS)
-            return err_set(e, SHOAL_E_DATA, "a shard answered with figures of field %llu", (unsigned long long)number);
+            return err_set(e, SHOAL_E_DATA, "a shard answered with figures of field %llu",
+                           (unsigned long long)number);
         struct field_count *f = &c->field[number];
         f->rows += count_in(in, "rows");
         f->stored += count_in(in, "stored");

@@ -28,11 +28,13 @@ struct census_ask {
 struct census; /* opaque */
 
 /* USAGE: shows, score or ttl of a table without statistics. */
-int census_new(const struct table_schema *schema, const struct census_ask *ask, struct census **out, struct err *e);
+int census_new(const struct table_schema *schema, const struct census_ask *ask, struct census **out,
+               struct err *e);
 void census_free(struct census *c);
 /* Counts one tablet of a table of that schema, in which it has all its rows (engine_whole); live:
  * the engine's own table, which knows where each lies, or t itself. NOMEM: nothing was counted. */
-int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet, const struct table *live);
+int census_add_tablet(struct census *c, const struct table *t, uint32_t tablet,
+                      const struct table *live);
 uint64_t census_rows(const struct census *c);
 
 /* Members: table, values, rows, row_bytes, bytes (rows alone), memory_bytes (pages and index of

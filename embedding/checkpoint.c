@@ -29,7 +29,8 @@ static int count_parts(const char *path, uint32_t *parts, struct err *e)
     uint32_t lowest = UINT32_MAX, highest = 0, number;
     int end;
     if (d == NULL)
-        return err_set(e, SHOAL_E_NOT_FOUND, "cannot open the checkpoint %s: %s", path, strerror(errno));
+        return err_set(e, SHOAL_E_NOT_FOUND, "cannot open the checkpoint %s: %s", path,
+                       strerror(errno));
     for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d)) {
         if (sscanf(entry->d_name, "part-%u%n", &number, &end) != 1 || entry->d_name[end] != '\0')
             continue;
@@ -38,15 +39,17 @@ static int count_parts(const char *path, uint32_t *parts, struct err *e)
     }
     closedir(d);
     if (lowest == UINT32_MAX)
-        return err_set(e, SHOAL_E_NOT_FOUND, "%s is no checkpoint: there is no part-0000 in it", path);
+        return err_set(e, SHOAL_E_NOT_FOUND, "%s is no checkpoint: there is no part-0000 in it",
+                       path);
     struct part first;
     char dir[LIMIT_PATH];
     part_path(path, lowest, "", dir);
     int rc = part_read(dir, &first, e);
     *parts = first.parts;
     if (rc == 0 && highest >= first.parts)
-        rc = err_set(e, SHOAL_E_CORRUPT, "%s/part-%04u does not belong there: %s is one of %u parts", path, highest, dir,
-                     first.parts);
+        rc =
+            err_set(e, SHOAL_E_CORRUPT, "%s/part-%04u does not belong there: %s is one of %u parts",
+                    path, highest, dir, first.parts);
     part_free(&first);
     return rc;
 }
@@ -71,13 +74,16 @@ static int open_part(struct checkpoint *c, uint32_t number, struct err *e)
     part_path(c->path, number, "", dir);
     int rc = part_read(dir, p, e);
     if (rc == SHOAL_E_NOT_FOUND)
-        return err_set(e, SHOAL_E_CORRUPT, "%s is missing or has no manifest: the checkpoint has %u parts", dir,
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "%s is missing or has no manifest: the checkpoint has %u parts", dir,
                        c->facts.parts);
     if (rc != 0)
         return rc;
     if (p->part != number || !agree(p, &c->part[0]))
-        return err_set(e, SHOAL_E_CORRUPT, "%s does not belong there: it is part %u of %u of cut %" PRIu64
-                       ", as run %" PRIu64, dir, p->part, p->parts, p->facts.cut, p->facts.run);
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "%s does not belong there: it is part %u of %u of cut %" PRIu64
+                       ", as run %" PRIu64,
+                       dir, p->part, p->parts, p->facts.cut, p->facts.run);
     for (uint32_t i = 0; i < p->files && rc == 0; i++)
         rc = part_check_file(p, i, false, e);
     c->facts.rows += p->facts.rows;
@@ -98,7 +104,8 @@ static int own_tablets(struct checkpoint *c, uint32_t number, struct err *e)
             at++;
         for (uint32_t k = r->first; k < r->first + r->count; k++) {
             if (c->owner[at][k] != NO_PART)
-                return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %s is in %s and in part %u as well", k,
+                return err_set(e, SHOAL_E_CORRUPT,
+                               "tablet %u of table %s is in %s and in part %u as well", k,
                                p->schema[at].name, p->dir, c->owner[at][k]);
             c->owner[at][k] = (uint16_t)number;
         }
@@ -222,8 +229,8 @@ struct look {
     uint32_t next; /* tablet that has to come */
 };
 
-static int look_at(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
-                   struct err *e)
+static int look_at(void *context, const void *key, size_t key_bytes, const void *value,
+                   size_t value_bytes, struct err *e)
 {
     struct look *l = context;
     uint32_t number, tablet;
@@ -257,7 +264,8 @@ static void find_tablet(struct verify *v)
         stored_tablet_key(r->table, r->first, &from);
         stored_tablet_key(r->table, r->first + r->count, &to);
         if (store_range(store, &from, &to, look_at, &l, NULL) != 0) {
-            snprintf(v->table, sizeof v->table, "%s", table_schema_of(l.g->table[r->table].table)->name);
+            snprintf(v->table, sizeof v->table, "%s",
+                     table_schema_of(l.g->table[r->table].table)->name);
             v->tablet = l.next;
         }
     }
@@ -288,7 +296,8 @@ static int foreign(void *context, const char *path, struct err *e)
 {
     struct verify *v = context;
     struct err own;
-    err_set(&own, SHOAL_E_CORRUPT, "%s does not belong there: the manifest does not name it; take it away", path);
+    err_set(&own, SHOAL_E_CORRUPT,
+            "%s does not belong there: the manifest does not name it; take it away", path);
     damage(v, path, false, SHOAL_E_CORRUPT, &own);
     return v->visit == NULL ? err_set(e, SHOAL_E_CORRUPT, "%s", own.text) : 0;
 }
@@ -310,7 +319,8 @@ static void verify_part(struct verify *v, const struct part *part)
     }
 }
 
-int checkpoint_verify(struct checkpoint *c, checkpoint_damage_visit visit, void *context, struct err *e)
+int checkpoint_verify(struct checkpoint *c, checkpoint_damage_visit visit, void *context,
+                      struct err *e)
 {
     struct verify v = {.c = c, .visit = visit, .context = context};
     for (uint32_t i = 0; i < c->facts.parts && (v.status == 0 || visit != NULL); i++)
@@ -327,8 +337,8 @@ int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e)
 
 /* ---- translation ---- */
 
-int checkpoint_translation(const struct checkpoint *c, const struct table_schema *to, uint32_t count, char **notes,
-                           struct err *e)
+int checkpoint_translation(const struct checkpoint *c, const struct table_schema *to,
+                           uint32_t count, char **notes, struct err *e)
 {
     size_t bytes;
     bool used[LIMIT_TABLES] = {false};
@@ -347,7 +357,8 @@ int checkpoint_translation(const struct checkpoint *c, const struct table_schema
     }
     for (uint32_t i = 0; i < c->facts.tables && rc == 0; i++)
         if (!used[i])
-            fprintf(out, "table %s: the job has none of this name; its rows are passed over\n", checkpoint_table(c, i)->name);
+            fprintf(out, "table %s: the job has none of this name; its rows are passed over\n",
+                    checkpoint_table(c, i)->name);
     bool failed = fclose(out) != 0;
     if (rc == 0 && !failed)
         return 0;

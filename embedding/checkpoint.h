@@ -56,24 +56,26 @@ typedef void (*checkpoint_damage_visit)(void *context, const struct checkpoint_d
 /* Reads every file and compares sizes and checksums. 0: all is well; else the code of the first
  * damage, with its sentence in e. visit (may be NULL) is called for each damaged, missing or
  * foreign file; with NULL it ends at the first and names no tablet. */
-int checkpoint_verify(struct checkpoint *c, checkpoint_damage_visit visit, void *context, struct err *e);
+int checkpoint_verify(struct checkpoint *c, checkpoint_damage_visit visit, void *context,
+                      struct err *e);
 /* The same for the files of one part, up to the first damage. */
 int checkpoint_verify_part(struct checkpoint *c, uint32_t part, struct err *e);
 
 /* The tablets of part `part` (UINT32_MAX: of all parts) of the i-th table as a table in memory:
  * images and records above them. The caller frees it (table_free) and owns the arena. CORRUPT,
  * CHECKSUM, NOMEM. */
-int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struct arena *arena, struct table **out,
-                          struct err *e);
+int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struct arena *arena,
+                          struct table **out, struct err *e);
 /* Bytes of a row as visit gets it: table_row_bytes. */
 size_t checkpoint_row_bytes(const struct table_schema *s);
 /* Every row of the i-th table, laid out as in table.h, part by part (one part of the table in
  * memory at a time), in no order. */
-int checkpoint_visit(struct checkpoint *c, uint32_t i, void (*visit)(void *context, const void *row), void *context,
-                     struct err *e);
+int checkpoint_visit(struct checkpoint *c, uint32_t i,
+                     void (*visit)(void *context, const void *row), void *context, struct err *e);
 /* The digest of each tablet (2^tablet_bits of them) as table_digest gives it, and the number of
  * rows. The cluster's digest of the table is hash_bytes over these, seed 0. */
-int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64_t *rows, struct err *e);
+int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64_t *rows,
+                      struct err *e);
 
 /* What a load into tables of these schemas would do, by the rules below: sentences, one a line, in
  * *notes (the caller frees it; "" where nothing is translated). SCHEMA: it would be refused.
@@ -94,7 +96,7 @@ int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64
  *                         are joined get the highest, so that no batch is applied twice
  *   other initial values, seed, admission, ageing: for what comes; rows stay as they are
  * A translated table loses the undo of the clock under way. */
-int checkpoint_translation(const struct checkpoint *c, const struct table_schema *to, uint32_t count, char **notes,
-                           struct err *e);
+int checkpoint_translation(const struct checkpoint *c, const struct table_schema *to,
+                           uint32_t count, char **notes, struct err *e);
 
 #endif

@@ -17,7 +17,8 @@ struct checkpoint {
 
 /* An engine in memory with the checkpoint's tables, whose rows come from `arena` (borrowed until
  * checkpoint_scratch_free). */
-int checkpoint_scratch(const struct checkpoint *c, struct arena *arena, struct engine **out, struct err *e);
+int checkpoint_scratch(const struct checkpoint *c, struct arena *arena, struct engine **out,
+                       struct err *e);
 void checkpoint_scratch_free(struct engine *g);
 /* base[number of a table] (2^tablet_bits), all UINT64_MAX, for recover_source; freed with
  * checkpoint_base_free. */

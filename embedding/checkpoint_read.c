@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int checkpoint_scratch(const struct checkpoint *c, struct arena *arena, struct engine **out, struct err *e)
+int checkpoint_scratch(const struct checkpoint *c, struct arena *arena, struct engine **out,
+                       struct err *e)
 {
     struct engine *g = NULL;
     int rc = engine_open(&(struct engine_options){.durability = DURABLE_MEMORY}, NULL, &g, e);
@@ -55,7 +56,8 @@ void checkpoint_base_free(uint64_t *base[LIMIT_TABLES])
 }
 
 /* Rows that lie in the part's store as single pairs come in, aged as of the cut. */
-static int thaw_all(struct engine *g, struct store *store, uint64_t *const base[LIMIT_TABLES], struct err *e)
+static int thaw_all(struct engine *g, struct store *store, uint64_t *const base[LIMIT_TABLES],
+                    struct err *e)
 {
     int rc = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
@@ -72,7 +74,8 @@ int checkpoint_part_load(const struct checkpoint *c, uint32_t part, bool verifie
     struct cut_source source = {.facts = p->facts};
     char path[LIMIT_PATH + 16];
     snprintf(path, sizeof path, "%s/rows", p->dir);
-    int rc = verified ? store_rocks_open_verified(path, &source.store, e) : store_rocks_open_copy(path, &source.store, e);
+    int rc = verified ? store_rocks_open_verified(path, &source.store, e)
+                      : store_rocks_open_copy(path, &source.store, e);
     source.opened = rc == 0;
     snprintf(path, sizeof path, "%s/journal", p->dir);
     if (rc == 0)
@@ -95,7 +98,8 @@ static bool in_part(const struct checkpoint *c, uint32_t i, uint32_t part)
     return false;
 }
 
-static int read_part(const struct checkpoint *c, uint32_t i, uint32_t part, struct engine *g, struct err *e)
+static int read_part(const struct checkpoint *c, uint32_t i, uint32_t part, struct engine *g,
+                     struct err *e)
 {
     const struct table_schema *s = checkpoint_table(c, i);
     uint64_t *base[LIMIT_TABLES];
@@ -113,8 +117,8 @@ static int read_part(const struct checkpoint *c, uint32_t i, uint32_t part, stru
     return rc;
 }
 
-int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struct arena *arena, struct table **out,
-                          struct err *e)
+int checkpoint_table_read(struct checkpoint *c, uint32_t i, uint32_t part, struct arena *arena,
+                          struct table **out, struct err *e)
 {
     struct engine *g = NULL;
     int rc = checkpoint_scratch(c, arena, &g, e);
@@ -133,8 +137,9 @@ size_t checkpoint_row_bytes(const struct table_schema *s)
 }
 
 /* Calls use for each part of the table, which is in memory for the length of the call. */
-static int each_part(struct checkpoint *c, uint32_t i, int (*use)(void *context, struct table *t, uint32_t part),
-                     void *context, struct err *e)
+static int each_part(struct checkpoint *c, uint32_t i,
+                     int (*use)(void *context, struct table *t, uint32_t part), void *context,
+                     struct err *e)
 {
     int rc = 0;
     for (uint32_t part = 0; part < c->facts.parts && rc == 0; part++) {
@@ -167,8 +172,8 @@ static int visit_part(void *context, struct table *t, uint32_t part)
     return 0;
 }
 
-int checkpoint_visit(struct checkpoint *c, uint32_t i, void (*visit)(void *context, const void *row), void *context,
-                     struct err *e)
+int checkpoint_visit(struct checkpoint *c, uint32_t i,
+                     void (*visit)(void *context, const void *row), void *context, struct err *e)
 {
     struct visiting v = {visit, context};
     return each_part(c, i, visit_part, &v, e);
@@ -190,7 +195,8 @@ static int digest_part(void *context, struct table *t, uint32_t part)
     return rc;
 }
 
-int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64_t *rows, struct err *e)
+int checkpoint_digest(struct checkpoint *c, uint32_t i, uint64_t *digest, uint64_t *rows,
+                      struct err *e)
 {
     struct digesting d = {.owner = c->owner[i], .digest = digest};
     int rc = each_part(c, i, digest_part, &d, e);

@@ -242,7 +242,9 @@ void table_cold_ahead(const struct table *t, uint64_t key)
 {
     uint64_t mixed = key_mix(key);
     set_ahead(t, mixed);
-    __builtin_prefetch(tablet_home(&t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)], t->shape.tablet_bits, mixed), 1);
+    __builtin_prefetch(tablet_home(&t->tablets[mixed_tablet(mixed, t->shape.tablet_bits)],
+                                   t->shape.tablet_bits, mixed),
+                       1);
 }
 
 /* The set alone is asked: what is in it is not in the index. */
@@ -267,12 +269,14 @@ void table_cold_keep(struct table *t, const uint64_t *keys, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (i + AMONG_AHEAD < count) {
             uint64_t ahead = key_mix(keys[i + AMONG_AHEAD]);
-            __builtin_prefetch(tablet_home(&t->tablets[mixed_tablet(ahead, shape->tablet_bits)], shape->tablet_bits, ahead));
+            __builtin_prefetch(tablet_home(&t->tablets[mixed_tablet(ahead, shape->tablet_bits)],
+                                           shape->tablet_bits, ahead));
         }
         uint64_t mixed = key_mix(keys[i]);
         struct tablet *own = &t->tablets[mixed_tablet(mixed, shape->tablet_bits)];
         float *row = NULL;
-        TABLET_SEARCH(row, own, shape, tablet_home(own, shape->tablet_bits, mixed), keys[i], bucket_match, bucket_seen);
+        TABLET_SEARCH(row, own, shape, tablet_home(own, shape->tablet_bits, mixed), keys[i],
+                      bucket_match, bucket_seen);
         (void)row;
     }
 }
@@ -297,7 +301,8 @@ size_t table_cold_bytes(const struct table *t)
 }
 
 /* The row as of now, in the table's buffer; NULL when it has not outlasted its ageing. */
-static const float *row_aged(const struct table *t, uint64_t key, const void *value, enum age_end *end)
+static const float *row_aged(const struct table *t, uint64_t key, const void *value,
+                             enum age_end *end)
 {
     const struct tablet *own = &t->tablets[number_of(t, key)];
     float *row = (float *)(void *)(t->whole_row + 1);
@@ -369,7 +374,8 @@ int cold_erase(struct table *t, uint64_t key)
     return 0;
 }
 
-int table_cold_copy(const struct table *t, struct table *into, uint64_t key, const void *value, size_t bytes)
+int table_cold_copy(const struct table *t, struct table *into, uint64_t key, const void *value,
+                    size_t bytes)
 {
     enum age_end end;
     if (bytes != table_cold_bytes(t) || !table_cold_has(t, key))
@@ -381,8 +387,8 @@ int table_cold_copy(const struct table *t, struct table *into, uint64_t key, con
 /* ---- leaving ---- */
 
 /* Calls visit for each row in the index's order, rows on their way. */
-static int each_row(struct table *t, uint32_t tablet, int (*visit)(void *context, struct bucket *b, uint32_t place),
-                    void *context)
+static int each_row(struct table *t, uint32_t tablet,
+                    int (*visit)(void *context, struct bucket *b, uint32_t place), void *context)
 {
     struct tablet *own = &t->tablets[tablet];
     int rc = 0;
@@ -441,7 +447,8 @@ static int choose_row(void *context, struct bucket *b, uint32_t place)
         return 0;
     }
     if (!stored) {
-        int rc = c->put(c->context, b->key[place], row_at(&c->table->shape, b->row[place]), c->table->shape.row_bytes, c->clock);
+        int rc = c->put(c->context, b->key[place], row_at(&c->table->shape, b->row[place]),
+                        c->table->shape.row_bytes, c->clock);
         if (rc != 0)
             return rc;
     }
@@ -451,10 +458,12 @@ static int choose_row(void *context, struct bucket *b, uint32_t place)
     return 0;
 }
 
-int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context, uint32_t *chosen)
+int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context,
+                      uint32_t *chosen)
 {
     const struct tablet_life *life = t->tablets[tablet].life;
-    struct choice c = {.table = t, .clock = life == NULL ? 0 : life->clock, .put = put, .context = context};
+    struct choice c = {
+        .table = t, .clock = life == NULL ? 0 : life->clock, .put = put, .context = context};
     *chosen = 0;
     if (!table_cold_may(t) || cold_of(&t->tablets[tablet]) == NULL)
         return 0;
@@ -495,7 +504,9 @@ int table_cold_drop(struct table *t, uint32_t tablet, uint32_t *count)
             bool goes = is_chosen(at, i) && is_stored(at, i);
             list[goes ? own->row_count - ++go : stay++] = row; /* those that go from the end on */
         }
-    int rc = go == 0 ? 0 : set_reserve(own->cold, t->shape.arena, t->shape.tablet_bits, own->cold->used + (uint64_t)go);
+    int rc = go == 0 ? 0
+                     : set_reserve(own->cold, t->shape.arena, t->shape.tablet_bits,
+                                   own->cold->used + (uint64_t)go);
     if (rc == 0 && go > 0)
         rc = table_rebuild(t, tablet, list, stay);
     for (uint32_t i = 0; rc == 0 && i < go; i++)

@@ -74,7 +74,8 @@ int table_cold_take(struct table *t, uint64_t key, const void *value, size_t byt
 void table_cold_ahead(const struct table *t, uint64_t key);
 /* The same for a reader: `into`, a table of the same schema, gets the row, aged; t does not
  * change. */
-int table_cold_copy(const struct table *t, struct table *into, uint64_t key, const void *value, size_t bytes);
+int table_cold_copy(const struct table *t, struct table *into, uint64_t key, const void *value,
+                    size_t bytes);
 
 /* ---- leaving ---- */
 /* Chooses rows to go, about `most`, the least used first; when too few of them were not used again
@@ -82,8 +83,10 @@ int table_cold_copy(const struct table *t, struct table *into, uint64_t key, con
  * once. put is called for each that the store does not have as it is, with what its pair is to hold
  * (row_bytes, then the clock); NULL: only rows that the store has are chosen. *chosen: how many. 0,
  * or what put returned. */
-typedef int (*cold_put)(void *context, uint64_t key, const void *row, size_t row_bytes, uint32_t clock);
-int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context, uint32_t *chosen);
+typedef int (*cold_put)(void *context, uint64_t key, const void *row, size_t row_bytes,
+                        uint32_t clock);
+int table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context,
+                      uint32_t *chosen);
 /* Images of the tablet list chosen rows as cold from `leaving` on, until not. 0 or NOMEM. */
 int table_cold_leaving(struct table *t, uint32_t tablet, bool leaving);
 /* Rows that were chosen and have been neither touched nor changed since leave the index for the
@@ -110,7 +113,7 @@ bool table_cold_stale(const struct table *t, uint32_t tablet);
 void table_cold_fresh(struct table *t, uint32_t tablet);
 
 /* ---- for table.c, tablet.c, keep.c, image.c ---- */
-void cold_free(struct cold *c, struct arena *a); /* NULL: nothing */
+void cold_free(struct cold *c, struct arena *a);  /* NULL: nothing */
 uint64_t cold_set_bytes(const struct cold *c);    /* of keys; NULL: 0 */
 uint64_t cold_beside_bytes(const struct cold *c); /* memory that is not the arena's; NULL: 0 */
 int cold_gone_add(struct cold *c, uint64_t key);  /* 0 or NOMEM */

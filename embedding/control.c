@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* Journals a control record; queued pushes before it are written with it. */
-static int record_control(struct engine *g, enum record_kind kind, const void *bytes, size_t count, struct err *e)
+static int record_control(struct engine *g, enum record_kind kind, const void *bytes, size_t count,
+                          struct err *e)
 {
     SHOAL_ASSERT(engine_back(g));
     if (g->broken)
@@ -51,9 +52,11 @@ static int check_overlap(const struct engine *g, const struct table_schema *s, s
         if (g->table[i].table == NULL)
             continue;
         const struct table_schema *other = table_schema_of(g->table[i].table);
-        uint64_t other_first = other->tablet_first, other_end = other_first + (1u << other->tablet_bits);
+        uint64_t other_first = other->tablet_first,
+                 other_end = other_first + (1u << other->tablet_bits);
         if (first < other_end && other_first < end)
-            return err_set(e, SHOAL_E_SCHEMA, "tables %s and %s claim the same tablet numbers", s->name, other->name);
+            return err_set(e, SHOAL_E_SCHEMA, "tables %s and %s claim the same tablet numbers",
+                           s->name, other->name);
     }
     return 0;
 }
@@ -81,7 +84,8 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
             return 0;
         char difference[SCHEMA_DIFFERENCE_MAX];
         return err_set(e, SHOAL_E_SCHEMA,
-                       "table %u exists here as %s with another schema: %s; choose another name or space, or change the job back",
+                       "table %u exists here as %s with another schema: %s; choose another name or "
+                       "space, or change the job back",
                        schema->table, table_schema_of(t->table)->name,
                        schema_difference(table_schema_of(t->table), schema, difference));
     }
@@ -91,20 +95,23 @@ int engine_table_create(struct engine *g, const struct table_schema *schema, str
     return rc == 0 ? engine_table_add(g, schema, e) : rc;
 }
 
-int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, uint64_t tables,
-                           struct err *e)
+int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
+                           uint64_t tables, struct err *e)
 {
     if (run == 0 || lanes == 0 || lanes > LIMIT_LANES || mode > RUN_BSP)
-        return err_set(e, SHOAL_E_MALFORMED, "run %" PRIu64 " with %u lanes, mode %u", run, lanes, mode);
+        return err_set(e, SHOAL_E_MALFORMED, "run %" PRIu64 " with %u lanes, mode %u", run, lanes,
+                       mode);
     struct run *known = runs_find(&g->runs, run);
     if (known != NULL) {
         if (known->lanes == lanes && known->mode == mode)
             return 0;
-        return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " is open with %u lanes, mode %u", run, known->lanes,
-                       known->mode);
+        return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " is open with %u lanes, mode %u", run,
+                       known->lanes, known->mode);
     }
     if (load_opens(g, run))
-        return err_set(e, SHOAL_E_BUSY, "run %" PRIu64 " is being opened by the load of a checkpoint; ask again", run);
+        return err_set(e, SHOAL_E_BUSY,
+                       "run %" PRIu64 " is being opened by the load of a checkpoint; ask again",
+                       run);
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
     struct record_run_open r = {.run = run, .tables = tables, .lanes = lanes, .mode = mode};
@@ -129,7 +136,8 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
 {
     struct run *known = runs_find(&g->runs, run);
     if (load_opens(g, run))
-        return err_set(e, SHOAL_E_AGAIN, "run %" PRIu64 " is being opened by the load of a checkpoint", run);
+        return err_set(e, SHOAL_E_AGAIN,
+                       "run %" PRIu64 " is being opened by the load of a checkpoint", run);
     if (known == NULL)
         return 0;
     if (g->pending > 0)
@@ -139,7 +147,8 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
     if (rc != 0)
         return rc;
     if (runs_end(&g->runs, known, g->sequence - 1, g->sequence) != 0) {
-        err_set(e, SHOAL_E_NOMEM, "no memory to drop run %" PRIu64 "; the shard restarts and recovers", run);
+        err_set(e, SHOAL_E_NOMEM,
+                "no memory to drop run %" PRIu64 "; the shard restarts and recovers", run);
         return engine_fail(g, e);
     }
     if (g->journal == NULL)
@@ -150,8 +159,8 @@ int engine_run_drop(struct engine *g, uint64_t run, struct err *e)
     return 0;
 }
 
-int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark,
-                 struct err *e)
+int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live,
+                 uint64_t *mark, struct err *e)
 {
     struct run *r = runs_find(&g->runs, run);
     if (r == NULL)
@@ -160,11 +169,12 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
         return err_set(e, SHOAL_E_MALFORMED, "lane %u of a run with %u lanes", lane, r->lanes);
     const struct run_lane *l = &r->lane[lane];
     if (generation < l->generation)
-        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the fence %" PRIu64, lane, l->generation,
-                       generation);
+        return err_set(e, SHOAL_E_FENCED, "lane %u has generation %" PRIu64 ", the fence %" PRIu64,
+                       lane, l->generation, generation);
     if (generation != l->generation || live != l->live) {
         int64_t offset = live ? run_offset(r, lane) : l->offset;
-        struct record_fence f = {.run = run, .generation = generation, .offset = offset, .lane = lane, .live = live};
+        struct record_fence f = {
+            .run = run, .generation = generation, .offset = offset, .lane = lane, .live = live};
         int rc = record_control(g, RECORD_FENCE, &f, sizeof f, e);
         if (rc != 0)
             return rc;
@@ -175,8 +185,8 @@ int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generat
 }
 
 /* The led keys of a table behind the head of their record, in one block. */
-static struct record_keys *keys_record(const struct engine_table *t, enum key_action action, const uint64_t *keys,
-                                       uint32_t count)
+static struct record_keys *keys_record(const struct engine_table *t, enum key_action action,
+                                       const uint64_t *keys, uint32_t count)
 {
     struct record_keys *r = malloc(sizeof *r + count * sizeof *keys);
     const struct table_schema *s = table_schema_of(t->table);
@@ -190,8 +200,8 @@ static struct record_keys *keys_record(const struct engine_table *t, enum key_ac
     return r;
 }
 
-int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys, const uint64_t *base,
-                      bool dirty, uint64_t sequence, uint64_t *changed)
+int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys,
+                      const uint64_t *base, bool dirty, uint64_t sequence, uint64_t *changed)
 {
     uint32_t bits = table_schema_of(t->table)->tablet_bits;
     uint8_t *take = calloc(t->scope.tablets, 1);
@@ -208,17 +218,19 @@ int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const
     return rc;
 }
 
-int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys, uint32_t count,
-                uint64_t *changed, struct err *e)
+int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
+                uint32_t count, uint64_t *changed, struct err *e)
 {
     struct engine_table *t = engine_slot(g, table);
     *changed = 0;
     if (t == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
     if ((unsigned)action > KEY_RESET || count > LIMIT_KEYS)
-        return err_set(e, SHOAL_E_MALFORMED, "action %d with %u keys, at most %u", (int)action, count, LIMIT_KEYS);
+        return err_set(e, SHOAL_E_MALFORMED, "action %d with %u keys, at most %u", (int)action,
+                       count, LIMIT_KEYS);
     if (table_schema_of(t->table)->dense)
-        return err_set(e, SHOAL_E_MALFORMED, "table %s is dense: its rows are blocks of the network, not keys to name",
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "table %s is dense: its rows are blocks of the network, not keys to name",
                        table_schema_of(t->table)->name);
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes are being applied");
@@ -226,7 +238,8 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
         return err_set(e, SHOAL_E_BUSY, "table %s is being filled from a checkpoint; ask again",
                        table_schema_of(t->table)->name);
     if (action != KEY_RESET && !table_keys_fit(t->table, count))
-        return err_set(e, SHOAL_E_TOO_BIG, "table %s: a tablet has too many keys by name; reset some",
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "table %s: a tablet has too many keys by name; reset some",
                        table_schema_of(t->table)->name);
     struct record_keys *r = keys_record(t, action, keys, count);
     if (r == NULL)
@@ -237,10 +250,11 @@ int engine_keys(struct engine *g, uint32_t table, enum key_action action, const 
         rc = err_set(e, SHOAL_E_TOO_BIG, "%u keys do not fit a journal segment; send fewer", count);
     if (rc == 0 && r->count > 0) {
         rc = record_control(g, RECORD_KEYS, r, bytes, e);
-        if (rc == 0 && engine_keys_apply(t, r, (const uint64_t *)(const void *)(r + 1), NULL, g->journal != NULL,
-                                         g->sequence, changed) != 0) {
+        if (rc == 0 && engine_keys_apply(t, r, (const uint64_t *)(const void *)(r + 1), NULL,
+                                         g->journal != NULL, g->sequence, changed) != 0) {
             struct err failure;
-            rc = err_set(&failure, SHOAL_E_NOMEM, "no memory for keys by name; the shard restarts and recovers");
+            rc = err_set(&failure, SHOAL_E_NOMEM,
+                         "no memory for keys by name; the shard restarts and recovers");
             err_set(e, rc, "%s", failure.text);
             engine_fail(g, &failure);
         }
@@ -271,17 +285,21 @@ int engine_restore(struct engine *g, uint64_t cut, uint64_t run, struct err *e)
                        "cut %" PRIu64 " cannot be restored as run %" PRIu64 " now: %s", cut, run,
                        run == 0 ? "run 0 is no run" : "pushes or another cut are under way");
     if (g->journal != NULL && g->ref_count == ENGINE_CUT_REFS)
-        return err_set(e, SHOAL_E_BUSY, "%u restores are still in the journal; ask again when rows have been written",
-                       ENGINE_CUT_REFS);
+        return err_set(
+            e, SHOAL_E_BUSY,
+            "%u restores are still in the journal; ask again when rows have been written",
+            ENGINE_CUT_REFS);
     struct cut_source source;
     int rc = cut_open(g, cut, &source, e);
     if (rc != 0)
         return rc;
     const struct cut_facts *f = &source.facts;
-    struct record_restore r = {.cut = cut, .run = run, .tables = f->tables, .lanes = f->lanes, .mode = f->mode};
+    struct record_restore r = {
+        .cut = cut, .run = run, .tables = f->tables, .lanes = f->lanes, .mode = f->mode};
     if (f->run == 0)
-        rc = err_set(e, SHOAL_E_NOT_FOUND,
-                     "no run was open when cut %" PRIu64 " was made: there is nothing to go on from", cut);
+        rc = err_set(
+            e, SHOAL_E_NOT_FOUND,
+            "no run was open when cut %" PRIu64 " was made: there is nothing to go on from", cut);
     if (rc == 0)
         rc = cut_tables(g, &source, e);
     cut_source_close(&source);

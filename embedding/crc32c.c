@@ -31,11 +31,13 @@ TARGET static inline uint64_t eight(uint64_t crc, const char *at)
 
 TARGET static inline uint64_t moved(uint64_t crc, uint32_t by)
 {
-    __m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((int64_t)crc), _mm_cvtsi64_si128((int64_t)by), 0);
+    __m128i product =
+        _mm_clmulepi64_si128(_mm_cvtsi64_si128((int64_t)crc), _mm_cvtsi64_si128((int64_t)by), 0);
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-TARGET static inline uint64_t three_runs(uint64_t crc, const char *at, size_t run, uint32_t by_1, uint32_t by_2)
+TARGET static inline uint64_t three_runs(uint64_t crc, const char *at, size_t run, uint32_t by_1,
+                                         uint32_t by_2)
 {
     uint64_t second = 0, third = 0;
     for (size_t i = 0; i < run; i += 8) {

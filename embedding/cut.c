@@ -109,12 +109,14 @@ int engine_release(struct engine *g, uint64_t cut)
 
 /* ---- go: the I/O thread's part ---- */
 
-static int link_segment(const struct cut_work *c, const struct journal_link *l, struct cut_file *out, struct err *e)
+static int link_segment(const struct cut_work *c, const struct journal_link *l,
+                        struct cut_file *out, struct err *e)
 {
     char path[LIMIT_PATH];
     int n = snprintf(path, sizeof path, "%s/journal/%s", c->tmp, l->name);
     if (n < 0 || (size_t)n >= sizeof path || link(l->path, path) != 0)
-        return err_set(e, SHOAL_E_IO, "cannot link %s into %s: %s", l->path, c->tmp, strerror(errno));
+        return err_set(e, SHOAL_E_IO, "cannot link %s into %s: %s", l->path, c->tmp,
+                       strerror(errno));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     int rc = fd >= 0 && fdatasync(fd) == 0 ? 0 : SHOAL_E_IO;
     if (fd >= 0)
@@ -130,8 +132,8 @@ struct copying {
     size_t bytes;
 };
 
-static int copy_pair(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
-                     struct err *e)
+static int copy_pair(void *context, const void *key, size_t key_bytes, const void *value,
+                     size_t value_bytes, struct err *e)
 {
     struct copying *c = context;
     struct store_item item = {.key_bytes = key_bytes, .value = value, .value_bytes = value_bytes};
@@ -147,7 +149,8 @@ static int copy_pair(void *context, const void *key, size_t key_bytes, const voi
 
 int cut_copy_rows(struct store *from, struct store *cold, const char *path, struct err *e)
 {
-    static const struct store_item first = {.key = {'r'}, .key_bytes = 1}, below = {.key = {'s'}, .key_bytes = 1};
+    static const struct store_item first = {.key = {'r'}, .key_bytes = 1},
+                                   below = {.key = {'s'}, .key_bytes = 1};
     struct copying to = {0};
     int rc = store_rocks_open(path, 0, &to.to, e);
     if (rc == 0)
@@ -164,9 +167,10 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
 {
     char path[LIMIT_PATH];
     int n = snprintf(path, sizeof path, "%s/journal", c->tmp);
-    if ((mkdir(c->parent, 0700) != 0 && errno != EEXIST) || cut_remove_tree(c->tmp) != 0 || mkdir(c->tmp, 0700) != 0 ||
-        n < 0 || (size_t)n >= sizeof path || mkdir(path, 0700) != 0)
-        return err_set(&c->err, SHOAL_E_CANTCREATE, "cannot create %s: %s", c->tmp, strerror(errno));
+    if ((mkdir(c->parent, 0700) != 0 && errno != EEXIST) || cut_remove_tree(c->tmp) != 0 ||
+        mkdir(c->tmp, 0700) != 0 || n < 0 || (size_t)n >= sizeof path || mkdir(path, 0700) != 0)
+        return err_set(&c->err, SHOAL_E_CANTCREATE, "cannot create %s: %s", c->tmp,
+                       strerror(errno));
     int rc = 0;
     for (size_t i = 0; i < c->links && rc == 0; i++)
         rc = link_segment(c, &c->link[i], &file[i], &c->err);
@@ -174,7 +178,8 @@ static int make_parts(struct cut_work *c, struct cut_file *file)
         rc = err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno));
     snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, c->tmp);
     if (rc == 0)
-        rc = c->copy != NULL ? cut_copy_rows(c->copy, c->g->store, path, &c->err) : store_checkpoint(c->g->store, path, &c->err);
+        rc = c->copy != NULL ? cut_copy_rows(c->copy, c->g->store, path, &c->err)
+                             : store_checkpoint(c->g->store, path, &c->err);
     return rc == 0 && cut_sync_dir(path) != 0
                ? err_set(&c->err, SHOAL_E_IO, "cannot sync %s: %s", path, strerror(errno))
                : rc;
@@ -193,8 +198,8 @@ static void cut_run(struct work *w)
     c->status = make_parts(c, file);
     if (c->status == 0)
         c->status = cut_manifest_write(c->tmp, &c->facts, file, c->links, &c->err);
-    if (c->status == 0 && (cut_sync_dir(c->tmp) != 0 || cut_remove_tree(c->dir) != 0 || rename(c->tmp, c->dir) != 0 ||
-                           cut_sync_dir(c->parent) != 0))
+    if (c->status == 0 && (cut_sync_dir(c->tmp) != 0 || cut_remove_tree(c->dir) != 0 ||
+                           rename(c->tmp, c->dir) != 0 || cut_sync_dir(c->parent) != 0))
         c->status = err_set(&c->err, SHOAL_E_IO, "cannot name %s: %s", c->dir, strerror(errno));
     if (c->status != 0)
         cut_remove_tree(c->tmp);
@@ -225,7 +230,8 @@ static void cut_done(struct work *w)
 
 /* ---- go: the shard's part ---- */
 
-static int copy_tablet(const struct engine *g, const struct engine_table *t, uint32_t tablet, struct cut_work *c)
+static int copy_tablet(const struct engine *g, const struct engine_table *t, uint32_t tablet,
+                       struct cut_work *c)
 {
     struct store_item item;
     size_t bytes = stored_tablet_bytes(t->table, &g->runs, tablet);
@@ -255,7 +261,8 @@ static int copy_all(const struct engine *g, struct cut_work *c)
     void *control = NULL;
     struct store_item item;
     if (rc == 0)
-        rc = stored_control_write(list, &g->runs, (struct stored_as_of){c->facts.sequence, 0}, &control, &item.value_bytes);
+        rc = stored_control_write(list, &g->runs, (struct stored_as_of){c->facts.sequence, 0},
+                                  &control, &item.value_bytes);
     if (rc == 0) {
         stored_control_key(&item);
         item.value = control;
@@ -280,8 +287,8 @@ static bool exists(struct engine *g, uint64_t cut, struct cut_facts *facts)
     return stat(dir, &st) == 0 && cut_manifest_check(dir, facts, NULL) == 0;
 }
 
-int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int status, uint64_t rows, uint64_t bytes),
-              void *context)
+int engine_go(struct engine *g, uint64_t cut,
+              void (*done)(void *context, int status, uint64_t rows, uint64_t bytes), void *context)
 {
     struct cut_facts facts;
     if (g->broken)
@@ -293,7 +300,8 @@ int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int st
         done(context, 0, facts.rows, facts.bytes);
         return 0;
     }
-    if (g->cut_busy || cut_referenced(g, cut) || g->exporting == cut || (g->dir == NULL && g->mem_cut_count == ENGINE_MEM_CUTS))
+    if (g->cut_busy || cut_referenced(g, cut) || g->exporting == cut ||
+        (g->dir == NULL && g->mem_cut_count == ENGINE_MEM_CUTS))
         return SHOAL_E_BUSY;
     if (!held || g->held.sequence != g->sequence)
         return SHOAL_E_NOT_FOUND;
@@ -304,8 +312,9 @@ int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int st
     c->facts = g->held;
     c->done = done;
     c->context = context;
-    int rc = g->journal == NULL || g->ref_count > 0 ? copy_all(g, c)
-                                                    : journal_link(g->journal, &c->link, &c->links, &c->err);
+    int rc = g->journal == NULL || g->ref_count > 0
+                 ? copy_all(g, c)
+                 : journal_link(g->journal, &c->link, &c->links, &c->err);
     if (rc != 0) {
         store_close(c->copy);
         free(c);

@@ -98,8 +98,8 @@ struct control_scan {
     bool found;
 };
 
-static int take_control(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
-                        struct err *e)
+static int take_control(void *context, const void *key, size_t key_bytes, const void *value,
+                        size_t value_bytes, struct err *e)
 {
     struct control_scan *c = context;
     struct stored_as_of as_of;
@@ -129,7 +129,8 @@ struct drop_work {
 static void drop_run(struct work *w)
 {
     if (cut_remove_tree(((struct drop_work *)w)->path) != 0)
-        log_warn("cannot remove %s; it is removed at the next start", ((struct drop_work *)w)->path);
+        log_warn("cannot remove %s; it is removed at the next start",
+                 ((struct drop_work *)w)->path);
 }
 
 static void drop_done(struct work *w)
@@ -187,7 +188,8 @@ int cut_ref_add(struct engine *g, uint64_t cut, uint64_t sequence)
     char path[LIMIT_PATH];
     struct stat st;
     cut_path(g, cut, "/dropped", path);
-    g->ref[g->ref_count++] = (struct cut_ref){.cut = cut, .sequence = sequence, .drop = stat(path, &st) == 0};
+    g->ref[g->ref_count++] =
+        (struct cut_ref){.cut = cut, .sequence = sequence, .drop = stat(path, &st) == 0};
     return 0;
 }
 

@@ -68,7 +68,8 @@ int cut_remove_tree(const char *path)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         int n = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (n < 0 || (size_t)n >= sizeof inner || (unlink(inner) != 0 && cut_remove_tree(inner) != 0))
+        if (n < 0 || (size_t)n >= sizeof inner ||
+            (unlink(inner) != 0 && cut_remove_tree(inner) != 0))
             rc = SHOAL_E_IO;
     }
     closedir(d);
@@ -90,7 +91,8 @@ static int list_rows(FILE *out, const char *dir, uint64_t *bytes)
         int n = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
         if (n < 0 || (size_t)n >= sizeof inner || stat(inner, &st) != 0)
             rc = SHOAL_E_IO;
-        else if (S_ISREG(st.st_mode) && strcmp(entry->d_name, "LOCK") != 0 && strncmp(entry->d_name, "LOG", 3) != 0) {
+        else if (S_ISREG(st.st_mode) && strcmp(entry->d_name, "LOCK") != 0 &&
+                 strncmp(entry->d_name, "LOG", 3) != 0) {
             fprintf(out, "rows %s %" PRIu64 "\n", entry->d_name, (uint64_t)st.st_size);
             *bytes += (uint64_t)st.st_size;
         }
@@ -108,7 +110,8 @@ int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes,
     snprintf(path, sizeof path, "%s/manifest", dir);
     int fd = rc == 0 ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
     if (rc == 0)
-        rc = fd >= 0 && write(fd, *text, *bytes) == (ssize_t)*bytes && fsync(fd) == 0 ? 0 : SHOAL_E_IO;
+        rc = fd >= 0 && write(fd, *text, *bytes) == (ssize_t)*bytes && fsync(fd) == 0 ? 0
+                                                                                      : SHOAL_E_IO;
     if (rc != 0)
         err_set(e, rc, "cannot write %s: %s", path, strerror(errno));
     if (fd >= 0)
@@ -117,22 +120,26 @@ int cut_text_write(const char *dir, FILE *out, char **text, const size_t *bytes,
     return rc;
 }
 
-int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment, size_t segments,
-                       struct err *e)
+int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment,
+                       size_t segments, struct err *e)
 {
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest of cut %" PRIu64, facts->cut);
-    fprintf(out, "shoal cut 2\ncut %" PRIu64 "\nsequence %" PRIu64 "\ncount %" PRIu64 "\nexisting %016" PRIx64 "\n",
+    fprintf(out,
+            "shoal cut 2\ncut %" PRIu64 "\nsequence %" PRIu64 "\ncount %" PRIu64
+            "\nexisting %016" PRIx64 "\n",
             facts->cut, facts->sequence, facts->rows, facts->existing);
-    fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", facts->run, facts->tables, facts->lanes, facts->mode);
+    fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", facts->run, facts->tables, facts->lanes,
+            facts->mode);
     for (uint32_t lane = 0; lane < facts->lanes; lane++)
         fprintf(out, "lane %u %" PRIu64 "\n", lane, facts->lowest[lane]);
     facts->bytes = 0;
     for (size_t i = 0; i < segments; i++) {
-        fprintf(out, "segment %s %" PRIu64 " %016" PRIx64 "\n", segment[i].name, segment[i].bytes, segment[i].checksum);
+        fprintf(out, "segment %s %" PRIu64 " %016" PRIx64 "\n", segment[i].name, segment[i].bytes,
+                segment[i].checksum);
         facts->bytes += segment[i].bytes;
     }
     int rc = list_rows(out, dir, &facts->bytes);
@@ -155,7 +162,8 @@ static int read_text(const char *dir, char **text, size_t *bytes)
     *text = NULL;
     if (fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size <= MANIFEST_BYTES_MAX)
         *text = malloc((size_t)st.st_size + 1);
-    int rc = *text != NULL && read(fd, *text, (size_t)st.st_size) == st.st_size ? 0 : SHOAL_E_CORRUPT;
+    int rc =
+        *text != NULL && read(fd, *text, (size_t)st.st_size) == st.st_size ? 0 : SHOAL_E_CORRUPT;
     close(fd);
     if (rc != 0) {
         free(*text);
@@ -193,21 +201,25 @@ int cut_text_read(const char *dir, char **text, struct err *e)
         return 0;
     free(*text);
     *text = NULL;
-    return err_set(e, SHOAL_E_CORRUPT, "%s/manifest does not end in its own checksum; use another one", dir);
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "%s/manifest does not end in its own checksum; use another one", dir);
 }
 
-static int check_file(const char *dir, const char *folder, const char *name, uint64_t bytes, const uint64_t *checksum,
-                      struct err *e)
+static int check_file(const char *dir, const char *folder, const char *name, uint64_t bytes,
+                      const uint64_t *checksum, struct err *e)
 {
     char path[LIMIT_PATH];
     struct stat st;
     uint64_t sum;
     snprintf(path, sizeof path, "%s/%s/%s", dir, folder, name);
     if (strchr(name, '/') != NULL || stat(path, &st) != 0)
-        return err_set(e, SHOAL_E_CORRUPT, "%s is missing, though the manifest names it; use another cut", path);
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "%s is missing, though the manifest names it; use another cut", path);
     bool good = checksum == NULL ? (uint64_t)st.st_size == bytes
                                  : cut_file_checksum(path, bytes, &sum) == 0 && sum == *checksum;
-    return good ? 0 : err_set(e, SHOAL_E_CORRUPT, "%s is not what the manifest says; use another cut", path);
+    return good ? 0
+                : err_set(e, SHOAL_E_CORRUPT, "%s is not what the manifest says; use another cut",
+                          path);
 }
 
 static int check_line(const char *dir, const char *line, struct cut_facts *f, struct err *e)
@@ -219,9 +231,12 @@ static int check_line(const char *dir, const char *line, struct cut_facts *f, st
         return check_file(dir, "journal", name, bytes, &sum, e);
     if (sscanf(line, "rows %255s %" SCNu64, name, &bytes) == 2)
         return check_file(dir, "rows", name, bytes, NULL, e);
-    if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables, &f->lanes, &f->mode) == 4 ||
-        sscanf(line, "cut %" SCNu64, &f->cut) == 1 || sscanf(line, "sequence %" SCNu64, &f->sequence) == 1 ||
-        sscanf(line, "count %" SCNu64, &f->rows) == 1 || sscanf(line, "bytes %" SCNu64, &f->bytes) == 1 ||
+    if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables, &f->lanes,
+               &f->mode) == 4 ||
+        sscanf(line, "cut %" SCNu64, &f->cut) == 1 ||
+        sscanf(line, "sequence %" SCNu64, &f->sequence) == 1 ||
+        sscanf(line, "count %" SCNu64, &f->rows) == 1 ||
+        sscanf(line, "bytes %" SCNu64, &f->bytes) == 1 ||
         sscanf(line, "existing %16" SCNx64, &f->existing) == 1 || strcmp(line, "shoal cut 2") == 0)
         return 0;
     if (sscanf(line, "lane %u %" SCNu64, &lane, &mark) == 2 && lane < LIMIT_LANES) {

@@ -15,8 +15,8 @@ struct cut_file {
 
 /* Writes dir/manifest: facts, segments, and every file found in dir/rows with its size; synced.
  * Sets facts->bytes. Any thread. */
-int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment, size_t segments,
-                       struct err *e);
+int cut_manifest_write(const char *dir, struct cut_facts *facts, const struct cut_file *segment,
+                       size_t segments, struct err *e);
 /* Reads it and checks every file against it: CORRUPT names the file. */
 int cut_manifest_check(const char *dir, struct cut_facts *facts, struct err *e);
 /* A manifest's text: ends `out`, a memory stream over *text, with the line "end XXH3" of all before

@@ -87,10 +87,11 @@ int engine_table_add(struct engine *g, const struct table_schema *s, struct err 
     t.changed = calloc(tablets, sizeof *t.changed);
     t.written = calloc(tablets, sizeof *t.written);
     t.durable = calloc(tablets, sizeof *t.durable);
-    if (t.scope.led == NULL || t.scope.led_before == NULL || t.changed == NULL || t.written == NULL ||
-        t.durable == NULL) {
+    if (t.scope.led == NULL || t.scope.led_before == NULL || t.changed == NULL ||
+        t.written == NULL || t.durable == NULL) {
         table_release(&t);
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the %u tablets of table %s", tablets, s->name);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the %u tablets of table %s", tablets,
+                       s->name);
     }
     scope_fill(g, &t);
     g->table[s->table] = t;
@@ -117,7 +118,8 @@ int engine_lead(struct engine *g, const uint16_t *shard_of, uint32_t count, uint
     return 0;
 }
 
-void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take, uint64_t sequence)
+void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take,
+                  uint64_t sequence)
 {
     uint64_t *changed = t->changed, *durable = t->durable, *written = t->written;
     for (uint32_t i = first; i < first + count; i++) {
@@ -138,7 +140,8 @@ struct table *engine_table(struct engine *g, uint32_t table)
     return t == NULL ? NULL : t->table;
 }
 
-int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch, uint64_t *clock_of, uint64_t *low)
+int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch,
+                 uint64_t *clock_of, uint64_t *low)
 {
     const struct run *r = runs_find(&g->runs, run);
     if (r == NULL || lane >= r->lanes)
@@ -173,8 +176,8 @@ uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32
     return lowest == UINT64_MAX ? 0 : lowest;
 }
 
-uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table, uint32_t first,
-                           uint32_t count)
+uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table,
+                           uint32_t first, uint32_t count)
 {
     const struct run *r = runs_find(&g->runs, run);
     const struct table *t = table < LIMIT_TABLES ? g->table[table].table : NULL;
@@ -199,7 +202,8 @@ uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t l
 
 void engine_stats_get(const struct engine *g, struct engine_stats *out)
 {
-    *out = (struct engine_stats){.memory_bytes = arena_bytes(g->arena) + g->flush.capacity + whole_bytes(g),
+    *out = (struct engine_stats){.memory_bytes =
+                                     arena_bytes(g->arena) + g->flush.capacity + whole_bytes(g),
                                  .image_bytes_written = g->flush.image_bytes,
                                  .sequence = g->sequence,
                                  .flushed_sequence = flush_floor(g),
@@ -239,14 +243,17 @@ static int lock_dir(struct engine *g, struct err *e)
 {
     char path[LIMIT_PATH];
     if (mkdir(g->dir, 0700) != 0 && errno != EEXIST)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot create the shard's folder %s: %s", g->dir, strerror(errno));
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot create the shard's folder %s: %s", g->dir,
+                       strerror(errno));
     snprintf(path, sizeof path, "%s/LOCK", g->dir);
     g->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (g->lock_fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot create %s: %s", path, strerror(errno));
     if (flock(g->lock_fd, LOCK_EX | LOCK_NB) != 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "the folder %s is in use by another process; stop it, or choose another data_dir", g->dir);
+        return err_set(
+            e, SHOAL_E_UNAVAILABLE,
+            "the folder %s is in use by another process; stop it, or choose another data_dir",
+            g->dir);
     return 0;
 }
 
@@ -256,10 +263,10 @@ static int open_memory(struct engine *g, struct err *e)
     struct stat st;
     snprintf(path, sizeof path, "%s/rows", g->dir);
     if (stat(path, &st) == 0)
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "%s holds rows of a durable shard; open it with durability journal or fsync, or choose another data_dir",
-            g->dir);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s holds rows of a durable shard; open it with durability journal or "
+                       "fsync, or choose another data_dir",
+                       g->dir);
     return 0;
 }
 
@@ -273,7 +280,8 @@ static int open_durable(struct engine *g, struct err *e)
     snprintf(path, sizeof path, "%s/journal", g->dir);
     uint64_t segment = g->options.segment_bytes == 0 ? SEGMENT_BYTES : g->options.segment_bytes;
     /* The segment being written cannot be trimmed, so it must be a small part of the whole. */
-    uint64_t most = g->options.journal_max > 0 ? g->options.journal_max : space_journal_max(&g->options);
+    uint64_t most =
+        g->options.journal_max > 0 ? g->options.journal_max : space_journal_max(&g->options);
     if (segment > most / 4)
         segment = most / 4;
     segment = segment < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN
@@ -292,7 +300,8 @@ static int open_durable(struct engine *g, struct err *e)
     return rc;
 }
 
-int engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e)
+int engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                struct err *e)
 {
     struct engine *g = calloc(1, sizeof *g);
     if (g == NULL)
@@ -320,7 +329,8 @@ int engine_open(const struct engine_options *options, struct env *env, struct en
             space_open(g);
         }
     }
-    if (rc == 0 && (g->guard = guard_new(g->dir, space_quarantine(options), options->wall_ns, env, &g->works)) == NULL)
+    if (rc == 0 && (g->guard = guard_new(g->dir, space_quarantine(options), options->wall_ns, env,
+                                         &g->works)) == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for a shard");
     if (rc != 0) {
         g->broken = true;

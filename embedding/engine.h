@@ -42,8 +42,8 @@ struct engine_options {
          * `memory` tests) */
         *dir;
     enum durability durability;
-    uint64_t journal_max;    /* bytes; 0: max(1 GiB, row bytes) */
-    uint32_t segment_bytes;  /* 0: 64 MiB */
+    uint64_t journal_max;   /* bytes; 0: max(1 GiB, row bytes) */
+    uint32_t segment_bytes; /* 0: 64 MiB */
     /* bytes of trimmed segments that are kept for blame, in DIR/archive; 0: none */
     uint64_t journal_keep;
     /* free bytes below which pushes are refused (NO_SPACE); 0: max(5 %, 2 GiB) of the file
@@ -74,7 +74,8 @@ struct engine_options {
 /* Opens or creates, and recovers: loads images, replays the journal. env is borrowed and used for
  * env_work (and env_now, for recovered_ns). No tablet is led before engine_lead. `memory` with a
  * dir keeps cuts there and nothing else: it starts empty. */
-int engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
+int engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                struct err *e);
 /* Whether all tablets are back. Until then they come in steps, those first that engine_warm is
  * asked for, and only engine_warm, engine_row, engine_lead, engine_flush_step (which does nothing),
  * closing and what reads without rows are allowed, and reading of rows that engine_warm has said
@@ -112,9 +113,9 @@ struct push_plan {             /* what engine_admit_push decided; handed to engi
     uint32_t applied, skipped; /* tablets */
     /* lowest mark of the covered tablets, after the push (or as it is, for a refusal) */
     uint64_t mark;
-    uint64_t sequence;         /* 0: nothing to journal (all skipped) */
-    bool all;                  /* every covered tablet takes it */
-    uint8_t *take; /* engine's scratch when !all; valid until engine_apply_push of this plan */
+    uint64_t sequence; /* 0: nothing to journal (all skipped) */
+    bool all;          /* every covered tablet takes it */
+    uint8_t *take;     /* engine's scratch when !all; valid until engine_apply_push of this plan */
     /* batches that it stands for in each tablet; with `steps`, the same kind of scratch, where they
      * differ */
     uint64_t step;
@@ -131,7 +132,8 @@ struct push_plan {             /* what engine_admit_push decided; handed to engi
 int engine_check_values(struct engine *g, const struct push_record *r, struct err *e);
 /* What was refused for its values, and clipped, since the start: guard_json. */
 struct json *engine_refused_json(const struct engine *g);
-int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e);
+int engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
+                      struct err *e);
 /* Writes all queued records with one gathered write (fsync mode: starts a group sync). Non-zero:
  * on_fatal was called.
  */
@@ -156,20 +158,20 @@ int engine_run_open(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mod
 /* The same for a run that does not push to all tables of the shard (those of other spaces): only
  * tables whose bit is set count in its clocks and lowest marks. engine_run_open counts all, and
  * those created later. */
-int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode, uint64_t tables,
-                           struct err *e);
+int engine_run_open_tables(struct engine *g, uint64_t run, uint32_t lanes, uint32_t mode,
+                           uint64_t tables, struct err *e);
 int engine_run_drop(struct engine *g, uint64_t run, struct err *e);
 /* Raises the generation, sets live and, when the lane becomes live (ssp, async), its offset; *mark:
  * lowest mark of the lane over led tablets. */
-int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live, uint64_t *mark,
-                 struct err *e);
+int engine_fence(struct engine *g, uint64_t run, uint32_t lane, uint64_t generation, bool live,
+                 uint64_t *mark, struct err *e);
 /* Keys by name (table_keys, table.h), journalled as a change of their tablets: kill and replay, or
  * a cut, repeat it. Keys of tablets that are not led are passed over. *changed: keys that had
  * another name before. AGAIN while an admitted push has not been applied; TOO_BIG when a tablet
  * would have more than a million names. Erased rows leave the store with the next image of their
  * tablets and the journal when it is trimmed. */
-int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys, uint32_t count,
-                uint64_t *changed, struct err *e);
+int engine_keys(struct engine *g, uint32_t table, enum key_action action, const uint64_t *keys,
+                uint32_t count, uint64_t *changed, struct err *e);
 /* Which global tablets this shard leads: (count) of shard numbers. Not journalled: the coordinator
  * tells it at every registration, and a push for a tablet not led is NOT_LEADER. Clocks and lowest
  * marks count led tablets only. */
@@ -180,16 +182,16 @@ struct table *engine_table(struct engine *g, uint32_t table); /* or NULL */
 /* Run's clocks over the led tablets of all tables: lane clock = lowest mark + offset. `low` is the
  * smallest over live lanes (UINT64_MAX when none live). clock_of: the clock of batch `batch` of a
  * lane = batch + offset. NOT_FOUND for an unknown run or lane. */
-int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch, uint64_t *clock_of,
-                 uint64_t *low);
+int engine_clock(const struct engine *g, uint64_t run, uint32_t lane, uint64_t batch,
+                 uint64_t *clock_of, uint64_t *low);
 int engine_run_mode(const struct engine *g, uint64_t run, uint32_t *mode, uint32_t *lanes);
 bool engine_lane_live(const struct engine *g, uint64_t run, uint32_t lane);
 /* Lowest mark of a lane over the led tablets of one table. */
 uint64_t engine_mark(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table);
 /* The same over the led ones of tablets [first, first + count) of the table; UINT64_MAX when there
  * are none. */
-uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table, uint32_t first,
-                           uint32_t count);
+uint64_t engine_mark_range(const struct engine *g, uint64_t run, uint32_t lane, uint32_t table,
+                           uint32_t first, uint32_t count);
 uint64_t engine_lane_generation(const struct engine *g, uint64_t run, uint32_t lane);
 
 /* ---- rows in the store (tier.h) ---- */
@@ -205,10 +207,12 @@ const struct table *engine_whole(struct engine *g, uint32_t table, uint32_t tabl
 /* The same for one row: a table in which it is, if there is one. The table itself, or, where the
  * row is in the store (*stored), a copy of the row alone, aged as of now, that stands as long. One
  * row is read, or, after a start, its tablet comes back. NULL: e says why. */
-const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored, struct err *e);
+const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored,
+                               struct err *e);
 /* Brings the rows of keys in, on this thread: for control records and tools, never on the way of a
  * push. 0, IO, CORRUPT, NOMEM. */
-int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, struct err *e);
+int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count,
+                     struct err *e);
 
 /* ---- the cut ---- */
 /* Whether the disk has room for a cut: 0 or NO_SPACE, which says what is short. */
@@ -218,7 +222,8 @@ int engine_cut_room(const struct engine *g, uint64_t cut, struct err *e);
 int engine_hold(struct engine *g, uint64_t cut, uint64_t *sequence);
 /* Makes cuts/CUT: RocksDB checkpoint, linked journal segments, a manifest with checksums, visible
  * by one rename. done comes on the loop. */
-int engine_go(struct engine *g, uint64_t cut, void (*done)(void *context, int status, uint64_t rows, uint64_t bytes),
+int engine_go(struct engine *g, uint64_t cut,
+              void (*done)(void *context, int status, uint64_t rows, uint64_t bytes),
               void *context);
 int engine_release(struct engine *g, uint64_t cut); /* HOLD without GO */
 /* Journals RESTORE and puts tables back to the cut; opens `run` with the cut's marks, drops all
@@ -230,7 +235,8 @@ int engine_cut_drop(struct engine *g, uint64_t cut);
 /* ---- checkpoints (what a folder of one holds, and how tools read it: checkpoint.h) ---- */
 /* status 0: the text is ""; else it is the sentence that says why. On the loop, once; the text dies
  * with the call. */
-typedef void (*engine_export_done)(void *context, int status, const char *text, uint64_t rows, uint64_t bytes);
+typedef void (*engine_export_done)(void *context, int status, const char *text, uint64_t rows,
+                                   uint64_t bytes);
 /* Puts the complete cut into the new folder PATH/part-PPPP (part of `parts`) on an I/O thread: rows
  * and journal by hard link where the file system allows, else copied, and a manifest with the
  * checksum of every file; made as part-PPPP.tmp, synced, and named by one rename. PATH is absolute;
@@ -238,8 +244,8 @@ typedef void (*engine_export_done)(void *context, int status, const char *text, 
  * Refusals, without done: NOT_FOUND (no such complete cut), MALFORMED (part, parts, path), BUSY
  * (another export is under way), AGAIN (nothing is led yet), IO, NOMEM. done: EXISTS (the folder
  * holds another cut, or another part), CANTCREATE, NO_SPACE, CORRUPT, IO. */
-int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part, uint32_t parts,
-                      engine_export_done done, void *context, struct err *e);
+int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part,
+                      uint32_t parts, engine_export_done done, void *context, struct err *e);
 
 struct engine_load_options {
     const char *path; /* absolute folder of a checkpoint: all part-PPPP are under it */
@@ -264,8 +270,8 @@ typedef void (*engine_load_done)(void *context, int status, const char *text, ui
  * (a cut is being made, pushes are being applied, no tablet is led yet), NO_SPACE, NOMEM. While it
  * runs, pushes to the tables concerned, cuts and restores are refused with BUSY; all else goes
  * on. */
-int engine_load(struct engine *g, const struct engine_load_options *options, engine_load_done done, void *context,
-                struct err *e);
+int engine_load(struct engine *g, const struct engine_load_options *options, engine_load_done done,
+                void *context, struct err *e);
 
 typedef void (*engine_load_drop_done)(void *context, int status, const char *text);
 /* Takes back what a load for `run`, or for an older run, did or does here, if nobody has trained on
@@ -275,7 +281,8 @@ typedef void (*engine_load_drop_done)(void *context, int status, const char *tex
  * kill before that leaves it as it was or without rows: the same again ends it. While it runs,
  * pushes to the tables concerned, cuts and restores are refused with BUSY. BUSY: another one is
  * under way. */
-int engine_load_drop(struct engine *g, uint64_t run, engine_load_drop_done done, void *context, struct err *e);
+int engine_load_drop(struct engine *g, uint64_t run, engine_load_drop_done done, void *context,
+                     struct err *e);
 
 /* ---- looking back, and erasing to the end ---- */
 struct blame_entry { /* a push that changed a row */
@@ -287,13 +294,13 @@ struct blame_entry { /* a push that changed a row */
 #define ENGINE_BLAME_MAX 65536u
 /* status 0: entry (count), newest first; complete: they reach back to the journal's first record.
  * On the loop, once. */
-typedef void (*engine_blame_done)(void *context, int status, const char *text, const struct blame_entry *entry,
-                                  uint32_t count, bool complete);
+typedef void (*engine_blame_done)(void *context, int status, const char *text,
+                                  const struct blame_entry *entry, uint32_t count, bool complete);
 /* The newest `limit` pushes of a key in the journal and its archive, searched on an I/O thread. 0:
  * done will be called, but for an engine that closes first. BUSY: another one, or a scrub, is under
  * way. NOT_FOUND: there is no journal. */
-int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit, engine_blame_done done, void *context,
-                 struct err *e);
+int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
+                 engine_blame_done done, void *context, struct err *e);
 /* status 0: up to `sequence` no record of the journal has anything of the keys. On the loop,
  * once. */
 typedef void (*engine_scrub_done)(void *context, int status, const char *text, uint64_t sequence);
@@ -303,8 +310,8 @@ typedef void (*engine_scrub_done)(void *context, int status, const char *text, u
  * keys themselves (blocked by name), cuts (engine_cuts) and checkpoints, the quarantine, and free
  * blocks of the file system. Costs the writing of all rows. 0: done will be called (at once where
  * there is no journal). BUSY, AGAIN, NOMEM. */
-int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, engine_scrub_done done,
-                 void *context, struct err *e);
+int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count,
+                 engine_scrub_done done, void *context, struct err *e);
 /* Calls off a search, or the archive's part of a scrub: done is called with STOPPED. */
 void engine_audit_stop(struct engine *g);
 /* Numbers of the cuts that are kept here, at most `most`. Returns how many. */
@@ -319,10 +326,10 @@ struct engine_stats {
     uint64_t cold_rows;
     /* rows that came from the store; that went to it, of them without a write */
     uint64_t fetched, evicted, evicted_clean;
-    uint64_t store_memory;                    /* among memory_bytes: buffers of the store */
+    uint64_t store_memory; /* among memory_bytes: buffers of the store */
     /* of DIR and of exported parts on its file system, as far as it knows; 0 without a folder */
     uint64_t disk_bytes;
-    bool disk_short;                          /* pushes are refused for lack of disk */
+    bool disk_short; /* pushes are refused for lack of disk */
 };
 void engine_stats_get(const struct engine *g, struct engine_stats *out);
 

@@ -3,9 +3,9 @@
 #ifndef EMBEDDING_ENGINE_STATE_H
 #define EMBEDDING_ENGINE_STATE_H
 
+#include "embedding/archive.h"
 #include "embedding/engine.h"
 #include "embedding/guard.h"
-#include "embedding/archive.h"
 #include "embedding/journal.h"
 #include "embedding/mark.h"
 #include "embedding/record.h"
@@ -50,16 +50,16 @@ struct stale { /* a tablet that began an epoch: pairs of other epochs may be lef
 };
 
 struct flush_state {
-    bool busy;       /* one batch is on its way */
+    bool busy;              /* one batch is on its way */
     struct work *under_way; /* borrowed: it, if it is of flush.c */
     bool settling;          /* it is waited for: nothing new is begun */
     struct stale *stale;    /* owned; (stale_room): tablets whose older pairs go behind the batch */
     uint32_t stale_count, stale_room;
-    uint8_t *buffer; /* owned: values of the batch */
+    uint8_t *buffer;         /* owned: values of the batch */
     size_t capacity, bytes;  /* of them in use */
     struct store_item *item; /* owned; (item_room) */
     size_t item_room, items;
-    void *control;           /* owned: the control value of the batch */
+    void *control; /* owned: the control value of the batch */
     uint64_t control_seq;
     uint64_t credit;        /* image bytes that the journal's growth has paid for */
     uint64_t seen_written;  /* journal_written at the last step */
@@ -71,7 +71,7 @@ struct flush_state {
 
 #define TIER_LEAVING 256u
 
-struct wanted { /* keys of one table to be fetched */
+struct wanted {    /* keys of one table to be fetched */
     uint64_t *key; /* owned; (count) */
     uint32_t count, room;
 };
@@ -82,14 +82,14 @@ struct tier_tablet {
 
 #define TIER_FETCHES 2u
 struct fetch_work;
-struct tier { /* tier.h */
-    uint64_t rows_max;      /* bytes that tables may take; 0: no bound */
-    uint64_t beside;        /* what they had beside the arenas at the last look */
+struct tier {          /* tier.h */
+    uint64_t rows_max; /* bytes that tables may take; 0: no bound */
+    uint64_t beside;   /* what they had beside the arenas at the last look */
     uint32_t looks;
-    bool making;            /* room is being made */
-    bool stuck;             /* there is none to be made */
-    uint64_t stuck_used;    /* bytes that tables had then */
-    uint32_t idle;          /* tablets looked at since a row went */
+    bool making;         /* room is being made */
+    bool stuck;          /* there is none to be made */
+    uint64_t stuck_used; /* bytes that tables had then */
+    uint32_t idle;       /* tablets looked at since a row went */
     uint32_t hand_table, hand_tablet;
     struct tier_tablet leaving[TIER_LEAVING]; /* whose rows leave with the batch under way */
     uint32_t leaving_count;
@@ -97,8 +97,8 @@ struct tier { /* tier.h */
     bool written;           /* the batch is, but pushes wait to be applied: rows leave after them */
     struct wanted wanted[LIMIT_TABLES];
     uint32_t wanted_count;
-    uint64_t *asked;        /* owned: names of keys wanted or on their way */
-    uint64_t *among;        /* owned: scratch of engine_warm */
+    uint64_t *asked; /* owned: names of keys wanted or on their way */
+    uint64_t *among; /* owned: scratch of engine_warm */
     uint32_t among_room;
     struct fetch_work *fetch[TIER_FETCHES]; /* on their way; NULL: none */
     bool refused; /* somebody, for want of room, and has not been told since that there is some */
@@ -107,20 +107,20 @@ struct tier { /* tier.h */
     uint64_t fetched, evicted, evicted_clean;
     /* since the last look back: rows that came in, keys of requests whose rows were all there */
     uint64_t came, used;
-    uint64_t in_vain;    /* looks back that found most rows had left again unused */
+    uint64_t in_vain; /* looks back that found most rows had left again unused */
 };
 
 #define SPACE_PARTS 1024u
 
-enum space_short { SPACE_ENOUGH, SPACE_BOUND, SPACE_DISK };        /* the bound; the file system */
+enum space_short { SPACE_ENOUGH, SPACE_BOUND, SPACE_DISK }; /* the bound; the file system */
 /* images are being written; the store lets go */
 enum space_reclaim { RECLAIM_NONE, RECLAIM_WRITE, RECLAIM_TIDY };
 
-struct space {                    /* space.h */
-    uint64_t taken, small;        /* bytes at the last look; of them in the store's small pairs */
+struct space {             /* space.h */
+    uint64_t taken, small; /* bytes at the last look; of them in the store's small pairs */
     uint64_t store_seen, made_seen, added_seen; /* when it began: */
-    uint64_t added;               /* bytes that went to DIR by other ways */
-    uint64_t journal_next;        /* journal_written at which to ask the file system again */
+    uint64_t added;                             /* bytes that went to DIR by other ways */
+    uint64_t journal_next; /* journal_written at which to ask the file system again */
     uint64_t look_next_ns;
     enum space_short refusing;
     enum space_reclaim reclaim;
@@ -160,7 +160,7 @@ struct engine {
     struct cut_facts held;
     /* waits for a batch under way; owned by the list of works once started */
     struct cut_work *going;
-    bool cut_busy;          /* from GO until it is done: no flush, no trim */
+    bool cut_busy; /* from GO until it is done: no flush, no trim */
     struct cut_ref ref[ENGINE_CUT_REFS];
     uint32_t ref_count;
     struct mem_cut mem_cut[ENGINE_MEM_CUTS];
@@ -171,7 +171,7 @@ struct engine {
     struct load *load;  /* owned; the load under way, or NULL */
     uint64_t loading;   /* bit t: table t is being written by it, so nobody else may change it */
     uint64_t loaded_run, loaded_tables; /* opened by the last load, and what it filled; 0: none */
-    struct unload *unload;    /* owned; NULL: no load is being taken back */
+    struct unload *unload;              /* owned; NULL: no load is being taken back */
     struct arena *loaded_arena[LIMIT_TABLES]; /* owned; of the rows that loads brought */
     uint32_t loaded_arenas;
     struct archive *archive;  /* owned; NULL: trimmed segments are used again */
@@ -180,11 +180,11 @@ struct engine {
 
     /* owned; of the copy that engine_whole made last; NULL: none (whole.h) */
     struct arena *whole_arena;
-    struct table *whole;       /* owned */
+    struct table *whole; /* owned */
 
-    struct reload *reload;         /* owned; NULL: all tablets are back (reload.h) */
+    struct reload *reload; /* owned; NULL: all tablets are back (reload.h) */
     struct env_timer reload_timer;
-    uint32_t reload_rows;          /* of a step, about */
+    uint32_t reload_rows; /* of a step, about */
     uint64_t replayed, recovered_ns;
 };
 
@@ -196,7 +196,8 @@ struct table *engine_table_take(struct engine *g, uint32_t table);
 void engine_refresh_marks(struct engine *g);
 /* Notes that record `sequence` changed the tablets of a range: all (take NULL) or those with
  * take[tablet]. */
-void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take, uint64_t sequence);
+void engine_touch(struct engine_table *t, uint32_t first, uint32_t count, const uint8_t *take,
+                  uint64_t sequence);
 int engine_fail(struct engine *g, const struct err *e); /* tells the shard, once; returns e->code */
 void engine_sync_start(struct engine *g);
 /* Batches that a push stands for in each tablet it covers, (tablets), before its marks move; NULL:
@@ -205,15 +206,15 @@ uint32_t *push_steps(const struct marks *m, const struct push_record *r, uint32_
 
 /* Applies a KEYS record of `sequence` to the tablets that are older (base NULL: all); dirty: their
  * images are to be written. */
-int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys, const uint64_t *base,
-                      bool dirty, uint64_t sequence, uint64_t *changed);
+int engine_keys_apply(struct engine_table *t, const struct record_keys *r, const uint64_t *keys,
+                      const uint64_t *base, bool dirty, uint64_t sequence, uint64_t *changed);
 
 /* recover.c */
 int engine_recover(struct engine *g, struct err *e);
 /* Applies a RESTORE record: tablets older than `sequence` are put back to the cut, its run is
  * opened with the cut's marks, every other one dropped. past: the record is already in the control
  * state. */
-int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence, bool past,
-                         struct err *e);
+int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence,
+                         bool past, struct err *e);
 
 #endif

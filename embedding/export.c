@@ -80,7 +80,8 @@ static int copy_bytes(int in, int out, uint64_t most, char *chunk)
 static int copy_file(const char *from, const char *to, uint64_t most, struct err *e)
 {
     char *chunk = malloc(COPY_BYTES);
-    int in = open(from, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
+    int in = open(from, O_RDONLY | O_CLOEXEC),
+        out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
     if (chunk == NULL)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory to copy %s", from);
     else if (in < 0)
@@ -114,7 +115,8 @@ static int add_file(struct export_work *x, const char *name, struct err *e)
     int rc = part_checksum(path, &bytes, &sum);
     if (rc == 0)
         rc = part_add_file(&x->part, name, bytes, sum);
-    return rc == 0 ? 0 : err_set(e, rc, "cannot take %s into the checkpoint: %s", path, err_text(rc));
+    return rc == 0 ? 0
+                   : err_set(e, rc, "cannot take %s into the checkpoint: %s", path, err_text(rc));
 }
 
 static int by_name(const void *a, const void *b)
@@ -125,7 +127,8 @@ static int by_name(const void *a, const void *b)
 /* Row files: linked from the cut (from), or already in place (NULL); then all are named. */
 static int take_rows(struct export_work *x, const char *from, struct err *e)
 {
-    char path[LIMIT_PATH], source[LIMIT_PATH + 320], target[LIMIT_PATH + 320], name[PART_NAME_BYTES];
+    char path[LIMIT_PATH], source[LIMIT_PATH + 320], target[LIMIT_PATH + 320],
+        name[PART_NAME_BYTES];
     snprintf(path, sizeof path, "%.*s/rows", (int)LIMIT_PATH - 6, from != NULL ? from : x->tmp);
     DIR *d = opendir(path);
     if (d == NULL)
@@ -180,7 +183,9 @@ static int make_folder(const char *base, const char *tail, struct err *e)
 {
     char path[LIMIT_PATH + 16];
     snprintf(path, sizeof path, "%s%s", base, tail);
-    return mkdir(path, 0700) == 0 || (tail[0] == '\0' && errno == EEXIST) ? 0 : cannot(e, "create", path);
+    return mkdir(path, 0700) == 0 || (tail[0] == '\0' && errno == EEXIST)
+               ? 0
+               : cannot(e, "create", path);
 }
 
 static int sync_folder(const char *base, const char *tail, struct err *e)
@@ -220,12 +225,15 @@ static int make_part(struct export_work *x, struct err *e)
     leave_out_younger(&x->part);
     struct stat there;
     if (stat(x->path, &there) != 0) /* whoever began the checkpoint has made it */
-        return err_set(e, SHOAL_E_NOINPUT, "%s is not there: the folder of checkpoints must be one that coordinator and all servers share", x->path);
-    if ((rc = make_folder(x->tmp, "", e)) != 0 ||
-        (rc = make_folder(x->tmp, "/journal", e)) != 0)
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "%s is not there: the folder of checkpoints must be one that coordinator "
+                       "and all servers share",
+                       x->path);
+    if ((rc = make_folder(x->tmp, "", e)) != 0 || (rc = make_folder(x->tmp, "/journal", e)) != 0)
         return rc;
     snprintf(rows, sizeof rows, "%.*s/rows", (int)LIMIT_PATH - 6, x->tmp);
-    rc = x->store != NULL ? cut_copy_rows(x->store, NULL, rows, e) : make_folder(x->tmp, "/rows", e);
+    rc =
+        x->store != NULL ? cut_copy_rows(x->store, NULL, rows, e) : make_folder(x->tmp, "/rows", e);
     if (rc == 0)
         rc = take_rows(x, x->store != NULL ? NULL : x->cut, e);
     if (rc == 0 && x->store == NULL)
@@ -233,7 +241,8 @@ static int make_part(struct export_work *x, struct err *e)
     if (rc != 0)
         return rc;
     qsort(x->part.file, x->part.files, sizeof *x->part.file, by_name);
-    if ((rc = sync_folder(x->tmp, "/rows", e)) == 0 && (rc = sync_folder(x->tmp, "/journal", e)) == 0 &&
+    if ((rc = sync_folder(x->tmp, "/rows", e)) == 0 &&
+        (rc = sync_folder(x->tmp, "/journal", e)) == 0 &&
         (rc = part_write(x->tmp, &x->part, e)) == 0)
         rc = sync_folder(x->tmp, "", e);
     return rc;
@@ -244,8 +253,10 @@ static int answer_again(struct export_work *x, struct err *e)
 {
     struct part there;
     int rc = part_read(x->dir, &there, e);
-    if (rc == 0 && (there.facts.cut != x->part.facts.cut || there.part != x->part.part || there.parts != x->part.parts))
-        rc = err_set(e, SHOAL_E_EXISTS, "%s holds part %u of %u of cut %" PRIu64 "; choose another folder", x->dir,
+    if (rc == 0 && (there.facts.cut != x->part.facts.cut || there.part != x->part.part ||
+                    there.parts != x->part.parts))
+        rc = err_set(e, SHOAL_E_EXISTS,
+                     "%s holds part %u of %u of cut %" PRIu64 "; choose another folder", x->dir,
                      there.part, there.parts, there.facts.cut);
     for (uint32_t i = 0; i < there.files && rc == 0; i++)
         rc = part_check_file(&there, i, false, e);
@@ -265,7 +276,8 @@ static void export_run(struct work *w)
     struct cut_facts before = x->part.facts;
     x->status = make_part(x, &x->err);
     if (x->status == 0 && x->part.facts.cut != before.cut)
-        x->status = err_set(&x->err, SHOAL_E_CORRUPT, "%s holds cut %" PRIu64, x->cut, x->part.facts.cut);
+        x->status =
+            err_set(&x->err, SHOAL_E_CORRUPT, "%s holds cut %" PRIu64, x->cut, x->part.facts.cut);
     if (x->status == 0 && (rename(x->tmp, x->dir) != 0 || cut_sync_dir(x->path) != 0))
         x->status = cannot(&x->err, "name", x->dir);
     if (x->status != 0)
@@ -331,19 +343,24 @@ static int find_cut(struct engine *g, uint64_t cut, struct export_work *x, struc
         cut_path(g, cut, "", x->cut);
     }
     bool there = m != NULL || (g->dir != NULL && stat(x->cut, &st) == 0);
-    return there ? 0 : err_set(e, SHOAL_E_NOT_FOUND, "there is no complete cut %" PRIu64 " here", cut);
+    return there ? 0
+                 : err_set(e, SHOAL_E_NOT_FOUND, "there is no complete cut %" PRIu64 " here", cut);
 }
 
-int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part, uint32_t parts,
-                      engine_export_done done, void *context, struct err *e)
+int engine_cut_export(struct engine *g, uint64_t cut, const char *path, uint32_t part,
+                      uint32_t parts, engine_export_done done, void *context, struct err *e)
 {
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
-    if (cut == 0 || part >= parts || parts > LIMIT_SHARDS || path[0] != '/' || strlen(path) + 64 > LIMIT_PATH)
-        return err_set(e, SHOAL_E_MALFORMED, "part %u of %u of cut %" PRIu64 " into \"%.200s\": a path from the root is needed",
+    if (cut == 0 || part >= parts || parts > LIMIT_SHARDS || path[0] != '/' ||
+        strlen(path) + 64 > LIMIT_PATH)
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "part %u of %u of cut %" PRIu64
+                       " into \"%.200s\": a path from the root is needed",
                        part, parts, cut, path);
     if (g->exporting != 0)
-        return err_set(e, SHOAL_E_BUSY, "cut %" PRIu64 " is being exported; ask again", g->exporting);
+        return err_set(e, SHOAL_E_BUSY, "cut %" PRIu64 " is being exported; ask again",
+                       g->exporting);
     if (g->led_count == 0)
         return err_set(e, SHOAL_E_AGAIN, "this shard has no map yet; ask again");
     struct export_work *x = calloc(1, sizeof *x);

@@ -60,7 +60,8 @@ static void fetch_run(struct work *w)
     char *value = f->value;
     size_t at = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES && f->status == 0; i++) {
-        f->status = store_get(f->g->store, f->item + at, f->of_table[i], value, f->bytes_of[i], f->size + at, &f->err);
+        f->status = store_get(f->g->store, f->item + at, f->of_table[i], value, f->bytes_of[i],
+                              f->size + at, &f->err);
         at += f->of_table[i];
         value += f->of_table[i] * f->bytes_of[i];
     }
@@ -72,20 +73,25 @@ static bool is_current(const struct table *t, const struct fetch_work *f, size_t
     struct store_item now;
     uint32_t tablet = mixed_tablet(key_mix(f->key[i]), s->tablet_bits);
     stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), f->key[i], &now);
-    return table_cold_has(t, f->key[i]) && table_cold_drops(t, tablet) == f->drops[i] && memcmp(now.key, f->item[i].key, now.key_bytes) == 0;
+    return table_cold_has(t, f->key[i]) && table_cold_drops(t, tablet) == f->drops[i] &&
+           memcmp(now.key, f->item[i].key, now.key_bytes) == 0;
 }
 
-static int take_one(struct engine *g, struct table *t, const struct fetch_work *f, size_t i, const char *value)
+static int take_one(struct engine *g, struct table *t, const struct fetch_work *f, size_t i,
+                    const char *value)
 {
     uint64_t key = f->key[i];
     const struct table_schema *s = table_schema_of(t);
     struct err e;
     if (!is_current(t, f, i)) /* 1. */
         return 0;
-    int rc = f->size[i] == table_cold_bytes(t) ? table_cold_take(t, key, value, f->size[i]) : SHOAL_E_CORRUPT;
+    int rc = f->size[i] == table_cold_bytes(t) ? table_cold_take(t, key, value, f->size[i])
+                                               : SHOAL_E_CORRUPT;
     g->tier.fetched += rc == 0;
     if (rc == SHOAL_E_CORRUPT)
-        err_set(&e, rc, "%s: the row of key %016" PRIx64 " of table %s should be in the store and is not (%zu bytes); restore a checkpoint",
+        err_set(&e, rc,
+                "%s: the row of key %016" PRIx64
+                " of table %s should be in the store and is not (%zu bytes); restore a checkpoint",
                 g->dir, key, s->name, f->size[i]);
     else if (rc != 0)
         err_set(&e, rc, "no memory for rows of table %s; the shard restarts and recovers", s->name);
@@ -103,7 +109,8 @@ static void look_back(struct engine *g, uint64_t rows)
     if (tier->came > 4 * tier->used) {
         tier->in_vain++;
         log_warn("%s: of %" PRIu64 " rows that came from the store requests have used %" PRIu64
-                 ", the others had to leave again for each other; raise `memory`, add servers or make batches smaller",
+                 ", the others had to leave again for each other; raise `memory`, add servers or "
+                 "make batches smaller",
                  g->dir, tier->came, tier->used);
     }
     tier->came = tier->used = 0;
@@ -172,7 +179,8 @@ static int fetch_fill(struct engine *g, struct fetch_work *f)
     f->drops = malloc(f->count * sizeof *f->drops);
     f->size = malloc(f->count * sizeof *f->size);
     f->value = malloc(bytes + 1);
-    if (f->item == NULL || f->key == NULL || f->drops == NULL || f->size == NULL || f->value == NULL)
+    if (f->item == NULL || f->key == NULL || f->drops == NULL || f->size == NULL ||
+        f->value == NULL)
         return SHOAL_E_NOMEM;
     size_t at = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
@@ -323,7 +331,8 @@ static uint64_t wanted_bytes(const struct engine *g)
 static int want(struct engine *g, uint32_t table, const uint64_t *cold, size_t count)
 {
     struct wanted *w = &g->tier.wanted[table];
-    if (g->tier.asked == NULL && (g->tier.asked = calloc(ASKED_SLOTS, sizeof *g->tier.asked)) == NULL)
+    if (g->tier.asked == NULL &&
+        (g->tier.asked = calloc(ASKED_SLOTS, sizeof *g->tier.asked)) == NULL)
         return SHOAL_E_NOMEM;
     if (!tier_lets_in(g, wanted_bytes(g))) {
         g->tier.refused = true;
@@ -378,14 +387,17 @@ bool engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
 
 #define BRING_MOST 4096u
 
-static int bring_some(struct table *t, struct store *store, const uint64_t *cold, size_t count, struct err *e)
+static int bring_some(struct table *t, struct store *store, const uint64_t *cold, size_t count,
+                      struct err *e)
 {
     const struct table_schema *s = table_schema_of(t);
     size_t bytes = table_cold_bytes(t);
     struct store_item *item = malloc(count * sizeof *item);
     size_t *size = malloc(count * sizeof *size);
     char *value = malloc(count * bytes);
-    int rc = item == NULL || size == NULL || value == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory for rows of table %s", s->name) : 0;
+    int rc = item == NULL || size == NULL || value == NULL
+                 ? err_set(e, SHOAL_E_NOMEM, "no memory for rows of table %s", s->name)
+                 : 0;
     for (size_t i = 0; rc == 0 && i < count; i++) {
         uint32_t tablet = mixed_tablet(key_mix(cold[i]), s->tablet_bits);
         stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), cold[i], &item[i]);
@@ -393,10 +405,14 @@ static int bring_some(struct table *t, struct store *store, const uint64_t *cold
     if (rc == 0)
         rc = store_get(store, item, count, value, bytes, size, e);
     for (size_t i = 0; rc == 0 && i < count; i++) {
-        rc = table_cold_has(t, cold[i]) && size[i] != bytes ? SHOAL_E_CORRUPT : table_cold_take(t, cold[i], value + i * bytes, bytes);
+        rc = table_cold_has(t, cold[i]) && size[i] != bytes
+                 ? SHOAL_E_CORRUPT
+                 : table_cold_take(t, cold[i], value + i * bytes, bytes);
         if (rc != 0)
-            err_set(e, rc, "the row of key %016" PRIx64 " of table %s cannot be read from the store (%zu bytes): %s", cold[i], s->name,
-                    size[i], err_text(rc));
+            err_set(e, rc,
+                    "the row of key %016" PRIx64
+                    " of table %s cannot be read from the store (%zu bytes): %s",
+                    cold[i], s->name, size[i], err_text(rc));
     }
     free(item);
     free(size);
@@ -404,21 +420,24 @@ static int bring_some(struct table *t, struct store *store, const uint64_t *cold
     return rc;
 }
 
-int fetch_bring(struct table *t, struct store *store, const uint64_t *keys, size_t count, struct err *e)
+int fetch_bring(struct table *t, struct store *store, const uint64_t *keys, size_t count,
+                struct err *e)
 {
     uint64_t cold[BRING_MOST];
     int rc = 0;
     if (table_cold_rows(t) == 0)
         return 0;
     for (size_t at = 0; at < count && rc == 0; at += BRING_MOST) {
-        size_t n = count - at < BRING_MOST ? count - at : BRING_MOST, some = table_cold_among(t, keys + at, n, cold);
+        size_t n = count - at < BRING_MOST ? count - at : BRING_MOST,
+               some = table_cold_among(t, keys + at, n, cold);
         if (some > 0)
             rc = bring_some(t, store, cold, some, e);
     }
     return rc;
 }
 
-int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, struct err *e)
+int engine_fetch_now(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count,
+                     struct err *e)
 {
     struct engine_table *t = engine_slot(g, table);
     if (t == NULL)

@@ -15,6 +15,7 @@ bool fetch_none(const struct engine *g);
 /* Room was made: a fetch may begin, and who waits may try again. */
 void fetch_continue(struct engine *g);
 /* Rows of keys (count) out of `store` into t, on this thread. 0, IO, CORRUPT or NOMEM. */
-int fetch_bring(struct table *t, struct store *store, const uint64_t *keys, size_t count, struct err *e);
+int fetch_bring(struct table *t, struct store *store, const uint64_t *keys, size_t count,
+                struct err *e);
 
 #endif

@@ -54,8 +54,9 @@ uint64_t flush_image_bytes(const struct engine *g)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL)
-            bytes +=
-                (table_rows(g->table[i].table) - table_cold_rows(g->table[i].table)) * table_row_bytes(g->table[i].table) + g->table[i].scope.tablets * 256ull;
+            bytes += (table_rows(g->table[i].table) - table_cold_rows(g->table[i].table)) *
+                         table_row_bytes(g->table[i].table) +
+                     g->table[i].scope.tablets * 256ull;
     return bytes;
 }
 
@@ -65,7 +66,8 @@ static uint64_t cold_bytes_all(const struct engine *g)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (g->table[i].table != NULL)
-            bytes += table_cold_rows(g->table[i].table) * (table_cold_bytes(g->table[i].table) + 16);
+            bytes +=
+                table_cold_rows(g->table[i].table) * (table_cold_bytes(g->table[i].table) + 16);
     return bytes;
 }
 
@@ -112,7 +114,9 @@ void flush_trim(struct engine *g)
     if (g->journal == NULL || g->holding || g->cut_busy)
         return;
     uint64_t floor = flush_floor(g);
-    uint32_t spare = g->scrub != NULL || g->space.refusing == SPACE_BOUND ? 0 : (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
+    uint32_t spare = g->scrub != NULL || g->space.refusing == SPACE_BOUND
+                         ? 0
+                         : (uint32_t)(flush_journal_max(g) / g->segment_bytes) + 1;
     journal_trim(g->journal, floor, spare);
     runs_forget(&g->runs, floor);
     cut_refs_trim(g, floor);
@@ -178,7 +182,8 @@ static int write_batch(struct engine *g, bool flush, struct journal_sync *sync, 
     if (sync != NULL)
         journal_sync_run(sync);
     if (sync != NULL && sync->status != 0)
-        return err_set(e, sync->status, "cannot sync the journal in %s: its disk is failing; restart to recover",
+        return err_set(e, sync->status,
+                       "cannot sync the journal in %s: its disk is failing; restart to recover",
                        g->dir);
     return store_flush(g->store, e);
 }
@@ -191,7 +196,8 @@ static void rewrite_when_wasteful(struct engine *g)
 {
     uint64_t most = 3 * (flush_image_bytes(g) + cold_bytes_all(g)) + 4ull * FLUSH_STORE_MAX;
     struct store_space store = store_space(g->store);
-    bool wasteful = store.large > most || (space_pressed(g) && store.large > 2 * flush_image_bytes(g));
+    bool wasteful =
+        store.large > most || (space_pressed(g) && store.large > 2 * flush_image_bytes(g));
     if (g->flush.rewriting || g->committed == 0 || !wasteful)
         return;
     g->flush.rewriting = true;
@@ -276,7 +282,8 @@ static void flush_done(struct work *w)
 /* A round takes several flushes of the store, so that the journal can be trimmed bit by bit. */
 static uint64_t flush_store_every(const struct engine *g)
 {
-    uint64_t every = flush_journal_max(g) / 16, part = flush_image_bytes(g) / 8, memory = tier_store_memory(g) / 2;
+    uint64_t every = flush_journal_max(g) / 16, part = flush_image_bytes(g) / 8,
+             memory = tier_store_memory(g) / 2;
     every = every > FLUSH_STORE_MAX ? FLUSH_STORE_MAX : every;
     every = every > part ? part : every;
     return memory > 0 && every > memory ? memory : every;
@@ -287,7 +294,8 @@ static void gather_failed(struct engine *g)
 {
     struct err e;
     tier_stay(g);
-    err_set(&e, SHOAL_E_NOMEM, "%s: no memory to write rows; the shard restarts and recovers", g->dir);
+    err_set(&e, SHOAL_E_NOMEM, "%s: no memory to write rows; the shard restarts and recovers",
+            g->dir);
     engine_fail(g, &e);
 }
 
@@ -321,7 +329,8 @@ static void start_batch(struct engine *g, uint64_t limit, bool urgent, bool room
     f->credit -= f->bytes < f->credit ? f->bytes : f->credit;
     uint32_t table, tablet;
     w->g = g;
-    w->flush = f->since_flush >= flush_store_every(g) || (urgent && !next_dirty(g, &table, &tablet));
+    w->flush =
+        f->since_flush >= flush_store_every(g) || (urgent && !next_dirty(g, &table, &tablet));
     if (w->flush)
         journal_sync_peek(g->journal, &w->sync);
     w->work.run = flush_run;
@@ -369,7 +378,8 @@ static void spare_done(struct work *w)
 
 static void upkeep(struct engine *g)
 {
-    bool late = journal_unsynced_bytes(g->journal) >= UNSYNCED_MAX || journal_sealed_unsynced(g->journal);
+    bool late =
+        journal_unsynced_bytes(g->journal) >= UNSYNCED_MAX || journal_sealed_unsynced(g->journal);
     if (g->options.durability == DURABLE_JOURNAL && late)
         engine_sync_start(g);
     /* The pool grows one by one until recycling feeds it; an idle shard makes none. */
@@ -410,17 +420,20 @@ static void flush_step(struct engine *g)
     if (idle && !room)
         return;
     uint64_t all = flush_image_bytes(g);
-    double fill = (double)used / (double)cap, factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
+    double fill = (double)used / (double)cap,
+           factor = fill > 0.85 ? 1.25 + 38.0 * (fill - 0.85) : 1.25;
     f->credit += (uint64_t)((double)appended * (double)all / (double)cap * factor);
     f->credit = f->credit > all ? all : f->credit;
     /* a restore ties its cut down until all rows are written */
     bool urgent = used > cap - cap / 16 || g->ref_count > 0 || scrubbing;
     uint64_t batch = flush_batch_bytes(g), least = cap / 64 < batch / 2 ? cap / 64 : batch / 2;
     bool due = !idle && (urgent || f->credit >= least);
-    if (f->busy || g->cut_busy || g->holding || g->pending > 0 || g->tier.written || (!due && !room))
+    if (f->busy || g->cut_busy || g->holding || g->pending > 0 || g->tier.written ||
+        (!due && !room))
         return;
     uint32_t table, tablet;
-    if (!room && !next_dirty(g, &table, &tablet) && f->since_flush == 0 && g->control_changed <= g->control_durable) {
+    if (!room && !next_dirty(g, &table, &tablet) && f->since_flush == 0 &&
+        g->control_changed <= g->control_durable) {
         /* killed after a flush and before its trim, a shard comes back with a full journal of which
          * all is stored */
         flush_trim(g);
@@ -471,12 +484,14 @@ int flush_all(struct engine *g, struct err *e)
     while (more) {
         uint64_t images = flush_image_bytes(g);
         if (!space_batch(g, images < FLUSH_BATCH_BYTES ? images : FLUSH_BATCH_BYTES))
-            return err_set(e, SHOAL_E_NO_SPACE, "no room on the disk to write rows; the journal keeps them");
+            return err_set(e, SHOAL_E_NO_SPACE,
+                           "no room on the disk to write rows; the journal keeps them");
         int rc = gather(g, FLUSH_BATCH_BYTES, false);
         if (rc != 0)
             return err_set(e, rc, "no memory to write rows");
         more = next_dirty(g, &table, &tablet);
-        rc = write_now(g, !more || g->flush.since_flush + g->flush.bytes >= UNSYNCED_MAX, g->journal, e);
+        rc = write_now(g, !more || g->flush.since_flush + g->flush.bytes >= UNSYNCED_MAX,
+                       g->journal, e);
         if (rc != 0)
             return rc;
     }

@@ -124,7 +124,8 @@ static void note_stale(struct engine *g, uint32_t table, uint32_t tablet)
         f->stale = grown;
         f->stale_room = room;
     }
-    f->stale[f->stale_count++] = (struct stale){table, tablet, table_cold_epoch(g->table[table].table, tablet)};
+    f->stale[f->stale_count++] =
+        (struct stale){table, tablet, table_cold_epoch(g->table[table].table, tablet)};
 }
 
 int flush_drop_stale(const struct engine *g, struct err *e)
@@ -180,7 +181,9 @@ int flush_put_control(struct engine *g, uint64_t sequence)
     struct store_item item;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         list[i] = g->table[i].table;
-    int rc = stored_control_write(list, &g->runs, (struct stored_as_of){sequence, written_floor(g, sequence)}, &f->control, &item.value_bytes);
+    int rc = stored_control_write(list, &g->runs,
+                                  (struct stored_as_of){sequence, written_floor(g, sequence)},
+                                  &f->control, &item.value_bytes);
     if (rc != 0)
         return rc;
     stored_control_key(&item);

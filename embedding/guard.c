@@ -44,7 +44,8 @@ struct guard {
     uint32_t recent_next;
 };
 
-struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void), struct env *env, struct work_list *works)
+struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void),
+                        struct env *env, struct work_list *works)
 {
     struct guard *g = calloc(1, sizeof *g);
     if (g == NULL)
@@ -109,7 +110,8 @@ static struct count *worker_of(struct guard *g, uint64_t worker)
 
 static bool seen_before(struct guard *g, const struct push_record *r)
 {
-    struct name n = {r->run, r->generation, r->to, r->lane, r->table, r->tablet_first, r->tablet_count};
+    struct name n = {r->run,   r->generation,   r->to,          r->lane,
+                     r->table, r->tablet_first, r->tablet_count};
     for (uint32_t i = 0; i < RECENT; i++)
         if (memcmp(&g->recent[i], &n, sizeof n) == 0)
             return true;
@@ -118,7 +120,8 @@ static bool seen_before(struct guard *g, const struct push_record *r)
     return false;
 }
 
-static void count_refused(struct guard *g, const struct table_schema *s, const struct push_record *r)
+static void count_refused(struct guard *g, const struct table_schema *s,
+                          const struct push_record *r)
 {
     uint32_t floats = schema_push_floats(s);
     struct gradient_fault f;
@@ -137,7 +140,9 @@ void guard_count_clipped(struct guard *g, const struct table_schema *s, const st
     if (s->rules.norm_max <= 0 || s->rules.norm_refuse != 0)
         return;
     for (uint32_t k = 0; k < r->key_count; k++) {
-        if (gradient_norm(r->gradients + (size_t)k * floats, s->width) <= (double)s->rules.norm_max || !run_turn(g, r->run))
+        if (gradient_norm(r->gradients + (size_t)k * floats, s->width) <=
+                (double)s->rules.norm_max ||
+            !run_turn(g, r->run))
             continue;
         field_of(g, s->table, key_field(r->keys[k]))->clipped++;
         worker_of(g, r->worker)->clipped++;
@@ -189,7 +194,8 @@ static void line_write(struct guard *g, const struct table_schema *s, const stru
     free(text);
 }
 
-int guard_check(struct guard *g, const struct table_schema *s, const struct push_record *r, struct err *e)
+int guard_check(struct guard *g, const struct table_schema *s, const struct push_record *r,
+                struct err *e)
 {
     bool norm = s->rules.norm_refuse != 0 && s->rules.norm_max > 0;
     struct gradient_fault f;
@@ -207,10 +213,12 @@ int guard_check(struct guard *g, const struct table_schema *s, const struct push
         (void)snprintf(norm_text, sizeof norm_text, " in a row of norm %.6g", f.norm);
     const char *file = quarantine_path(g->quarantine);
     return err_set(e, SHOAL_E_NOT_FINITE,
-                   "a gradient is %s: table %s, key 0x%016" PRIx64 " of field %u, place %u is %s%s; worker %" PRIu64
-                   " task %" PRIu64 ", lane %u batch %" PRIu64 "; %s%s",
-                   gradient_why_text(f.why), s->name, r->keys[f.key], key_field(r->keys[f.key]), f.place, value, norm_text,
-                   r->worker, r->task, r->lane, r->to, file[0] != 0 ? "kept in " : "not kept: this shard has no folder", file);
+                   "a gradient is %s: table %s, key 0x%016" PRIx64
+                   " of field %u, place %u is %s%s; worker %" PRIu64 " task %" PRIu64
+                   ", lane %u batch %" PRIu64 "; %s%s",
+                   gradient_why_text(f.why), s->name, r->keys[f.key], key_field(r->keys[f.key]),
+                   f.place, value, norm_text, r->worker, r->task, r->lane, r->to,
+                   file[0] != 0 ? "kept in " : "not kept: this shard has no folder", file);
 }
 
 /* ---- for people ---- */
@@ -221,7 +229,8 @@ static void count_set(struct json *j, const struct count *c)
     json_set_int(j, "clipped", (int64_t)c->clipped);
 }
 
-static struct json *fields_json(const struct guard *g, const char *(*table_name)(void *, uint32_t), void *context)
+static struct json *fields_json(const struct guard *g, const char *(*table_name)(void *, uint32_t),
+                                void *context)
 {
     struct json *list = json_new_array();
     for (uint32_t i = 0; i <= GUARD_FIELDS; i++) {
@@ -255,7 +264,8 @@ static struct json *workers_json(const struct guard *g)
     return list;
 }
 
-struct json *guard_json(const struct guard *g, const char *(*table_name)(void *context, uint32_t table), void *context)
+struct json *guard_json(const struct guard *g,
+                        const char *(*table_name)(void *context, uint32_t table), void *context)
 {
     struct json *j = json_new_object();
     json_set_int(j, "run", (int64_t)g->run);

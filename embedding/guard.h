@@ -20,21 +20,25 @@ struct guard;
 
 /* file_bytes: of one file of the quarantine (quarantine.h). wall_ns: seconds since 1970 in ns, for
  * the lines' time; NULL: they have none. Borrows all. NULL: out of memory. */
-struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void), struct env *env, struct work_list *works);
+struct guard *guard_new(const char *dir, uint64_t file_bytes, uint64_t (*wall_ns)(void),
+                        struct env *env, struct work_list *works);
 void guard_free(struct guard *g); /* after work_drain; NULL is fine */
 
 /* 0, or SHOAL_E_NOT_FINITE with a sentence that names table, key, field, worker and file. r has its
  * gradients. */
-int guard_check(struct guard *g, const struct table_schema *s, const struct push_record *r, struct err *e);
+int guard_check(struct guard *g, const struct table_schema *s, const struct push_record *r,
+                struct err *e);
 /* Counts the rows of a push that is taken whose gradients are longer than rules.norm_max: they are
  * scaled down to it. */
-void guard_count_clipped(struct guard *g, const struct table_schema *s, const struct push_record *r);
+void guard_count_clipped(struct guard *g, const struct table_schema *s,
+                         const struct push_record *r);
 
 /* {"run", "pushes", "rows", "clipped", "lost": lines that the quarantine has not kept, "file",
  *  "by_field": [{"table", "field", "refused", "clipped"}], "by_worker": [{"worker", "refused",
  *  "clipped"}]}, rows each but
  * for by_worker's refused, which are pushes; what did not fit has no field or worker. table_name:
  * of a number. */
-struct json *guard_json(const struct guard *g, const char *(*table_name)(void *context, uint32_t table), void *context);
+struct json *guard_json(const struct guard *g,
+                        const char *(*table_name)(void *context, uint32_t table), void *context);
 
 #endif

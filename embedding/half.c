@@ -22,7 +22,8 @@ ISA_INLINE void copy_floats(float *restrict to, const float *restrict from, cons
 
 /* 16 bits for each of n elements from place `at` on: four to a number of splitmix64, the lowest
  * first. Four numbers are one vector, so that what was stored whole is loaded whole. */
-ISA_INLINE void random_block(uint16_t *restrict random, uint64_t draw, const uint32_t at, const uint32_t n)
+ISA_INLINE void random_block(uint16_t *restrict random, uint64_t draw, const uint32_t at,
+                             const uint32_t n)
 {
     typedef uint64_t four __attribute__((vector_size(32)));
     if (n == 16) {
@@ -36,11 +37,12 @@ ISA_INLINE void random_block(uint16_t *restrict random, uint64_t draw, const uin
         return;
     }
     for (uint32_t i = 0; i < n; i++)
-        random[i] = (uint16_t)(rng_mix(draw + ((at + i) / 4 + 1) * RANDOM_STEP) >> (at + i) % 4 * 16);
+        random[i] =
+            (uint16_t)(rng_mix(draw + ((at + i) / 4 + 1) * RANDOM_STEP) >> (at + i) % 4 * 16);
 }
 
-ISA_INLINE void round_block(const uint32_t kind, uint16_t *restrict to, const float *restrict from, uint64_t draw,
-                            const uint32_t at, const uint32_t n)
+ISA_INLINE void round_block(const uint32_t kind, uint16_t *restrict to, const float *restrict from,
+                            uint64_t draw, const uint32_t at, const uint32_t n)
 {
     uint16_t random[16];
     random_block(random, draw, at, n);
@@ -49,8 +51,8 @@ ISA_INLINE void round_block(const uint32_t kind, uint16_t *restrict to, const fl
                                                     : half_to_fp16(from[at + i], random[i]));
 }
 
-ISA_INLINE void close_body(const uint32_t kind, float *restrict row, const float *restrict wide, const uint32_t width,
-                           const uint32_t state, uint64_t draw)
+ISA_INLINE void close_body(const uint32_t kind, float *restrict row, const float *restrict wide,
+                           const uint32_t width, const uint32_t state, uint64_t draw)
 {
     uint16_t *weights = (uint16_t *)(void *)row;
 #define BLOCK(at, n) round_block(kind, weights, wide, draw, at, n)
@@ -63,21 +65,22 @@ ISA_INLINE void close_body(const uint32_t kind, float *restrict row, const float
 
 /* ---- versions ---- */
 
-#define HALF_ONE(suffix, target, level, kind, n)                                                                       \
-    target static void open##suffix(const float *restrict row, float *restrict wide, uint32_t width, uint32_t state)   \
-    {                                                                                                                  \
-        half_widen_##level(kind, (const uint16_t *)(const void *)row, wide, n);                                        \
-        copy_floats(wide + width, row + (width + 1) / 2, state);                                                       \
-    }                                                                                                                  \
-    target static void close##suffix(float *restrict row, const float *restrict wide, uint32_t width, uint32_t state,  \
-                                     uint64_t draw)                                                                    \
-    {                                                                                                                  \
-        (void)width;                                                                                                   \
-        close_body(kind, row, wide, n, state, draw);                                                                   \
+#define HALF_ONE(suffix, target, level, kind, n)                                                   \
+    target static void open##suffix(const float *restrict row, float *restrict wide,               \
+                                    uint32_t width, uint32_t state)                                \
+    {                                                                                              \
+        half_widen_##level(kind, (const uint16_t *)(const void *)row, wide, n);                    \
+        copy_floats(wide + width, row + (width + 1) / 2, state);                                   \
+    }                                                                                              \
+    target static void close##suffix(float *restrict row, const float *restrict wide,              \
+                                     uint32_t width, uint32_t state, uint64_t draw)                \
+    {                                                                                              \
+        (void)width;                                                                               \
+        close_body(kind, row, wide, n, state, draw);                                               \
     }
-#define HALF_LEVELS(suffix, kind, n)                                                                                   \
-    HALF_ONE(suffix##_base, , base, kind, n)                                                                           \
-    HALF_ONE(suffix##_avx2, ISA_TARGET_AVX2, avx2, kind, n)                                                            \
+#define HALF_LEVELS(suffix, kind, n)                                                               \
+    HALF_ONE(suffix##_base, , base, kind, n)                                                       \
+    HALF_ONE(suffix##_avx2, ISA_TARGET_AVX2, avx2, kind, n)                                        \
     HALF_ONE(suffix##_avx512, ISA_TARGET_AVX512, avx512, kind, n)
 HALF_LEVELS(_fp16, VALUES_FP16, width)
 HALF_LEVELS(_bf16, VALUES_BF16, width)
@@ -86,10 +89,13 @@ HALF_LEVELS(_bf16_16, VALUES_BF16, 16)
 
 struct half half_of(enum value_kind kind, enum isa isa, uint32_t width)
 {
-#define HALF_ROW(suffix)                                                                                               \
-    {{open##suffix##_base, close##suffix##_base},                                                                      \
-     {open##suffix##_avx2, close##suffix##_avx2},                                                                      \
-     {open##suffix##_avx512, close##suffix##_avx512}}
+#define HALF_ROW(suffix)                                                                           \
+    {                                                                                              \
+        {open##suffix##_base, close##suffix##_base}, {open##suffix##_avx2, close##suffix##_avx2},  \
+        {                                                                                          \
+            open##suffix##_avx512, close##suffix##_avx512                                          \
+        }                                                                                          \
+    }
     static const struct half all[2][2][ISA_COUNT] = {{HALF_ROW(_fp16), HALF_ROW(_bf16)},
                                                      {HALF_ROW(_fp16_16), HALF_ROW(_bf16_16)}};
     SHOAL_ASSERT(kind == VALUES_FP16 || kind == VALUES_BF16);
@@ -104,11 +110,13 @@ static uint16_t nearest(enum value_kind kind, float x)
     if (kind == VALUES_BF16)
         return (uint16_t)half_to_bf16(x, 0x7fffu + (rest >> 16 & 1));
     if (rest < HALF_FP16_USUAL) /* beside 1/2 a float has steps of 2^-24 itself */
-        return (uint16_t)((bits >> 16 & 0x8000u) | (half_bits(half_float(rest) + 0.5f) - half_bits(0.5f)));
+        return (uint16_t)((bits >> 16 & 0x8000u) |
+                          (half_bits(half_float(rest) + 0.5f) - half_bits(0.5f)));
     return (uint16_t)half_to_fp16(x, (0xfffu + (rest >> 13 & 1)) << 3);
 }
 
-void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width, uint32_t state)
+void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
+                        uint32_t state)
 {
     uint16_t *weights = (uint16_t *)(void *)row;
     for (uint32_t i = 0; i < width; i++)

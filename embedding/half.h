@@ -38,12 +38,14 @@
 struct half {
     void (*open)(const float *restrict row, float *restrict wide, uint32_t width, uint32_t state);
     /* Stochastically; the padding becomes 0. */
-    void (*close)(float *restrict row, const float *restrict wide, uint32_t width, uint32_t state, uint64_t draw);
+    void (*close)(float *restrict row, const float *restrict wide, uint32_t width, uint32_t state,
+                  uint64_t draw);
 };
 /* kind: not VALUES_FP32. */
 struct half half_of(enum value_kind kind, enum isa isa, uint32_t width);
 /* As close, to the nearest. */
-void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width, uint32_t state);
+void half_close_nearest(enum value_kind kind, float *row, const float *wide, uint32_t width,
+                        uint32_t state);
 
 /* The draws of one push; and a row's. */
 static inline uint64_t half_draws(uint64_t seed, uint32_t lane, uint64_t batch)
@@ -85,9 +87,13 @@ ISA_INLINE float half_float(uint32_t bits)
 ISA_INLINE float half_from_fp16(uint32_t h)
 {
     const uint32_t sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
-    const uint32_t tiny = half_bits((float)(int32_t)rest * 0x1p-24f), usual = (rest << 13) + (112u << 23);
-    const uint32_t none = (rest << 13) + (224u << 23) + (rest > 0x7c00u ? 0x400000u & ~(rest << 13) : 0);
-    return half_float(sign | ((int32_t)rest < 0x400 ? tiny : (int32_t)rest < 0x7c00 ? usual : none));
+    const uint32_t tiny = half_bits((float)(int32_t)rest * 0x1p-24f),
+                   usual = (rest << 13) + (112u << 23);
+    const uint32_t none =
+        (rest << 13) + (224u << 23) + (rest > 0x7c00u ? 0x400000u & ~(rest << 13) : 0);
+    return half_float(sign | ((int32_t)rest < 0x400    ? tiny
+                              : (int32_t)rest < 0x7c00 ? usual
+                                                       : none));
 }
 
 ISA_INLINE float half_from_bf16(uint32_t h)
@@ -124,15 +130,15 @@ ISA_INLINE uint32_t half_to_fp16(float x, uint32_t random)
 
 /* ---- widening, for the walk of pulls: one function a vector level ---- */
 
-ISA_INLINE void half_widen_block(const uint32_t kind, const uint16_t *restrict from, float *restrict to,
-                                 const uint32_t n)
+ISA_INLINE void half_widen_block(const uint32_t kind, const uint16_t *restrict from,
+                                 float *restrict to, const uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         to[i] = kind == VALUES_BF16 ? half_from_bf16(from[i]) : half_from_fp16(from[i]);
 }
 
-ISA_INLINE void half_widen_base(const uint32_t kind, const uint16_t *restrict from, float *restrict to,
-                                const uint32_t width)
+ISA_INLINE void half_widen_base(const uint32_t kind, const uint16_t *restrict from,
+                                float *restrict to, const uint32_t width)
 {
 #define BLOCK(at, n) half_widen_block(kind, from + (at), to + (at), n)
     OPT_BLOCKS(width, BLOCK);
@@ -145,11 +151,13 @@ ISA_TARGET_AVX2 ISA_INLINE void half_widen_eight(const uint32_t kind, const uint
 {
     if (kind == VALUES_FP16 && n % 8 == 0)
         for (uint32_t i = 0; i < n; i += 8)
-            _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(from + i))));
+            _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(
+                                         (const __m128i *)(const void *)(from + i))));
     else
         half_widen_block(kind, from, to, n);
 }
-ISA_TARGET_AVX512 ISA_INLINE void half_widen_sixteen(const uint32_t kind, const uint16_t *restrict from,
+ISA_TARGET_AVX512 ISA_INLINE void half_widen_sixteen(const uint32_t kind,
+                                                     const uint16_t *restrict from,
                                                      float *restrict to, const uint32_t n)
 {
     if (n != 16) {
@@ -170,7 +178,8 @@ ISA_TARGET_AVX2 ISA_INLINE void half_widen_avx2(const uint32_t kind, const uint1
     OPT_BLOCKS(width, BLOCK);
 #undef BLOCK
 }
-ISA_TARGET_AVX512 ISA_INLINE void half_widen_avx512(const uint32_t kind, const uint16_t *restrict from,
+ISA_TARGET_AVX512 ISA_INLINE void half_widen_avx512(const uint32_t kind,
+                                                    const uint16_t *restrict from,
                                                     float *restrict to, const uint32_t width)
 {
 #define BLOCK(at, n) half_widen_sixteen(kind, from + (at), to + (at), n)

@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "images are copied as they lie in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "images are copied as they lie in memory");
 
 static uint64_t schema_digest(const struct table_schema *s)
 {
@@ -36,11 +37,12 @@ static uint64_t schema_digest(const struct table_schema *s)
     const uint32_t numbers[8] = {s->dense,     s->width, s->zero_first, s->tablet_bits,
                                  s->init.kind, o->kind,  o->fixed_lr,   s->field_rule_count};
     const float values[10] = {s->init.scale, o->lr, o->beta1, o->beta2, o->eps,
-                             o->initial,    o->l1, o->l2,    o->beta,  o->decay};
+                              o->initial,    o->l1, o->l2,    o->beta,  o->decay};
     memcpy(d.numbers, numbers, sizeof numbers);
     memcpy(d.values, values, sizeof values);
     d.rules = s->rules;
-    uint64_t sum = hash_bytes(s->field_rule, s->field_rule_count * sizeof s->field_rule[0], hash_bytes(&d, sizeof d, 0));
+    uint64_t sum = hash_bytes(s->field_rule, s->field_rule_count * sizeof s->field_rule[0],
+                              hash_bytes(&d, sizeof d, 0));
     return s->values == VALUES_FP32 ? sum : hash_bytes(&s->values, sizeof s->values, sum);
 }
 
@@ -98,10 +100,11 @@ size_t table_image_bytes(const struct table *t, uint32_t tablet)
     struct image_header life = {0};
     image_life_counts(own->life, &life);
     uint32_t leaving = leaving_count(own);
-    return sizeof(struct image_header) + (own->row_count - leaving) * (sizeof(uint64_t) + t->shape.row_bytes) +
+    return sizeof(struct image_header) +
+           (own->row_count - leaving) * (sizeof(uint64_t) + t->shape.row_bytes) +
            (leaving + (own->cold == NULL ? 0ull : own->cold->count)) * sizeof(uint64_t) +
-           undo_count(own) * (sizeof(uint64_t) + t->schema.width * sizeof(float)) + image_life_bytes(&life) +
-           sizeof(uint64_t);
+           undo_count(own) * (sizeof(uint64_t) + t->schema.width * sizeof(float)) +
+           image_life_bytes(&life) + sizeof(uint64_t);
 }
 
 /* In the index's order: its lines are walked once, and the rows of the buckets ahead are asked
@@ -190,7 +193,8 @@ static size_t header_bytes(const struct image_header *h)
 /* Whether the counts add up to the length (invariant 2). */
 static bool lengths_ok(const struct table *t, const struct image_header *h, size_t bytes)
 {
-    if (bytes < header_bytes(h) + sizeof(uint64_t) || (h->version == IMAGE_VERSION_OLD && h->cold_count != 0))
+    if (bytes < header_bytes(h) + sizeof(uint64_t) ||
+        (h->version == IMAGE_VERSION_OLD && h->cold_count != 0))
         return false;
     size_t left = bytes - header_bytes(h) - sizeof(uint64_t);
     size_t row_bytes = sizeof(uint64_t) + (size_t)h->row_floats * sizeof(float);
@@ -204,66 +208,78 @@ static bool lengths_ok(const struct table *t, const struct image_header *h, size
     if (h->cold_count > left / sizeof(uint64_t))
         return false;
     left -= h->cold_count * sizeof(uint64_t);
-    return (rows_go(t) || h->cold_count > 0 || h->undo_count <= h->row_count) && left % undo_bytes == 0 &&
-           h->undo_count == left / undo_bytes && (h->undo_clock != 0 || h->undo_count == 0);
+    return (rows_go(t) || h->cold_count > 0 || h->undo_count <= h->row_count) &&
+           left % undo_bytes == 0 && h->undo_count == left / undo_bytes &&
+           (h->undo_clock != 0 || h->undo_count == 0);
 }
 
-static int header_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes, struct image_header *h,
-                        struct err *e)
+static int header_check(const struct table *t, uint32_t tablet, const void *image, size_t bytes,
+                        struct image_header *h, struct err *e)
 {
     const char *name = t->schema.name;
     uint64_t checksum;
     if (bytes < offsetof(struct image_header, cold_epoch) + sizeof checksum)
-        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: %zu bytes are too few", name, tablet, bytes);
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: %zu bytes are too few",
+                       name, tablet, bytes);
     memset(h, 0, sizeof *h);
     memcpy(h, image, offsetof(struct image_header, cold_epoch));
     if (h->version > IMAGE_VERSION_OLD && h->version <= IMAGE_VERSION && bytes >= header_bytes(h))
         memcpy(h, image, header_bytes(h));
     memcpy(&checksum, (const char *)image + bytes - sizeof checksum, sizeof checksum);
     if (h->magic != IMAGE_MAGIC || h->version < IMAGE_VERSION_OLD || h->version > IMAGE_VERSION)
-        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: not an image of version %u to %u", name,
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "image of table %s tablet %u: not an image of version %u to %u", name,
                        tablet, IMAGE_VERSION_OLD, IMAGE_VERSION);
     if (!lengths_ok(t, h, bytes))
-        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: counts do not add up to its %zu bytes", name,
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "image of table %s tablet %u: counts do not add up to its %zu bytes", name,
                        tablet, bytes);
     if (checksum != hash_bytes(image, bytes - sizeof checksum, 0))
-        return err_set(e, SHOAL_E_CHECKSUM, "image of table %s tablet %u: checksum does not match", name, tablet);
+        return err_set(e, SHOAL_E_CHECKSUM, "image of table %s tablet %u: checksum does not match",
+                       name, tablet);
     if (h->schema_digest != schema_digest(&t->schema) || h->row_floats != t->shape.floats ||
         h->width != t->schema.width)
-        return err_set(e, SHOAL_E_SCHEMA, "image of table %s tablet %u: written under another schema", name, tablet);
+        return err_set(e, SHOAL_E_SCHEMA,
+                       "image of table %s tablet %u: written under another schema", name, tablet);
     if (!image_life_ok(t, h))
-        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: its counts are not those of such a table", name,
-                       tablet);
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "image of table %s tablet %u: its counts are not those of such a table",
+                       name, tablet);
     if (h->tablet != tablet)
-        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: it is of tablet %u", name, tablet, h->tablet);
+        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: it is of tablet %u", name,
+                       tablet, h->tablet);
     return 0;
 }
 
-static int rows_read(const struct table *t, uint32_t tablet, const struct image_header *h, const char *at,
-                     struct tablet *into, struct err *e)
+static int rows_read(const struct table *t, uint32_t tablet, const struct image_header *h,
+                     const char *at, struct tablet *into, struct err *e)
 {
     const char *name = t->schema.name, *row = at + h->row_count * sizeof(uint64_t);
     if (tablet_reserve(into, &t->shape, tablet, (uint32_t)h->row_count) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its rows", name, tablet);
+        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its rows", name,
+                       tablet);
     for (uint64_t i = 0; i < h->row_count; i++, row += t->shape.row_bytes) {
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);
         if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet)
-            return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: key %016llx belongs to another tablet",
+            return err_set(e, SHOAL_E_CORRUPT,
+                           "image of table %s tablet %u: key %016llx belongs to another tablet",
                            name, tablet, (unsigned long long)key);
         if (tablet_find(into, &t->shape, key) != NULL)
-            return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: key %016llx stands twice", name, tablet,
+            return err_set(e, SHOAL_E_CORRUPT,
+                           "image of table %s tablet %u: key %016llx stands twice", name, tablet,
                            (unsigned long long)key);
         float *to = tablet_insert(into, &t->shape, tablet, key);
         if (to == NULL)
-            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its rows", name, tablet);
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its rows", name,
+                           tablet);
         memcpy(to, row, t->shape.row_bytes);
     }
     return 0;
 }
 
-static int undo_read(const struct table *t, uint32_t tablet, const struct image_header *h, const char *at,
-                     struct tablet *into, struct err *e)
+static int undo_read(const struct table *t, uint32_t tablet, const struct image_header *h,
+                     const char *at, struct tablet *into, struct err *e)
 {
     const char *name = t->schema.name, *weights = at + h->undo_count * sizeof(uint64_t);
     const size_t width_bytes = t->schema.width * sizeof(float);
@@ -272,49 +288,61 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
         return 0;
     into->undo = undo_new(t->schema.width);
     if (into->undo == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name, tablet);
+        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name,
+                       tablet);
     undo_begin(into->undo, h->undo_clock, h->undo_from);
     into->undo->went = rows_go(t);
     for (uint64_t i = 0; i < h->undo_count; i++, weights += width_bytes) {
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);
         memcpy(copy, weights, width_bytes);
-        bool known = rows_go(t) || h->cold_count > 0 ? mixed_tablet(key_mix(key), t->shape.tablet_bits) == tablet
-                                : tablet_find(into, &t->shape, key) != NULL;
+        bool known = rows_go(t) || h->cold_count > 0
+                         ? mixed_tablet(key_mix(key), t->shape.tablet_bits) == tablet
+                         : tablet_find(into, &t->shape, key) != NULL;
         if (!known || undo_find(into->undo, key) != NULL)
-            return err_set(e, SHOAL_E_CORRUPT,
-                           "image of table %s tablet %u: undo of key %016llx has no row or stands twice", name, tablet,
-                           (unsigned long long)key);
+            return err_set(
+                e, SHOAL_E_CORRUPT,
+                "image of table %s tablet %u: undo of key %016llx has no row or stands twice", name,
+                tablet, (unsigned long long)key);
         if (undo_save(into->undo, key, copy) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name, tablet);
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name,
+                           tablet);
     }
     return 0;
 }
 
-static int cold_read(const struct table *t, uint32_t tablet, const struct image_header *h, const char *at,
-                     struct tablet *into, struct err *e)
+static int cold_read(const struct table *t, uint32_t tablet, const struct image_header *h,
+                     const char *at, struct tablet *into, struct err *e)
 {
     const char *name = t->schema.name;
     if (h->cold_count == 0 && h->cold_epoch == 0)
         return 0;
     if (h->cold_count > 0 && !table_cold_may(t))
-        return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: rows of such a table are never in the store", name, tablet);
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "image of table %s tablet %u: rows of such a table are never in the store",
+                       name, tablet);
     if (cold_new(into, h->cold_epoch, h->cold_began) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys", name, tablet);
+        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys", name,
+                       tablet);
     for (uint32_t i = 0; i < h->cold_count; i++) {
         uint64_t key;
         memcpy(&key, at + i * sizeof key, sizeof key);
-        if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet || tablet_find(into, &t->shape, key) != NULL ||
+        if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet ||
+            tablet_find(into, &t->shape, key) != NULL ||
             cold_has(into->cold, t->shape.tablet_bits, key))
-            return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: cold key %016llx belongs elsewhere or stands twice",
-                           name, tablet, (unsigned long long)key);
+            return err_set(
+                e, SHOAL_E_CORRUPT,
+                "image of table %s tablet %u: cold key %016llx belongs elsewhere or stands twice",
+                name, tablet, (unsigned long long)key);
         if (cold_add(into->cold, t->shape.arena, t->shape.tablet_bits, key) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys", name, tablet);
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys",
+                           name, tablet);
     }
     return 0;
 }
 
-int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes, struct err *e)
+int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes,
+                     struct err *e)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
     struct image_header h;

@@ -59,7 +59,7 @@ char *image_life_write(const struct tablet_life *l, const struct image_header *h
 /* Whether the table can have such counts at all. */
 bool image_life_ok(const struct table *t, const struct image_header *h);
 /* Into a tablet whose rows are there: CORRUPT or NOMEM with the reason. */
-int image_life_read(const struct table *t, uint32_t tablet, const struct image_header *h, const char *at,
-                    struct tablet *into, struct err *e);
+int image_life_read(const struct table *t, uint32_t tablet, const struct image_header *h,
+                    const char *at, struct tablet *into, struct err *e);
 
 #endif

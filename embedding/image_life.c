@@ -51,19 +51,21 @@ char *image_life_write(const struct tablet_life *l, const struct image_header *h
 bool image_life_ok(const struct table *t, const struct image_header *h)
 {
     uint32_t half = t->ruled ? waiting_half_limit(admit_waiting_limit(&t->schema)) : 0;
-    return (t->ages || h->clock == 0) && h->young_count <= half && h->old_count <= half && h->name_count <= NAMED_MAX &&
+    return (t->ages || h->clock == 0) && h->young_count <= half && h->old_count <= half &&
+           h->name_count <= NAMED_MAX &&
            (h->sketch_cells == 0 || h->sketch_cells == t->schema.rules.admit_sketch) &&
            (h->sketch_cells > 0 || (h->sketch_keys[0] == 0 && h->sketch_keys[1] == 0));
 }
 
-static int refuse(const struct table *t, uint32_t tablet, uint64_t key, const char *what, struct err *e)
+static int refuse(const struct table *t, uint32_t tablet, uint64_t key, const char *what,
+                  struct err *e)
 {
-    return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: key %016llx %s", t->schema.name, tablet,
-                   (unsigned long long)key, what);
+    return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: key %016llx %s",
+                   t->schema.name, tablet, (unsigned long long)key, what);
 }
 
-static int waiting_read(const struct table *t, uint32_t tablet, uint32_t count, const char *at, bool young,
-                        struct tablet *into, struct err *e)
+static int waiting_read(const struct table *t, uint32_t tablet, uint32_t count, const char *at,
+                        bool young, struct tablet *into, struct err *e)
 {
     struct waiting *w = &into->life->waiting;
     for (uint32_t i = 0; i < count; i++) {
@@ -71,17 +73,18 @@ static int waiting_read(const struct table *t, uint32_t tablet, uint32_t count, 
         memcpy(&k, at + i * sizeof k, sizeof k);
         bool sums = k.show >= 0 && k.click >= 0 && k.show + k.click > 0 && k.show + k.click < 1e38f;
         bool here = mixed_tablet(key_mix(k.key), t->shape.tablet_bits) == tablet;
-        if (!sums || !here || tablet_find(into, &t->shape, k.key) != NULL || waiting_find(w, k.key).show > 0 ||
-            waiting_find(w, k.key).click > 0)
+        if (!sums || !here || tablet_find(into, &t->shape, k.key) != NULL ||
+            waiting_find(w, k.key).show > 0 || waiting_find(w, k.key).click > 0)
             return refuse(t, tablet, k.key, "cannot wait for a row here", e);
         if (waiting_put(young ? &w->young : &w->old, &k) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for keys that wait", t->schema.name, tablet);
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for keys that wait",
+                           t->schema.name, tablet);
     }
     return 0;
 }
 
-static int names_read(const struct table *t, uint32_t tablet, uint32_t count, const char *at, struct tablet *into,
-                      struct err *e)
+static int names_read(const struct table *t, uint32_t tablet, uint32_t count, const char *at,
+                      struct tablet *into, struct err *e)
 {
     struct named *n = &into->life->named;
     uint64_t before = 0;
@@ -89,14 +92,16 @@ static int names_read(const struct table *t, uint32_t tablet, uint32_t count, co
         return 0;
     n->list = malloc(count * sizeof *n->list);
     if (n->list == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for %u names", t->schema.name, tablet, count);
+        return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for %u names",
+                       t->schema.name, tablet, count);
     memcpy(n->list, at, count * sizeof *n->list);
     n->count = count;
     for (uint32_t i = 0; i < count; i++) {
         const struct named_key *k = &n->list[i];
         uint64_t mixed = key_mix(k->key);
         bool legal = k->kind >= NAME_ERASED && k->kind <= NAME_ALLOWED && k->zero == 0;
-        if (!legal || mixed_tablet(mixed, t->shape.tablet_bits) != tablet || (i > 0 && mixed <= before) ||
+        if (!legal || mixed_tablet(mixed, t->shape.tablet_bits) != tablet ||
+            (i > 0 && mixed <= before) ||
             (k->kind == NAME_ERASED && tablet_find(into, &t->shape, k->key) != NULL))
             return refuse(t, tablet, k->key, "cannot be named so here", e);
         before = mixed;
@@ -104,8 +109,8 @@ static int names_read(const struct table *t, uint32_t tablet, uint32_t count, co
     return 0;
 }
 
-int image_life_read(const struct table *t, uint32_t tablet, const struct image_header *h, const char *at,
-                    struct tablet *into, struct err *e)
+int image_life_read(const struct table *t, uint32_t tablet, const struct image_header *h,
+                    const char *at, struct tablet *into, struct err *e)
 {
     if (h->clock == 0 && image_life_bytes(h) == 0)
         return 0;
@@ -121,7 +126,8 @@ int image_life_read(const struct table *t, uint32_t tablet, const struct image_h
     if (rc == 0 && h->sketch_cells > 0) {
         struct sketch *s = &into->life->sketch;
         if (sketch_take(s, h->sketch_cells) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its sketch", t->schema.name, tablet);
+            return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its sketch",
+                           t->schema.name, tablet);
         memcpy(s->cell, at, sketch_part(h));
         s->keys[0] = h->sketch_keys[0];
         s->keys[1] = h->sketch_keys[1];

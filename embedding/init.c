@@ -10,7 +10,8 @@
 
 static struct init_spec spec_of(const struct table_schema *s, uint64_t key)
 {
-    const struct field_rule *f = s->field_rule_count > 0 ? schema_field_rule(s, key_field(key)) : NULL;
+    const struct field_rule *f =
+        s->field_rule_count > 0 ? schema_field_rule(s, key_field(key)) : NULL;
     if (f != NULL && (f->has & FIELD_HAS_INIT) != 0)
         return (struct init_spec){(enum init_kind)f->kind, f->scale};
     return s->init;
@@ -56,8 +57,9 @@ void init_weights(const struct table_schema *s, uint64_t key, float *weights)
             weights[i] = uniform_of(draw_at(r, i)) * spec.scale;
             break;
         case INIT_NORMAL:
-            weights[i] = spec.scale * normal_of((uint64_t[3]){draw_at(r, 3ULL * i), draw_at(r, 3ULL * i + 1),
-                                                              draw_at(r, 3ULL * i + 2)});
+            weights[i] =
+                spec.scale * normal_of((uint64_t[3]){draw_at(r, 3ULL * i), draw_at(r, 3ULL * i + 1),
+                                                     draw_at(r, 3ULL * i + 2)});
             break;
         case INIT_CONSTANT:
             weights[i] = spec.scale;

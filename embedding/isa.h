@@ -15,7 +15,9 @@ enum isa { ISA_BASE = 0, ISA_AVX2 = 1, ISA_AVX512 = 2, ISA_COUNT = 3 };
 #define ISA_TARGET_AVX512 __attribute__((target("avx512f,avx512vl,avx512dq,avx2,bmi,bmi2,f16c")))
 #else
 /* GCC's generic tuning would otherwise keep to 256 bits. */
-#define ISA_TARGET_AVX512 __attribute__((target("avx512f,avx512vl,avx512dq,avx2,bmi,bmi2,f16c,prefer-vector-width=512")))
+#define ISA_TARGET_AVX512                                                                          \
+    __attribute__((target("avx512f,avx512vl,avx512dq,avx2,bmi,bmi2,f16c,prefer-vector-width="      \
+                          "512")))
 #endif
 #else
 #define ISA_TARGET_AVX2

@@ -123,8 +123,8 @@ static int begin_segment(struct journal *j, struct err *e)
     segment_path(j, j->next_generation, path);
     int fd = segment_file(j, path);
     if (fd < 0)
-        return err_set(e, errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO, "cannot make journal segment %s: %s", path,
-                       strerror(errno));
+        return err_set(e, errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO,
+                       "cannot make journal segment %s: %s", path, strerror(errno));
     struct segment_header h = {.magic = SEGMENT_MAGIC,
                                .generation = j->next_generation,
                                .first = j->next,
@@ -135,7 +135,8 @@ static int begin_segment(struct journal *j, struct err *e)
     if (pwrite(fd, &h, sizeof h, 0) == (ssize_t)sizeof h)
         s = segment_add(j, j->next_generation);
     if (s == NULL) {
-        err_set(e, SHOAL_E_IO, "cannot write the head of journal segment %s: %s", path, strerror(errno));
+        err_set(e, SHOAL_E_IO, "cannot write the head of journal segment %s: %s", path,
+                strerror(errno));
         close(fd);
         return SHOAL_E_IO;
     }
@@ -163,7 +164,8 @@ int journal_start(struct journal *j, uint64_t next, struct err *e)
         if (fd >= 0)
             close(fd);
         if (failed)
-            return err_set(e, SHOAL_E_IO, "cannot sync journal segment %s: %s", path, strerror(errno));
+            return err_set(e, SHOAL_E_IO, "cannot sync journal segment %s: %s", path,
+                           strerror(errno));
     }
     j->next = next;
     j->committed = j->synced = next - 1;
@@ -176,10 +178,12 @@ size_t journal_payload_max(const struct journal *j)
     return j->segment_bytes - SEGMENT_HEADER_BYTES - sizeof(struct record_header) - RECORD_ALIGN;
 }
 
-int journal_append(struct journal *j, struct record_header *h, const struct record_payload *payload, struct err *e)
+int journal_append(struct journal *j, struct record_header *h, const struct record_payload *payload,
+                   struct err *e)
 {
     static const char zeros[RECORD_ALIGN];
-    size_t payload_bytes = payload->bytes[0] + payload->bytes[1], bytes = record_bytes(payload_bytes);
+    size_t payload_bytes = payload->bytes[0] + payload->bytes[1],
+           bytes = record_bytes(payload_bytes);
     SHOAL_ASSERT(payload_bytes <= journal_payload_max(j) && j->next > 0);
     struct segment *s = j->started ? &j->segment[j->count - 1] : NULL;
     bool full = s == NULL || s->bytes + j->queued_bytes + bytes > j->segment_bytes;
@@ -201,7 +205,8 @@ int journal_append(struct journal *j, struct record_header *h, const struct reco
     j->piece[j->pieces++] = (struct iovec){kept, sizeof *kept};
     for (int i = 0; i < 2; i++)
         if (payload->bytes[i] > 0)
-            j->piece[j->pieces++] = (struct iovec){(void *)(uintptr_t)payload->piece[i], payload->bytes[i]};
+            j->piece[j->pieces++] =
+                (struct iovec){(void *)(uintptr_t)payload->piece[i], payload->bytes[i]};
     size_t pad = bytes - sizeof *kept - payload_bytes;
     if (pad > 0)
         j->piece[j->pieces++] = (struct iovec){(void *)(uintptr_t)zeros, pad};
@@ -243,8 +248,8 @@ int journal_commit(struct journal *j, struct err *e)
         char path[LIMIT_PATH];
         segment_path(j, s->generation, path);
         return err_set(e, failed == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO,
-                       "cannot write %" PRIu64 " bytes to %s at %" PRIu64 ": %s", j->queued_bytes, path, s->bytes,
-                       strerror(failed));
+                       "cannot write %" PRIu64 " bytes to %s at %" PRIu64 ": %s", j->queued_bytes,
+                       path, s->bytes, strerror(failed));
     }
     s->bytes += j->queued_bytes;
     s->last = j->header[j->queued - 1].sequence;

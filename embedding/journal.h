@@ -27,13 +27,14 @@ int journal_open(const char *dir, uint32_t segment_bytes, struct journal **out, 
 int journal_open_copy(const char *dir, struct journal **out, struct err *e);
 void journal_close(struct journal *j);
 
-typedef int (*journal_visit)(void *context, const struct record_header *h, const void *payload, struct err *e);
+typedef int (*journal_visit)(void *context, const struct record_header *h, const void *payload,
+                             struct err *e);
 /* Calls visit for each record up to sequence `until`, in order. *first and *last: sequences seen, 0
  * and 0 when none. A torn tail ends it (and, unless a copy is read, what lies behind is given up);
  * damage before records that were known to be on disk is CORRUPT with file and offset. Stops at
  * visit's first non-zero, which is returned. */
-int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context, uint64_t *first,
-                   uint64_t *last, struct err *e);
+int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context,
+                   uint64_t *first, uint64_t *last, struct err *e);
 /* The next record will have sequence `next`. After replay, before the first append; appends go to a
  * segment of their own. Syncs what is there. */
 int journal_start(struct journal *j, uint64_t next, struct err *e);
@@ -42,7 +43,8 @@ int journal_start(struct journal *j, uint64_t next, struct err *e);
 size_t journal_payload_max(const struct journal *j);
 /* Queues a record; sets sequence, segment and synced of *h and seals it. The payload stays the
  * caller's until the next journal_commit. May write out what is queued and begin a segment. */
-int journal_append(struct journal *j, struct record_header *h, const struct record_payload *payload, struct err *e);
+int journal_append(struct journal *j, struct record_header *h, const struct record_payload *payload,
+                   struct err *e);
 /* Writes all queued records. */
 int journal_commit(struct journal *j, struct err *e);
 uint64_t journal_next(const struct journal *j);      /* sequence of the next record */

@@ -21,7 +21,8 @@ struct segment_header {
     uint64_t reserved[2];
     uint64_t checksum;
 };
-_Static_assert(sizeof(struct segment_header) == SEGMENT_HEADER_BYTES, "segment_header is a disk format");
+_Static_assert(sizeof(struct segment_header) == SEGMENT_HEADER_BYTES,
+               "segment_header is a disk format");
 
 struct segment {
     uint64_t generation;
@@ -41,9 +42,9 @@ struct journal {
     uint32_t count, capacity;
     uint32_t *free_number; /* owned; files free-NUMBER */
     uint32_t free_count, free_capacity, next_free;
-    bool making; /* a spare is being made */
-    uint64_t made; /* files */
-    bool pinned; /* somebody reads segments: none is used again */
+    bool making;             /* a spare is being made */
+    uint64_t made;           /* files */
+    bool pinned;             /* somebody reads segments: none is used again */
     struct archive *archive; /* borrowed; NULL: trimmed segments are used again */
     bool dir_dirty;
     uint64_t next_generation;

@@ -29,8 +29,8 @@ static int by_generation(const void *a, const void *b)
 
 static bool header_ok(const struct segment_header *h, uint64_t generation)
 {
-    return h->magic == SEGMENT_MAGIC && h->checksum == segment_checksum(h) && h->first > h->previous &&
-           (generation == 0 || h->generation == generation);
+    return h->magic == SEGMENT_MAGIC && h->checksum == segment_checksum(h) &&
+           h->first > h->previous && (generation == 0 || h->generation == generation);
 }
 
 /* Generations of free files count too: their old records must never check in a new segment. */
@@ -40,7 +40,8 @@ static void note_generation(struct journal *j, const char *path)
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    if (pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && header_ok(&h, 0) && h.generation >= j->next_generation)
+    if (pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && header_ok(&h, 0) &&
+        h.generation >= j->next_generation)
         j->next_generation = h.generation + 1;
     close(fd);
 }
@@ -72,12 +73,14 @@ static int take_name(struct journal *j, const char *name)
     return 0;
 }
 
-static int open_dir(const char *dir, uint32_t segment_bytes, bool copy, struct journal **out, struct err *e)
+static int open_dir(const char *dir, uint32_t segment_bytes, bool copy, struct journal **out,
+                    struct err *e)
 {
     if (strlen(dir) + 32 > LIMIT_PATH)
         return err_set(e, SHOAL_E_CONFIG, "the folder name %s is too long", dir);
     if (!copy && mkdir(dir, 0700) != 0 && errno != EEXIST)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot create the journal folder %s: %s", dir, strerror(errno));
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot create the journal folder %s: %s", dir,
+                       strerror(errno));
     struct journal *j = calloc(1, sizeof *j);
     DIR *d = opendir(dir);
     if (j != NULL)
@@ -86,7 +89,8 @@ static int open_dir(const char *dir, uint32_t segment_bytes, bool copy, struct j
         if (d != NULL)
             closedir(d);
         journal_close(j);
-        return err_set(e, SHOAL_E_IO, "cannot open the journal folder %s: %s", dir, strerror(errno));
+        return err_set(e, SHOAL_E_IO, "cannot open the journal folder %s: %s", dir,
+                       strerror(errno));
     }
     j->segment_bytes = segment_bytes < JOURNAL_SEGMENT_MIN ? JOURNAL_SEGMENT_MIN : segment_bytes;
     j->copy = copy;
@@ -123,7 +127,8 @@ struct view {
     struct segment_header header;
 };
 
-static int view_load(const struct journal *j, const struct segment *s, struct view *v, struct err *e)
+static int view_load(const struct journal *j, const struct segment *s, struct view *v,
+                     struct err *e)
 {
     char path[LIMIT_PATH];
     struct stat st;
@@ -185,7 +190,8 @@ static int replay_view(struct replay *r, struct segment *s, const struct view *v
     s->last = s->first - 1;
     struct record_header h;
     const void *payload;
-    while (v->good && record_read(v->bytes + s->bytes, v->count - s->bytes, s->generation, &h, &payload) == 0) {
+    while (v->good && record_read(v->bytes + s->bytes, v->count - s->bytes, s->generation, &h,
+                                  &payload) == 0) {
         if (h.sequence != s->last + 1)
             break;
         if (h.sequence <= r->until) {
@@ -212,16 +218,17 @@ static int judge_gap(struct journal *j, uint32_t index, uint64_t last, struct er
         int rc = view_load(j, &j->segment[i], &v, e);
         if (rc != 0)
             return rc;
-        uint64_t synced =
-            synced_behind(&v, j->segment[i].generation, i == index ? j->segment[i].bytes : SEGMENT_HEADER_BYTES);
+        uint64_t synced = synced_behind(&v, j->segment[i].generation,
+                                        i == index ? j->segment[i].bytes : SEGMENT_HEADER_BYTES);
         free(v.bytes);
         if (synced > last) {
             char path[LIMIT_PATH];
             segment_path(j, j->segment[index].generation, path);
-            return err_set(e, SHOAL_E_CORRUPT,
-                           "journal segment %s is damaged at offset %" PRIu64 ": record %" PRIu64
-                           " was on disk and does not check; put the file back from a copy, or restore a cut",
-                           path, j->segment[index].bytes, last + 1);
+            return err_set(
+                e, SHOAL_E_CORRUPT,
+                "journal segment %s is damaged at offset %" PRIu64 ": record %" PRIu64
+                " was on disk and does not check; put the file back from a copy, or restore a cut",
+                path, j->segment[index].bytes, last + 1);
         }
     }
     return 0;
@@ -232,8 +239,9 @@ static int judge_gap(struct journal *j, uint32_t index, uint64_t last, struct er
 static void give_up_behind(struct journal *j, uint32_t index)
 {
     while (j->count > index + 1) {
-        log_warn("journal %s: segment %016" PRIx64 " follows records that a power failure took; it is given up", j->dir,
-                 j->segment[j->count - 1].generation);
+        log_warn("journal %s: segment %016" PRIx64
+                 " follows records that a power failure took; it is given up",
+                 j->dir, j->segment[j->count - 1].generation);
         segment_retire(j, j->count - 1, UINT32_MAX);
     }
 }
@@ -244,15 +252,15 @@ static uint64_t previous_of(const struct journal *j, uint32_t index, uint64_t ot
     char path[LIMIT_PATH];
     segment_path(j, j->segment[index].generation, path);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool good =
-        fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && header_ok(&h, j->segment[index].generation);
+    bool good = fd >= 0 && pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h &&
+                header_ok(&h, j->segment[index].generation);
     if (fd >= 0)
         close(fd);
     return good ? h.previous : otherwise;
 }
 
-int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context, uint64_t *first,
-                   uint64_t *last, struct err *e)
+int journal_replay(struct journal *j, uint64_t until, journal_visit visit, void *context,
+                   uint64_t *first, uint64_t *last, struct err *e)
 {
     struct replay r = {.visit = visit, .context = context, .until = until};
     uint64_t end = 0;

@@ -63,7 +63,9 @@ int journal_sync_end(struct journal *j, struct journal_sync *s, struct err *e)
         if (s->fd[i] >= 0)
             close(s->fd[i]);
     if (s->status != 0)
-        return err_set(e, s->status, "cannot sync the journal in %s: its disk is failing; restart to recover", j->dir);
+        return err_set(e, s->status,
+                       "cannot sync the journal in %s: its disk is failing; restart to recover",
+                       j->dir);
     if (s->sequence > j->synced)
         j->synced = s->sequence;
     j->unsynced -= s->bytes < j->unsynced ? s->bytes : j->unsynced;
@@ -114,7 +116,8 @@ void journal_spare_end(struct journal *j, struct journal_spare *s)
     unsigned number;
     j->making = false;
     if (s->status != 0) {
-        log_warn("cannot prepare a journal segment in %s: the next one is made when it is needed", j->dir);
+        log_warn("cannot prepare a journal segment in %s: the next one is made when it is needed",
+                 j->dir);
         return;
     }
     if (sscanf(strrchr(s->name, '/'), "/free-%8x", &number) != 1 || free_add(j, number) != 0)

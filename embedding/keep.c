@@ -6,7 +6,8 @@
 
 #define KEEP_AHEAD 3u
 
-static int undo_keep_gone(struct table *t, uint32_t tablet, uint64_t key, const float *weights, uint64_t clock)
+static int undo_keep_gone(struct table *t, uint32_t tablet, uint64_t key, const float *weights,
+                          uint64_t clock)
 {
     int rc = table_undo_keep(t, tablet, key, weights, clock);
     if (rc == 0) {
@@ -17,8 +18,8 @@ static int undo_keep_gone(struct table *t, uint32_t tablet, uint64_t key, const 
 }
 
 /* Asks for every row; those that stay are listed. */
-static int ask(struct table *t, uint32_t tablet, table_stays stays, void *context, uint64_t undo_clock,
-               struct kept_row *list, uint32_t *count)
+static int ask(struct table *t, uint32_t tablet, table_stays stays, void *context,
+               uint64_t undo_clock, struct kept_row *list, uint32_t *count)
 {
     const struct tablet *own = &t->tablets[tablet];
     for (uint32_t b = 0; b < own->bucket_count; b++) {
@@ -30,8 +31,10 @@ static int ask(struct table *t, uint32_t tablet, table_stays stays, void *contex
             uint64_t key = own->buckets[b].key[i];
             float *row = row_at(&t->shape, own->buckets[b].row[i]);
             if (stays(context, key, row))
-                list[(*count)++] = (struct kept_row){key, own->buckets[b].row[i], bucket_notes(&own->buckets[b], i)};
-            else if ((undo_clock != 0 && undo_keep_gone(t, tablet, key, table_open(t, row), undo_clock) != 0) ||
+                list[(*count)++] = (struct kept_row){key, own->buckets[b].row[i],
+                                                     bucket_notes(&own->buckets[b], i)};
+            else if ((undo_clock != 0 &&
+                      undo_keep_gone(t, tablet, key, table_open(t, row), undo_clock) != 0) ||
                      (own->cold != NULL && cold_gone_add(own->cold, key) != 0))
                 return SHOAL_E_NOMEM;
         }
@@ -67,7 +70,8 @@ int table_rebuild(struct table *t, uint32_t tablet, const struct kept_row *list,
     return rc;
 }
 
-int table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context, uint64_t undo_clock, uint64_t *gone)
+int table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context,
+               uint64_t undo_clock, uint64_t *gone)
 {
     uint32_t rows = t->tablets[tablet].row_count, count = 0;
     struct kept_row *list = malloc((rows + 1ULL) * sizeof *list);

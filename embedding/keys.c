@@ -35,8 +35,8 @@ static int undo_erase(struct tablet *own, const struct named *names)
 }
 
 /* keys: those of one tablet, sorted, each once. */
-static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action action, const uint64_t *keys, size_t count,
-                          uint64_t *changed)
+static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action action,
+                          const uint64_t *keys, size_t count, uint64_t *changed)
 {
     static const enum name_kind kind_of[] = {[KEY_ERASE] = NAME_ERASED,
                                              [KEY_BLOCK] = NAME_BLOCKED,
@@ -59,8 +59,8 @@ static int name_in_tablet(struct table *t, uint32_t tablet, enum key_action acti
     return rc == 0 ? undo_erase(&t->tablets[tablet], &life->named) : rc;
 }
 
-int table_keys(struct table *t, enum key_action action, const uint64_t *keys, size_t count, const uint8_t *take,
-               uint64_t *changed)
+int table_keys(struct table *t, enum key_action action, const uint64_t *keys, size_t count,
+               const uint8_t *take, uint64_t *changed)
 {
     uint64_t *sorted = malloc((count + 1) * sizeof *sorted);
     size_t n = 0, from = 0;

@@ -19,7 +19,8 @@ static float within_limit(float x)
 const float *l2_gradient(const struct table *t, uint64_t key, float *row, const float *gradient,
                          const struct opt_step *step)
 {
-    float *last = row + t->last_at, now = (float)table_tablet(t, key_mix(key))->batches, batches = now - *last;
+    float *last = row + t->last_at, now = (float)table_tablet(t, key_mix(key))->batches,
+          batches = now - *last;
     if (*last == LAST_NEVER || batches <= 0) { /* new, or beyond what a float tells apart */
         *last = now;
         return gradient;

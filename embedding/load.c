@@ -121,15 +121,19 @@ static int check_again(const struct engine *g, const struct load *l, struct err 
             continue;
         const struct engine_table *t = &g->table[i];
         if (!untouched(g, i))
-            return err_set(e, SHOAL_E_EXISTS,
-                           "table %s was changed while its rows were read: nobody may train into tables that a "
-                           "checkpoint is loaded into; stop that job, then restore again into fresh data_dirs",
-                           table_schema_of(t->table)->name);
+            return err_set(
+                e, SHOAL_E_EXISTS,
+                "table %s was changed while its rows were read: nobody may train into tables that "
+                "a "
+                "checkpoint is loaded into; stop that job, then restore again into fresh data_dirs",
+                table_schema_of(t->table)->name);
         if (memcmp(l->led[i], t->scope.led, t->scope.tablets) != 0)
-            return err_set(e, SHOAL_E_AGAIN, "the map changed while the checkpoint was read; load it again");
+            return err_set(e, SHOAL_E_AGAIN,
+                           "the map changed while the checkpoint was read; load it again");
     }
     if (runs_find(&g->runs, l->run) != NULL)
-        return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " was opened while the checkpoint was read", l->run);
+        return err_set(e, SHOAL_E_EXISTS,
+                       "run %" PRIu64 " was opened while the checkpoint was read", l->run);
     if (runs_open(&g->runs) >= LIMIT_RUNS)
         return err_set(e, SHOAL_E_BUSY, "%u runs are open; drop one first", LIMIT_RUNS);
     uint64_t bytes = load_all_built(l) ? l->bytes : l->guess / 3 * 2;
@@ -179,7 +183,8 @@ static void take_in(struct engine *g)
     if (g->store == NULL)
         g->committed = g->control_changed = ++g->sequence;
     engine_refresh_marks(g);
-    log_info("checkpoint %s is loaded as run %" PRIu64 ": %" PRIu64 " rows", l->path, l->run, l->rows);
+    log_info("checkpoint %s is loaded as run %" PRIu64 ": %" PRIu64 " rows", l->path, l->run,
+             l->rows);
     finish(g, 0, l->notes);
 }
 
@@ -242,7 +247,8 @@ static int prepare_seal(struct engine *g)
             run[all.count++] = g->runs.run[i];
     run[all.count++] = l->runs.run[0];
     l->control_sequence = g->sequence;
-    return stored_control_write(list, &all, (struct stored_as_of){g->sequence, 0}, &l->control, &l->control_bytes);
+    return stored_control_write(list, &all, (struct stored_as_of){g->sequence, 0}, &l->control,
+                                &l->control_bytes);
 }
 
 static void build_done(struct work *w);
@@ -268,14 +274,15 @@ static bool build_start(struct engine *g)
 /* Whether images are built that are not written yet. */
 static bool images_wait(const struct load *l)
 {
-    return l->table < LIMIT_TABLES && (load_all_built(l) || l->tablet < load_tablets_below(l, l->table, l->group_to));
+    return l->table < LIMIT_TABLES &&
+           (load_all_built(l) || l->tablet < load_tablets_below(l, l->table, l->group_to));
 }
 
 void load_continue(struct engine *g)
 {
     struct load *l = g->load;
-    if (l == NULL || g->unload != NULL || l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING || g->broken || g->pending > 0 || g->holding ||
-        g->cut_busy || g->flush.busy)
+    if (l == NULL || g->unload != NULL || l->stage == LOAD_BUILDING || l->stage == LOAD_SEALING ||
+        g->broken || g->pending > 0 || g->holding || g->cut_busy || g->flush.busy)
         return;
     struct err e = {0};
     if (l->stage == LOAD_READY) {
@@ -371,10 +378,12 @@ static int check_begin(const struct engine *g, const struct engine_load_options 
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
     if (o->run == 0 || o->path[0] != '/' || strlen(o->path) + 64 > LIMIT_PATH)
-        return err_set(e, SHOAL_E_MALFORMED, "run %" PRIu64 " from \"%.200s\": a run and a path from the root are needed",
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "run %" PRIu64 " from \"%.200s\": a run and a path from the root are needed",
                        o->run, o->path);
     if (g->load != NULL)
-        return err_set(e, SHOAL_E_BUSY, "checkpoint %s is being loaded as run %" PRIu64 "; ask again", g->load->path,
+        return err_set(e, SHOAL_E_BUSY,
+                       "checkpoint %s is being loaded as run %" PRIu64 "; ask again", g->load->path,
                        g->load->run);
     if (g->unload != NULL)
         return err_set(e, SHOAL_E_BUSY, "a former load is being taken back; ask again");
@@ -383,7 +392,8 @@ static int check_begin(const struct engine *g, const struct engine_load_options 
     return 0;
 }
 
-int engine_load(struct engine *g, const struct engine_load_options *o, engine_load_done done, void *context, struct err *e)
+int engine_load(struct engine *g, const struct engine_load_options *o, engine_load_done done,
+                void *context, struct err *e)
 {
     int rc = check_begin(g, o, e);
     if (rc != 0)
@@ -391,7 +401,9 @@ int engine_load(struct engine *g, const struct engine_load_options *o, engine_lo
     const struct run *run = runs_find(&g->runs, o->run);
     if (run != NULL) {
         if (g->loaded_run != o->run)
-            return err_set(e, SHOAL_E_EXISTS, "run %" PRIu64 " is open here and no checkpoint was loaded for it", o->run);
+            return err_set(e, SHOAL_E_EXISTS,
+                           "run %" PRIu64 " is open here and no checkpoint was loaded for it",
+                           o->run);
         done(context, 0, "", rows_of(g, run->tables));
         return 0;
     }

@@ -39,16 +39,19 @@ static int match(struct build *b, struct err *e)
         bool empty = l->untouched >> i & 1;
         if (!empty && (b->l->from[i] != UINT32_MAX || l->asked != 0))
             return err_set(e, SHOAL_E_EXISTS,
-                           "table %s has been trained here already; a checkpoint goes into empty tables: start all servers and the coordinator with fresh data_dirs",
+                           "table %s has been trained here already; a checkpoint goes into empty "
+                           "tables: start all servers and the coordinator with fresh data_dirs",
                            l->schema[i].name);
         if (b->l->from[i] != UINT32_MAX)
             l->filled |= 1ull << i;
         else if (empty)
             l->added |= 1ull << i;
     }
-    return l->filled != 0 ? 0
-                          : err_set(e, SHOAL_E_NO_TABLE, "none of the tables of checkpoint %s is here by name; create them first",
-                                    l->path);
+    return l->filled != 0
+               ? 0
+               : err_set(e, SHOAL_E_NO_TABLE,
+                         "none of the tables of checkpoint %s is here by name; create them first",
+                         l->path);
 }
 
 static int say(struct build *b, struct err *e)
@@ -77,7 +80,9 @@ static int make(struct build *b, struct err *e)
         if ((l->filled | l->added) >> i & 1)
             rc = table_new(&l->schema[i], l->arena, &l->made[i], e);
         if (l->filled >> i & 1) /* a table that the run did not push to still does not count */
-            tables |= (f->run_tables >> checkpoint_table(b->l->checkpoint, b->l->from[i])->table & 1) << i;
+            tables |=
+                (f->run_tables >> checkpoint_table(b->l->checkpoint, b->l->from[i])->table & 1)
+                << i;
     }
     if (rc == 0 && runs_add(&l->runs, l->run, tables, f->lanes, f->mode, &run) != 0)
         rc = err_set(e, SHOAL_E_NOMEM, "no memory for the marks of run %" PRIu64, l->run);
@@ -87,7 +92,8 @@ static int make(struct build *b, struct err *e)
 /* ---- one part ---- */
 
 /* Whether tablet k of the checkpoint is in the group at hand. */
-static bool in_group(const struct load *l, uint32_t i, const struct table_schema *from, uint32_t tablet)
+static bool in_group(const struct load *l, uint32_t i, const struct table_schema *from,
+                     uint32_t tablet)
 {
     uint32_t place = l->first[i] + (tablet >> (from->tablet_bits - l->bits[i]));
     return place >= l->done_to && place < l->group_to;
@@ -107,7 +113,8 @@ static bool want(struct build *b, uint32_t part)
             translate_tablets(s->tablet_bits, l->schema[i].tablet_bits, k, &first, &count);
             for (uint32_t t = first; t < first + count; t++)
                 led += l->led[i][t];
-            bool wanted = led > 0 && in_group(l, i, s, k) && checkpoint_part_of(b->l->checkpoint, b->l->from[i], k) == part;
+            bool wanted = led > 0 && in_group(l, i, s, k) &&
+                          checkpoint_part_of(b->l->checkpoint, b->l->from[i], k) == part;
             b->base[s->table][k] = wanted ? 0 : UINT64_MAX;
             any |= wanted;
         }
@@ -118,14 +125,16 @@ static bool want(struct build *b, uint32_t part)
 /* The marks of tablet k of the checkpoint's table for the tablets here that its keys go to. */
 static int take_marks(struct build *b, const struct run *from, uint32_t i, uint32_t k)
 {
-    const struct table_schema *s = checkpoint_table(b->l->checkpoint, b->l->from[i]), *to = &b->l->schema[i];
+    const struct table_schema *s = checkpoint_table(b->l->checkpoint, b->l->from[i]),
+                              *to = &b->l->schema[i];
     struct marks *marks = b->l->runs.run[0]->marks;
     uint32_t first, count;
     translate_tablets(s->tablet_bits, to->tablet_bits, k, &first, &count);
     for (uint32_t t = first; t < first + count; t++)
         for (uint32_t lane = 0; lane < from->lanes; lane++) {
             uint64_t mark = marks_get(from->marks, lane, s->table, k);
-            if (mark > marks_get(marks, lane, i, t) && marks_set(marks, lane, i, 1u << to->tablet_bits, t, mark) != 0)
+            if (mark > marks_get(marks, lane, i, t) &&
+                marks_set(marks, lane, i, 1u << to->tablet_bits, t, mark) != 0)
                 return SHOAL_E_NOMEM;
         }
     return 0;
@@ -166,7 +175,8 @@ static int take_part(struct build *b, uint32_t part, struct err *e)
     if (!want(b, part))
         return 0;
     int rc = checkpoint_part_load(b->l->checkpoint, part, true, b->source, b->base, &runs, e);
-    const struct run *from = rc == 0 ? runs_find(&runs, checkpoint_facts(b->l->checkpoint)->run) : NULL;
+    const struct run *from =
+        rc == 0 ? runs_find(&runs, checkpoint_facts(b->l->checkpoint)->run) : NULL;
     SHOAL_ASSERT(rc != 0 || from != NULL);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
         if ((b->l->filled >> i & 1) && (rc = take_tablets(b, from, i)) != 0)
@@ -197,7 +207,8 @@ static void lay_out(struct load *l)
         l->first[i + 1] = l->first[i];
         if (!(l->filled >> i & 1))
             continue;
-        const struct table_schema *from = checkpoint_table(l->checkpoint, l->from[i]), *to = &l->schema[i];
+        const struct table_schema *from = checkpoint_table(l->checkpoint, l->from[i]),
+                                  *to = &l->schema[i];
         l->bits[i] = from->tablet_bits < to->tablet_bits ? from->tablet_bits : to->tablet_bits;
         l->first[i + 1] += 1u << l->bits[i];
         tablets += 1u << to->tablet_bits;
@@ -217,7 +228,8 @@ static int prepare(struct build *b, struct err *e)
     struct load *l = b->l;
     int rc = checkpoint_open(l->path, &l->checkpoint, e);
     if (rc == 0 && checkpoint_facts(l->checkpoint)->run == 0)
-        rc = err_set(e, SHOAL_E_NOT_FOUND, "no run was open when checkpoint %s was made: there is nothing to go on from",
+        rc = err_set(e, SHOAL_E_NOT_FOUND,
+                     "no run was open when checkpoint %s was made: there is nothing to go on from",
                      l->path);
     if (rc == 0)
         rc = match(b, e);
@@ -241,7 +253,8 @@ static int prepare(struct build *b, struct err *e)
 static bool place_led(const struct load *l, uint32_t table, uint32_t place)
 {
     bool led = false;
-    for (uint32_t k = load_tablets_below(l, table, place); k < load_tablets_below(l, table, place + 1); k++)
+    for (uint32_t k = load_tablets_below(l, table, place);
+         k < load_tablets_below(l, table, place + 1); k++)
         led |= l->led[table][k] != 0;
     return led;
 }
@@ -273,7 +286,8 @@ static void next_group(struct load *l, uint32_t *led)
 static void count_made(struct load *l)
 {
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
-        for (uint32_t k = load_tablets_below(l, i, l->done_to); l->made[i] != NULL && k < load_tablets_below(l, i, l->group_to); k++) {
+        for (uint32_t k = load_tablets_below(l, i, l->done_to);
+             l->made[i] != NULL && k < load_tablets_below(l, i, l->group_to); k++) {
             l->rows += table_tablet_rows(l->made[i], k);
             l->bytes += table_image_bytes(l->made[i], k);
         }

@@ -27,22 +27,22 @@ struct load {
     /* by number here: place in the checkpoint's list of tables, UINT32_MAX: not in it */
     uint32_t from[LIMIT_TABLES];
     uint32_t first[LIMIT_TABLES + 1]; /* first place of each table; the last: of all */
-    uint32_t bits[LIMIT_TABLES];   /* of places of a table */
-    uint32_t done_to, group_to;    /* places: built and written; built with the group at hand */
-    uint64_t room;                 /* bytes that rows brought may take in memory; 0: no bound */
-    uint64_t place_bytes;          /* of a place of the table at hand, as measured; 0: not yet */
-    uint64_t guess;                /* bytes of all rows, by the manifests */
+    uint32_t bits[LIMIT_TABLES];      /* of places of a table */
+    uint32_t done_to, group_to;       /* places: built and written; built with the group at hand */
+    uint64_t room;                    /* bytes that rows brought may take in memory; 0: no bound */
+    uint64_t place_bytes;             /* of a place of the table at hand, as measured; 0: not yet */
+    uint64_t guess;                   /* bytes of all rows, by the manifests */
     /* what the arena has, and what the group at hand is expected to take: for the loop */
     uint64_t held;
-    uint64_t kept;                 /* bytes of tablets that were written and stay in memory */
+    uint64_t kept; /* bytes of tablets that were written and stay in memory */
     struct spill spill;
 
     /* what was built */
     struct arena *arena;              /* owned until it is taken in */
     struct table *made[LIMIT_TABLES]; /* owned until they are taken in; NULL: not concerned */
     uint64_t filled, added; /* tables with rows of the checkpoint; tables that begin empty */
-    struct runs runs;                 /* the new run alone, with its marks */
-    char *notes;                      /* owned */
+    struct runs runs;       /* the new run alone, with its marks */
+    char *notes;            /* owned */
     uint64_t rows, bytes;
 
     /* writing */
@@ -74,13 +74,17 @@ static inline uint32_t load_tablets_below(const struct load *l, uint32_t table, 
 {
     if (place >= l->first[table + 1])
         return 1u << l->schema[table].tablet_bits;
-    return place <= l->first[table] ? 0 : (place - l->first[table]) << (l->schema[table].tablet_bits - l->bits[table]);
+    return place <= l->first[table]
+               ? 0
+               : (place - l->first[table]) << (l->schema[table].tablet_bits - l->bits[table]);
 }
 
 /* The place that a tablet here lies in. */
 static inline uint32_t load_place_of(const struct load *l, uint32_t table, uint32_t tablet)
 {
-    return l->first[table + 1] == l->first[table] ? l->first[table] : l->first[table] + (tablet >> (l->schema[table].tablet_bits - l->bits[table]));
+    return l->first[table + 1] == l->first[table]
+               ? l->first[table]
+               : l->first[table] + (tablet >> (l->schema[table].tablet_bits - l->bits[table]));
 }
 
 struct load_write {

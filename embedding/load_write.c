@@ -13,9 +13,11 @@
 
 #include <stdlib.h>
 
-static void make_marker(const struct engine *g, bool under_way, struct store_item *item, struct stored_load *marker)
+static void make_marker(const struct engine *g, bool under_way, struct store_item *item,
+                        struct stored_load *marker)
 {
-    *marker = (struct stored_load){.run = g->load->run, .tables = g->load->filled | g->load->added, .under_way = under_way};
+    *marker = (struct stored_load){
+        .run = g->load->run, .tables = g->load->filled | g->load->added, .under_way = under_way};
     stored_load_seal(marker);
     stored_load_key(item);
     item->value = marker;
@@ -48,7 +50,8 @@ static int write_image(struct engine *g, struct table *t, uint64_t *bytes, struc
     size_t count = stored_tablet_bytes(t, &l->runs, l->tablet);
     void *value = malloc(count);
     if (value == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to write tablet %u of table %s", l->tablet, table_schema_of(t)->name);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to write tablet %u of table %s", l->tablet,
+                       table_schema_of(t)->name);
     stored_tablet_key(l->table, l->tablet, &item);
     stored_tablet_write(t, &l->runs, l->tablet, l->sequence, value);
     item.value = value;
@@ -64,7 +67,8 @@ static int write_image(struct engine *g, struct table *t, uint64_t *bytes, struc
 static int write_images(struct engine *g, struct err *e)
 {
     struct load *l = g->load;
-    uint64_t bytes = 0, most = l->room > 0 && l->spill.batch < g->segment_bytes ? l->spill.batch : g->segment_bytes;
+    uint64_t bytes = 0, most = l->room > 0 && l->spill.batch < g->segment_bytes ? l->spill.batch
+                                                                                : g->segment_bytes;
     int rc = 0;
     for (; l->table < LIMIT_TABLES && rc == 0; l->table++, l->tablet = 0) {
         struct table *t = l->made[l->table];
@@ -101,7 +105,8 @@ void load_write_run(struct work *work)
     int rc = 0;
     journal_sync_run(&w->sync);
     if (w->sync.status != 0)
-        rc = err_set(&w->err, w->sync.status, "cannot sync the journal in %s: its disk is failing", w->g->dir);
+        rc = err_set(&w->err, w->sync.status, "cannot sync the journal in %s: its disk is failing",
+                     w->g->dir);
     if (rc == 0 && w->marked) {
         make_marker(w->g, true, &item, &marker);
         rc = store_write(w->g->store, &item, 1, &w->err);
@@ -114,4 +119,3 @@ void load_write_run(struct work *work)
                      : store_flush_begin(w->g->store, &w->err);
     w->status = rc;
 }
-

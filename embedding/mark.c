@@ -58,8 +58,8 @@ static const uint64_t *array_of(const struct marks *m, uint32_t lane, uint32_t t
     return m->table[table] == NULL ? NULL : m->table[table][lane].mark;
 }
 
-void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count, uint64_t from,
-                uint64_t to, struct mark_plan *out)
+void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first,
+                uint32_t count, uint64_t from, uint64_t to, struct mark_plan *out)
 {
     const uint64_t *mark = array_of(m, lane, table);
     uint64_t low = 0, high = 0;
@@ -86,8 +86,8 @@ void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t f
     out->skipped = count - out->applied;
 }
 
-void marks_take(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count, uint64_t from,
-                uint64_t to, uint8_t *take)
+void marks_take(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first,
+                uint32_t count, uint64_t from, uint64_t to, uint8_t *take)
 {
     const uint64_t *mark = array_of(m, lane, table);
     for (uint32_t i = first; i < first + count; i++)
@@ -118,19 +118,18 @@ static uint64_t count_lowest(const uint64_t *mark, const struct mark_scope *scop
     return low;
 }
 
-void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count, uint64_t to,
-                const uint8_t *take, const struct mark_scope *scope)
+void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count,
+                uint64_t to, const uint8_t *take, const struct mark_scope *scope)
 {
     SHOAL_ASSERT(array_of(m, lane, table) != NULL && first + count <= scope->tablets);
     struct lane_marks *l = &m->table[table][lane];
     uint64_t *mark = l->mark;
-    if (take == NULL) {
+    if (take == NULL)
         for (uint32_t i = first; i < first + count; i++)
             mark[i] = to;
-    } else {
+    else
         for (uint32_t i = first; i < first + count; i++)
             mark[i] = take[i] ? to : mark[i];
-    }
     uint32_t covered = scope->led_before[first + count] - scope->led_before[first];
     if (scope->led_count == 0)
         return;
@@ -146,7 +145,8 @@ uint64_t marks_get(const struct marks *m, uint32_t lane, uint32_t table, uint32_
     return mark == NULL ? 0 : mark[tablet];
 }
 
-int marks_set(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets, uint32_t tablet, uint64_t mark)
+int marks_set(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets, uint32_t tablet,
+              uint64_t mark)
 {
     SHOAL_ASSERT(tablet < tablets);
     if (mark == 0 && array_of(m, lane, table) == NULL)

@@ -37,23 +37,24 @@ struct mark_plan {
     uint64_t lowest, highest; /* of the covered tablets, as they are now */
 };
 /* What a push (from, to] of a lane means for tablets [first, first + count). Writes nothing. */
-void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count, uint64_t from,
-                uint64_t to, struct mark_plan *out);
+void marks_plan(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first,
+                uint32_t count, uint64_t from, uint64_t to, struct mark_plan *out);
 /* take[tablet] = 1 for those that take it, over the whole table (scope->tablets bytes, zeroed by
  * the caller); for SOME.
  */
-void marks_take(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count, uint64_t from,
-                uint64_t to, uint8_t *take);
+void marks_take(const struct marks *m, uint32_t lane, uint32_t table, uint32_t first,
+                uint32_t count, uint64_t from, uint64_t to, uint8_t *take);
 /* Makes the array of a lane and table, so that marks_move cannot fail. 0 or NOMEM. */
 int marks_reserve(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets);
 /* Moves the marks of tablets in the range to `to`: all of them (take NULL), or those with
  * take[tablet]. */
-void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count, uint64_t to,
-                const uint8_t *take, const struct mark_scope *scope);
+void marks_move(struct marks *m, uint32_t lane, uint32_t table, uint32_t first, uint32_t count,
+                uint64_t to, const uint8_t *take, const struct mark_scope *scope);
 
 uint64_t marks_get(const struct marks *m, uint32_t lane, uint32_t table, uint32_t tablet);
 /* Sets one mark without keeping the lowest: marks_refresh follows. 0 or NOMEM. */
-int marks_set(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets, uint32_t tablet, uint64_t mark);
+int marks_set(struct marks *m, uint32_t lane, uint32_t table, uint32_t tablets, uint32_t tablet,
+              uint64_t mark);
 /* Counts the lowest marks of a table anew. */
 void marks_refresh(struct marks *m, uint32_t table, const struct mark_scope *scope);
 /* Lowest mark of a lane over the led tablets of a table; UINT64_MAX when none is led. */

@@ -24,10 +24,12 @@ enum name_kind named_find(const struct named *n, uint64_t key)
         else
             high = middle;
     }
-    return low < n->count && n->list[low].key == key ? (enum name_kind)n->list[low].kind : NAME_NONE;
+    return low < n->count && n->list[low].key == key ? (enum name_kind)n->list[low].kind
+                                                     : NAME_NONE;
 }
 
-int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kind kind, uint64_t *changed)
+int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kind kind,
+              uint64_t *changed)
 {
     struct named_key *list = malloc((n->count + count + 1) * sizeof *list);
     uint32_t out = 0, at = 0;

@@ -36,6 +36,7 @@ static inline bool named_blocked(const struct named *n, uint64_t key)
 }
 /* Names keys (count; sorted by key_mix, each once), NAME_NONE: takes their names away. *changed:
  * how many had another name before. 0 or SHOAL_E_NOMEM, and nothing is done. */
-int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kind kind, uint64_t *changed);
+int named_set(struct named *n, const uint64_t *keys, size_t count, enum name_kind kind,
+              uint64_t *changed);
 
 #endif

@@ -34,8 +34,8 @@ int names_take(struct names *n, struct table *t, uint32_t tablet)
 }
 
 /* Those of the list that have this name; all with NAME_NONE. */
-static int name_all(struct table *t, const struct named_key *list, uint32_t count, enum name_kind kind,
-                    enum key_action action)
+static int name_all(struct table *t, const struct named_key *list, uint32_t count,
+                    enum name_kind kind, enum key_action action)
 {
     uint64_t changed, *keys = malloc((count + 1) * sizeof *keys);
     uint32_t n = 0;
@@ -78,8 +78,10 @@ void names_free(struct names *n)
 
 const char *names_of(const struct table *t, uint64_t key)
 {
-    static const char *const text[] = {
-        [NAME_NONE] = NULL, [NAME_ERASED] = "erased", [NAME_BLOCKED] = "blocked", [NAME_ALLOWED] = "allowed"};
+    static const char *const text[] = {[NAME_NONE] = NULL,
+                                       [NAME_ERASED] = "erased",
+                                       [NAME_BLOCKED] = "blocked",
+                                       [NAME_ALLOWED] = "allowed"};
     const struct named *n = named_of(t, mixed_tablet(key_mix(key), t->shape.tablet_bits));
     return n->count == 0 ? NULL : text[named_find(n, key)];
 }

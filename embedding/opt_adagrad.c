@@ -4,8 +4,8 @@
 
 #include <math.h>
 
-ISA_INLINE void adagrad_block(float *restrict w, float *restrict state, const float *restrict g, float lr, float eps,
-                              float decay, const uint32_t n)
+ISA_INLINE void adagrad_block(float *restrict w, float *restrict state, const float *restrict g,
+                              float lr, float eps, float decay, const uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         float sum = state[i] * decay + g[i] * g[i];
@@ -31,8 +31,8 @@ ISA_INLINE void step_block(float *restrict w, const float *restrict g, float ste
         w[i] = opt_finite(w[i] - step * g[i], w[i]);
 }
 
-ISA_INLINE void adagrad_row_body(float *restrict row, const float *restrict g, const struct opt_step *p,
-                                 const uint32_t width)
+ISA_INLINE void adagrad_row_body(float *restrict row, const float *restrict g,
+                                 const struct opt_step *p, const uint32_t width)
 {
     float sum = row[width] * p->decay + optimizer_square_sum(g, width) / (float)width;
     row[width] = sum;

@@ -12,8 +12,8 @@ struct adam_numbers {
     float eps;
 };
 
-ISA_INLINE void adam_block(float *restrict w, float *restrict m, float *restrict v, const float *restrict g,
-                           const struct adam_numbers c, const uint32_t n)
+ISA_INLINE void adam_block(float *restrict w, float *restrict m, float *restrict v,
+                           const float *restrict g, const struct adam_numbers c, const uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         float first = c.beta1 * m[i] + c.rest1 * g[i];
@@ -24,15 +24,23 @@ ISA_INLINE void adam_block(float *restrict w, float *restrict m, float *restrict
     }
 }
 
-ISA_INLINE void adam_body(float *restrict row, const float *restrict g, const struct opt_step *p, const uint32_t width)
+ISA_INLINE void adam_body(float *restrict row, const float *restrict g, const struct opt_step *p,
+                          const uint32_t width)
 {
     float *power = row + 3 * (uint64_t)width;
     power[0] *= p->beta1;
     power[1] *= p->beta2;
     const struct adam_numbers c = {
-        p->beta1, p->beta2, 1.0f - p->beta1, 1.0f - p->beta2, p->lr / (1.0f - power[0]), sqrtf(1.0f - power[1]), p->eps,
+        p->beta1,
+        p->beta2,
+        1.0f - p->beta1,
+        1.0f - p->beta2,
+        p->lr / (1.0f - power[0]),
+        sqrtf(1.0f - power[1]),
+        p->eps,
     };
-#define BLOCK(at, n) adam_block(row + (at), row + width + (at), row + 2 * width + (at), g + (at), c, n)
+#define BLOCK(at, n)                                                                               \
+    adam_block(row + (at), row + width + (at), row + 2 * width + (at), g + (at), c, n)
     OPT_BLOCKS(width, BLOCK);
 #undef BLOCK
 }

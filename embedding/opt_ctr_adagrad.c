@@ -6,8 +6,8 @@
 #include <math.h>
 
 /* One segment: its step from the old G, then its G. */
-ISA_INLINE void segment(float *restrict w, float *restrict sum, const float *restrict g, const struct opt_step *p,
-                        const uint32_t n)
+ISA_INLINE void segment(float *restrict w, float *restrict sum, const float *restrict g,
+                        const struct opt_step *p, const uint32_t n)
 {
     if (n == 0)
         return;
@@ -17,8 +17,8 @@ ISA_INLINE void segment(float *restrict w, float *restrict sum, const float *res
     *sum += optimizer_square_sum(g, n) / (float)n;
 }
 
-ISA_INLINE void ctr_adagrad_body(float *restrict row, const float *restrict g, const struct opt_step *p,
-                                 const uint32_t width)
+ISA_INLINE void ctr_adagrad_body(float *restrict row, const float *restrict g,
+                                 const struct opt_step *p, const uint32_t width)
 {
     const uint32_t first = p->zero_first < width ? p->zero_first : width;
     segment(row, row + width, g, p, first);

@@ -11,8 +11,8 @@ struct ftrl_numbers {
     float alpha, beta, l1, l2;
 };
 
-ISA_INLINE void ftrl_block(float *restrict w, float *restrict z, float *restrict sum, const float *restrict g,
-                           const struct ftrl_numbers c, const uint32_t n)
+ISA_INLINE void ftrl_block(float *restrict w, float *restrict z, float *restrict sum,
+                           const float *restrict g, const struct ftrl_numbers c, const uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         float before = sum[i], after = before + g[i] * g[i];
@@ -27,14 +27,17 @@ ISA_INLINE void ftrl_block(float *restrict w, float *restrict z, float *restrict
         /* FLT_MIN changes no usual denominator; it keeps 0 / 0 out where nothing has been learnt
          * and beta and l2 are 0.
          */
-        w[i] = opt_finite(-copysignf(excess, pull) / ((c.beta + root) / c.alpha + c.l2 + FLT_MIN), w[i]);
+        w[i] = opt_finite(-copysignf(excess, pull) / ((c.beta + root) / c.alpha + c.l2 + FLT_MIN),
+                          w[i]);
     }
 }
 
-ISA_INLINE void ftrl_body(float *restrict row, const float *restrict g, const struct opt_step *p, const uint32_t width)
+ISA_INLINE void ftrl_body(float *restrict row, const float *restrict g, const struct opt_step *p,
+                          const uint32_t width)
 {
     const struct ftrl_numbers c = {p->lr, p->beta, p->l1, p->l2};
-#define BLOCK(at, n) ftrl_block(row + (at), row + width + (at), row + 2 * width + (at), g + (at), c, n)
+#define BLOCK(at, n)                                                                               \
+    ftrl_block(row + (at), row + width + (at), row + 2 * width + (at), g + (at), c, n)
     OPT_BLOCKS(width, BLOCK);
 #undef BLOCK
 }

@@ -7,7 +7,8 @@ ISA_INLINE void sgd_block(float *restrict w, const float *restrict g, float lr, 
         w[i] = opt_finite(w[i] - lr * g[i], w[i]);
 }
 
-ISA_INLINE void sgd_body(float *restrict row, const float *restrict g, const struct opt_step *p, const uint32_t width)
+ISA_INLINE void sgd_body(float *restrict row, const float *restrict g, const struct opt_step *p,
+                         const uint32_t width)
 {
     const float lr = p->lr;
 #define BLOCK(at, n) sgd_block(row + (at), g + (at), lr, n)

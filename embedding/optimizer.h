@@ -21,7 +21,8 @@ struct opt_step {
     uint32_t width, zero_first;
 };
 
-typedef void (*opt_update_fn)(float *restrict row, const float *restrict gradient, const struct opt_step *step);
+typedef void (*opt_update_fn)(float *restrict row, const float *restrict gradient,
+                              const struct opt_step *step);
 
 struct optimizer {
     /* State of a new row, whose weights are set. */
@@ -76,42 +77,44 @@ ISA_INLINE float optimizer_square_sum(const float *restrict g, const uint32_t wi
 
 /* Compiles body(row, gradient, step, width), an ISA_INLINE function, once a level, for any width
  * and for 16, and defines name##_pick(isa, width). */
-#define OPT_ONE(name, suffix, target, body, n)                                                                         \
-    target static void name##suffix(float *restrict row, const float *restrict gradient, const struct opt_step *step)  \
-    {                                                                                                                  \
-        body(row, gradient, step, n);                                                                                  \
+#define OPT_ONE(name, suffix, target, body, n)                                                     \
+    target static void name##suffix(float *restrict row, const float *restrict gradient,           \
+                                    const struct opt_step *step)                                   \
+    {                                                                                              \
+        body(row, gradient, step, n);                                                              \
     }
-#define OPT_VERSIONS(name, body)                                                                                       \
-    OPT_ONE(name, _base, , body, step->width)                                                                          \
-    OPT_ONE(name, _base16, , body, 16)                                                                                 \
-    OPT_ONE(name, _avx2, ISA_TARGET_AVX2, body, step->width)                                                           \
-    OPT_ONE(name, _avx2_16, ISA_TARGET_AVX2, body, 16)                                                                 \
-    OPT_ONE(name, _avx512, ISA_TARGET_AVX512, body, step->width)                                                       \
-    OPT_ONE(name, _avx512_16, ISA_TARGET_AVX512, body, 16)                                                             \
-    static opt_update_fn name##_pick(enum isa isa, uint32_t width)                                                     \
-    {                                                                                                                  \
-        static const opt_update_fn any[ISA_COUNT] = {name##_base, name##_avx2, name##_avx512};                         \
-        static const opt_update_fn sixteen[ISA_COUNT] = {name##_base16, name##_avx2_16, name##_avx512_16};             \
-        return width == 16 ? sixteen[isa] : any[isa];                                                                  \
+#define OPT_VERSIONS(name, body)                                                                   \
+    OPT_ONE(name, _base, , body, step->width)                                                      \
+    OPT_ONE(name, _base16, , body, 16)                                                             \
+    OPT_ONE(name, _avx2, ISA_TARGET_AVX2, body, step->width)                                       \
+    OPT_ONE(name, _avx2_16, ISA_TARGET_AVX2, body, 16)                                             \
+    OPT_ONE(name, _avx512, ISA_TARGET_AVX512, body, step->width)                                   \
+    OPT_ONE(name, _avx512_16, ISA_TARGET_AVX512, body, 16)                                         \
+    static opt_update_fn name##_pick(enum isa isa, uint32_t width)                                 \
+    {                                                                                              \
+        static const opt_update_fn any[ISA_COUNT] = {name##_base, name##_avx2, name##_avx512};     \
+        static const opt_update_fn sixteen[ISA_COUNT] = {name##_base16, name##_avx2_16,            \
+                                                         name##_avx512_16};                        \
+        return width == 16 ? sixteen[isa] : any[isa];                                              \
     }
 
 /* Runs block(offset, n) over `width` floats with n a constant 16, then 8, 4 and 1: loops of
  * constant length are what GCC turns into vectors at -O2, without a check at run time. */
-#define OPT_BLOCKS(width, block)                                                                                       \
-    do {                                                                                                               \
-        uint32_t at_ = 0;                                                                                              \
-        for (; at_ + 16 <= (width); at_ += 16)                                                                         \
-            block(at_, 16);                                                                                            \
-        if (((width)&8) != 0) {                                                                                        \
-            block(at_, 8);                                                                                             \
-            at_ += 8;                                                                                                  \
-        }                                                                                                              \
-        if (((width)&4) != 0) {                                                                                        \
-            block(at_, 4);                                                                                             \
-            at_ += 4;                                                                                                  \
-        }                                                                                                              \
-        for (; at_ < (width); at_++)                                                                                   \
-            block(at_, 1);                                                                                             \
+#define OPT_BLOCKS(width, block)                                                                   \
+    do {                                                                                           \
+        uint32_t at_ = 0;                                                                          \
+        for (; at_ + 16 <= (width); at_ += 16)                                                     \
+            block(at_, 16);                                                                        \
+        if (((width)&8) != 0) {                                                                    \
+            block(at_, 8);                                                                         \
+            at_ += 8;                                                                              \
+        }                                                                                          \
+        if (((width)&4) != 0) {                                                                    \
+            block(at_, 4);                                                                         \
+            at_ += 4;                                                                              \
+        }                                                                                          \
+        for (; at_ < (width); at_++)                                                               \
+            block(at_, 1);                                                                         \
     } while (0)
 
 #endif

@@ -101,8 +101,8 @@ int part_write(const char *dir, const struct part *p, struct err *e)
     if (out == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the manifest of %s", dir);
     const struct cut_facts *f = &p->facts;
-    fprintf(out, "shoal part 1\npart %u %u\ncut %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", p->part, p->parts, f->cut,
-            f->sequence, f->rows);
+    fprintf(out, "shoal part 1\npart %u %u\ncut %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", p->part,
+            p->parts, f->cut, f->sequence, f->rows);
     fprintf(out, "run %" PRIu64 " %016" PRIx64 " %u %u\n", f->run, f->tables, f->lanes, f->mode);
     for (uint32_t lane = 0; lane < f->lanes; lane++)
         fprintf(out, "lane %u %" PRIu64 "\n", lane, f->lowest[lane]);
@@ -111,7 +111,8 @@ int part_write(const char *dir, const struct part *p, struct err *e)
     for (uint32_t i = 0; i < p->ranges; i++)
         fprintf(out, "tablets %u %u %u\n", p->range[i].table, p->range[i].first, p->range[i].count);
     for (uint32_t i = 0; i < p->files; i++)
-        fprintf(out, "file %s %" PRIu64 " %016" PRIx64 "\n", p->file[i].name, p->file[i].bytes, p->file[i].checksum);
+        fprintf(out, "file %s %" PRIu64 " %016" PRIx64 "\n", p->file[i].name, p->file[i].bytes,
+                p->file[i].checksum);
     fprintf(out, "bytes %" PRIu64 "\n", f->bytes);
     return cut_text_write(dir, out, &text, &bytes, e);
 }
@@ -157,7 +158,8 @@ static int read_table(struct part *p, const char *line, uint32_t number, int at,
 static bool name_ok(const char *name)
 {
     size_t folder = strncmp(name, "rows/", 5) == 0 ? 5 : strncmp(name, "journal/", 8) == 0 ? 8 : 0;
-    return folder > 0 && name[folder] != '\0' && name[folder] != '.' && strchr(name + folder, '/') == NULL;
+    return folder > 0 && name[folder] != '\0' && name[folder] != '.' &&
+           strchr(name + folder, '/') == NULL;
 }
 
 static bool range_ok(const struct part *p, const struct part_range *r)
@@ -192,10 +194,15 @@ static int read_line(struct part *p, const char *line, struct err *e)
         return read_table(p, line, number, at, e);
     if (sscanf(line, "part %u %u", &p->part, &p->parts) == 2)
         return p->part < p->parts && p->parts <= LIMIT_SHARDS ? 0 : SHOAL_E_CORRUPT;
-    if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables, &f->lanes, &f->mode) == 4)
-        return f->lanes <= LIMIT_LANES && f->mode <= RUN_BSP && (f->run == 0) == (f->lanes == 0) ? 0 : SHOAL_E_CORRUPT;
-    if (sscanf(line, "cut %" SCNu64 " %" SCNu64 " %" SCNu64, &f->cut, &f->sequence, &f->rows) == 3 ||
-        (sscanf(line, "bytes %" SCNu64, &bytes) == 1 && bytes == f->bytes) || strcmp(line, "shoal part 1") == 0)
+    if (sscanf(line, "run %" SCNu64 " %16" SCNx64 " %u %u", &f->run, &f->tables, &f->lanes,
+               &f->mode) == 4)
+        return f->lanes <= LIMIT_LANES && f->mode <= RUN_BSP && (f->run == 0) == (f->lanes == 0)
+                   ? 0
+                   : SHOAL_E_CORRUPT;
+    if (sscanf(line, "cut %" SCNu64 " %" SCNu64 " %" SCNu64, &f->cut, &f->sequence, &f->rows) ==
+            3 ||
+        (sscanf(line, "bytes %" SCNu64, &bytes) == 1 && bytes == f->bytes) ||
+        strcmp(line, "shoal part 1") == 0)
         return 0;
     return SHOAL_E_CORRUPT;
 }
@@ -208,7 +215,8 @@ int part_read(const char *dir, struct part *out, struct err *e)
     int rc = cut_text_read(dir, &text, e);
     if (rc != 0)
         return rc;
-    for (char *line = strtok_r(text, "\n", &rest); line != NULL && rc == 0; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL && rc == 0;
+         line = strtok_r(NULL, "\n", &rest)) {
         rc = read_line(out, line, e);
         if (rc == SHOAL_E_CORRUPT)
             err_set(e, rc, "%s/manifest: line \"%.40s\" is not understood", dir, line);
@@ -263,19 +271,22 @@ int part_check_file(const struct part *p, uint32_t index, bool content, struct e
     uint64_t bytes, sum;
     snprintf(path, sizeof path, "%s/%s", p->dir, f->name);
     if (stat(path, &st) != 0)
-        return err_set(e, SHOAL_E_CORRUPT, "%s is missing (%s), though the manifest names it; use another checkpoint", path,
-                       strerror(errno));
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "%s is missing (%s), though the manifest names it; use another checkpoint",
+                       path, strerror(errno));
     if ((uint64_t)st.st_size != f->bytes)
         return err_set(e, SHOAL_E_CORRUPT,
-                       "%s has %" PRIu64 " bytes, the manifest says %" PRIu64 "; use another checkpoint", path,
-                       (uint64_t)st.st_size, f->bytes);
+                       "%s has %" PRIu64 " bytes, the manifest says %" PRIu64
+                       "; use another checkpoint",
+                       path, (uint64_t)st.st_size, f->bytes);
     if (!content)
         return 0;
     int rc = part_checksum(path, &bytes, &sum);
     if (rc != 0)
         return err_set(e, rc, "cannot read %s: %s", path, strerror(errno));
     if (bytes != f->bytes || sum != f->checksum)
-        return err_set(e, SHOAL_E_CHECKSUM, "%s is damaged: its checksum is not the manifest's; use another checkpoint",
+        return err_set(e, SHOAL_E_CHECKSUM,
+                       "%s is damaged: its checksum is not the manifest's; use another checkpoint",
                        path);
     return 0;
 }
@@ -288,8 +299,8 @@ static bool names(const struct part *p, const char *name)
     return false;
 }
 
-int part_foreign(const struct part *p, int (*visit)(void *context, const char *path, struct err *e), void *context,
-                 struct err *e)
+int part_foreign(const struct part *p, int (*visit)(void *context, const char *path, struct err *e),
+                 void *context, struct err *e)
 {
     static const char *const folder[] = {"rows", "journal"};
     int rc = 0;

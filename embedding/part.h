@@ -35,7 +35,7 @@ struct part_range {
 struct part {
     char dir[LIMIT_PATH];
     uint32_t part, parts;
-    struct cut_facts facts; /* bytes: of all files */
+    struct cut_facts facts;      /* bytes: of all files */
     struct table_schema *schema; /* owned; (tables), in order of their numbers */
     uint32_t tables;
     struct part_range *range; /* owned; (ranges) */
@@ -60,8 +60,8 @@ bool part_passes_over(const char *name);
  * it. */
 int part_check_file(const struct part *p, uint32_t index, bool content, struct err *e);
 /* Calls visit for each file in rows/ and journal/ that the manifest does not name. */
-int part_foreign(const struct part *p, int (*visit)(void *context, const char *path, struct err *e), void *context,
-                 struct err *e);
+int part_foreign(const struct part *p, int (*visit)(void *context, const char *path, struct err *e),
+                 void *context, struct err *e);
 /* Bytes and XXH3 of a whole file. NOT_FOUND, IO or NOMEM. */
 int part_checksum(const char *path, uint64_t *bytes, uint64_t *checksum);
 

@@ -34,7 +34,8 @@ void table_pull(const struct table *t, const uint64_t *keys, size_t count, float
     pull[t->isa](t, keys, count, rows);
 }
 
-void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock, float *rows)
+void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock,
+                       float *rows)
 {
     uint32_t width = t->schema.width;
     table_pull(t, keys, count, rows);

@@ -10,13 +10,15 @@ struct WALK_NAME(step) {
     struct bucket *home;
 };
 
-WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_t *keys, size_t count, float *rows,
-                                            const uint32_t width, const uint32_t row_bytes, const uint32_t place_bits,
+WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_t *keys,
+                                            size_t count, float *rows, const uint32_t width,
+                                            const uint32_t row_bytes, const uint32_t place_bits,
                                             const bool aligned, const uint32_t values)
 {
     /* Copied, for the stores to rows might, for all the compiler knows, change the table's. */
-    const struct tablet_shape shape = {t->shape.arena,     t->shape.tablet_bits, t->shape.floats, row_bytes,
-                                       t->shape.page_rows, t->shape.page_units,  place_bits};
+    const struct tablet_shape shape = {t->shape.arena, t->shape.tablet_bits, t->shape.floats,
+                                       row_bytes,      t->shape.page_rows,   t->shape.page_units,
+                                       place_bits};
     struct tablet *const tablets = t->tablets;
     struct WALK_NAME(step) step[WALK_INDEX];
     const float *row[WALK_ROW];
@@ -38,7 +40,10 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
             TABLET_SEARCH(found, s->tablet, &shape, s->home, keys[at], WALK_MATCH, bucket_seen);
             row[at % WALK_ROW] = found;
             if (__builtin_expect(found != NULL, 1))
-                walk_prefetch(found, width * (uint32_t)(values == VALUES_FP32 ? sizeof(float) : sizeof(uint16_t)), aligned);
+                walk_prefetch(
+                    found,
+                    width * (uint32_t)(values == VALUES_FP32 ? sizeof(float) : sizeof(uint16_t)),
+                    aligned);
         }
         if (i < count) {
             uint64_t mixed = key_mix(keys[i]);
@@ -50,9 +55,11 @@ WALK_TARGET ISA_INLINE void WALK_NAME(walk)(const struct table *t, const uint64_
     }
 }
 
-WALK_TARGET static void WALK_NAME(pull)(const struct table *t, const uint64_t *keys, size_t count, float *rows)
+WALK_TARGET static void WALK_NAME(pull)(const struct table *t, const uint64_t *keys, size_t count,
+                                        float *rows)
 {
-    const uint32_t width = t->schema.width, row_bytes = t->shape.row_bytes, place_bits = t->shape.place_bits;
+    const uint32_t width = t->schema.width, row_bytes = t->shape.row_bytes,
+                   place_bits = t->shape.place_bits;
     const bool aligned = row_bytes % 64 == 0;
     /* 32 bytes of weights in a row of 96 lie in one line, too. */
     const bool common = width == 16 && row_bytes == 96 && place_bits == 6;

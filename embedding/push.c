@@ -18,7 +18,8 @@ int table_undo_begin(struct table *t, uint32_t number, uint64_t clock, uint32_t 
     return 0;
 }
 
-int table_undo_keep(struct table *t, uint32_t number, uint64_t key, const float *weights, uint64_t clock)
+int table_undo_keep(struct table *t, uint32_t number, uint64_t key, const float *weights,
+                    uint64_t clock)
 {
     const struct tablet_life *life = t->tablets[number].life;
     int rc = table_undo_begin(t, number, clock, life == NULL ? 0 : life->clock);
@@ -47,7 +48,8 @@ static void undo_let_go(struct table *t, const struct push_args *args)
         struct undo *u = t->tablets[i].undo;
         if (u == NULL || !u->went)
             continue;
-        bool takes = i - args->tablet_first < args->tablet_count && (args->take == NULL || args->take[i] != 0);
+        bool takes = i - args->tablet_first < args->tablet_count &&
+                     (args->take == NULL || args->take[i] != 0);
         if (takes && undo_is_past(u, args->undo_clock)) {
             undo_free(u);
             t->tablets[i].undo = NULL;
@@ -92,7 +94,8 @@ int table_push(struct table *t, const uint64_t *keys, const float *gradients, si
                const struct push_args *args)
 {
     static int (*const push[ISA_COUNT])(struct table *, const uint64_t *, const float *, size_t,
-                                        const struct push_args *) = {push_base, push_avx2, push_avx512};
+                                        const struct push_args *) = {push_base, push_avx2,
+                                                                     push_avx512};
     if (t->pulled_back != NULL)
         l2_count(t, args);
     if (t->undo_went != 0 && args->undo_clock != 0 && args->undo_clock != t->undo_went)
@@ -110,7 +113,8 @@ bool table_stats_ok(const struct table_schema *schema, const float *gradients, s
     const uint32_t floats = schema_push_floats(schema);
     bool ok = true;
     for (size_t i = 0; schema->rules.stats != 0 && i < count; i++) {
-        float show = gradients[i * floats + schema->width], click = gradients[i * floats + schema->width + 1];
+        float show = gradients[i * floats + schema->width],
+              click = gradients[i * floats + schema->width + 1];
         ok &= click >= 0 && show >= click && show <= LIMIT_GRADIENT; /* not for a NaN */
     }
     return ok;

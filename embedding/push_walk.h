@@ -1,13 +1,15 @@
 /* push_walk.h: the walk of table_push. No guard: push.c includes it once a vector level, as pull.c
  * does with pull_walk.h. */
 
-WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
+WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys,
+                                           const float *gradients, size_t count,
                                            const struct push_args *args, const uint32_t row_bytes,
-                                           const uint32_t place_bits, const bool aligned, const bool ruled,
-                                           const bool halves)
+                                           const uint32_t place_bits, const bool aligned,
+                                           const bool ruled, const bool halves)
 {
-    const struct tablet_shape shape = {t->shape.arena,     t->shape.tablet_bits, t->shape.floats, row_bytes,
-                                       t->shape.page_rows, t->shape.page_units,  place_bits};
+    const struct tablet_shape shape = {t->shape.arena, t->shape.tablet_bits, t->shape.floats,
+                                       row_bytes,      t->shape.page_rows,   t->shape.page_units,
+                                       place_bits};
     const opt_update_fn update = t->optimizer.update;
     const uint32_t floats = ruled ? t->push_floats : t->schema.width; /* of a key in gradients */
     const uint8_t *const take = args->take;
@@ -25,7 +27,8 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
                 float *const stored = row;
                 if (halves)
                     t->half.open(stored, row = t->wide, t->schema.width, t->state_floats);
-                if (__builtin_expect(args->undo_clock != 0, 0) && undo_keep(t, keys[at], row, args->undo_clock) != 0)
+                if (__builtin_expect(args->undo_clock != 0, 0) &&
+                    undo_keep(t, keys[at], row, args->undo_clock) != 0)
                     return SHOAL_E_NOMEM;
                 const float *gradient = gradients + at * floats;
                 if (ruled) {
@@ -61,24 +64,30 @@ WALK_TARGET ISA_INLINE int WALK_NAME(walk)(struct table *t, const uint64_t *keys
         if (i < count) {
             uint64_t mixed = key_mix(keys[i]);
             mixed_of[i % WALK_INDEX] = mixed;
-            __builtin_prefetch(tablet_home(&tablets[mixed_tablet(mixed, shape.tablet_bits)], shape.tablet_bits, mixed));
+            __builtin_prefetch(tablet_home(&tablets[mixed_tablet(mixed, shape.tablet_bits)],
+                                           shape.tablet_bits, mixed));
         }
     }
     return 0;
 }
 
-WALK_TARGET static int WALK_NAME(push)(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
+WALK_TARGET static int WALK_NAME(push)(struct table *t, const uint64_t *keys,
+                                       const float *gradients, size_t count,
                                        const struct push_args *args)
 {
     const uint32_t row_bytes = t->shape.row_bytes, place_bits = t->shape.place_bits;
     const bool aligned = row_bytes % 64 == 0;
     if (t->wide != NULL && t->ruled)
-        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, true, true);
+        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned,
+                               true, true);
     if (t->wide != NULL)
-        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, false, true);
+        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned,
+                               false, true);
     if (t->ruled)
-        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, true, false);
+        return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned,
+                               true, false);
     if (row_bytes == 128 && place_bits == 5)
         return WALK_NAME(walk)(t, keys, gradients, count, args, 128, 5, true, false, false);
-    return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, false, false);
+    return WALK_NAME(walk)(t, keys, gradients, count, args, row_bytes, place_bits, aligned, false,
+                           false);
 }

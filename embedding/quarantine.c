@@ -33,7 +33,8 @@ struct batch {
     char text[];
 };
 
-struct quarantine *quarantine_new(const char *dir, uint64_t file_bytes, struct env *env, struct work_list *works)
+struct quarantine *quarantine_new(const char *dir, uint64_t file_bytes, struct env *env,
+                                  struct work_list *works)
 {
     struct quarantine *q = calloc(1, sizeof *q);
     if (q == NULL)
@@ -57,7 +58,8 @@ struct quarantine *quarantine_new(const char *dir, uint64_t file_bytes, struct e
 static int file_write(const struct quarantine *q, const char *text, size_t bytes)
 {
     struct stat st;
-    if (stat(q->path, &st) == 0 && (uint64_t)st.st_size + bytes > q->file_bytes && rename(q->path, q->older) != 0)
+    if (stat(q->path, &st) == 0 && (uint64_t)st.st_size + bytes > q->file_bytes &&
+        rename(q->path, q->older) != 0)
         return errno;
     int fd = open(q->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -111,7 +113,10 @@ static void hand_over(struct quarantine *q)
         return;
     struct batch *b = malloc(sizeof *b + q->bytes);
     if (b != NULL) {
-        *b = (struct batch){.work = {.run = batch_run, .done = batch_done}, .q = q, .lines = q->lines, .bytes = q->bytes};
+        *b = (struct batch){.work = {.run = batch_run, .done = batch_done},
+                            .q = q,
+                            .lines = q->lines,
+                            .bytes = q->bytes};
         memcpy(b->text, q->line, q->bytes);
         q->busy = true;
         work_start(q->works, q->env, &b->work);

@@ -18,7 +18,8 @@ struct quarantine;
 
 /* dir: the shard's folder; NULL: nothing is kept, lines only count. file_bytes 0:
  * QUARANTINE_FILE_BYTES. dir, env and works are borrowed. NULL: out of memory. */
-struct quarantine *quarantine_new(const char *dir, uint64_t file_bytes, struct env *env, struct work_list *works);
+struct quarantine *quarantine_new(const char *dir, uint64_t file_bytes, struct env *env,
+                                  struct work_list *works);
 /* After work_drain: writes what is left. NULL is fine. */
 void quarantine_free(struct quarantine *q);
 /* One line, without its end. */

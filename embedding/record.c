@@ -48,7 +48,8 @@ static bool split_payload(const struct record_header *h, const void *at, struct 
     return true;
 }
 
-int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h, const void **payload)
+int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h,
+                const void **payload)
 {
     if (available < sizeof *h)
         return SHOAL_E_END;
@@ -66,8 +67,8 @@ int record_read(const void *at, size_t available, uint64_t segment, struct recor
     return 0;
 }
 
-void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags, struct record_header *h,
-                    struct record_payload *payload)
+void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,
+                    struct record_header *h, struct record_payload *payload)
 {
     *h = (struct record_header){
         .kind = RECORD_PUSH,
@@ -90,7 +91,8 @@ void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,
     payload->bytes[1] = (size_t)r->key_count * width * sizeof(float);
 }
 
-int record_to_push(const struct record_header *h, const void *payload, uint32_t width, struct push_record *r)
+int record_to_push(const struct record_header *h, const void *payload, uint32_t width,
+                   struct push_record *r)
 {
     uint64_t per_key = sizeof(uint64_t) + (uint64_t)width * sizeof(float);
     if (h->kind != RECORD_PUSH || h->payload_bytes != h->key_count * per_key)
@@ -108,7 +110,8 @@ int record_to_push(const struct record_header *h, const void *payload, uint32_t 
         .key_count = h->key_count,
         .event_time = h->event_time,
         .keys = payload,
-        .gradients = (const float *)(const void *)((const char *)payload + (size_t)h->key_count * sizeof(uint64_t)),
+        .gradients = (const float *)(const void *)((const char *)payload +
+                                                   (size_t)h->key_count * sizeof(uint64_t)),
     };
     return 0;
 }
@@ -139,13 +142,16 @@ int record_schema_read(const void *bytes, size_t count, struct table_schema *s, 
 {
     memset(s, 0, sizeof *s);
     if (count < SCHEMA_FIXED)
-        return err_set(e, SHOAL_E_MALFORMED, "a stored table schema has %zu bytes, at least %zu are needed", count,
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "a stored table schema has %zu bytes, at least %zu are needed", count,
                        SCHEMA_FIXED);
     memcpy(s, bytes, SCHEMA_FIXED);
-    size_t rule_bytes = s->field_rule_count * sizeof(struct field_rule), rest = count - SCHEMA_FIXED;
-    if (s->field_rule_count > LIMIT_FIELDS || (rest != rule_bytes && rest != rule_bytes + sizeof s->values))
-        return err_set(e, SHOAL_E_MALFORMED, "a stored table schema names %u fields in %zu bytes", s->field_rule_count,
-                       count);
+    size_t rule_bytes = s->field_rule_count * sizeof(struct field_rule),
+           rest = count - SCHEMA_FIXED;
+    if (s->field_rule_count > LIMIT_FIELDS ||
+        (rest != rule_bytes && rest != rule_bytes + sizeof s->values))
+        return err_set(e, SHOAL_E_MALFORMED, "a stored table schema names %u fields in %zu bytes",
+                       s->field_rule_count, count);
     memcpy(s->field_rule, (const char *)bytes + SCHEMA_FIXED, rule_bytes);
     if (rest != rule_bytes)
         memcpy(&s->values, (const char *)bytes + SCHEMA_FIXED + rule_bytes, sizeof s->values);

@@ -80,13 +80,15 @@ void record_seal(struct record_header *h, const struct record_payload *payload);
 /* Whether a record of this segment generation stands at `at`, `available` bytes long at most: END
  * when there is none (nothing, another generation's, torn or damaged), 0 with *h filled and
  * *payload pointing into `at`. */
-int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h, const void **payload);
+int record_read(const void *at, size_t available, uint64_t segment, struct record_header *h,
+                const void **payload);
 
 /* Pushes. The header of a push, and the push of a header; width: floats of a key
  * (schema_push_floats). MALFORMED when the payload's size does not fit the key count. */
-void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags, struct record_header *h,
-                    struct record_payload *payload);
-int record_to_push(const struct record_header *h, const void *payload, uint32_t width, struct push_record *r);
+void record_of_push(const struct push_record *r, uint32_t width, uint32_t flags,
+                    struct record_header *h, struct record_payload *payload);
+int record_to_push(const struct record_header *h, const void *payload, uint32_t width,
+                   struct push_record *r);
 
 /* A schema as bytes (at most RECORD_SCHEMA_BYTES) and back: MALFORMED when it does not fit or is
  * not a legal schema. */

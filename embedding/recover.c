@@ -66,7 +66,8 @@ int replay_schema(void *context, const struct table_schema *s, struct err *e)
         rc = engine_table_add(r->g, s, e);
     else if (!schema_equal(table_schema_of(t->table), s)) {
         char difference[SCHEMA_DIFFERENCE_MAX];
-        rc = err_set(e, SHOAL_E_SCHEMA, "table %s is stored with another schema than it has here: %s", s->name,
+        rc = err_set(e, SHOAL_E_SCHEMA,
+                     "table %s is stored with another schema than it has here: %s", s->name,
                      schema_difference(s, table_schema_of(t->table), difference));
     }
     return rc == 0 ? replay_base(r, s->table) : rc;
@@ -82,8 +83,8 @@ static int take_control(struct replay *r, const void *value, size_t value_bytes,
     return rc;
 }
 
-static int take_stored(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
-                       struct err *e)
+static int take_stored(void *context, const void *key, size_t key_bytes, const void *value,
+                       size_t value_bytes, struct err *e)
 {
     struct replay *r = context;
     uint32_t table, tablet;
@@ -92,17 +93,21 @@ static int take_stored(void *context, const void *key, size_t key_bytes, const v
     if (stored_is_load(key, key_bytes))
         return take_load(r, value, value_bytes, e);
     if (!stored_is_tablet(key, key_bytes, &table, &tablet))
-        return err_set(e, SHOAL_E_CORRUPT, "the row store holds a key that is not Shoal's (%zu bytes)", key_bytes);
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the row store holds a key that is not Shoal's (%zu bytes)", key_bytes);
     struct engine_table *t = engine_slot(r->g, table);
     if (t == NULL || tablet >= t->scope.tablets || r->base[table] == NULL)
-        return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %u is stored, but no such table is", tablet, table);
+        return err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %u is stored, but no such table is",
+                       tablet, table);
     if (r->base[table][tablet] == UINT64_MAX)
         return 0;
     uint64_t flushed;
     int rc = stored_tablet_head(value, value_bytes, table_schema_of(t->table), tablet, &flushed, e);
     if (rc == 0 && (flushed > r->until || flushed > r->control))
-        rc = err_set(e, SHOAL_E_CORRUPT, "tablet %u of table %s is stored as of record %" PRIu64 ", beyond %" PRIu64,
-                     tablet, table_schema_of(t->table)->name, flushed, r->until < r->control ? r->until : r->control);
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "tablet %u of table %s is stored as of record %" PRIu64 ", beyond %" PRIu64,
+                     tablet, table_schema_of(t->table)->name, flushed,
+                     r->until < r->control ? r->until : r->control);
     if (rc == 0)
         rc = stored_tablet_read(value, value_bytes, t->table, r->runs, tablet, e);
     if (rc == 0 && r->images != NULL)
@@ -143,7 +148,8 @@ static int clear_load(struct replay *r, struct err *e)
 {
     struct store_item item = {0};
     int rc = 0;
-    log_warn("%s: the load of a checkpoint as run %" PRIu64 " was not finished; its tables are empty, load it again",
+    log_warn("%s: the load of a checkpoint as run %" PRIu64
+             " was not finished; its tables are empty, load it again",
              r->g->dir, r->load.run);
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++) {
         struct store_item image, no_image, row, no_row;
@@ -162,10 +168,13 @@ static int clear_load(struct replay *r, struct err *e)
     return rc == 0 ? store_flush(r->g->store, e) : rc;
 }
 
-static int refuse_image(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+static int refuse_image(void *context, const void *key, size_t key_bytes, const void *value,
+                        size_t value_bytes, struct err *e)
 {
     (void)context, (void)key, (void)key_bytes, (void)value;
-    return err_set(e, SHOAL_E_CORRUPT, "the row store holds tablets (one of %zu bytes) and no control state: it has lost pairs; restore a checkpoint",
+    return err_set(e, SHOAL_E_CORRUPT,
+                   "the row store holds tablets (one of %zu bytes) and no control state: it has "
+                   "lost pairs; restore a checkpoint",
                    value_bytes);
 }
 
@@ -204,11 +213,12 @@ int engine_recover(struct engine *g, struct err *e)
         return err_wrap(e, rc, "recovering %s", g->dir);
     if (first > r.control + 1)
         return err_set(e, SHOAL_E_CORRUPT,
-                       "%s: the journal begins at record %" PRIu64 ", rows are stored up to %" PRIu64
-                       "; segments are missing",
+                       "%s: the journal begins at record %" PRIu64
+                       ", rows are stored up to %" PRIu64 "; segments are missing",
                        g->dir, first, r.control);
     if (last < r.control && last > 0)
-        log_warn("%s: rows are stored up to record %" PRIu64 ", the journal ends at %" PRIu64, g->dir, r.control, last);
+        log_warn("%s: rows are stored up to record %" PRIu64 ", the journal ends at %" PRIu64,
+                 g->dir, r.control, last);
     g->sequence = g->committed = last > r.control ? last : r.control;
     if (replay_end_ghosts(&g->runs, g->sequence) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the runs in %s", g->dir);
@@ -243,22 +253,28 @@ static int scan_wanted(struct replay *r, struct err *e)
     return rc;
 }
 
-int recover_source(struct engine *g, const struct cut_source *source, uint64_t *const base[LIMIT_TABLES],
-                   struct runs *runs, struct err *e)
+int recover_source(struct engine *g, const struct cut_source *source,
+                   uint64_t *const base[LIMIT_TABLES], struct runs *runs, struct err *e)
 {
-    struct replay r = {.g = g, .store = source->store, .runs = runs, .of_cut = true, .until = source->facts.sequence};
+    struct replay r = {.g = g,
+                       .store = source->store,
+                       .runs = runs,
+                       .of_cut = true,
+                       .until = source->facts.sequence};
     uint64_t first, last = 0;
     memcpy(r.base, base, sizeof r.base);
     int rc = scan_wanted(&r, e);
     if (rc == 0)
         rc = journal_replay(source->journal, r.until, replay_record, &r, &first, &last, e);
     if (rc == 0 && last < r.until && r.control < r.until)
-        rc = err_set(e, SHOAL_E_CORRUPT, "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last, r.until);
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last, r.until);
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (r.own[i]) /* a table that the manifest does not name */
             free(r.base[i]);
     const struct run *run = runs_find(runs, source->facts.run);
     if (rc == 0 && source->facts.run != 0 && (run == NULL || run->lanes != source->facts.lanes))
-        rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records", source->facts.run);
+        rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records",
+                     source->facts.run);
     return rc;
 }

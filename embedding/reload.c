@@ -120,7 +120,8 @@ static int bring(struct engine *g, uint32_t table, uint32_t first, uint32_t belo
 }
 
 /* The next run of tablets that are away, from *first on. False: there is none. */
-static bool away_next(const struct reload *l, uint32_t table, uint32_t *first, uint32_t end, uint32_t *below)
+static bool away_next(const struct reload *l, uint32_t table, uint32_t *first, uint32_t end,
+                      uint32_t *below)
 {
     const uint8_t *place = l->place[table];
     while (*first < end && place[*first] == PLACE_BACK)
@@ -136,7 +137,8 @@ int reload_bring(struct engine *g, uint32_t table, uint32_t first, uint32_t coun
     int rc = 0;
     if (g->reload == NULL || g->reload->place[table] == NULL)
         return 0;
-    for (uint32_t end = first + count; rc == 0 && away_next(g->reload, table, &first, end, &below); first = below)
+    for (uint32_t end = first + count; rc == 0 && away_next(g->reload, table, &first, end, &below);
+         first = below)
         rc = bring(g, table, first, below, e);
     return rc;
 }
@@ -156,7 +158,8 @@ bool reload_has(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t
     uint8_t *place = l == NULL ? NULL : l->place[table];
     bool all = true;
     for (uint32_t i = 0; place != NULL && i < count; i++) {
-        uint32_t tablet = mixed_tablet(key_mix(keys[i]), table_schema_of(g->table[table].table)->tablet_bits);
+        uint32_t tablet =
+            mixed_tablet(key_mix(keys[i]), table_schema_of(g->table[table].table)->tablet_bits);
         all &= place[tablet] == PLACE_BACK;
         if (place[tablet] == PLACE_AWAY) {
             place[tablet] = PLACE_ASKED;
@@ -191,7 +194,8 @@ static bool asked_next(struct reload *l, uint32_t *table, uint32_t *first, uint3
     while (l->asked_first < l->asked_count) {
         struct tier_tablet t = l->asked[l->asked_first++];
         const uint8_t *place = l->place[t.table];
-        uint32_t end = l->replay.g->table[t.table].scope.tablets, most = t.table == l->table ? l->chunk : 1;
+        uint32_t end = l->replay.g->table[t.table].scope.tablets,
+                 most = t.table == l->table ? l->chunk : 1;
         if (place[t.tablet] == PLACE_BACK)
             continue; /* with a neighbour, or for somebody who could not wait */
         *table = t.table;

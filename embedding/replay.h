@@ -18,18 +18,18 @@ struct replay {
     uint64_t
         /* (tablets): records at or below are in the tablet; UINT64_MAX: none of our business */
         *base[LIMIT_TABLES];
-    uint64_t until;          /* a stored tablet beyond this does not belong to the cut */
-    uint64_t control;        /* sequence of the control state */
+    uint64_t until;   /* a stored tablet beyond this does not belong to the cut */
+    uint64_t control; /* sequence of the control state */
     bool found_control;
-    uint64_t floor;          /* no tablet lacks records up to this one */
+    uint64_t floor; /* no tablet lacks records up to this one */
     bool of_cut;
-    bool clean; /* only tablets that are what their images say lose rows to the spill */
-    struct spill *spill;          /* for rows beyond the memory budget; NULL: none leave */
+    bool clean;          /* only tablets that are what their images say lose rows to the spill */
+    struct spill *spill; /* for rows beyond the memory budget; NULL: none leave */
     /* owned; (tablets): which a restored tablet begins, with spill */
     uint32_t *epoch[LIMIT_TABLES];
-    struct names names;           /* of the tablets that a restore puts back */
-    bool own[LIMIT_TABLES];       /* base[] is ours to free */
-    struct stored_load load;      /* that was under way; all 0: none */
+    struct names names;      /* of the tablets that a restore puts back */
+    bool own[LIMIT_TABLES];  /* base[] is ours to free */
+    struct stored_load load; /* that was under way; all 0: none */
 };
 
 /* Makes base[table]. 0 or NOMEM. */
@@ -47,8 +47,8 @@ int replay_record(void *context, const struct record_header *h, const void *payl
 int replay_end_ghosts(struct runs *runs, uint64_t sequence);
 /* The restored run is opened, every run from before it is dropped; a ghost seen later than the
  * record has been opened later. */
-int replay_open_restored(struct runs *runs, const struct record_restore *record, uint64_t sequence, bool past,
-                         struct run **out);
+int replay_open_restored(struct runs *runs, const struct record_restore *record, uint64_t sequence,
+                         bool past, struct run **out);
 /* restore.c: an image of the cut was read: its cold rows become rows of this engine. */
 int restore_settle(struct replay *r, struct table *t, uint32_t tablet, struct err *e);
 /* Rows of tablets put back leave until there is room. Only with spill. */

@@ -32,7 +32,8 @@ static bool hand_next(struct replay *r, uint32_t *table, uint32_t *tablet)
         const struct engine_table *t = &r->g->table[s->hand_table];
         bool may = t->table != NULL && table_cold_may(t->table);
         for (; may && s->hand_tablet < t->scope.tablets; s->hand_tablet++)
-            if (table_tablet_rows(t->table, s->hand_tablet) > table_tablet_cold(t->table, s->hand_tablet) &&
+            if (table_tablet_rows(t->table, s->hand_tablet) >
+                    table_tablet_cold(t->table, s->hand_tablet) &&
                 !(r->clean && t->changed[s->hand_tablet] > t->durable[s->hand_tablet])) {
                 *table = s->hand_table;
                 *tablet = s->hand_tablet++;
@@ -73,7 +74,8 @@ int restore_settle(struct replay *r, struct table *t, uint32_t tablet, struct er
     if (rc != 0 || r->spill == NULL)
         return rc;
     if (table_cold_begin(t, tablet, r->epoch[table_schema_of(t)->table][tablet]) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for tablet %u of table %s", tablet, table_schema_of(t)->name);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for tablet %u of table %s", tablet,
+                       table_schema_of(t)->name);
     return replay_make_room(r, e);
 }
 
@@ -94,7 +96,8 @@ static int clear_tablet(struct replay *r, uint32_t table, uint32_t tablet)
 
 /* Empties every tablet that the record puts back and marks the others as none of our business.
  * Answers how many in *count. */
-static int clear_older(struct replay *r, const struct record_restore *record, uint64_t sequence, uint32_t *count)
+static int clear_older(struct replay *r, const struct record_restore *record, uint64_t sequence,
+                       uint32_t *count)
 {
     *count = 0;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
@@ -103,10 +106,12 @@ static int clear_older(struct replay *r, const struct record_restore *record, ui
             continue;
         if (replay_base(r, i) != 0)
             return SHOAL_E_NOMEM;
-        if (r->spill != NULL && (r->epoch[i] = calloc(t->scope.tablets, sizeof *r->epoch[i])) == NULL)
+        if (r->spill != NULL &&
+            (r->epoch[i] = calloc(t->scope.tablets, sizeof *r->epoch[i])) == NULL)
             return SHOAL_E_NOMEM;
         for (uint32_t k = 0; k < t->scope.tablets; k++) {
-            bool older = (record->existing >> i & 1) && (r->g->journal == NULL || t->durable[k] < sequence);
+            bool older =
+                (record->existing >> i & 1) && (r->g->journal == NULL || t->durable[k] < sequence);
             if (older && clear_tablet(r, i, k) != 0)
                 return SHOAL_E_NOMEM;
             if (!older)
@@ -133,12 +138,14 @@ static int load_cut(struct replay *r, const struct record_restore *record, struc
     if (rc == 0 && source.journal != NULL) {
         rc = journal_replay(source.journal, r->until, replay_record, r, &first, &last, e);
         if (rc == 0 && last < r->until && r->control < r->until)
-            rc = err_set(e, SHOAL_E_CORRUPT, "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last,
+            rc = err_set(e, SHOAL_E_CORRUPT,
+                         "its journal ends at record %" PRIu64 ", it needs %" PRIu64, last,
                          r->until);
     }
     const struct run *from = runs_find(r->runs, source.facts.run);
     if (rc == 0 && (from == NULL || from->lanes != record->lanes))
-        rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records", source.facts.run);
+        rc = err_set(e, SHOAL_E_CORRUPT, "its run %" PRIu64 " is not among its records",
+                     source.facts.run);
     if (rc == 0)
         for (uint32_t i = r->runs->count; i-- > 0;) /* what is left is the run whose marks count */
             if (r->runs->run[i] != from)
@@ -156,7 +163,8 @@ static int take_marks(struct replay *r, struct run *run, uint64_t sequence)
             if (r->base[i][k] == UINT64_MAX)
                 continue;
             for (uint32_t lane = 0; lane < from->lanes; lane++)
-                if (marks_set(run->marks, lane, i, t->scope.tablets, k, marks_get(from->marks, lane, i, k)) != 0)
+                if (marks_set(run->marks, lane, i, t->scope.tablets, k,
+                              marks_get(from->marks, lane, i, k)) != 0)
                     return SHOAL_E_NOMEM;
             engine_touch(t, k, 1, NULL, sequence);
         }
@@ -164,12 +172,16 @@ static int take_marks(struct replay *r, struct run *run, uint64_t sequence)
     return 0;
 }
 
-int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence, bool past,
-                         struct err *e)
+int engine_restore_apply(struct engine *g, const struct record_restore *record, uint64_t sequence,
+                         bool past, struct err *e)
 {
     struct runs then = {0};
     struct spill spill;
-    struct replay r = {.g = g, .store = g->store, .runs = &then, .of_cut = true, .spill = g->store == NULL ? NULL : &spill};
+    struct replay r = {.g = g,
+                       .store = g->store,
+                       .runs = &then,
+                       .of_cut = true,
+                       .spill = g->store == NULL ? NULL : &spill};
     struct run *run = NULL;
     spill_init(&spill, g->store, g->options.memory);
     g->tier.written = false; /* who was to leave has been put back */
@@ -188,7 +200,8 @@ int engine_restore_apply(struct engine *g, const struct record_restore *record, 
         if (rc == 0 && older > 0)
             rc = take_marks(&r, run, sequence);
         if (rc != 0)
-            err_set(e, rc, "the marks of cut %" PRIu64 " cannot be taken over: %s", record->cut, err_text(rc));
+            err_set(e, rc, "the marks of cut %" PRIu64 " cannot be taken over: %s", record->cut,
+                    err_text(rc));
     }
     if (rc == 0)
         engine_refresh_marks(g);

@@ -22,7 +22,9 @@ static struct json *stats_json(const struct row_rules *rules, const float *at)
     memcpy(&s, at, sizeof s);
     json_set_number(j, "show", (double)s.show);
     json_set_number(j, "click", (double)s.click);
-    json_set_number(j, "score", (double)(rules->score_show * (s.show - s.click) + rules->score_click * s.click));
+    json_set_number(
+        j, "score",
+        (double)(rules->score_show * (s.show - s.click) + rules->score_click * s.click));
     json_set_number(j, "delta_score", (double)s.delta_score);
     if (s.time != 0)
         json_set_int(j, "time", s.time);
@@ -32,7 +34,8 @@ static struct json *stats_json(const struct row_rules *rules, const float *at)
     return j;
 }
 
-struct json *row_json(const struct table *t, uint64_t key, const char *shard, bool stored, bool *found)
+struct json *row_json(const struct table *t, uint64_t key, const char *shard, bool stored,
+                      bool *found)
 {
     const struct table_schema *s = table_schema_of(t);
     const char *row = table_row(t, key);
@@ -48,7 +51,8 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
     if (row != NULL) {
         float weights[LIMIT_WIDTH];
         const float *state = table_row_state(s, row);
-        uint32_t state_end = s->rules.stats ? schema_stats_at(s) : schema_row_floats(s), begin = schema_weight_floats(s);
+        uint32_t state_end = s->rules.stats ? schema_stats_at(s) : schema_row_floats(s),
+                 begin = schema_weight_floats(s);
         table_row_weights(s, row, weights);
         json_set(j, "weights", floats(weights, s->width));
         json_set(j, "state", floats(state, state_end - begin));
@@ -60,8 +64,10 @@ struct json *row_json(const struct table *t, uint64_t key, const char *shard, bo
         table_pull(t, &key, 1, weights);
         json_set(j, "weights", floats(weights, s->width));
         json_set(j, "state", json_new_array());
-        const struct tablet_life *life = t->tablets[mixed_tablet(key_mix(key), s->tablet_bits)].life;
-        struct waiting_key waits = life != NULL ? waiting_find(&life->waiting, key) : (struct waiting_key){0};
+        const struct tablet_life *life =
+            t->tablets[mixed_tablet(key_mix(key), s->tablet_bits)].life;
+        struct waiting_key waits =
+            life != NULL ? waiting_find(&life->waiting, key) : (struct waiting_key){0};
         if (waits.show > 0)
             json_set_number(j, "waiting", (double)waits.show);
         if (names_of(t, key) != NULL)

@@ -14,6 +14,7 @@
 
 /* shard: a name or a folder; stored: the row was found in the store (engine_row). The caller frees;
  * NULL when memory is out. */
-struct json *row_json(const struct table *t, uint64_t key, const char *shard, bool stored, bool *found);
+struct json *row_json(const struct table *t, uint64_t key, const char *shard, bool stored,
+                      bool *found);
 
 #endif

@@ -24,7 +24,8 @@ void rules_row_begin(const struct table *t, uint64_t key, float *stored)
     if (t->pulled_back != NULL)
         row[t->last_at] = LAST_NEVER;
     if (s->rules.stats != 0)
-        stats_write(row + t->wide_stats_at, &(struct row_stats){.flags = has_stages(t) ? 0 : ROW_HAS_VECTOR});
+        stats_write(row + t->wide_stats_at,
+                    &(struct row_stats){.flags = has_stages(t) ? 0 : ROW_HAS_VECTOR});
     table_close_new(t, stored);
 }
 
@@ -65,8 +66,8 @@ static float clip_factor(struct table *t, const float *gradient)
     return (float)((double)r->norm_max / norm);
 }
 
-static const float *gradient_of(struct table *t, uint64_t key, float *row, const float *values, bool staged,
-                                const struct opt_step *step)
+static const float *gradient_of(struct table *t, uint64_t key, float *row, const float *values,
+                                bool staged, const struct opt_step *step)
 {
     const struct row_rules *r = &t->schema.rules;
     const uint32_t width = t->schema.width;
@@ -86,7 +87,8 @@ static const float *gradient_of(struct table *t, uint64_t key, float *row, const
     if (staged) {
         if (gradient != t->changed)
             memcpy(t->changed, gradient, t->schema.zero_first * sizeof *t->changed);
-        memset(t->changed + t->schema.zero_first, 0, (width - t->schema.zero_first) * sizeof *t->changed);
+        memset(t->changed + t->schema.zero_first, 0,
+               (width - t->schema.zero_first) * sizeof *t->changed);
         gradient = t->changed;
     }
     return gradient;
@@ -98,7 +100,8 @@ static void clamp(float *weights, uint32_t width, float most)
         weights[i] = weights[i] > most ? most : weights[i] < -most ? -most : weights[i];
 }
 
-void rules_push(struct table *t, uint64_t key, float *row, const float *values, const struct opt_step *step)
+void rules_push(struct table *t, uint64_t key, float *row, const float *values,
+                const struct opt_step *step)
 {
     const struct row_rules *r = &t->schema.rules;
     const uint32_t width = t->schema.width;

@@ -19,7 +19,8 @@
 #include <stdint.h>
 
 /* row: wide (table_inner.h). values: (schema_push_floats), checked. */
-void rules_push(struct table *t, uint64_t key, float *row, const float *values, const struct opt_step *step);
+void rules_push(struct table *t, uint64_t key, float *row, const float *values,
+                const struct opt_step *step);
 /* Weights, state and statistics of a new row of whichever table; where it is stored. */
 void rules_row_begin(const struct table *t, uint64_t key, float *stored);
 

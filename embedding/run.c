@@ -21,7 +21,8 @@ static void run_free(struct run *run)
     free(run);
 }
 
-int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode, struct run **out)
+int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
+             struct run **out)
 {
     SHOAL_ASSERT(lanes > 0 && lanes <= LIMIT_LANES && runs_find(r, id) == NULL);
     if (r->count == r->capacity) {
@@ -35,7 +36,8 @@ int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint3
     struct run *run = calloc(1, sizeof *run);
     if (run == NULL)
         return SHOAL_E_NOMEM;
-    *run = (struct run){.id = id, .tables = tables, .lanes = lanes, .mode = mode, .low = UINT64_MAX};
+    *run =
+        (struct run){.id = id, .tables = tables, .lanes = lanes, .mode = mode, .low = UINT64_MAX};
     run->lane = calloc(lanes, sizeof *run->lane);
     run->marks = marks_new(lanes);
     if (run->lane == NULL || run->marks == NULL) {
@@ -207,8 +209,8 @@ void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, vo
     memcpy(out, head, sizeof head);
 }
 
-int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet, uint64_t sequence,
-                     const void *bytes, size_t count)
+int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet,
+                     uint64_t sequence, const void *bytes, size_t count)
 {
     const char *at = bytes, *end = at + count;
     uint32_t head[2];

@@ -53,7 +53,8 @@ struct runs {
 };
 
 struct run *runs_find(const struct runs *r, uint64_t id); /* or NULL */
-int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode, struct run **out);
+int runs_add(struct runs *r, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
+             struct run **out);
 void runs_drop(struct runs *r, struct run *run);
 /* The same, and it is kept in `past`. NOMEM: it is not dropped. */
 int runs_end(struct runs *r, struct run *run, uint64_t seen, uint64_t until);
@@ -75,7 +76,7 @@ uint64_t run_clock(const struct run *run, uint32_t lane, uint64_t mark);
 size_t runs_column_bytes(const struct runs *r, uint32_t table, uint32_t tablet);
 void runs_column_write(const struct runs *r, uint32_t table, uint32_t tablet, void *out);
 /* Sets the marks; a run not known becomes a ghost, seen at `sequence`. CORRUPT or NOMEM. */
-int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet, uint64_t sequence,
-                     const void *bytes, size_t count);
+int runs_column_read(struct runs *r, uint32_t table, uint32_t tablets, uint32_t tablet,
+                     uint64_t sequence, const void *bytes, size_t count);
 
 #endif

@@ -28,8 +28,8 @@ struct scrub {
 };
 
 struct scrub_work {
-    struct work work; /* first */
-    struct engine *g; /* borrowed */
+    struct work work;         /* first */
+    struct engine *g;         /* borrowed */
     struct audit_files files; /* of the archive */
     /* owned; (items): pairs that the keys' rows may have left in the store */
     struct store_item *item;
@@ -80,8 +80,8 @@ static int scrub_new(struct engine *g, const struct table *t, const uint64_t *ke
     return 0;
 }
 
-int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count, engine_scrub_done done,
-                 void *context, struct err *e)
+int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count,
+                 engine_scrub_done done, void *context, struct err *e)
 {
     const struct engine_table *t = engine_slot(g, table);
     if (t == NULL)
@@ -89,7 +89,9 @@ int engine_scrub(struct engine *g, uint32_t table, const uint64_t *keys, uint32_
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "the disk has failed");
     if (g->scrub != NULL || g->blame != NULL)
-        return err_set(e, SHOAL_E_BUSY, "another erasing, or a search of the journal, is under way; ask again later");
+        return err_set(
+            e, SHOAL_E_BUSY,
+            "another erasing, or a search of the journal, is under way; ask again later");
     if (g->pending > 0)
         return err_set(e, SHOAL_E_AGAIN, "pushes are being applied; ask again");
     if (g->journal == NULL) {
@@ -161,7 +163,8 @@ static int list_pairs(const struct engine *g, struct scrub_work *w)
     for (uint32_t i = 0; i < s->count; i++) {
         uint32_t tablet = mixed_tablet(key_mix(s->keys[i]), s->schema->tablet_bits);
         if (!table_cold_has(t, s->keys[i]) && table_row(t, s->keys[i]) == NULL)
-            stored_row_key(s->schema->table, tablet, table_cold_epoch(t, tablet), s->keys[i], &w->item[w->items++]);
+            stored_row_key(s->schema->table, tablet, table_cold_epoch(t, tablet), s->keys[i],
+                           &w->item[w->items++]);
     }
     return 0;
 }
@@ -201,7 +204,8 @@ uint32_t engine_cuts(const struct engine *g, uint64_t *out, uint32_t most)
         return count;
     snprintf(path, sizeof path, "%s/cuts", g->dir);
     DIR *d = opendir(path);
-    for (struct dirent *entry = d == NULL ? NULL : readdir(d); entry != NULL && count < most; entry = readdir(d)) {
+    for (struct dirent *entry = d == NULL ? NULL : readdir(d); entry != NULL && count < most;
+         entry = readdir(d)) {
         char *end;
         uint64_t cut = strtoull(entry->d_name, &end, 10);
         if (end != entry->d_name && *end == '\0')
@@ -255,12 +259,13 @@ static void blame_done(struct work *w)
     b->g->blame = NULL;
     journal_pin(b->g->journal, false);
     if (!w->cancelled)
-        b->done(b->context, b->status, b->status == 0 ? "" : b->err.text, b->entry, b->count, b->complete);
+        b->done(b->context, b->status, b->status == 0 ? "" : b->err.text, b->entry, b->count,
+                b->complete);
     blame_free(b);
 }
 
-int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit, engine_blame_done done, void *context,
-                 struct err *e)
+int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
+                 engine_blame_done done, void *context, struct err *e)
 {
     const struct engine_table *t = engine_slot(g, table);
     if (t == NULL)
@@ -268,14 +273,18 @@ int engine_blame(struct engine *g, uint32_t table, uint64_t key, uint32_t limit,
     if (g->journal == NULL)
         return err_set(e, SHOAL_E_NOT_FOUND, "durability memory keeps no journal to look back in");
     if (g->scrub != NULL || g->blame != NULL)
-        return err_set(e, SHOAL_E_BUSY, "another search of the journal, or an erasing, is under way; ask again later");
+        return err_set(
+            e, SHOAL_E_BUSY,
+            "another search of the journal, or an erasing, is under way; ask again later");
     struct blame_work *b = calloc(1, sizeof *b);
     limit = limit < 1 ? 1 : limit > ENGINE_BLAME_MAX ? ENGINE_BLAME_MAX : limit;
     if (b != NULL) {
         b->schema = malloc(sizeof *b->schema);
         b->entry = calloc(limit, sizeof *b->entry);
     }
-    int rc = b == NULL || b->schema == NULL || b->entry == NULL ? err_set(e, SHOAL_E_NOMEM, "no memory to search") : 0;
+    int rc = b == NULL || b->schema == NULL || b->entry == NULL
+                 ? err_set(e, SHOAL_E_NOMEM, "no memory to search")
+                 : 0;
     if (rc == 0)
         rc = audit_gather(g->archive, g->journal, &b->files, e);
     if (rc != 0) {

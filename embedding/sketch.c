@@ -22,7 +22,8 @@ int sketch_take(struct sketch *s, uint32_t cells)
 
 /* A key's cells in one generation; their smallest count. Two halves of one hash make all four
  * (Kirsch, Mitzenmacher 2006). */
-static uint32_t look(const struct sketch *s, uint32_t generation, uint64_t hash, uint16_t *cell[SKETCH_ROWS])
+static uint32_t look(const struct sketch *s, uint32_t generation, uint64_t hash,
+                     uint16_t *cell[SKETCH_ROWS])
 {
     uint32_t first = (uint32_t)hash, step = (uint32_t)(hash >> 32) | 1, least = SKETCH_MAX;
     for (uint32_t i = 0; i < SKETCH_ROWS; i++) {
@@ -33,7 +34,8 @@ static uint32_t look(const struct sketch *s, uint32_t generation, uint64_t hash,
     return least;
 }
 
-int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, uint32_t times, uint32_t *count)
+int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, uint32_t times,
+               uint32_t *count)
 {
     uint16_t *young[SKETCH_ROWS], *old[SKETCH_ROWS];
     /* unlike key_mix, by which keys were dealt to tablets */
@@ -41,7 +43,8 @@ int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, u
     if (s->cell == NULL && sketch_take(s, cells) != 0)
         return SHOAL_E_NOMEM;
     uint32_t before = look(s, 0, hash, young), past = look(s, 1, hash, old);
-    uint32_t known = before > past ? before : past, now = times < SKETCH_MAX - known ? known + times : SKETCH_MAX;
+    uint32_t known = before > past ? before : past,
+             now = times < SKETCH_MAX - known ? known + times : SKETCH_MAX;
     for (uint32_t i = 0; i < SKETCH_ROWS; i++)
         if (*young[i] < now)
             *young[i] = (uint16_t)now;

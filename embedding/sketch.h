@@ -24,7 +24,8 @@ struct sketch {
 void sketch_clear(struct sketch *s);
 /* Counts `times` more of a key and gives its count. cells: of one generation, a power of two, at
  * least 4. limit: keys of both generations. 0 or SHOAL_E_NOMEM. */
-int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, uint32_t times, uint32_t *count);
+int sketch_add(struct sketch *s, uint32_t cells, uint32_t limit, uint64_t key, uint32_t times,
+               uint32_t *count);
 void sketch_turn(struct sketch *s);
 
 /* For images: all cells, both generations. */

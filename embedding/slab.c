@@ -44,7 +44,8 @@ uint64_t arena_used(const struct arena *a)
 static void *map_aligned(size_t bytes)
 {
     size_t slack = ARENA_CHUNK_BYTES;
-    char *p = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return NULL;
     size_t head = (slack - (uintptr_t)p % slack) % slack;

@@ -25,15 +25,15 @@
 _Static_assert(ARENA_CHUNK_UNITS *ARENA_UNIT_BYTES == ARENA_CHUNK_BYTES, "units fill a chunk");
 
 struct arena {
-    char **chunk;         /* owned; (chunk_count), addresses */
+    char **chunk;                        /* owned; (chunk_count), addresses */
     uint64_t (*used)[ARENA_CHUNK_WORDS]; /* owned; (chunk_count), a bit a unit */
-    uint16_t *free_units; /* owned; (chunk_count) */
-    uint32_t chunk_count; /* taken from the system and in use by the arena */
-    uint32_t chunk_room;  /* of the three arrays */
-    uint32_t first_free;  /* no chunk below it has a free unit */
-    char *region;         /* chunks are cut from regions of address space */
-    uint32_t region_left; /* chunks not yet cut from it */
-    void **regions;       /* owned; what arena_free unmaps */
+    uint16_t *free_units;                /* owned; (chunk_count) */
+    uint32_t chunk_count;                /* taken from the system and in use by the arena */
+    uint32_t chunk_room;                 /* of the three arrays */
+    uint32_t first_free;                 /* no chunk below it has a free unit */
+    char *region;                        /* chunks are cut from regions of address space */
+    uint32_t region_left;                /* chunks not yet cut from it */
+    void **regions;                      /* owned; what arena_free unmaps */
     uint32_t region_count, region_room;
     uint64_t large_bytes; /* of blocks beyond a chunk */
     uint64_t free_total;  /* units that nobody has, of all chunks */
@@ -46,7 +46,8 @@ void arena_give(struct arena *a, uint32_t unit, uint32_t units);
 
 static inline void *arena_address(const struct arena *a, uint32_t unit)
 {
-    return a->chunk[unit / ARENA_CHUNK_UNITS] + ((size_t)(unit % ARENA_CHUNK_UNITS) << ARENA_UNIT_BITS);
+    return a->chunk[unit / ARENA_CHUNK_UNITS] +
+           ((size_t)(unit % ARENA_CHUNK_UNITS) << ARENA_UNIT_BITS);
 }
 
 /* A block of `bytes`, zeroed and aligned to 64: malloc's below a unit, whole units of a chunk, or

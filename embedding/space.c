@@ -24,10 +24,10 @@
 #include <sys/statvfs.h>
 
 #define LOOK_NS 100000000ull
-#define ASK_BYTES (1u << 20)        /* the file system is asked once for so many bytes appended */
+#define ASK_BYTES (1u << 20) /* the file system is asked once for so many bytes appended */
 /* of one compaction of small pairs: RocksDB's 25 files of 64 MiB, and one */
 #define COMPACT_MOST (1664ull << 20)
-#define SUNDRIES (1u << 20)         /* logs and manifests */
+#define SUNDRIES (1u << 20) /* logs and manifests */
 
 /* ---- figures ---- */
 
@@ -78,7 +78,8 @@ uint64_t space_taken(const struct engine *g)
 static uint64_t kept(const struct engine *g)
 {
     uint64_t small = g->space.small < COMPACT_MOST ? g->space.small : COMPACT_MOST;
-    return flush_image_bytes(g) + small + 2ull * g->segment_bytes + 2 * space_quarantine(&g->options) + SUNDRIES;
+    return flush_image_bytes(g) + small + 2ull * g->segment_bytes +
+           2 * space_quarantine(&g->options) + SUNDRIES;
 }
 
 static bool over(const struct engine *g, uint64_t more)
@@ -246,13 +247,15 @@ void space_note_part(struct engine *g, const char *dir)
     struct space *s = &g->space;
     struct stat own, other;
     char *copy = NULL;
-    if (g->dir == NULL || s->part == NULL || stat(g->dir, &own) != 0 || stat(dir, &other) != 0 || own.st_dev != other.st_dev)
+    if (g->dir == NULL || s->part == NULL || stat(g->dir, &own) != 0 || stat(dir, &other) != 0 ||
+        own.st_dev != other.st_dev)
         return;
     for (uint32_t i = 0; i < s->parts; i++)
         if (strcmp(s->part[i], dir) == 0)
             return;
     if (s->parts == SPACE_PARTS || (copy = strdup(dir)) == NULL) {
-        log_warn("%s: %u parts of checkpoints are counted as `disk`; %s is not", g->dir, s->parts, dir);
+        log_warn("%s: %u parts of checkpoints are counted as `disk`; %s is not", g->dir, s->parts,
+                 dir);
         return;
     }
     s->part[s->parts++] = copy;
@@ -269,7 +272,8 @@ bool space_reclaiming(const struct engine *g)
 
 static void reclaim_begin(struct engine *g)
 {
-    if (g->space.reclaim != RECLAIM_NONE || g->journal == NULL || g->committed == 0 || !engine_back(g))
+    if (g->space.reclaim != RECLAIM_NONE || g->journal == NULL || g->committed == 0 ||
+        !engine_back(g))
         return;
     g->space.reclaim = RECLAIM_WRITE;
     /* clean ones too: they keep files alive in which all else is dead */
@@ -285,10 +289,13 @@ static void say(struct engine *g, enum space_short now)
     if (now == SPACE_ENOUGH)
         log_info("%s: there is room on the disk again; pushes are taken", g->dir);
     else if (now == SPACE_BOUND)
-        log_warn("%s: %" PRIu64 " bytes are taken of the `disk` budget of %" PRIu64 ", and %" PRIu64 " are kept for rewriting; pushes are refused",
+        log_warn("%s: %" PRIu64 " bytes are taken of the `disk` budget of %" PRIu64 ", and %" PRIu64
+                 " are kept for rewriting; pushes are refused",
                  g->dir, space_taken(g), g->options.disk, kept(g));
     else if (known)
-        log_warn("%s: %" PRIu64 " bytes are free on the disk, below the watermark of %" PRIu64 "; pushes are refused", g->dir, left, least);
+        log_warn("%s: %" PRIu64 " bytes are free on the disk, below the watermark of %" PRIu64
+                 "; pushes are refused",
+                 g->dir, left, least);
 }
 
 static void judge(struct engine *g)
@@ -323,12 +330,14 @@ static int refuse(const struct engine *g, struct err *e)
     if (g->space.refusing == SPACE_BOUND)
         return err_set(e, SHOAL_E_NO_SPACE,
                        "%s takes %" PRIu64 " of its %" PRIu64 " bytes of `disk`, and %" PRIu64
-                       " are kept for rewriting rows; drop checkpoints that are on this disk, raise `disk` or add a server",
+                       " are kept for rewriting rows; drop checkpoints that are on this disk, "
+                       "raise `disk` or add a server",
                        g->dir, space_taken(g), g->options.disk, kept(g));
     (void)ask_disk(g, &left, &least);
     return err_set(e, SHOAL_E_NO_SPACE,
-                   "the disk under %s is nearly full: %" PRIu64 " bytes are free, the watermark is %" PRIu64 "; free some space or add a server", g->dir,
-                   left, least);
+                   "the disk under %s is nearly full: %" PRIu64
+                   " bytes are free, the watermark is %" PRIu64 "; free some space or add a server",
+                   g->dir, left, least);
 }
 
 int space_check(struct engine *g, struct err *e)
@@ -354,14 +363,17 @@ int space_check_for(const struct engine *g, uint64_t bytes, const char *what, st
     if (g->dir == NULL)
         return 0;
     if (over(g, bytes))
-        return err_set(e, SHOAL_E_NO_SPACE,
-                       "%s needs %" PRIu64 " bytes; %s takes %" PRIu64 " of its %" PRIu64 " bytes of `disk`, and %" PRIu64
-                       " are kept for rewriting rows; drop checkpoints that are on this disk or raise `disk`",
-                       what, bytes, g->dir, space_taken(g), g->options.disk, kept(g));
+        return err_set(
+            e, SHOAL_E_NO_SPACE,
+            "%s needs %" PRIu64 " bytes; %s takes %" PRIu64 " of its %" PRIu64
+            " bytes of `disk`, and %" PRIu64
+            " are kept for rewriting rows; drop checkpoints that are on this disk or raise `disk`",
+            what, bytes, g->dir, space_taken(g), g->options.disk, kept(g));
     if (ask_disk(g, &left, &least) && (left < least || left - least < bytes))
         return err_set(e, SHOAL_E_NO_SPACE,
-                       "%s needs %" PRIu64 " bytes; the disk under %s has %" PRIu64 " free, of which %" PRIu64 " are the watermark; free some space", what,
-                       bytes, g->dir, left, least);
+                       "%s needs %" PRIu64 " bytes; the disk under %s has %" PRIu64
+                       " free, of which %" PRIu64 " are the watermark; free some space",
+                       what, bytes, g->dir, left, least);
     return 0;
 }
 
@@ -372,7 +384,10 @@ bool space_batch(struct engine *g, uint64_t bytes)
     bool bound = g->options.disk > 0 && space_taken(g) + bytes > g->options.disk;
     bool full = ask_disk(g, &left, &least) && left < least / 2 + bytes;
     if ((bound || full) != s->stopped)
-        log_warn("%s: %s", g->dir, s->stopped ? "rows are written again" : "no room on the disk to write rows: the journal keeps them until there is");
+        log_warn("%s: %s", g->dir,
+                 s->stopped
+                     ? "rows are written again"
+                     : "no room on the disk to write rows: the journal keeps them until there is");
     s->stopped = bound || full;
     if (bound && env_now_ns(g->env) >= s->look_next_ns)
         space_look(g);
@@ -413,7 +428,8 @@ static void tidy_done(struct work *w)
 
 void space_reclaim(struct engine *g)
 {
-    if (g->space.reclaim != RECLAIM_WRITE || g->flush.busy || g->cut_busy || g->holding || g->broken)
+    if (g->space.reclaim != RECLAIM_WRITE || g->flush.busy || g->cut_busy || g->holding ||
+        g->broken)
         return;
     struct tidy_work *t = calloc(1, sizeof *t);
     if (t == NULL)

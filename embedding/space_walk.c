@@ -55,7 +55,8 @@ static void walk_folder(struct walk *w, const char *path, int depth)
         char inner[LIMIT_PATH + 256];
         struct stat st;
         int n = snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || n < 0 || (size_t)n >= sizeof inner || lstat(inner, &st) != 0)
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 || n < 0 ||
+            (size_t)n >= sizeof inner || lstat(inner, &st) != 0)
             continue;
         if (S_ISREG(st.st_mode) && st.st_nlink > 1)
             add_named(w, &st, bytes_of(&st));
@@ -101,7 +102,9 @@ void space_parts_write(const struct engine *g)
     if (f != NULL && fclose(f) != 0)
         good = false;
     if (!good || rename(made, path) != 0)
-        log_warn("cannot write %s: %s; after a restart parts of checkpoints are not counted as `disk`", path, strerror(errno));
+        log_warn(
+            "cannot write %s: %s; after a restart parts of checkpoints are not counted as `disk`",
+            path, strerror(errno));
 }
 
 void space_parts_read(struct engine *g)

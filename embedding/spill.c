@@ -64,7 +64,8 @@ static int put_gone(struct spill *s, struct table *t, uint32_t tablet)
     for (uint32_t i = 0; i < count && rc == 0; i++) {
         struct store_item *item;
         if ((rc = next_item(s, 0, &item)) == 0) {
-            stored_row_key(table_schema_of(t)->table, tablet, table_cold_epoch(t, tablet), gone[i], item);
+            stored_row_key(table_schema_of(t)->table, tablet, table_cold_epoch(t, tablet), gone[i],
+                           item);
             item->value = NULL;
             item->value_bytes = 0;
         }
@@ -104,7 +105,8 @@ static int reserve(struct spill *s, size_t row_bytes)
     return s->value == NULL || s->item == NULL ? SHOAL_E_NOMEM : 0;
 }
 
-int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, uint32_t most, uint32_t *count, struct err *e)
+int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, uint32_t most,
+                 uint32_t *count, struct err *e)
 {
     const struct table_schema *schema = table_schema_of(t);
     struct leaving l = {s, schema->table, tablet, table_cold_epoch(t, tablet)};
@@ -121,5 +123,7 @@ int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, 
     if (rc == 0)
         rc = table_cold_drop(t, tablet, count);
     s->spilled += *count;
-    return rc == SHOAL_E_NOMEM ? err_set(e, rc, "no memory to move rows of table %s to the store", schema->name) : rc;
+    return rc == SHOAL_E_NOMEM
+               ? err_set(e, rc, "no memory to move rows of table %s to the store", schema->name)
+               : rc;
 }

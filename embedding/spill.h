@@ -14,14 +14,14 @@
 #include "embedding/table.h"
 
 struct spill {
-    struct store *store; /* borrowed */
-    size_t batch;        /* bytes of one write */
+    struct store *store;               /* borrowed */
+    size_t batch;                      /* bytes of one write */
     uint64_t flush_every, since_flush; /* bytes between two flushes of the store */
     char *value;                       /* owned; (batch) */
     struct store_item *item;           /* owned; (items_most) */
     size_t items, items_most, bytes;
-    uint64_t spilled;                  /* rows so far */
-    uint32_t hand_table, hand_tablet;  /* for spill_next's callers */
+    uint64_t spilled;                 /* rows so far */
+    uint32_t hand_table, hand_tablet; /* for spill_next's callers */
     struct err *err;
 };
 
@@ -33,6 +33,7 @@ void spill_free(struct spill *s);
  * tablet's epoch is stored yet, so pairs of rows that went for good are deleted, too; else an image
  * may still name them as cold, and the next one takes them along. *count: how many rows. 0, IO or
  * NOMEM. */
-int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, uint32_t most, uint32_t *count, struct err *e);
+int spill_tablet(struct spill *s, struct table *t, uint32_t tablet, bool fresh, uint32_t most,
+                 uint32_t *count, struct err *e);
 
 #endif

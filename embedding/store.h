@@ -20,14 +20,14 @@ struct store_item {
     size_t value_bytes;
 };
 
-typedef int (*store_visit)(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
-                           struct err *e);
+typedef int (*store_visit)(void *context, const void *key, size_t key_bytes, const void *value,
+                           size_t value_bytes, struct err *e);
 
 struct store_space { /* bytes; overwritten values that are not yet gone are among them */
     /* files of large values, which are written once; of all else, which are merged now and then */
     uint64_t large, small;
-    uint64_t memory;       /* about; what is not in files yet */
-    uint64_t readers;      /* memory for the files' indexes and filters */
+    uint64_t memory;  /* about; what is not in files yet */
+    uint64_t readers; /* memory for the files' indexes and filters */
 };
 
 struct store;
@@ -42,15 +42,16 @@ struct store_ops {
     /* Every pair in order of key (bytewise); stops at visit's first non-zero, which is returned. */
     int (*scan)(struct store *s, store_visit visit, void *context, struct err *e);
     /* The same for keys from `from` on that are below `below` (of both the keys alone count). */
-    int (*range)(struct store *s, const struct store_item *from, const struct store_item *below, store_visit visit,
-                 void *context, struct err *e);
+    int (*range)(struct store *s, const struct store_item *from, const struct store_item *below,
+                 store_visit visit, void *context, struct err *e);
     /* Values of `bytes` bytes each, to values (count, bytes) in the keys' order; sizes[i]: bytes of
      * key i's value, 0 where there is none (a value of another length is left out: the caller sees
      * it by its size). May run beside a write of another thread. */
-    int (*get)(struct store *s, const struct store_item *keys, size_t count, void *values, size_t bytes, size_t *sizes,
-               struct err *e);
+    int (*get)(struct store *s, const struct store_item *keys, size_t count, void *values,
+               size_t bytes, size_t *sizes, struct err *e);
     /* All pairs from `from` on that are below `below` (of both the keys alone count) go. */
-    int (*drop)(struct store *s, const struct store_item *from, const struct store_item *below, struct err *e);
+    int (*drop)(struct store *s, const struct store_item *from, const struct store_item *below,
+                struct err *e);
     /* A copy of the whole in the new folder `dir` (must not exist), by hard links; flushes
      * first. */
     int (*checkpoint)(struct store *s, const char *dir, struct err *e);
@@ -60,7 +61,8 @@ struct store_ops {
     uint64_t (*written)(struct store *s);
     /* Has what was overwritten in keys from `from` on that are below `below` leave the disk, as far
      * as whole files are dead after it. Costs little more than the small pairs among them. */
-    int (*tidy)(struct store *s, const struct store_item *from, const struct store_item *below, struct err *e);
+    int (*tidy)(struct store *s, const struct store_item *from, const struct store_item *below,
+                struct err *e);
     /* Flushes, and rewrites everything: when it returns no overwritten value is left in the store's
      * files (the copies that checkpoint made have what they had). Costs reading and writing all
      * that is stored. */
@@ -81,7 +83,8 @@ int store_rocks_open_copy(const char *dir, struct store **out, struct err *e);
 int store_rocks_open_verified(const char *dir, struct store **out, struct err *e);
 int store_mem_open(struct store **out);
 
-static inline int store_write(struct store *s, const struct store_item *items, size_t count, struct err *e)
+static inline int store_write(struct store *s, const struct store_item *items, size_t count,
+                              struct err *e)
 {
     return s->ops->write(s, items, count, e);
 }
@@ -97,17 +100,19 @@ static inline int store_scan(struct store *s, store_visit visit, void *context, 
 {
     return s->ops->scan(s, visit, context, e);
 }
-static inline int store_range(struct store *s, const struct store_item *from, const struct store_item *below,
-                              store_visit visit, void *context, struct err *e)
+static inline int store_range(struct store *s, const struct store_item *from,
+                              const struct store_item *below, store_visit visit, void *context,
+                              struct err *e)
 {
     return s->ops->range(s, from, below, visit, context, e);
 }
-static inline int store_get(struct store *s, const struct store_item *keys, size_t count, void *values, size_t bytes,
-                            size_t *sizes, struct err *e)
+static inline int store_get(struct store *s, const struct store_item *keys, size_t count,
+                            void *values, size_t bytes, size_t *sizes, struct err *e)
 {
     return s->ops->get(s, keys, count, values, bytes, sizes, e);
 }
-static inline int store_drop(struct store *s, const struct store_item *from, const struct store_item *below, struct err *e)
+static inline int store_drop(struct store *s, const struct store_item *from,
+                             const struct store_item *below, struct err *e)
 {
     return s->ops->drop(s, from, below, e);
 }
@@ -125,7 +130,8 @@ static inline uint64_t store_written(struct store *s)
 {
     return s->ops->written(s);
 }
-static inline int store_tidy(struct store *s, const struct store_item *from, const struct store_item *below, struct err *e)
+static inline int store_tidy(struct store *s, const struct store_item *from,
+                             const struct store_item *below, struct err *e)
 {
     return s->ops->tidy(s, from, below, e);
 }

@@ -79,7 +79,8 @@ static void take_out(struct store_mem *s, const struct store_item *item)
     memmove(&s->pair[at], &s->pair[at + 1], (--s->count - at) * sizeof *s->pair);
 }
 
-static int mem_write(struct store *base, const struct store_item *items, size_t count, struct err *e)
+static int mem_write(struct store *base, const struct store_item *items, size_t count,
+                     struct err *e)
 {
     for (size_t i = 0; i < count; i++) {
         int rc = 0;
@@ -99,14 +100,16 @@ static int mem_flush(struct store *base, struct err *e)
     return 0;
 }
 
-static int mem_range(struct store *base, const struct store_item *from, const struct store_item *below,
-                     store_visit visit, void *context, struct err *e)
+static int mem_range(struct store *base, const struct store_item *from,
+                     const struct store_item *below, store_visit visit, void *context,
+                     struct err *e)
 {
     struct store_mem *s = (struct store_mem *)base;
     size_t first = from == NULL ? 0 : lower_bound(s, from->key, from->key_bytes);
     size_t end = below == NULL ? s->count : lower_bound(s, below->key, below->key_bytes);
     for (size_t i = first; i < end; i++) {
-        int rc = visit(context, s->pair[i].key, s->pair[i].key_bytes, s->pair[i].value, s->pair[i].value_bytes, e);
+        int rc = visit(context, s->pair[i].key, s->pair[i].key_bytes, s->pair[i].value,
+                       s->pair[i].value_bytes, e);
         if (rc != 0)
             return rc;
     }
@@ -118,8 +121,8 @@ static int mem_scan(struct store *base, store_visit visit, void *context, struct
     return mem_range(base, NULL, NULL, visit, context, e);
 }
 
-static int mem_get(struct store *base, const struct store_item *keys, size_t count, void *values, size_t bytes,
-                   size_t *sizes, struct err *e)
+static int mem_get(struct store *base, const struct store_item *keys, size_t count, void *values,
+                   size_t bytes, size_t *sizes, struct err *e)
 {
     const struct store_mem *s = (struct store_mem *)base;
     (void)e;
@@ -133,11 +136,13 @@ static int mem_get(struct store *base, const struct store_item *keys, size_t cou
     return 0;
 }
 
-static int mem_drop(struct store *base, const struct store_item *from, const struct store_item *below, struct err *e)
+static int mem_drop(struct store *base, const struct store_item *from,
+                    const struct store_item *below, struct err *e)
 {
     struct store_mem *s = (struct store_mem *)base;
     (void)e;
-    size_t first = lower_bound(s, from->key, from->key_bytes), end = lower_bound(s, below->key, below->key_bytes);
+    size_t first = lower_bound(s, from->key, from->key_bytes),
+           end = lower_bound(s, below->key, below->key_bytes);
     for (size_t i = first; i < end; i++)
         free(s->pair[i].value);
     if (end > first)
@@ -173,7 +178,8 @@ static uint64_t mem_written(struct store *base)
     return 0;
 }
 
-static int mem_tidy(struct store *base, const struct store_item *from, const struct store_item *below, struct err *e)
+static int mem_tidy(struct store *base, const struct store_item *from,
+                    const struct store_item *below, struct err *e)
 {
     (void)base;
     (void)from;

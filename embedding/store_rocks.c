@@ -55,7 +55,8 @@ static int failed(struct err *e, char *text, const char *what, const char *dir)
     return code;
 }
 
-static int rocks_write(struct store *base, const struct store_item *items, size_t count, struct err *e)
+static int rocks_write(struct store *base, const struct store_item *items, size_t count,
+                       struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
     uint64_t bytes = 0;
@@ -67,7 +68,8 @@ static int rocks_write(struct store *base, const struct store_item *items, size_
         if (items[i].value == NULL)
             rocksdb_writebatch_delete(s->batch, items[i].key, items[i].key_bytes);
         else
-            rocksdb_writebatch_put(s->batch, items[i].key, items[i].key_bytes, items[i].value, items[i].value_bytes);
+            rocksdb_writebatch_put(s->batch, items[i].key, items[i].key_bytes, items[i].value,
+                                   items[i].value_bytes);
     char *text = NULL;
     rocksdb_write(s->db, s->write_options, s->batch, &text);
     rocksdb_writebatch_clear(s->batch);
@@ -92,15 +94,17 @@ static int rocks_flush_begin(struct store *base, struct err *e)
     return failed(e, text, "flush", s->dir);
 }
 
-static int rocks_range(struct store *base, const struct store_item *from, const struct store_item *below,
-                       store_visit visit, void *context, struct err *e)
+static int rocks_range(struct store *base, const struct store_item *from,
+                       const struct store_item *below, store_visit visit, void *context,
+                       struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_verify_checksums(options, !s->verified);
     rocksdb_readoptions_set_fill_cache(options, 0);
     /* of each file that is open */
-    rocksdb_readoptions_set_readahead_size(options, s->blocks != NULL ? READAHEAD_BOUND : READAHEAD);
+    rocksdb_readoptions_set_readahead_size(options,
+                                           s->blocks != NULL ? READAHEAD_BOUND : READAHEAD);
     if (below != NULL)
         rocksdb_readoptions_set_iterate_upper_bound(options, below->key, below->key_bytes);
     rocksdb_iterator_t *it = rocksdb_create_iterator(s->db, options);
@@ -133,8 +137,8 @@ static int rocks_scan(struct store *base, store_visit visit, void *context, stru
 /* Asked for in batches, for each has to be told apart by pointers. */
 #define GET_BATCH 1024u
 
-static int get_batch(struct store_rocks *s, const struct store_item *keys, size_t count, char *values, size_t bytes,
-                     size_t *sizes, struct err *e)
+static int get_batch(struct store_rocks *s, const struct store_item *keys, size_t count,
+                     char *values, size_t bytes, size_t *sizes, struct err *e)
 {
     const char *key[GET_BATCH] = {NULL}; /* GCC 12 cannot tell that they are set below */
     size_t key_bytes[GET_BATCH] = {0};
@@ -145,7 +149,8 @@ static int get_batch(struct store_rocks *s, const struct store_item *keys, size_
         key[i] = keys[i].key;
         key_bytes[i] = keys[i].key_bytes;
     }
-    rocksdb_batched_multi_get_cf(s->db, s->read_options, s->family, count, key, key_bytes, value, text, false);
+    rocksdb_batched_multi_get_cf(s->db, s->read_options, s->family, count, key, key_bytes, value,
+                                 text, false);
     for (size_t i = 0; i < count; i++) {
         int failure = failed(e, text[i], "read", s->dir);
         rc = rc != 0 ? rc : failure;
@@ -160,8 +165,8 @@ static int get_batch(struct store_rocks *s, const struct store_item *keys, size_
     return rc;
 }
 
-static int rocks_get(struct store *base, const struct store_item *keys, size_t count, void *values, size_t bytes,
-                     size_t *sizes, struct err *e)
+static int rocks_get(struct store *base, const struct store_item *keys, size_t count, void *values,
+                     size_t bytes, size_t *sizes, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
     int rc = 0;
@@ -172,12 +177,13 @@ static int rocks_get(struct store *base, const struct store_item *keys, size_t c
     return rc;
 }
 
-static int rocks_drop(struct store *base, const struct store_item *from, const struct store_item *below, struct err *e)
+static int rocks_drop(struct store *base, const struct store_item *from,
+                      const struct store_item *below, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
     char *text = NULL;
-    rocksdb_delete_range_cf(s->db, s->write_options, s->family, from->key, from->key_bytes, below->key, below->key_bytes,
-                            &text);
+    rocksdb_delete_range_cf(s->db, s->write_options, s->family, from->key, from->key_bytes,
+                            below->key, below->key_bytes, &text);
     return failed(e, text, "delete", s->dir);
 }
 
@@ -233,7 +239,8 @@ static uint64_t rocks_written(struct store *base)
 }
 
 /* A blob file goes when no table file names it any more. */
-static int rocks_tidy(struct store *base, const struct store_item *from, const struct store_item *below, struct err *e)
+static int rocks_tidy(struct store *base, const struct store_item *from,
+                      const struct store_item *below, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
     int rc = rocks_flush(base, e);
@@ -248,7 +255,8 @@ static int rocks_tidy(struct store *base, const struct store_item *from, const s
 static int rocks_compact(struct store *base, struct err *e)
 {
     struct store_rocks *s = (struct store_rocks *)base;
-    static const char *const names[] = {"enable_blob_garbage_collection", "blob_garbage_collection_age_cutoff"};
+    static const char *const names[] = {"enable_blob_garbage_collection",
+                                        "blob_garbage_collection_age_cutoff"};
     static const char *const all[] = {"true", "1.0"}, *const usual[] = {"false", "0.25"};
     char *text = NULL;
     int rc = rocks_flush(base, e);
@@ -319,7 +327,8 @@ static void take_memory(struct store_rocks *s, uint64_t memory)
     rocksdb_block_based_options_set_no_block_cache(s->blocks, 1);
     rocksdb_block_based_options_set_block_size(s->blocks, BLOCK_BYTES);
     /* it is theirs now */
-    rocksdb_block_based_options_set_filter_policy(s->blocks, rocksdb_filterpolicy_create_bloom_full(10));
+    rocksdb_block_based_options_set_filter_policy(s->blocks,
+                                                  rocksdb_filterpolicy_create_bloom_full(10));
     rocksdb_block_based_options_set_data_block_index_type(
         s->blocks, rocksdb_block_based_table_data_block_index_type_binary_search_and_hash);
     rocksdb_options_set_block_based_table_factory(s->options, s->blocks);
@@ -334,7 +343,8 @@ static void take_memory(struct store_rocks *s, uint64_t memory)
     rocksdb_options_set_level0_stop_writes_trigger(s->options, 3 * FILES_MERGED);
     rocksdb_options_compaction_readahead_size(s->options, READAHEAD_BOUND);
     rocksdb_options_set_memtable_whole_key_filtering(s->options, 1);
-    rocksdb_options_set_memtable_prefix_bloom_size_ratio(s->options, (double)flush / MEMTABLE_FILTER / MEMTABLE_MOST);
+    rocksdb_options_set_memtable_prefix_bloom_size_ratio(
+        s->options, (double)flush / MEMTABLE_FILTER / MEMTABLE_MOST);
     rocksdb_options_set_max_bytes_for_level_base(s->options, FILES_MERGED * flush);
     rocksdb_options_set_max_bytes_for_level_multiplier(s->options, 8);
     rocksdb_options_set_target_file_size_base(s->options, flush > FILE_LEAST ? flush : FILE_LEAST);
@@ -345,7 +355,8 @@ static rocksdb_t *open_db(struct store_rocks *s, const char *dir, int read_only,
     const char *name = "default";
     const rocksdb_options_t *options = s->options;
     if (read_only)
-        return rocksdb_open_for_read_only_column_families(s->options, dir, 1, &name, &options, &s->family, 0, text);
+        return rocksdb_open_for_read_only_column_families(s->options, dir, 1, &name, &options,
+                                                          &s->family, 0, text);
     return rocksdb_open_column_families(s->options, dir, 1, &name, &options, &s->family, text);
 }
 
@@ -358,7 +369,8 @@ static void check_checksum(void)
 #endif
 }
 
-static int rocks_open(const char *dir, int read_only, uint64_t memory, struct store **out, struct err *e)
+static int rocks_open(const char *dir, int read_only, uint64_t memory, struct store **out,
+                      struct err *e)
 {
     check_checksum();
     struct store_rocks *s = calloc(1, sizeof *s);

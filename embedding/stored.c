@@ -77,7 +77,8 @@ void stored_tablet_key(uint32_t table, uint32_t tablet, struct store_item *item)
 
 /* 1 + 1 + 2 + 3 + 8 = 15 bytes: LIMIT_TABLES and LIMIT_TABLETS fit, an epoch is used up by 16
  * million restores. */
-_Static_assert(LIMIT_TABLES <= 256 && LIMIT_TABLETS <= 65536, "a cold row's key has a byte for its table and two for its tablet");
+_Static_assert(LIMIT_TABLES <= 256 && LIMIT_TABLETS <= 65536,
+               "a cold row's key has a byte for its table and two for its tablet");
 #define ROW_KEY_BYTES 15u
 #define EPOCH_MAX 0xffffffu
 
@@ -95,7 +96,8 @@ static uint64_t get_be(const char *in, int bytes)
     return v;
 }
 
-static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mixed, struct store_item *item)
+static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mixed,
+                    struct store_item *item)
 {
     item->key[0] = 'r';
     put_be(item->key + 1, table, 1);
@@ -107,19 +109,22 @@ static void row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t mi
 
 /* Rows stand in the order of the tablet's index, in which they leave and are asked for: a memtable
  * takes the next key after the last at half the price of a key anywhere. */
-void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item)
+void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key,
+                    struct store_item *item)
 {
     row_key(table, tablet, epoch, key_mix(key), item);
 }
 
-void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from, struct store_item *below)
+void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from,
+                      struct store_item *below)
 {
     row_key(table, tablet, epoch, 0, from);
     row_key(table, tablet, epoch, UINT64_MAX, below);
     below->key[below->key_bytes++] = 0; /* just above the last key */
 }
 
-bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet, uint32_t *epoch, uint64_t *row)
+bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet,
+                   uint32_t *epoch, uint64_t *row)
 {
     const char *at = key;
     if (key_bytes != ROW_KEY_BYTES || at[0] != 'r')
@@ -155,16 +160,19 @@ bool stored_is_tablet(const void *key, size_t key_bytes, uint32_t *table, uint32
 static uint64_t head_checksum(const struct tablet_head *h, const void *column)
 {
     size_t from = offsetof(struct tablet_head, flushed_seq);
-    return hash_bytes(column, h->column_bytes, hash_bytes((const char *)h + from, sizeof *h - from, h->magic));
+    return hash_bytes(column, h->column_bytes,
+                      hash_bytes((const char *)h + from, sizeof *h - from, h->magic));
 }
 
 size_t stored_tablet_bytes(const struct table *t, const struct runs *r, uint32_t tablet)
 {
     uint32_t table = table_schema_of(t)->table;
-    return sizeof(struct tablet_head) + runs_column_bytes(r, table, tablet) + table_image_bytes(t, tablet);
+    return sizeof(struct tablet_head) + runs_column_bytes(r, table, tablet) +
+           table_image_bytes(t, tablet);
 }
 
-void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t tablet, uint64_t flushed_seq, void *out)
+void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t tablet,
+                         uint64_t flushed_seq, void *out)
 {
     uint32_t table = table_schema_of(t)->table;
     char *column = (char *)out + sizeof(struct tablet_head);
@@ -179,24 +187,27 @@ void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t t
     table_image_write(t, tablet, column + h.column_bytes);
 }
 
-int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s, uint32_t tablet,
-                       uint64_t *flushed_seq, struct err *e)
+int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s,
+                       uint32_t tablet, uint64_t *flushed_seq, struct err *e)
 {
     struct tablet_head h;
     bool good = bytes >= sizeof h;
     if (good) {
         memcpy(&h, value, sizeof h);
         good = h.magic == TABLET_MAGIC && h.table == s->table && h.tablet == tablet &&
-               h.column_bytes <= bytes - sizeof h && h.checksum == head_checksum(&h, (const char *)value + sizeof h);
+               h.column_bytes <= bytes - sizeof h &&
+               h.checksum == head_checksum(&h, (const char *)value + sizeof h);
     }
     if (!good)
-        return err_set(e, SHOAL_E_CORRUPT, "the stored tablet %u of table %s is damaged (%zu bytes); restore a cut",
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the stored tablet %u of table %s is damaged (%zu bytes); restore a cut",
                        tablet, s->name, bytes);
     *flushed_seq = h.flushed_seq;
     return 0;
 }
 
-int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r, uint32_t tablet, struct err *e)
+int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r,
+                       uint32_t tablet, struct err *e)
 {
     const struct table_schema *s = table_schema_of(t);
     uint64_t flushed_seq;
@@ -206,10 +217,11 @@ int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct 
     struct tablet_head h;
     memcpy(&h, value, sizeof h);
     const char *column = (const char *)value + sizeof h;
-    rc = runs_column_read(r, s->table, 1u << s->tablet_bits, tablet, flushed_seq, column, h.column_bytes);
+    rc = runs_column_read(r, s->table, 1u << s->tablet_bits, tablet, flushed_seq, column,
+                          h.column_bytes);
     if (rc != 0)
-        return err_set(e, rc, "the stored marks of tablet %u of table %s cannot be taken in: %s", tablet, s->name,
-                       err_text(rc));
+        return err_set(e, rc, "the stored marks of tablet %u of table %s cannot be taken in: %s",
+                       tablet, s->name, err_text(rc));
     rc = table_image_read(t, tablet, column + h.column_bytes, bytes - sizeof h - h.column_bytes, e);
     if (rc != 0)
         return err_wrap(e, rc, "stored tablet %u of table %s", tablet, s->name);
@@ -245,8 +257,10 @@ int stored_load_read(const void *value, size_t bytes, struct stored_load *out, s
 {
     if (bytes == sizeof *out)
         memcpy(out, value, sizeof *out);
-    if (bytes != sizeof *out || out->magic != LOAD_MAGIC || out->checksum != load_checksum(out) || out->under_way > 1)
-        return err_set(e, SHOAL_E_CORRUPT, "the stored word about a load is damaged (%zu bytes); restore a cut", bytes);
+    if (bytes != sizeof *out || out->magic != LOAD_MAGIC || out->checksum != load_checksum(out) ||
+        out->under_way > 1)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the stored word about a load is damaged (%zu bytes); restore a cut", bytes);
     return 0;
 }
 
@@ -261,7 +275,8 @@ static size_t control_bytes(struct table *const table[LIMIT_TABLES], const struc
             bytes += sizeof(uint64_t) + record_schema_bytes(table_schema_of(table[i]));
     for (uint32_t i = 0; i < r->count; i++)
         bytes += sizeof(struct control_run) +
-                 (r->run[i]->ghost ? sizeof r->run[i]->seen : r->run[i]->lanes * sizeof(struct control_lane));
+                 (r->run[i]->ghost ? sizeof r->run[i]->seen
+                                   : r->run[i]->lanes * sizeof(struct control_lane));
     for (uint32_t i = 0; i < r->past_count; i++)
         if (runs_find(r, r->past[i].id) == NULL)
             bytes += sizeof(struct control_run) + sizeof r->past[i].seen;
@@ -274,20 +289,23 @@ static char *put(char *at, const void *from, size_t bytes)
     return at + bytes;
 }
 
-static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode, uint64_t seen)
+static char *put_past(char *at, uint64_t id, uint64_t tables, uint32_t lanes, uint32_t mode,
+                      uint64_t seen)
 {
-    at = put(at, &(struct control_run){id, tables, lanes, mode | CONTROL_PAST}, sizeof(struct control_run));
+    at = put(at, &(struct control_run){id, tables, lanes, mode | CONTROL_PAST},
+             sizeof(struct control_run));
     return put(at, &seen, sizeof seen);
 }
 
-int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, struct stored_as_of as_of, void **out,
-                         size_t *bytes)
+int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,
+                         struct stored_as_of as_of, void **out, size_t *bytes)
 {
     *bytes = control_bytes(table, r);
     char *value = malloc(*bytes), *at = value;
     if (value == NULL)
         return SHOAL_E_NOMEM;
-    struct control_head h = {.magic = CONTROL_MAGIC, .sequence = as_of.sequence, .floor = as_of.floor};
+    struct control_head h = {
+        .magic = CONTROL_MAGIC, .sequence = as_of.sequence, .floor = as_of.floor};
     at += sizeof h;
     for (uint32_t i = 0; i < LIMIT_TABLES; i++)
         if (table[i] != NULL) {
@@ -305,10 +323,12 @@ int stored_control_write(struct table *const table[LIMIT_TABLES], const struct r
             at = put_past(at, run->id, run->tables, run->lanes, run->mode, run->seen);
             continue;
         }
-        at = put(at, &(struct control_run){run->id, run->tables, run->lanes, run->mode}, sizeof(struct control_run));
+        at = put(at, &(struct control_run){run->id, run->tables, run->lanes, run->mode},
+                 sizeof(struct control_run));
         for (uint32_t lane = 0; lane < run->lanes; lane++) {
             const struct run_lane *l = &run->lane[lane];
-            at = put(at, &(struct control_lane){l->generation, l->offset, l->live}, sizeof(struct control_lane));
+            at = put(at, &(struct control_lane){l->generation, l->offset, l->live},
+                     sizeof(struct control_lane));
         }
     }
     for (uint32_t i = 0; i < r->past_count; i++) {
@@ -345,7 +365,8 @@ static bool read_head(struct reader *in, struct control_head *h)
     *h = (struct control_head){0};
     if (!get(in, h, CONTROL_HEAD_1))
         return false;
-    return h->magic == CONTROL_MAGIC_1 || (h->magic == CONTROL_MAGIC && get(in, &h->floor, sizeof h->floor));
+    return h->magic == CONTROL_MAGIC_1 ||
+           (h->magic == CONTROL_MAGIC && get(in, &h->floor, sizeof h->floor));
 }
 
 static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
@@ -355,7 +376,8 @@ static int read_lanes(struct reader *in, struct run *run, uint32_t lanes)
         if (!get(in, &l, sizeof l))
             return SHOAL_E_CORRUPT;
         if (run != NULL)
-            run->lane[lane] = (struct run_lane){.generation = l.generation, .offset = l.offset, .live = l.live != 0};
+            run->lane[lane] = (struct run_lane){
+                .generation = l.generation, .offset = l.offset, .live = l.live != 0};
     }
     return 0;
 }
@@ -369,7 +391,8 @@ static int read_run(struct reader *in, struct runs *r)
         return SHOAL_E_CORRUPT;
     bool past = (c.mode & CONTROL_PAST) != 0;
     c.mode &= ~CONTROL_PAST;
-    if (c.lanes == 0 || c.lanes > LIMIT_LANES || c.mode > RUN_BSP || (past && !get(in, &seen, sizeof seen)))
+    if (c.lanes == 0 || c.lanes > LIMIT_LANES || c.mode > RUN_BSP ||
+        (past && !get(in, &seen, sizeof seen)))
         return SHOAL_E_CORRUPT;
     if (r != NULL && runs_find(r, c.id) != NULL)
         return SHOAL_E_CORRUPT;
@@ -384,19 +407,23 @@ static int read_run(struct reader *in, struct runs *r)
     return 0;
 }
 
-int stored_control_read(const void *value, size_t bytes, struct runs *r, struct stored_as_of *as_of, stored_schema_visit visit,
-                        void *context, struct err *e)
+int stored_control_read(const void *value, size_t bytes, struct runs *r, struct stored_as_of *as_of,
+                        stored_schema_visit visit, void *context, struct err *e)
 {
-    static const char damaged[] = "the stored control state (tables and runs) is damaged; restore a cut";
+    static const char damaged[] =
+        "the stored control state (tables and runs) is damaged; restore a cut";
     struct reader in = {value, (const char *)value + bytes};
     struct control_head h;
     size_t from = offsetof(struct control_head, sequence);
-    if (!read_head(&in, &h) || h.checksum != hash_bytes((const char *)value + from, bytes - from, h.magic) || h.floor > h.sequence)
+    if (!read_head(&in, &h) ||
+        h.checksum != hash_bytes((const char *)value + from, bytes - from, h.magic) ||
+        h.floor > h.sequence)
         return err_set(e, SHOAL_E_CORRUPT, damaged);
     for (uint32_t i = 0; i < h.tables; i++) {
         uint64_t schema_bytes;
         struct table_schema s;
-        if (!get(&in, &schema_bytes, sizeof schema_bytes) || schema_bytes > (uint64_t)(in.end - in.at))
+        if (!get(&in, &schema_bytes, sizeof schema_bytes) ||
+            schema_bytes > (uint64_t)(in.end - in.at))
             return err_set(e, SHOAL_E_CORRUPT, damaged);
         int rc = record_schema_read(in.at, schema_bytes, &s, e);
         if (rc == 0)

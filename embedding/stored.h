@@ -19,23 +19,27 @@ void stored_control_key(struct store_item *item);
 void stored_load_key(struct store_item *item);
 /* A cold row (cold.h): key "r", table, tablet, epoch (24 bits), mixed key, each big-endian, so that
  * a tablet's rows lie together in the order of its index. */
-void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key, struct store_item *item);
+void stored_row_key(uint32_t table, uint32_t tablet, uint32_t epoch, uint64_t key,
+                    struct store_item *item);
 #define STORED_EPOCH_MAX 0xffffffu
 /* The ends of all of one epoch of one tablet. */
-void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from, struct store_item *below);
-bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet, uint32_t *epoch, uint64_t *row);
+void stored_row_range(uint32_t table, uint32_t tablet, uint32_t epoch, struct store_item *from,
+                      struct store_item *below);
+bool stored_is_row(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet,
+                   uint32_t *epoch, uint64_t *row);
 /* Which of the three; false: none. */
 bool stored_is_control(const void *key, size_t key_bytes);
 bool stored_is_tablet(const void *key, size_t key_bytes, uint32_t *table, uint32_t *tablet);
 
 size_t stored_tablet_bytes(const struct table *t, const struct runs *r, uint32_t tablet);
-void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t tablet, uint64_t flushed_seq, void *out);
+void stored_tablet_write(const struct table *t, const struct runs *r, uint32_t tablet,
+                         uint64_t flushed_seq, void *out);
 /* Reads the head only (for deciding), then all: rows into t, marks into r. CORRUPT names table and
  * tablet. */
-int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s, uint32_t tablet,
-                       uint64_t *flushed_seq, struct err *e);
-int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r, uint32_t tablet,
-                       struct err *e);
+int stored_tablet_head(const void *value, size_t bytes, const struct table_schema *s,
+                       uint32_t tablet, uint64_t *flushed_seq, struct err *e);
+int stored_tablet_read(const void *value, size_t bytes, struct table *t, struct runs *r,
+                       uint32_t tablet, struct err *e);
 
 /* A load (load.c). While it is `under way` the stored tablets of `tables` are all its own and not
  * to be believed; once it is not, its run was opened by it. */
@@ -55,11 +59,11 @@ struct stored_as_of {
     uint64_t sequence, floor;
 };
 /* table[number]: NULL where there is none. *out: caller frees. */
-int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r, struct stored_as_of as_of, void **out,
-                         size_t *bytes);
+int stored_control_write(struct table *const table[LIMIT_TABLES], const struct runs *r,
+                         struct stored_as_of as_of, void **out, size_t *bytes);
 typedef int (*stored_schema_visit)(void *context, const struct table_schema *s, struct err *e);
 /* visit for each schema; runs are added to r (NULL: left out). */
-int stored_control_read(const void *value, size_t bytes, struct runs *r, struct stored_as_of *as_of, stored_schema_visit visit,
-                        void *context, struct err *e);
+int stored_control_read(const void *value, size_t bytes, struct runs *r, struct stored_as_of *as_of,
+                        stored_schema_visit visit, void *context, struct err *e);
 
 #endif

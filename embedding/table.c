@@ -22,11 +22,13 @@ static bool has_rules(const struct table_schema *s)
     const struct row_rules *r = &s->rules;
     bool asks = r->admit_kind != ADMIT_ALL;
     for (uint32_t i = 0; i < s->field_rule_count; i++)
-        asks |= (s->field_rule[i].has & FIELD_HAS_ADMIT) != 0 && s->field_rule[i].admit_kind != ADMIT_ALL;
+        asks |= (s->field_rule[i].has & FIELD_HAS_ADMIT) != 0 &&
+                s->field_rule[i].admit_kind != ADMIT_ALL;
     return asks || r->stats != 0 || r->weight_max > 0 || (r->norm_max > 0 && r->norm_refuse == 0);
 }
 
-int table_new(const struct table_schema *schema, struct arena *arena, struct table **out, struct err *e)
+int table_new(const struct table_schema *schema, struct arena *arena, struct table **out,
+              struct err *e)
 {
     int status = schema_check(schema, e);
     if (status != 0)
@@ -38,11 +40,14 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
     struct tablet *tablets = malloc(tablet_count * sizeof *tablets);
     uint64_t whole_row_bytes = round_up_8(sizeof(uint64_t) + floats * sizeof(float));
     uint64_t *whole_row = calloc(1, whole_row_bytes);
-    float *pulled_back = schema_has_last(schema) ? calloc(schema->width, sizeof *pulled_back) : NULL;
-    float *changed = calloc(schema->width, sizeof *changed), *fresh = calloc(wide_floats, sizeof *fresh);
+    float *pulled_back =
+        schema_has_last(schema) ? calloc(schema->width, sizeof *pulled_back) : NULL;
+    float *changed = calloc(schema->width, sizeof *changed),
+          *fresh = calloc(wide_floats, sizeof *fresh);
     float *wide = halves ? aligned_alloc(64, (wide_floats * sizeof *wide + 63) / 64 * 64) : NULL;
-    if (t == NULL || tablets == NULL || whole_row == NULL || (schema_has_last(schema) && pulled_back == NULL) ||
-        changed == NULL || fresh == NULL || (halves && wide == NULL)) {
+    if (t == NULL || tablets == NULL || whole_row == NULL ||
+        (schema_has_last(schema) && pulled_back == NULL) || changed == NULL || fresh == NULL ||
+        (halves && wide == NULL)) {
         free(t);
         free(tablets);
         free(whole_row);
@@ -50,7 +55,8 @@ int table_new(const struct table_schema *schema, struct arena *arena, struct tab
         free(changed);
         free(fresh);
         free(wide);
-        return err_set(e, SHOAL_E_NOMEM, "table %s: no memory for %u tablets", schema->name, tablet_count);
+        return err_set(e, SHOAL_E_NOMEM, "table %s: no memory for %u tablets", schema->name,
+                       tablet_count);
     }
     t->schema = *schema;
     tablet_shape_init(&t->shape, arena, schema->tablet_bits, floats);
@@ -129,7 +135,8 @@ uint64_t table_tablet_memory(const struct table *t, uint32_t tablet)
     SHOAL_ASSERT(tablet < t->tablet_count);
     const struct tablet *own = &t->tablets[tablet];
     uint64_t index = own->page_count > 0 ? own->bucket_count * (uint64_t)sizeof(struct bucket) : 0;
-    return index + own->page_count * (uint64_t)t->shape.page_units * ARENA_UNIT_BYTES + cold_set_bytes(own->cold);
+    return index + own->page_count * (uint64_t)t->shape.page_units * ARENA_UNIT_BYTES +
+           cold_set_bytes(own->cold);
 }
 
 float *table_insert(struct table *t, uint32_t tablet, uint64_t key)
@@ -160,7 +167,8 @@ void table_initial(const struct table *t, uint64_t key, float *weights)
 void table_close_new(const struct table *t, float *row)
 {
     if (t->wide != NULL)
-        half_close_nearest((enum value_kind)t->schema.values, row, t->wide, t->schema.width, t->state_floats);
+        half_close_nearest((enum value_kind)t->schema.values, row, t->wide, t->schema.width,
+                           t->state_floats);
 }
 
 void table_row_weights(const struct table_schema *s, const void *row, float *weights)
@@ -170,7 +178,8 @@ void table_row_weights(const struct table_schema *s, const void *row, float *wei
 
 const float *table_row_state(const struct table_schema *s, const void *row)
 {
-    return (const float *)(const void *)((const char *)row + sizeof(uint64_t)) + schema_weight_floats(s);
+    return (const float *)(const void *)((const char *)row + sizeof(uint64_t)) +
+           schema_weight_floats(s);
 }
 
 struct tablet_life *table_life(struct table *t, uint32_t tablet)
@@ -217,13 +226,15 @@ const void *table_row(const struct table *t, uint64_t key)
     return row == NULL ? NULL : whole_row(t, key, row);
 }
 
-void table_visit(const struct table *t, uint32_t tablet, void (*visit)(void *context, const void *row), void *context)
+void table_visit(const struct table *t, uint32_t tablet,
+                 void (*visit)(void *context, const void *row), void *context)
 {
     SHOAL_ASSERT(tablet < t->tablet_count);
     const struct tablet *own = &t->tablets[tablet];
     for (uint32_t b = 0; b < own->bucket_count; b++)
         for (uint32_t i = 0; i < own->buckets[b].count; i++)
-            visit(context, whole_row(t, own->buckets[b].key[i], row_at(&t->shape, own->buckets[b].row[i])));
+            visit(context,
+                  whole_row(t, own->buckets[b].key[i], row_at(&t->shape, own->buckets[b].row[i])));
 }
 
 struct key_row {
@@ -259,7 +270,8 @@ int table_digest(const struct table *t, uint32_t tablet, uint64_t *out)
     qsort(list, n, sizeof *list, key_row_compare);
     hash_stream_reset(hash, 0);
     for (uint32_t i = 0; i < n; i++)
-        hash_stream_add(hash, whole_row(t, list[i].key, row_at(&t->shape, list[i].row)), t->whole_row_bytes);
+        hash_stream_add(hash, whole_row(t, list[i].key, row_at(&t->shape, list[i].row)),
+                        t->whole_row_bytes);
     *out = hash_stream_value(hash);
     free(list);
     hash_stream_free(hash);

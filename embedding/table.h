@@ -35,7 +35,8 @@ int arena_new(struct arena **out);
 void arena_free(struct arena *a);
 uint64_t arena_bytes(const struct arena *a); /* taken from the system */
 
-int table_new(const struct table_schema *schema, struct arena *arena, struct table **out, struct err *e);
+int table_new(const struct table_schema *schema, struct arena *arena, struct table **out,
+              struct err *e);
 void table_free(struct table *t);
 const struct table_schema *table_schema_of(const struct table *t);
 /* in memory and in the store (cold.h), those among the latter that have aged unnoticed too */
@@ -69,19 +70,20 @@ uint64_t table_undo_clock(uint64_t run, uint64_t clock);
 void table_undo_drop(struct table *t, uint64_t run);
 /* The same as table_pull, as the rows were before `clock` (of table_undo_clock; 0: as they are) was
  * applied (see Undo). */
-void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock, float *rows);
+void table_pull_before(const struct table *t, const uint64_t *keys, size_t count, uint64_t clock,
+                       float *rows);
 
 struct push_args {
     float lr_scale;
-    uint64_t batch;          /* the lane's batch that the gradients are of */
+    uint64_t batch; /* the lane's batch that the gradients are of */
     /* batches of the lane that the push stands for in each tablet: `to` less the mark before it */
     uint64_t step;
-    const uint32_t *steps;   /* NULL; or (2^tablet_bits): the same where the tablets differ */
+    const uint32_t *steps; /* NULL; or (2^tablet_bits): the same where the tablets differ */
     /* bsp: keep undo for this clock, of table_undo_clock (another one than the tablet's drops the
      * old undo); 0: none */
     uint64_t undo_clock;
-    uint32_t event_time;     /* of the batch: what ageing goes by; 0: not known */
-    uint32_t lane;           /* with batch: what chance goes by */
+    uint32_t event_time;                 /* of the batch: what ageing goes by; 0: not known */
+    uint32_t lane;                       /* with batch: what chance goes by */
     uint32_t tablet_first, tablet_count; /* tablets that the push covers, with keys or without */
     /* NULL: every tablet takes it; else take[tablet] (2^tablet_bits) says which */
     const uint8_t *take;
@@ -91,7 +93,8 @@ struct push_args {
  * drop rows. Deterministic: a function of rows, schema and arguments, bit for bit, at every vector
  * width. The caller has checked them (table_gradients_ok). 0, or SHOAL_E_NOMEM with the table as
  * far as it got (the shard then dies: recovery repeats it). */
-int table_push(struct table *t, const uint64_t *keys, const float *gradients, size_t count, const struct push_args *args);
+int table_push(struct table *t, const uint64_t *keys, const float *gradients, size_t count,
+               const struct push_args *args);
 /* Whether all `count` floats are finite and within LIMIT_GRADIENT. */
 bool table_gradients_ok(const float *gradients, size_t count);
 /* Whether the statistics among what `count` keys push are: 0 <= clicks <= shows. True for a table
@@ -104,8 +107,8 @@ enum key_action { KEY_ERASE = 0, KEY_BLOCK = 1, KEY_ALLOW = 2, KEY_RESET = 3 };
 /* keys (count) in any order; take (2^tablet_bits): only those of tablets with take[tablet], NULL:
  * all. *changed: keys that had another name before. 0, or SHOAL_E_NOMEM with the table as far as it
  * got. */
-int table_keys(struct table *t, enum key_action action, const uint64_t *keys, size_t count, const uint8_t *take,
-               uint64_t *changed);
+int table_keys(struct table *t, enum key_action action, const uint64_t *keys, size_t count,
+               const uint8_t *take, uint64_t *changed);
 /* Whether there is room for so many more names in every tablet. */
 bool table_keys_fit(const struct table *t, size_t count);
 
@@ -126,12 +129,14 @@ size_t table_image_bytes(const struct table *t, uint32_t tablet);
 void table_image_write(const struct table *t, uint32_t tablet, void *out);
 /* Replaces the tablet's content. Checks every length and the checksum before it believes: CORRUPT,
  * CHECKSUM or SCHEMA with the reason. */
-int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes, struct err *e);
+int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t bytes,
+                     struct err *e);
 void table_clear(struct table *t, uint32_t tablet);
 uint64_t table_tablet_rows(const struct table *t, uint32_t tablet); /* as table_rows */
 /* bytes of its pages, its index and its set of cold keys */
 uint64_t table_tablet_memory(const struct table *t, uint32_t tablet);
 /* Calls visit for each row of a tablet that is in memory, in no order; for inspection tools. */
-void table_visit(const struct table *t, uint32_t tablet, void (*visit)(void *context, const void *row), void *context);
+void table_visit(const struct table *t, uint32_t tablet,
+                 void (*visit)(void *context, const void *row), void *context);
 
 #endif

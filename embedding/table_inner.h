@@ -29,8 +29,8 @@ struct table {
     enum isa isa;
     struct tablet *tablets; /* owned; (2^tablet_bits) */
     uint32_t tablet_count;
-    uint64_t rows; /* in memory */
-    uint64_t cold; /* in the store */
+    uint64_t rows;            /* in memory */
+    uint64_t cold;            /* in the store */
     uint64_t whole_row_bytes; /* key, weights, state, rounded up to 8: a row as table.h shows it */
     uint64_t *whole_row;      /* owned; where table_row and table_visit put one together */
     float *pulled_back;       /* owned; (width): a gradient with its l2, see push.c; NULL without */
@@ -39,15 +39,15 @@ struct table {
     bool ages;                /* tablets have a clock: age.h */
     /* the clock (table_undo_clock) in which rows went under bsp; 0: none since the last look */
     uint64_t undo_went;
-    uint32_t push_floats;     /* of a key in a push */
-    uint32_t stats_at;        /* with rules.stats: where a stored row keeps its statistics */
-    uint32_t wide_stats_at;   /* and where a wide one does */
-    float *changed;           /* owned; (width): a gradient under rules; NULL without them */
-    float *fresh;             /* owned; (width + state): a wide row as it begins */
-    struct half half;         /* of 16-bit values, as the rest */
-    float *wide;              /* owned; (width + state): the row that is open; NULL for fp32 */
+    uint32_t push_floats;   /* of a key in a push */
+    uint32_t stats_at;      /* with rules.stats: where a stored row keeps its statistics */
+    uint32_t wide_stats_at; /* and where a wide one does */
+    float *changed;         /* owned; (width): a gradient under rules; NULL without them */
+    float *fresh;           /* owned; (width + state): a wide row as it begins */
+    struct half half;       /* of 16-bit values, as the rest */
+    float *wide;            /* owned; (width + state): the row that is open; NULL for fp32 */
     uint32_t state_floats;
-    float weight_max;         /* rules.weight_max, or what of it can be stored */
+    float weight_max; /* rules.weight_max, or what of it can be stored */
     struct table_counts counts;
 };
 
@@ -86,7 +86,8 @@ struct tablet_life *table_life(struct table *t, uint32_t tablet);
  * SHOAL_E_NOMEM. */
 int table_undo_begin(struct table *t, uint32_t tablet, uint64_t clock, uint32_t from);
 /* Keeps the row's weights for undo if this is its first change of the clock. 0 or SHOAL_E_NOMEM. */
-int table_undo_keep(struct table *t, uint32_t tablet, uint64_t key, const float *weights, uint64_t clock);
+int table_undo_keep(struct table *t, uint32_t tablet, uint64_t key, const float *weights,
+                    uint64_t clock);
 
 struct kept_row {
     uint64_t key;
@@ -101,6 +102,7 @@ typedef bool (*table_stays)(void *context, uint64_t key, float *row);
 /* Rows that do not stay go: their number in *gone. The tablet is built anew from those that stay,
  * so no trace is left. Under bsp (undo_clock) their weights are kept for the clock. 0 or
  * SHOAL_E_NOMEM. */
-int table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context, uint64_t undo_clock, uint64_t *gone);
+int table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context,
+               uint64_t undo_clock, uint64_t *gone);
 
 #endif

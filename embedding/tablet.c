@@ -18,7 +18,8 @@
 /* Every empty tablet's index: searches end in it, and grow_at 0 keeps inserts away. */
 static struct bucket empty_bucket;
 
-void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits, uint32_t floats)
+void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits,
+                       uint32_t floats)
 {
     size_t row_bytes = floats * sizeof(float);
     uint32_t units = 0;
@@ -59,7 +60,8 @@ static struct bucket *index_take(const struct tablet_shape *s, uint32_t buckets,
     return arena_block_take(s->arena, buckets * sizeof(struct bucket), unit);
 }
 
-static void index_give(const struct tablet_shape *s, struct bucket *buckets, uint32_t bucket_count, uint32_t unit)
+static void index_give(const struct tablet_shape *s, struct bucket *buckets, uint32_t bucket_count,
+                       uint32_t unit)
 {
     if (buckets != &empty_bucket)
         arena_block_give(s->arena, buckets, bucket_count * sizeof(struct bucket), unit);
@@ -84,7 +86,8 @@ static uint32_t rows_of_size(uint64_t buckets, uint32_t number)
     return rows < UINT32_MAX ? (uint32_t)rows : UINT32_MAX;
 }
 
-static void index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint32_t row, uint32_t notes)
+static void index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint32_t row,
+                      uint32_t notes)
 {
     struct bucket *b = tablet_home(t, tablet_bits, key_mix(key));
     while (b->count == BUCKET_KEYS)
@@ -96,7 +99,8 @@ static void index_put(struct tablet *t, uint32_t tablet_bits, uint64_t key, uint
     b->count = (b->count + 1u) & 7u;
 }
 
-static int index_resize(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t buckets)
+static int index_resize(struct tablet *t, const struct tablet_shape *s, uint32_t number,
+                        uint64_t buckets)
 {
     if (buckets > UINT32_MAX)
         return SHOAL_E_NOMEM;
@@ -156,7 +160,8 @@ float *tablet_insert(struct tablet *t, const struct tablet_shape *s, uint32_t nu
     return tablet_insert_noted(t, s, number, key, NOTES_NEW);
 }
 
-float *tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key, uint32_t notes)
+float *tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number,
+                           uint64_t key, uint32_t notes)
 {
     if (t->row_count >= t->grow_at && index_resize(t, s, number, next_size(t->bucket_count)) != 0)
         return NULL;

@@ -33,10 +33,10 @@ struct bucket {
     uint32_t row[BUCKET_KEYS]; /* row references */
     /* places in use, from the first; below, a bit a place, for who makes room (cold.h): */
     uint32_t count : 3;
-    uint32_t stored : 5;       /* the store has the row as it is */
-    uint32_t chosen : 5;       /* it is to leave with the batch that is being written */
-    uint32_t asked : 5;        /* it was pulled, and its push has not come yet */
-    uint32_t heat : 10;        /* two bits a place: how often it was used */
+    uint32_t stored : 5; /* the store has the row as it is */
+    uint32_t chosen : 5; /* it is to leave with the batch that is being written */
+    uint32_t asked : 5;  /* it was pulled, and its push has not come yet */
+    uint32_t heat : 10;  /* two bits a place: how often it was used */
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
 
@@ -63,12 +63,13 @@ struct tablet {
     uint32_t page_room;
     /* of all lanes, that its pushes stood for: what l2 counts by (push.c); part of the image */
     uint64_t batches;
-    struct undo *undo; /* owned; NULL before the first save */
+    struct undo *undo;        /* owned; NULL before the first save */
     struct tablet_life *life; /* owned; NULL while there is nothing beside rows */
     struct cold *cold;        /* owned; NULL while all rows have been in memory */
 };
 
-void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits, uint32_t floats);
+void tablet_shape_init(struct tablet_shape *s, struct arena *arena, uint32_t tablet_bits,
+                       uint32_t floats);
 /* An empty tablet; takes no memory until the first insert. */
 void tablet_init(struct tablet *t);
 /* Gives everything back and leaves an empty tablet. */
@@ -77,7 +78,8 @@ void tablet_clear(struct tablet *t, const struct tablet_shape *s);
  * before). `number`: the tablet's, for its load. */
 float *tablet_insert(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key);
 /* The same with the row's notes (bucket_notes). */
-float *tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key, uint32_t notes);
+float *tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number,
+                           uint64_t key, uint32_t notes);
 /* Makes the index large enough for `rows` rows before they come. 0 or SHOAL_E_NOMEM. */
 int tablet_reserve(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint32_t rows);
 
@@ -111,17 +113,19 @@ ISA_INLINE uint32_t bucket_match(const struct bucket *b, uint64_t key)
 #define NOTES_ASKED 16u
 #define NOTES_NEW 0u
 #define NOTES_FETCHED NOTES_STORED /* who waits for it asks as soon as it is told (engine_warm) */
-#define NOTES_THAWED 0u /* nobody asked for it, and the store may be another's */
+#define NOTES_THAWED 0u            /* nobody asked for it, and the store may be another's */
 
 ISA_INLINE uint32_t bucket_notes(const struct bucket *b, uint32_t place)
 {
-    return (b->heat >> 2 * place & HEAT_FULL) | (b->chosen >> place & 1u) << 2 | (b->stored >> place & 1u) << 3 | (b->asked >> place & 1u) << 4;
+    return (b->heat >> 2 * place & HEAT_FULL) | (b->chosen >> place & 1u) << 2 |
+           (b->stored >> place & 1u) << 3 | (b->asked >> place & 1u) << 4;
 }
 
 ISA_INLINE void bucket_note(struct bucket *b, uint32_t place, uint32_t notes)
 {
     uint32_t bit = 1u << place;
-    b->heat = ((b->heat & ~(HEAT_FULL << 2 * place)) | (notes & HEAT_FULL) << 2 * place) & HEATS_ALL;
+    b->heat =
+        ((b->heat & ~(HEAT_FULL << 2 * place)) | (notes & HEAT_FULL) << 2 * place) & HEATS_ALL;
     b->chosen = ((b->chosen & ~bit) | (notes >> 2 & 1u) << place) & PLACES_ALL;
     b->stored = ((b->stored & ~bit) | (notes >> 3 & 1u) << place) & PLACES_ALL;
     b->asked = ((b->asked & ~bit) | (notes >> 4 & 1u) << place) & PLACES_ALL;
@@ -166,25 +170,26 @@ ISA_INLINE void bucket_changed(struct bucket *b, uint32_t place)
 
 /* Sets out to the key's, searched from its home bucket on, or leaves it. A macro, for match is
  * compiled for another level in each walk. */
-#define TABLET_SEARCH(out, tablet, shape, home, key, match, touch)                                                     \
-    for (struct bucket *b_ = (home);;) {                                                                               \
-        uint32_t match_ = match(b_, (key));                                                                            \
-        if (__builtin_expect(match_ != 0, 1)) {                                                                        \
-            uint32_t place_ = (uint32_t)__builtin_ctz(match_);                                                         \
-            touch(b_, place_);                                                                                         \
-            (out) = row_at((shape), b_->row[place_]);                                                                  \
-            break;                                                                                                     \
-        }                                                                                                              \
-        if (b_->count < BUCKET_KEYS)                                                                                   \
-            break;                                                                                                     \
-        if (++b_ == (tablet)->buckets + (tablet)->bucket_count)                                                        \
-            b_ = (tablet)->buckets;                                                                                    \
+#define TABLET_SEARCH(out, tablet, shape, home, key, match, touch)                                 \
+    for (struct bucket *b_ = (home);;) {                                                           \
+        uint32_t match_ = match(b_, (key));                                                        \
+        if (__builtin_expect(match_ != 0, 1)) {                                                    \
+            uint32_t place_ = (uint32_t)__builtin_ctz(match_);                                     \
+            touch(b_, place_);                                                                     \
+            (out) = row_at((shape), b_->row[place_]);                                              \
+            break;                                                                                 \
+        }                                                                                          \
+        if (b_->count < BUCKET_KEYS)                                                               \
+            break;                                                                                 \
+        if (++b_ == (tablet)->buckets + (tablet)->bucket_count)                                    \
+            b_ = (tablet)->buckets;                                                                \
     }
 
 static inline float *tablet_find(const struct tablet *t, const struct tablet_shape *s, uint64_t key)
 {
     float *row = NULL;
-    TABLET_SEARCH(row, t, s, tablet_home(t, s->tablet_bits, key_mix(key)), key, bucket_match, bucket_leave);
+    TABLET_SEARCH(row, t, s, tablet_home(t, s->tablet_bits, key_mix(key)), key, bucket_match,
+                  bucket_leave);
     return row;
 }
 

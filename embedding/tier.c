@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_EVERY 32u           /* steps between two looks at what tables keep beside the arenas */
+#define LOOK_EVERY 32u /* steps between two looks at what tables keep beside the arenas */
 /* so many of LEAVE_OF of a tablet's rows go at a time: each time the others are written too, as its
  * image */
 #define LEAVE 2u
@@ -105,10 +105,12 @@ int tier_check_room(struct engine *g, struct err *e)
     g->tier.refused = true;
     if (!can_move(g) || g->tier.stuck)
         return err_set(e, SHOAL_E_NO_SPACE,
-                       "rows fill the memory budget of %" PRIu64 " bytes and none can move to the store; raise `memory` or add servers",
+                       "rows fill the memory budget of %" PRIu64
+                       " bytes and none can move to the store; raise `memory` or add servers",
                        g->options.memory);
     engine_flush_step(g);
-    return err_set(e, SHOAL_E_BUSY, "rows fill the memory budget; some are being moved to the store, ask again");
+    return err_set(e, SHOAL_E_BUSY,
+                   "rows fill the memory budget; some are being moved to the store, ask again");
 }
 
 /* ---- making room ---- */
@@ -137,9 +139,11 @@ static bool hand_next(struct engine *g, uint32_t *table, uint32_t *tablet)
     struct tier *tier = &g->tier;
     for (uint32_t turn = 0; turn <= LIMIT_TABLES; turn++) {
         const struct engine_table *t = &g->table[tier->hand_table];
-        bool may = t->table != NULL && table_cold_may(t->table) && !(g->loading >> tier->hand_table & 1);
+        bool may =
+            t->table != NULL && table_cold_may(t->table) && !(g->loading >> tier->hand_table & 1);
         for (; may && tier->hand_tablet < t->scope.tablets; tier->hand_tablet++)
-            if (table_tablet_rows(t->table, tier->hand_tablet) > table_tablet_cold(t->table, tier->hand_tablet)) {
+            if (table_tablet_rows(t->table, tier->hand_tablet) >
+                table_tablet_cold(t->table, tier->hand_tablet)) {
                 *table = tier->hand_table;
                 *tablet = tier->hand_tablet++;
                 return true;
@@ -154,7 +158,8 @@ static void drop_chosen(struct engine *g, uint32_t table, uint32_t tablet, bool 
 {
     uint32_t gone = 0;
     if (table_cold_drop(g->table[table].table, tablet, &gone) != 0)
-        log_warn("no memory to let rows of table %s go; trying again", table_schema_of(g->table[table].table)->name);
+        log_warn("no memory to let rows of table %s go; trying again",
+                 table_schema_of(g->table[table].table)->name);
     g->tier.evicted += gone;
     g->tier.evicted_clean += clean ? gone : 0;
     if (gone > 0)
@@ -175,11 +180,13 @@ static bool gather_one(struct engine *g, uint32_t number, uint32_t tablet, uint6
 {
     struct tier *tier = &g->tier;
     struct engine_table *t = &g->table[number];
-    struct leaving l = {.g = g, .table = number, .tablet = tablet, .epoch = table_cold_epoch(t->table, tablet)};
+    struct leaving l = {
+        .g = g, .table = number, .tablet = tablet, .epoch = table_cold_epoch(t->table, tablet)};
     uint64_t hot = table_tablet_rows(t->table, tablet) - table_tablet_cold(t->table, tablet);
     uint32_t most = (uint32_t)(hot * LEAVE / LEAVE_OF) + 1, chosen = 0;
     const uint64_t *gone;
-    size_t image = stored_tablet_bytes(t->table, &g->runs, tablet), pairs = most * table_cold_bytes(t->table);
+    size_t image = stored_tablet_bytes(t->table, &g->runs, tablet),
+           pairs = most * table_cold_bytes(t->table);
     if (tier->leaving_count == TIER_LEAVING || is_leaving(tier, number, tablet) /* 2. */ ||
         !flush_room(g, most + 1 + table_cold_gone(t->table, tablet, &gone), image + pairs))
         return false;

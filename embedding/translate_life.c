@@ -14,14 +14,15 @@ static uint32_t target_of(const struct table *to, uint64_t key)
 }
 
 /* Names lie sorted by mixed key, so those of one tablet lie together; one kind at a time. */
-static int take_names(const struct named *names, struct table *to, const uint8_t *wanted, enum name_kind kind,
-                      uint64_t *keys)
+static int take_names(const struct named *names, struct table *to, const uint8_t *wanted,
+                      enum name_kind kind, uint64_t *keys)
 {
     uint32_t count = 0;
     uint64_t changed;
     int rc = 0;
     for (uint32_t i = 0; i <= names->count && rc == 0; i++) {
-        bool end = i == names->count || (count > 0 && target_of(to, names->list[i].key) != target_of(to, keys[0]));
+        bool end = i == names->count ||
+                   (count > 0 && target_of(to, names->list[i].key) != target_of(to, keys[0]));
         if (end && count > 0) {
             struct tablet_life *life = table_life(to, target_of(to, keys[0]));
             if (life == NULL)
@@ -32,14 +33,16 @@ static int take_names(const struct named *names, struct table *to, const uint8_t
                 rc = named_set(&life->named, keys, count, kind, &changed);
             count = 0;
         }
-        if (i < names->count && names->list[i].kind == (uint32_t)kind && wanted[target_of(to, names->list[i].key)])
+        if (i < names->count && names->list[i].kind == (uint32_t)kind &&
+            wanted[target_of(to, names->list[i].key)])
             keys[count++] = names->list[i].key;
     }
     return rc;
 }
 
 /* Past what a generation may have, keys begin again. */
-static int take_waiting(const struct waiting_half *from, bool young, struct table *to, const uint8_t *wanted)
+static int take_waiting(const struct waiting_half *from, bool young, struct table *to,
+                        const uint8_t *wanted)
 {
     uint32_t most = waiting_half_limit(admit_waiting_limit(&to->schema));
     struct waiting_key *list = malloc((from->count + 1ULL) * sizeof *list);
@@ -75,14 +78,16 @@ static int take_sketch(const struct sketch *from, struct sketch *into, uint32_t 
     return 0;
 }
 
-int translate_life(const struct table *from, uint32_t tablet, struct table *to, const uint8_t *wanted)
+int translate_life(const struct table *from, uint32_t tablet, struct table *to,
+                   const uint8_t *wanted)
 {
     const struct tablet_life *own = from->tablets[tablet].life;
     uint32_t first, count, cells = to->schema.rules.admit_sketch;
     if (own == NULL)
         return 0;
     translate_tablets(from->shape.tablet_bits, to->shape.tablet_bits, tablet, &first, &count);
-    bool sketched = cells > 0 && own->sketch.cell != NULL && own->sketch.columns * SKETCH_ROWS == cells;
+    bool sketched =
+        cells > 0 && own->sketch.cell != NULL && own->sketch.columns * SKETCH_ROWS == cells;
     int rc = 0;
     for (uint32_t i = first; i < first + count && rc == 0; i++) {
         struct tablet_life *life = wanted[i] && (to->ages || sketched) ? table_life(to, i) : NULL;

@@ -108,5 +108,6 @@ uint64_t undo_bytes(const struct undo *u)
     if (u == NULL)
         return 0;
     uint64_t slots = u->slots == NULL ? 0 : u->slot_mask + 1ULL;
-    return sizeof *u + u->room * (sizeof *u->keys + u->width * sizeof *u->weights) + slots * sizeof *u->slots;
+    return sizeof *u + u->room * (sizeof *u->keys + u->width * sizeof *u->weights) +
+           slots * sizeof *u->slots;
 }

@@ -79,9 +79,10 @@ static int clear(struct unload_work *w)
     int rc = store_write(s, &item, 1, &w->err);
     if (rc == 0) {
         journal_sync_run(&w->sync);
-        rc = w->sync.status == 0 ? store_flush(s, &w->err)
-                                 : err_set(&w->err, w->sync.status, "cannot sync the journal in %s: its disk is failing",
-                                           w->g->dir);
+        rc = w->sync.status == 0
+                 ? store_flush(s, &w->err)
+                 : err_set(&w->err, w->sync.status,
+                           "cannot sync the journal in %s: its disk is failing", w->g->dir);
     }
     for (uint32_t i = 0; i < LIMIT_TABLES && rc == 0; i++)
         if (w->tables >> i & 1)
@@ -138,7 +139,9 @@ static void take_out(struct engine *g)
     if (rc == 0)
         rc = engine_run_drop(g, u->run, &e);
     if (rc == 0 && u->tables != 0)
-        log_info("what a checkpoint brought for run %" PRIu64 " is gone again: the tables are empty", u->run);
+        log_info("what a checkpoint brought for run %" PRIu64
+                 " is gone again: the tables are empty",
+                 u->run);
     finish(g, rc, e.text);
     if (rc == SHOAL_E_NOMEM) /* on disk it is gone: only a restart makes them agree */
         engine_fail(g, &e);
@@ -196,7 +199,8 @@ static bool trained(const struct engine *g)
 void unload_continue(struct engine *g)
 {
     struct unload *u = g->unload;
-    if (u == NULL || u->working || g->broken || g->flush.busy || !load_call_off(g, u->run, &u->tables))
+    if (u == NULL || u->working || g->broken || g->flush.busy ||
+        !load_call_off(g, u->run, &u->tables))
         return;
     if (g->load != NULL || g->pending > 0 || g->holding || g->cut_busy)
         return;
@@ -208,12 +212,15 @@ void unload_continue(struct engine *g)
         take_out(g);
 }
 
-int engine_load_drop(struct engine *g, uint64_t run, engine_load_drop_done done, void *context, struct err *e)
+int engine_load_drop(struct engine *g, uint64_t run, engine_load_drop_done done, void *context,
+                     struct err *e)
 {
     if (g->broken)
         return err_set(e, SHOAL_E_IO, "this shard's disk failed; it is restarting");
     if (g->unload != NULL)
-        return err_set(e, SHOAL_E_BUSY, "the load of run %" PRIu64 " is being taken back; ask again", g->unload->run);
+        return err_set(e, SHOAL_E_BUSY,
+                       "the load of run %" PRIu64 " is being taken back; ask again",
+                       g->unload->run);
     struct unload *u = calloc(1, sizeof *u);
     if (u == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to take back the load of run %" PRIu64, run);

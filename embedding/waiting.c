@@ -54,7 +54,8 @@ void waiting_clear(struct waiting *w)
 /* Twice the places; a quarter of them at least is free. */
 static int grow(struct waiting_half *h)
 {
-    struct waiting_half more = {.mask = h->place == NULL ? PLACES_FIRST - 1 : 2 * h->mask + 1, .count = h->count};
+    struct waiting_half more = {.mask = h->place == NULL ? PLACES_FIRST - 1 : 2 * h->mask + 1,
+                                .count = h->count};
     more.place = malloc((more.mask + 1ULL) * sizeof *more.place);
     if (more.place == NULL)
         return SHOAL_E_NOMEM;

@@ -37,7 +37,8 @@ ISA_TARGET_AVX2 ISA_INLINE uint32_t walk_match_avx2(const struct bucket *b, uint
 {
     __m256i wanted = _mm256_set1_epi64x((long long)key);
     __m256i low = _mm256_cmpeq_epi64(_mm256_load_si256((const __m256i *)(const void *)b), wanted);
-    uint32_t match = (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(low)) | (uint32_t)(b->key[4] == key) << 4;
+    uint32_t match =
+        (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(low)) | (uint32_t)(b->key[4] == key) << 4;
     return match & ((1u << b->count) - 1);
 }
 ISA_TARGET_AVX512 ISA_INLINE uint32_t walk_match_avx512(const struct bucket *b, uint64_t key)

@@ -22,7 +22,8 @@ struct thaw {
     uint64_t taken;
 };
 
-static int take_pair(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+static int take_pair(void *context, const void *key, size_t key_bytes, const void *value,
+                     size_t value_bytes, struct err *e)
 {
     struct thaw *w = context;
     const struct table_schema *s = table_schema_of(w->table);
@@ -30,14 +31,16 @@ static int take_pair(void *context, const void *key, size_t key_bytes, const voi
     uint64_t row;
     if (!stored_is_row(key, key_bytes, &table, &tablet, &epoch, &row) || table != s->table ||
         mixed_tablet(key_mix(row), s->tablet_bits) != tablet)
-        return err_set(e, SHOAL_E_CORRUPT, "the row store holds a row of table %s that is not in its place", s->name);
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the row store holds a row of table %s that is not in its place", s->name);
     if (!table_cold_has(w->table, row))
         return 0;
     /* it stays in the set until all are there */
     int rc = table_cold_copy(w->table, w->table, row, value, value_bytes);
     if (rc != 0)
-        return err_set(e, rc, "the stored row %016" PRIx64 " of tablet %u of table %s cannot be taken in: %s", row, tablet,
-                       s->name, err_text(rc));
+        return err_set(
+            e, rc, "the stored row %016" PRIx64 " of tablet %u of table %s cannot be taken in: %s",
+            row, tablet, s->name, err_text(rc));
     w->taken++;
     return 0;
 }
@@ -85,7 +88,8 @@ static int scratch(struct engine *g, const struct table *t, struct err *e)
 {
     whole_free(g);
     if (arena_new(&g->whole_arena) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to read rows of table %s", table_schema_of(t)->name);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to read rows of table %s",
+                       table_schema_of(t)->name);
     return table_new(table_schema_of(t), g->whole_arena, &g->whole, e);
 }
 
@@ -96,7 +100,8 @@ static int copy_tablet(struct engine *g, const struct table *t, uint32_t tablet,
     size_t bytes = table_image_bytes(t, tablet);
     void *image = malloc(bytes);
     if (image == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to read tablet %u of table %s", tablet, table_schema_of(t)->name);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to read tablet %u of table %s", tablet,
+                       table_schema_of(t)->name);
     table_image_write(t, tablet, image);
     int rc = table_image_read(g->whole, tablet, image, bytes, e);
     free(image);
@@ -133,19 +138,24 @@ static int copy_row(struct engine *g, const struct table *t, uint64_t key, struc
     size_t bytes = table_cold_bytes(t), size = 0;
     void *value = malloc(bytes);
     if (value == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to read row %016" PRIx64 " of table %s", key, s->name);
+        return err_set(e, SHOAL_E_NOMEM, "no memory to read row %016" PRIx64 " of table %s", key,
+                       s->name);
     stored_row_key(s->table, tablet, table_cold_epoch(t, tablet), key, &item);
     int rc = store_get(g->store, &item, 1, value, bytes, &size, e);
     if (rc == 0 && size != bytes)
-        rc = err_set(e, SHOAL_E_CORRUPT, "row %016" PRIx64 " of tablet %u of table %s %s the row store; restore a cut or a checkpoint",
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "row %016" PRIx64
+                     " of tablet %u of table %s %s the row store; restore a cut or a checkpoint",
                      key, tablet, s->name, size == 0 ? "is missing in" : "has another length in");
     if (rc == 0 && (rc = table_cold_copy(t, g->whole, key, value, bytes)) != 0)
-        err_set(e, rc, "row %016" PRIx64 " of table %s cannot be taken in: %s", key, s->name, err_text(rc));
+        err_set(e, rc, "row %016" PRIx64 " of table %s cannot be taken in: %s", key, s->name,
+                err_text(rc));
     free(value);
     return rc;
 }
 
-const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored, struct err *e)
+const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, bool *stored,
+                               struct err *e)
 {
     const struct engine_table *t = engine_slot(g, table);
     *stored = false;
@@ -153,7 +163,8 @@ const struct table *engine_row(struct engine *g, uint32_t table, uint64_t key, b
         err_set(e, SHOAL_E_NO_TABLE, "there is no table %u here", table);
         return NULL;
     }
-    if (reload_bring(g, table, mixed_tablet(key_mix(key), table_schema_of(t->table)->tablet_bits), 1, e) != 0) {
+    if (reload_bring(g, table, mixed_tablet(key_mix(key), table_schema_of(t->table)->tablet_bits),
+                     1, e) != 0) {
         (void)engine_fail(g, e);
         return NULL;
     }

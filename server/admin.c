@@ -6,10 +6,12 @@
 #include <stdio.h>
 
 /* A refusal with the engine's sentence; true when there was one. */
-static bool refused(struct shard *s, peer_t from, enum wire_type type, uint64_t id, int rc, const struct err *e)
+static bool refused(struct shard *s, peer_t from, enum wire_type type, uint64_t id, int rc,
+                    const struct err *e)
 {
     if (rc)
-        shard_refuse(s, from, type, id, rc, "shard %s: %s", s->name, e->text[0] ? e->text : err_text(rc));
+        shard_refuse(s, from, type, id, rc, "shard %s: %s", s->name,
+                     e->text[0] ? e->text : err_text(rc));
     return rc != 0;
 }
 
@@ -28,7 +30,8 @@ static int take_map(struct shard *s, struct err *e)
     bool changed;
     int rc = lead_apply(&s->lead, s->engine, &changed);
     if (rc)
-        return err_set(e, rc, "cannot take the map of epoch %llu: %s", (unsigned long long)s->lead.epoch, err_text(rc));
+        return err_set(e, rc, "cannot take the map of epoch %llu: %s",
+                       (unsigned long long)s->lead.epoch, err_text(rc));
     if (changed)
         bsp_lead_changed(s);
     return 0;
@@ -58,8 +61,8 @@ void admin_run_open(struct shard *s, peer_t from, struct msg *m)
     uint64_t id = s->in.id, tables = r.tables ? r.tables : UINT64_MAX;
     struct err e = {0};
     msg_free(m);
-    if (refused(s, from, WIRE_TYPE_RUN_OPEN, id, engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e),
-                &e))
+    if (refused(s, from, WIRE_TYPE_RUN_OPEN, id,
+                engine_run_open_tables(s->engine, r.run, r.lanes, r.mode, tables, &e), &e))
         return;
     shard_reply(s, WIRE_TYPE_RUN_OPEN, id)->u.RUN_OPEN_reply.run = r.run;
     shard_send_reply(s, from);
@@ -88,11 +91,12 @@ void admin_fence(struct shard *s, peer_t from, struct msg *m)
     msg_free(m);
     if (!lead_ready(&s->lead)) {
         /* with no tablet led every mark would be 0, and the lane's offset wrong for ever */
-        shard_refuse(s, from, WIRE_TYPE_FENCE, id, SHOAL_E_AGAIN, "shard %s has no map yet; ask again", s->name);
+        shard_refuse(s, from, WIRE_TYPE_FENCE, id, SHOAL_E_AGAIN,
+                     "shard %s has no map yet; ask again", s->name);
         return;
     }
-    if (refused(s, from, WIRE_TYPE_FENCE, id, engine_fence(s->engine, r.run, r.lane, r.generation, r.live, &mark, &e),
-                &e))
+    if (refused(s, from, WIRE_TYPE_FENCE, id,
+                engine_fence(s->engine, r.run, r.lane, r.generation, r.live, &mark, &e), &e))
         return;
     bsp_fenced(s, r.run, r.lane, r.generation);
     shard_reply(s, WIRE_TYPE_FENCE, id)->u.FENCE_reply.mark = mark;
@@ -106,8 +110,8 @@ void admin_map_set(struct shard *s, peer_t from, struct msg *m)
     struct err e = {0};
     int rc = 0;
     if (r.map_epoch == 0 || r.tablet_count > LIMIT_TABLES * LIMIT_TABLETS)
-        rc = err_set(&e, SHOAL_E_MALFORMED, "map of epoch %llu with %u tablets", (unsigned long long)r.map_epoch,
-                     r.tablet_count);
+        rc = err_set(&e, SHOAL_E_MALFORMED, "map of epoch %llu with %u tablets",
+                     (unsigned long long)r.map_epoch, r.tablet_count);
     if (!rc && lead_set_map(&s->lead, r.map_epoch, m->frame[1].data, r.tablet_count))
         rc = err_set(&e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", r.tablet_count);
     msg_free(m);

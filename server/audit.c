@@ -10,8 +10,8 @@ static bool taken(struct shard *s, peer_t from, enum wire_type type, uint64_t id
         return false;
     /* else the same request again: its answer comes */
     if (s->audit.peer != from || s->audit.id != id)
-        shard_refuse(s, from, type, id, SHOAL_E_BUSY, "shard %s is searching its journal already; ask again later",
-                     s->name);
+        shard_refuse(s, from, type, id, SHOAL_E_BUSY,
+                     "shard %s is searching its journal already; ask again later", s->name);
     return true;
 }
 
@@ -34,8 +34,8 @@ static struct json *entry_json(const struct blame_entry *in)
     return j;
 }
 
-static void blame_done(void *context, int status, const char *text, const struct blame_entry *entry, uint32_t count,
-                       bool complete)
+static void blame_done(void *context, int status, const char *text, const struct blame_entry *entry,
+                       uint32_t count, bool complete)
 {
     struct shard *s = context;
     const struct audit a = s->audit;

@@ -77,8 +77,10 @@ int beat_start(struct shard *s, struct err *e)
     }
     int rc = env_connect(s->env, s->options.coordinator, &b->coordinator);
     if (rc)
-        return err_set(e, rc, "cannot connect to the coordinator at %s: %s; see `coordinator` in the server's file",
-                       s->options.coordinator, err_text(rc));
+        return err_set(
+            e, rc,
+            "cannot connect to the coordinator at %s: %s; see `coordinator` in the server's file",
+            s->options.coordinator, err_text(rc));
     send_beat(s);
     env_timer_start(s->env, &b->timer, (uint64_t)b->lease_ms * 1000000 / 3);
     return 0;
@@ -110,8 +112,8 @@ void beat_on_reply(struct shard *s, peer_t from)
     bool changed;
     int rc = lead_apply(&s->lead, s->engine, &changed);
     if (rc)
-        log_error("shard %s: cannot take the map of epoch %llu: %s", s->name, (unsigned long long)s->lead.epoch,
-                  err_text(rc));
+        log_error("shard %s: cannot take the map of epoch %llu: %s", s->name,
+                  (unsigned long long)s->lead.epoch, err_text(rc));
     else if (changed)
         bsp_lead_changed(s);
 }

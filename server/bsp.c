@@ -38,23 +38,26 @@ static struct bsp_hold *hold_new(struct bsp *b, uint64_t run, uint32_t table, ui
 }
 
 /* 1. Keys unique, sorted and inside the covered tablets; gradients as they may be. */
-static int check(struct engine *g, const struct push_record *r, const struct table_schema *schema, struct err *e)
+static int check(struct engine *g, const struct push_record *r, const struct table_schema *schema,
+                 struct err *e)
 {
     uint64_t before = 0;
     for (uint32_t i = 0; i < r->key_count; i++) {
         uint64_t mixed = key_mix(r->keys[i]);
         uint32_t tablet = mixed_tablet(mixed, schema->tablet_bits);
         if ((i > 0 && mixed <= before) || tablet - r->tablet_first >= r->tablet_count)
-            return err_set(e, SHOAL_E_MALFORMED,
-                           "push of lane %u batch %llu: key %u is out of order or outside the covered tablets", r->lane,
-                           (unsigned long long)r->to, i);
+            return err_set(
+                e, SHOAL_E_MALFORMED,
+                "push of lane %u batch %llu: key %u is out of order or outside the covered tablets",
+                r->lane, (unsigned long long)r->to, i);
         before = mixed;
     }
     int rc = engine_check_values(g, r, e);
     if (rc)
         return rc;
     if (!(r->lr_scale >= 0 && r->lr_scale <= LIMIT_GRADIENT) || r->from >= r->to)
-        return err_set(e, SHOAL_E_MALFORMED, "push of lane %u: lr_scale or (from, to] out of range", r->lane);
+        return err_set(e, SHOAL_E_MALFORMED, "push of lane %u: lr_scale or (from, to] out of range",
+                       r->lane);
     return 0;
 }
 
@@ -79,7 +82,8 @@ static void part_back(struct bsp_hold *h, struct bsp_lane *lane, struct request 
 
 static bool overlap(const struct push_record *a, const struct push_record *b)
 {
-    return a->tablet_first < b->tablet_first + b->tablet_count && b->tablet_first < a->tablet_first + a->tablet_count;
+    return a->tablet_first < b->tablet_first + b->tablet_count &&
+           b->tablet_first < a->tablet_first + a->tablet_count;
 }
 
 /* 3. The earlier sender needs no answer: it sent again, or it is gone. */
@@ -87,12 +91,11 @@ static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
 {
     const struct push_record *r = &q->push.r;
     struct bsp_lane *lane = &h->lane[r->lane];
-    for (struct request **at = &lane->part; *at;) {
+    for (struct request **at = &lane->part; *at;)
         if ((*at)->push.r.to != r->to || overlap(&(*at)->push.r, r))
             request_give(&s->pool, part_take(h, lane, at));
         else
             at = &(*at)->next;
-    }
     struct request **at = &lane->part;
     while (*at && (*at)->push.r.tablet_first < r->tablet_first)
         at = &(*at)->next;
@@ -119,7 +122,8 @@ static bool lane_whole(const struct shard *s, const struct bsp_hold *h, uint32_t
             return false;
         at = r->tablet_first + r->tablet_count;
     }
-    return engine_mark_range(s->engine, h->run, i, h->table, at, range->first + range->span - at) >= lane->to;
+    return engine_mark_range(s->engine, h->run, i, h->table, at, range->first + range->span - at) >=
+           lane->to;
 }
 
 /* The clock that can be released, or 0: the smallest batch held, when every lane has the whole of a
@@ -179,7 +183,8 @@ static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
 static void release(struct shard *s, struct bsp_hold *h)
 {
     uint64_t clock;
-    while ((clock = complete_clock(s, h)) != 0 && clock_warm(s, h, clock) && admit_clock(s, h, clock))
+    while ((clock = complete_clock(s, h)) != 0 && clock_warm(s, h, clock) &&
+           admit_clock(s, h, clock))
         ;
 }
 
@@ -200,7 +205,8 @@ void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
     }
     uint64_t mark = engine_mark(s->engine, r->run, r->lane, r->table);
     if (r->generation != engine_lane_generation(s->engine, r->run, r->lane)) {
-        shard_refuse_request(s, q, SHOAL_E_FENCED, "the lane has another generation: it was given to another worker");
+        shard_refuse_request(s, q, SHOAL_E_FENCED,
+                             "the lane has another generation: it was given to another worker");
     } else if (r->to <= mark) {
         q->push.plan.skipped = r->tablet_count;
         push_answer_later(s, q, 0, mark);
@@ -220,7 +226,8 @@ void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
     }
 }
 
-static void refuse_lane(struct shard *s, struct bsp_hold *h, uint32_t lane, int status, const char *text)
+static void refuse_lane(struct shard *s, struct bsp_hold *h, uint32_t lane, int status,
+                        const char *text)
 {
     while (h->lane[lane].part)
         shard_refuse_request(s, part_take(h, &h->lane[lane], &h->lane[lane].part), status, text);
@@ -233,7 +240,8 @@ void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generatio
             continue;
         const struct request *q = h->lane[lane].part;
         if (q && q->push.r.generation < generation)
-            refuse_lane(s, h, lane, SHOAL_E_FENCED, "the lane was given to another worker while this push was held");
+            refuse_lane(s, h, lane, SHOAL_E_FENCED,
+                        "the lane was given to another worker while this push was held");
     }
 }
 
@@ -241,7 +249,8 @@ void bsp_lead_changed(struct shard *s)
 {
     for (struct bsp_hold *h = s->bsp.hold; h; h = h->next)
         for (uint32_t i = 0; i < h->lanes; i++)
-            refuse_lane(s, h, i, SHOAL_E_AGAIN, "the shard's tablets changed while this push was held; send again");
+            refuse_lane(s, h, i, SHOAL_E_AGAIN,
+                        "the shard's tablets changed while this push was held; send again");
 }
 
 void bsp_purge(struct shard *s)

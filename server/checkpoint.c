@@ -34,10 +34,12 @@ static void exported_cb(void *context, int status, const char *text, uint64_t ro
     struct checkpoint_asker *a = &s->checkpoints.exporter;
     a->busy = false;
     if (status) {
-        shard_refuse(s, a->peer, WIRE_TYPE_CUT_EXPORT, a->id, status, "shard %s: %s", s->name, text);
+        shard_refuse(s, a->peer, WIRE_TYPE_CUT_EXPORT, a->id, status, "shard %s: %s", s->name,
+                     text);
         return;
     }
-    shard_reply(s, WIRE_TYPE_CUT_EXPORT, a->id)->u.CUT_EXPORT_reply = (struct wire_CUT_EXPORT_reply){rows, bytes};
+    shard_reply(s, WIRE_TYPE_CUT_EXPORT, a->id)->u.CUT_EXPORT_reply =
+        (struct wire_CUT_EXPORT_reply){rows, bytes};
     shard_send_reply(s, a->peer);
 }
 
@@ -133,9 +135,10 @@ void checkpoint_on_load_drop(struct shard *s, peer_t from, struct msg *m)
     msg_free(m);
     if (joins(&c->dropper, from, id, r.run == c->drop))
         return;
-    int rc = c->dropper.busy ? err_set(&e, SHOAL_E_BUSY, "the load of run %llu is being taken back; ask again",
-                                       (unsigned long long)c->drop)
-                             : 0;
+    int rc = c->dropper.busy
+                 ? err_set(&e, SHOAL_E_BUSY, "the load of run %llu is being taken back; ask again",
+                           (unsigned long long)c->drop)
+                 : 0;
     if (!rc) {
         c->dropper = (struct checkpoint_asker){true, from, id};
         c->drop = r.run;

@@ -60,7 +60,8 @@ static bool same_pull(const struct request *a, const struct request *b)
     uint32_t n = a->pull.key_count;
     if (a->pull.lane != b->pull.lane || a->pull.batch != b->pull.batch || n != b->pull.key_count)
         return false;
-    return n == 0 || (a->pull.keys[0] == b->pull.keys[0] && a->pull.keys[n - 1] == b->pull.keys[n - 1]);
+    return n == 0 ||
+           (a->pull.keys[0] == b->pull.keys[0] && a->pull.keys[n - 1] == b->pull.keys[n - 1]);
 }
 
 struct request *clock_wait(struct clock *c, struct request *q, bool *full)
@@ -90,12 +91,11 @@ struct request *clock_wait(struct clock *c, struct request *q, bool *full)
 
 static void close_empty_gates(struct clock *c)
 {
-    for (uint32_t i = 0; i < c->gate_count;) {
+    for (uint32_t i = 0; i < c->gate_count;)
         if (c->gate[i].head)
             i++;
         else
             c->gate[i] = c->gate[--c->gate_count];
-    }
     SHOAL_ASSERT(c->gate_count > 0 || c->waiting == 0);
 }
 

@@ -34,7 +34,8 @@ void clock_close(struct clock *c);
 uint64_t clock_need(uint64_t clock, uint32_t bound);
 /* *low as above; *high: under bsp the highest mark of any lane on this table (0 otherwise).
  * NOT_FOUND for an unknown run. */
-int clock_range(const struct engine *g, uint64_t run, uint32_t table, uint64_t *low, uint64_t *high);
+int clock_range(const struct engine *g, uint64_t run, uint32_t table, uint64_t *low,
+                uint64_t *high);
 
 /* Puts q to wait. An older pull of the same lane, batch and keys is returned for the caller to give
  * back: its sender sent again. NULL: none. *full is set, and nothing done, when there is no gate

@@ -98,9 +98,11 @@ static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat wha
         coord_checkpoint_shard_lost(c, shard);
         if (coord_flow_running(c))
             c->job.at.restarts++;
-        if (coord_flow_running(c) && c->job.at.phase >= PHASE_SETUP && c->job.spec.durability == DURABLE_MEMORY) {
+        if (coord_flow_running(c) && c->job.at.phase >= PHASE_SETUP &&
+            c->job.spec.durability == DURABLE_MEMORY) {
             coord_flow_fail(c, SHOAL_E_UNAVAILABLE,
-                            "server %s died and durability is memory: its rows are lost; start the job again, or use "
+                            "server %s died and durability is memory: its rows are lost; start the "
+                            "job again, or use "
                             "durability: journal",
                             s->server);
             return;
@@ -116,14 +118,15 @@ static void on_shard_beat(struct coord *c, peer_t from, const struct wire *reque
     uint32_t shard;
     struct wire w;
 
-    int status = coord_member_shard_beat(&c->members, c->store, &request->u.SHARD_BEAT, from, env_now_ns(c->env),
-                                         &shard, &what, &e);
+    int status = coord_member_shard_beat(&c->members, c->store, &request->u.SHARD_BEAT, from,
+                                         env_now_ns(c->env), &shard, &what, &e);
     if (status != 0) {
         coord_send(c, from, wire_refusal(request, status, "%s", e.text));
         return;
     }
     if (what == COORD_BEAT_NEW)
-        log_info("server %s is shard %u at %s", request->u.SHARD_BEAT.server, shard, request->u.SHARD_BEAT.endpoint);
+        log_info("server %s is shard %u at %s", request->u.SHARD_BEAT.server, shard,
+                 request->u.SHARD_BEAT.endpoint);
     if (what != COORD_BEAT_SAME || !request->u.SHARD_BEAT.ready)
         shard_came_back(c, shard, what);
     wire_reply_to(request, 0, &w);
@@ -144,11 +147,12 @@ static void on_submit(struct coord *c, peer_t from, const struct wire *request, 
 
     if (m->frame[1].bytes > LIMIT_CONFIG_BYTES) {
         coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u", m->frame[1].bytes,
-                                LIMIT_CONFIG_BYTES));
+                   wire_refusal(request, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u",
+                                m->frame[1].bytes, LIMIT_CONFIG_BYTES));
         return;
     }
-    const struct coord_submit submit = {m->frame[1].data, m->frame[1].bytes, request->u.SUBMIT.workers, request->u.SUBMIT.from};
+    const struct coord_submit submit = {m->frame[1].data, m->frame[1].bytes,
+                                        request->u.SUBMIT.workers, request->u.SUBMIT.from};
     int status = coord_submit(c, from, &submit, &run, &e);
     if (status != 0) {
         coord_send(c, from, wire_refusal(request, status, "%s", e.text));
@@ -191,7 +195,8 @@ static void on_report(struct coord *c, peer_t from, const struct wire *request)
 {
     struct wire w;
 
-    if (c->job.at.phase == PHASE_NONE || (request->u.REPORT.run != 0 && request->u.REPORT.run != c->job.at.number)) {
+    if (c->job.at.phase == PHASE_NONE ||
+        (request->u.REPORT.run != 0 && request->u.REPORT.run != c->job.at.number)) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_NOT_FOUND, "run %llu is not the last one here",
                                 (unsigned long long)request->u.REPORT.run));
@@ -222,8 +227,8 @@ static void on_hello(struct coord *c, peer_t from, const struct wire *request)
     struct wire w;
 
     wire_reply_to(request, 0, &w);
-    w.u.HELLO_reply =
-        (struct wire_HELLO_reply){.version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->job.at.map_epoch};
+    w.u.HELLO_reply = (struct wire_HELLO_reply){
+        .version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->job.at.map_epoch};
     coord_send(c, from, wire_encode(&w));
 }
 
@@ -287,9 +292,9 @@ static void on_request(struct coord *c, peer_t from, const struct wire *w, const
         on_stop(c, from, w);
         break;
     default:
-        coord_send(
-            c, from,
-            wire_refusal(w, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server", wire_type_name(w->type)));
+        coord_send(c, from,
+                   wire_refusal(w, SHOAL_E_USAGE, "a coordinator does not answer %s: ask a server",
+                                wire_type_name(w->type)));
         break;
     }
 }
@@ -348,11 +353,12 @@ static int counters_load(struct coord *c, struct err *e)
     return 0;
 }
 
-int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store, struct coord **out,
-              struct err *e)
+int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
+              struct coord **out, struct err *e)
 {
     if (options->shards == 0 || options->shards > LIMIT_SHARDS)
-        return err_set(e, SHOAL_E_CONFIG, "shards: %u, 1 to %u are possible", options->shards, LIMIT_SHARDS);
+        return err_set(e, SHOAL_E_CONFIG, "shards: %u, 1 to %u are possible", options->shards,
+                       LIMIT_SHARDS);
     struct coord *c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the coordinator");

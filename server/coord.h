@@ -27,7 +27,7 @@ struct coord_scalar {
 };
 
 struct coord_options {
-    uint32_t shards;     /* to wait for, in total over all servers */
+    uint32_t shards;   /* to wait for, in total over all servers */
     uint32_t lease_ms; /* of shards, and of workers where the job does not ask for less; 0: 10000 */
     uint32_t resend_ms;  /* requests to shards are sent again after this; 0: 500 */
     const char *version; /* borrowed; for the report; NULL: none */
@@ -37,14 +37,15 @@ struct coord_options {
     /* Takes figures of the running job as they come (coord_trace.h); may be NULL. run:
      * "JOB-NUMBER"; step: examples trained. A failure is logged, and the job's others are not
      * offered any more. */
-    int (*write_scalars)(void *context, const char *run, uint64_t step, const struct coord_scalar *scalar, uint32_t count,
-                         struct err *e);
+    int (*write_scalars)(void *context, const char *run, uint64_t step,
+                         const struct coord_scalar *scalar, uint32_t count, struct err *e);
     /* Folders of checkpoints (coord_folder_disk); NULL: none are made or read. */
     const struct coord_folder_ops *folder;
     /* Starts a command (words, the folder behind them), one at a time, without waiting for it;
      * hook_poll: whether it has ended, and its exit status (128 + signal). NULL: jobs with
      * checkpoint.publish are refused. */
-    int (*hook_start)(void *context, const struct string_list *words, const char *folder, struct err *e);
+    int (*hook_start)(void *context, const struct string_list *words, const char *folder,
+                      struct err *e);
     bool (*hook_poll)(void *context, int *exit_status);
     /* Asks the one that runs to end, or ends it (kill), with all that it has started; hook_poll
      * tells when it has. */
@@ -54,8 +55,8 @@ struct coord_options {
 
 /* env and store are borrowed. IO, CORRUPT when the store does not answer or holds what this version
  * does not know. */
-int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store, struct coord **out,
-              struct err *e);
+int coord_new(const struct coord_options *options, struct env *env, struct coord_store *store,
+              struct coord **out, struct err *e);
 void coord_free(struct coord *c); /* stops its timer; NULL is fine */
 /* With the coordinator as `core`. */
 extern const struct env_handler coord_handler;

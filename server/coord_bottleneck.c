@@ -20,7 +20,8 @@ static double larger(double a, double b)
 void coord_bottleneck_find(const struct wire_WORKER_BEAT *sum, struct coord_bottleneck *out)
 {
     const struct stage stage[STAGES] = {
-        [READING] = {sum->parse_busy_s > sum->file_busy_s ? "parse" : "read", sum->read_s, sum->read_least_s},
+        [READING] = {sum->parse_busy_s > sum->file_busy_s ? "parse" : "read", sum->read_s,
+                     sum->read_least_s},
         [PULLING] = {"pull", sum->pull_s, sum->pull_least_s},
         [COMPUTING] = {"compute", sum->compute_s, sum->compute_busy_s},
         [PUSHING] = {"push", sum->push_s, sum->push_least_s},
@@ -41,7 +42,8 @@ void coord_bottleneck_find(const struct wire_WORKER_BEAT *sum, struct coord_bott
         if (i == first)
             continue;
         least = larger(least, stage[i].least);
-        if (next < 0 || larger(stage[i].charge, stage[i].least) > larger(stage[next].charge, stage[next].least))
+        if (next < 0 ||
+            larger(stage[i].charge, stage[i].least) > larger(stage[next].charge, stage[next].least))
             next = i;
     }
     double rest = larger(worked - stage[first].charge, least);

@@ -10,7 +10,7 @@
 struct coord_bottleneck {
     /* "read", "parse", "pull", "compute", "push" or "bound"; NULL: nothing was done */
     const char *stage, *next;
-    double share;             /* of the lanes' time with a task that `stage` limits */
+    double share; /* of the lanes' time with a task that `stage` limits */
     /* how many times as fast without it, as far as can be told; INFINITY: no other was seen */
     double speedup_if_free;
 };

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members, void *context,
-                     uint64_t resend_ns)
+void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,
+                     void *context, uint64_t resend_ns)
 {
-    *c = (struct coord_calls){.env = env, .members = members, .context = context, .resend_ns = resend_ns};
+    *c = (struct coord_calls){
+        .env = env, .members = members, .context = context, .resend_ns = resend_ns};
     c->next_id = env_random(env) | 1; /* answers to a former coordinator must not match */
 }
 
@@ -71,8 +72,9 @@ static void call_send_all(struct coord_calls *c, struct coord_call *call)
         call_send(c, call, s);
 }
 
-struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *request, const void *frame,
-                                    size_t frame_bytes, bool has_frame, uint32_t target, bool early, uint64_t owner,
+struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *request,
+                                    const void *frame, size_t frame_bytes, bool has_frame,
+                                    uint32_t target, bool early, uint64_t owner,
                                     coord_call_reply on_reply, coord_call_done on_done)
 {
     struct coord_call *call = c->count >= COORD_CALLS_MAX ? NULL : calloc(1, sizeof *call);
@@ -140,20 +142,24 @@ bool coord_call_open_type(const struct coord_calls *c, enum wire_type type)
 static bool status_waits(int status)
 {
     return status == SHOAL_E_AGAIN || status == SHOAL_E_BUSY || status == SHOAL_E_OLD_RUN ||
-           status == SHOAL_E_NO_TABLE || status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_NOT_LEADER;
+           status == SHOAL_E_NO_TABLE || status == SHOAL_E_UNAVAILABLE ||
+           status == SHOAL_E_NOT_LEADER;
 }
 
-void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *reply, const struct msg *m)
+void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *reply,
+                         const struct msg *m)
 {
     struct coord_call *call = c->head;
 
     while (call != NULL && (call->request.id != reply->id || call->request.type != reply->type))
         call = call->next;
     uint32_t shard = call == NULL ? COORD_NOBODY : coord_member_shard_of(c->members, from);
-    if (shard == COORD_NOBODY || call_answered(call, shard) || (call->target != COORD_NOBODY && call->target != shard))
+    if (shard == COORD_NOBODY || call_answered(call, shard) ||
+        (call->target != COORD_NOBODY && call->target != shard))
         return; /* late, twice, or nobody we asked */
     if (status_waits(reply->status)) {
-        log_debug("%s of shard %u: %s, asked again later", wire_type_name(reply->type), shard, err_text(reply->status));
+        log_debug("%s of shard %u: %s, asked again later", wire_type_name(reply->type), shard,
+                  err_text(reply->status));
         return;
     }
     if (reply->status == 0) {

@@ -24,9 +24,10 @@
 
 struct coord_call;
 
-typedef void (*coord_call_reply)(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply,
-                                 const struct msg *m);
-typedef void (*coord_call_done)(void *context, const struct coord_call *call, int status, const char *text);
+typedef void (*coord_call_reply)(void *context, const struct coord_call *call, uint32_t shard,
+                                 const struct wire *reply, const struct msg *m);
+typedef void (*coord_call_done)(void *context, const struct coord_call *call, int status,
+                                const char *text);
 
 struct coord_call {
     struct wire request;
@@ -54,19 +55,21 @@ struct coord_calls {
     uint32_t count;
 };
 
-void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members, void *context,
-                     uint64_t resend_ns);
+void coord_call_open(struct coord_calls *c, struct env *env, struct coord_members *members,
+                     void *context, uint64_t resend_ns);
 void coord_call_close(struct coord_calls *c);
 /* request: type and u filled in; frame (bytes) is copied, has_frame tells whether the type has one.
  * Never calls back by itself. NULL when out of memory or when COORD_CALLS_MAX are open. */
-struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *request, const void *frame,
-                                    size_t frame_bytes, bool has_frame, uint32_t target, bool early, uint64_t owner,
+struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *request,
+                                    const void *frame, size_t frame_bytes, bool has_frame,
+                                    uint32_t target, bool early, uint64_t owner,
                                     coord_call_reply on_reply, coord_call_done on_done);
 /* Ends calls of a type without a callback; owner UINT64_MAX: all of the type. */
 void coord_call_cancel(struct coord_calls *c, enum wire_type type, uint64_t owner);
 void coord_call_cancel_all(struct coord_calls *c);
 bool coord_call_open_type(const struct coord_calls *c, enum wire_type type);
-void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *reply, const struct msg *m);
+void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *reply,
+                         const struct msg *m);
 void coord_call_tick(struct coord_calls *c);
 /* it is set up: it gets what is open, at once */
 void coord_call_shard_ready(struct coord_calls *c, uint32_t shard);

@@ -17,7 +17,7 @@
 
 /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
 #define HOLD_MAX_NS 1000000000ull
-#define RETRY_NS 5000000000ull      /* an automatic one that failed is begun again after this */
+#define RETRY_NS 5000000000ull /* an automatic one that failed is begun again after this */
 
 static void cut_done(struct coord *c, int status, const char *text, uint64_t cut);
 
@@ -88,7 +88,8 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
 
     if (k->state == CHECKPOINT_IDLE)
         return;
-    log_warn("checkpoint %s is given up: %s%s", k->name, why, status == SHOAL_E_STOPPED ? "" : "; training goes on");
+    log_warn("checkpoint %s is given up: %s%s", k->name, why,
+             status == SHOAL_E_STOPPED ? "" : "; training goes on");
     coord_cut_withdraw(c, cut_done);
     coord_call_cancel(&c->calls, WIRE_TYPE_CUT_EXPORT, UINT64_MAX);
     if (k->state == CHECKPOINT_EXPORTING)
@@ -116,7 +117,8 @@ static void finish(struct coord *c)
     }
     (void)snprintf(record.name, sizeof record.name, "%s", k->name);
     log_info("checkpoint %s: %llu rows, %llu bytes, %.3f s, pushes held for %.3f s", k->path,
-             (unsigned long long)record.rows, (unsigned long long)record.bytes, record.seconds, record.held_seconds);
+             (unsigned long long)record.rows, (unsigned long long)record.bytes, record.seconds,
+             record.held_seconds);
     coord_cut_drop(c, k->cut);
     forget(c);
     k->last_ns = k->begun_ns;
@@ -131,8 +133,8 @@ static void finish(struct coord *c)
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-static void part_reply(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply,
-                       const struct msg *m)
+static void part_reply(void *context, const struct coord_call *call, uint32_t shard,
+                       const struct wire *reply, const struct msg *m)
 {
     struct coord *c = context;
 
@@ -149,7 +151,8 @@ static void part_done(void *context, const struct coord_call *call, int status, 
 
     SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_EXPORTING);
     if (status != 0) {
-        (void)snprintf(why, sizeof why, "server %s: %.400s", c->members.shard[call->owner].server, text);
+        (void)snprintf(why, sizeof why, "server %s: %.400s", c->members.shard[call->owner].server,
+                       text);
         coord_checkpoint_give_up(c, status, why);
     } else if (--c->checkpoint.missing == 0) {
         finish(c);
@@ -170,10 +173,13 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
     k->state = CHECKPOINT_EXPORTING;
     k->missing = c->members.shards;
     for (uint32_t s = 0; s < c->members.shards; s++) {
-        w.u.CUT_EXPORT = (struct wire_CUT_EXPORT){.cut = cut, .part = s, .parts = c->members.shards};
+        w.u.CUT_EXPORT =
+            (struct wire_CUT_EXPORT){.cut = cut, .part = s, .parts = c->members.shards};
         (void)snprintf(w.u.CUT_EXPORT.path, LIMIT_PATH, "%s", k->tmp);
-        if (coord_call_start(&c->calls, &w, NULL, 0, false, s, false, s, part_reply, part_done) == NULL) {
-            coord_checkpoint_give_up(c, SHOAL_E_NOMEM, "no memory to ask the servers for their parts");
+        if (coord_call_start(&c->calls, &w, NULL, 0, false, s, false, s, part_reply, part_done) ==
+            NULL) {
+            coord_checkpoint_give_up(c, SHOAL_E_NOMEM,
+                                     "no memory to ask the servers for their parts");
             return;
         }
     }
@@ -183,8 +189,8 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
 
 static bool phase_fits(uint32_t phase)
 {
-    return phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL || phase == PHASE_CUT ||
-           phase == PHASE_TEST;
+    return phase == PHASE_LANES || phase == PHASE_TRAIN || phase == PHASE_EVAL ||
+           phase == PHASE_CUT || phase == PHASE_TEST;
 }
 
 /* Every shard holds: what the coordinator knows now is of the cut's instant (invariant 2). Called
@@ -213,7 +219,8 @@ static int dir_open(struct coord *c, struct err *e)
         return err_set(e, SHOAL_E_CONFIG, "this coordinator keeps no checkpoints");
     if (c->job.spec.checkpoint.dir[0] == 0)
         return err_set(e, SHOAL_E_CONFIG,
-                       "job %s has no checkpoint.dir: name the folder in the job file, one that coordinator and servers share",
+                       "job %s has no checkpoint.dir: name the folder in the job file, one that "
+                       "coordinator and servers share",
                        c->job.spec.name);
     return folder_of(c)->open(c->job.spec.checkpoint.dir, c->checkpoint.dir, e);
 }
@@ -223,8 +230,8 @@ static int ready_check(const struct coord *c, struct err *e)
     if (!coord_flow_running(c))
         return err_set(e, SHOAL_E_NOT_FOUND, "no job is running: there is nothing to checkpoint");
     if (!phase_fits(c->job.at.phase))
-        return err_set(e, SHOAL_E_UNAVAILABLE, "job %s is in %s: ask again while it trains", c->job.spec.name,
-                       coord_flow_phase(c));
+        return err_set(e, SHOAL_E_UNAVAILABLE, "job %s is in %s: ask again while it trains",
+                       c->job.spec.name, coord_flow_phase(c));
     for (uint32_t s = 0; s < c->members.shards; s++)
         if (!c->members.shard[s].set_up)
             return err_set(e, SHOAL_E_UNAVAILABLE, "server %s is away: ask again when it is back",
@@ -291,12 +298,16 @@ void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *r
     }
     if (name[0] != 0 && !manifest_name_ok(name))
         status = err_set(&e, SHOAL_E_USAGE,
-                         "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not first a '.', not last .tmp",
+                         "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
+                         "first a '.', not last .tmp",
                          name);
     else if (name[0] != 0 && strspn(name, "0123456789") == strlen(name))
-        status = err_set(&e, SHOAL_E_USAGE, "'%s' is a number, as checkpoints without a name have: put a letter into it", name);
+        status = err_set(
+            &e, SHOAL_E_USAGE,
+            "'%s' is a number, as checkpoints without a name have: put a letter into it", name);
     else if (k->state != CHECKPOINT_IDLE)
-        status = err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there", k->name);
+        status = err_set(&e, SHOAL_E_BUSY,
+                         "checkpoint %s is being made: ask again when it is there", k->name);
     if (status == 0)
         status = begin(c, name, &e);
     if (status != 0) {
@@ -317,9 +328,11 @@ static bool due(struct coord *c)
 
     if (now < k->retry_ns)
         return false;
-    if (spec->checkpoint.every_minutes > 0 && (double)(now - k->last_ns) >= spec->checkpoint.every_minutes * 60e9)
+    if (spec->checkpoint.every_minutes > 0 &&
+        (double)(now - k->last_ns) >= spec->checkpoint.every_minutes * 60e9)
         return true;
-    return spec->checkpoint.every_batches > 0 && coord_checkpoint_batches(c) - k->last_batches >= spec->checkpoint.every_batches;
+    return spec->checkpoint.every_batches > 0 &&
+           coord_checkpoint_batches(c) - k->last_batches >= spec->checkpoint.every_batches;
 }
 
 static void automatic_step(struct coord *c)
@@ -327,7 +340,8 @@ static void automatic_step(struct coord *c)
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
 
-    if (c->job.at.phase != PHASE_TRAIN || (c->job.spec.checkpoint.every_batches == 0 && c->job.spec.checkpoint.every_minutes <= 0))
+    if (c->job.at.phase != PHASE_TRAIN ||
+        (c->job.spec.checkpoint.every_batches == 0 && c->job.spec.checkpoint.every_minutes <= 0))
         return;
     if (k->last_ns == 0) {
         k->last_ns = env_now_ns(c->env);
@@ -417,10 +431,13 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
 
     if (spec->checkpoint.publish.count > 0 && c->options.hook_start == NULL)
         return err_set(e, SHOAL_E_DENIED,
-                       "checkpoint.publish: this coordinator runs no commands; publish: true in its coordinator.yaml allows it");
-    if (spec->checkpoint.dir[0] == 0 && (spec->checkpoint.every_batches > 0 || spec->checkpoint.every_minutes > 0))
+                       "checkpoint.publish: this coordinator runs no commands; publish: true in "
+                       "its coordinator.yaml allows it");
+    if (spec->checkpoint.dir[0] == 0 &&
+        (spec->checkpoint.every_batches > 0 || spec->checkpoint.every_minutes > 0))
         return err_set(e, SHOAL_E_CONFIG,
-                       "checkpoint: every_batches and every_minutes need checkpoint.dir, a folder that coordinator and servers share");
+                       "checkpoint: every_batches and every_minutes need checkpoint.dir, a folder "
+                       "that coordinator and servers share");
     if (spec->checkpoint.dir[0] == 0)
         return 0;
     if (folder_of(c) == NULL)

@@ -47,7 +47,7 @@ struct coord_checkpoint_record {
     /* 0: no command, 1: it runs, 2: it ended well, 3: it failed, 4: passed over, 5: over its
      * limit */
     uint32_t published;
-    int32_t publish_status;       /* exit status of the command */
+    int32_t publish_status; /* exit status of the command */
 };
 _Static_assert(sizeof(struct coord_checkpoint_record) == 104, "coord_checkpoint_record is stored");
 
@@ -69,7 +69,7 @@ struct coord_checkpoint {
     size_t saved_bytes;
     struct {
         uint64_t rows, bytes;
-    } *part; /* (shards), owned */
+    } * part; /* (shards), owned */
     uint32_t missing;
     peer_t asker; /* who is answered, under which id; 0: nobody */
     uint64_t asker_id;
@@ -83,7 +83,7 @@ struct coord_checkpoint {
     /* of the automatic ones: the last that was made; not before this */
     uint64_t last_ns, last_batches, retry_ns;
     uint64_t begun_batches;
-    struct {                                  /* the publish command */
+    struct { /* the publish command */
         /* foreign: it was begun for a job that is over, and is told of nowhere */
         bool running, foreign;
         char path[LIMIT_PATH]; /* of the folder that it works on */

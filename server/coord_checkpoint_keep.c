@@ -127,7 +127,8 @@ void coord_checkpoint_prune(struct coord *c)
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
-static const char *const published[] = {"", "running", "done", "failed", "passed over", "over its limit"};
+static const char *const published[] = {"",       "running",     "done",
+                                        "failed", "passed over", "over its limit"};
 
 enum { PUBLISH_NONE, PUBLISH_RUNS, PUBLISH_DONE, PUBLISH_FAILED, PUBLISH_PASSED, PUBLISH_OVER };
 
@@ -177,8 +178,9 @@ static void hook_limit(struct coord *c)
     uint64_t age = env_now_ns(c->env) - k->hook.since_ns;
 
     if (k->hook.stop == HOOK_FREE && age > k->hook.limit_ns) {
-        log_warn("checkpoint.publish of %s takes longer than checkpoint.publish_limit, %.0f s: it is asked to end", k->hook.path,
-                 (double)k->hook.limit_ns * 1e-9);
+        log_warn("checkpoint.publish of %s takes longer than checkpoint.publish_limit, %.0f s: it "
+                 "is asked to end",
+                 k->hook.path, (double)k->hook.limit_ns * 1e-9);
         k->hook.stop = HOOK_ASKED;
         c->options.hook_stop(c->options.context, false);
     } else if (k->hook.stop == HOOK_ASKED && age > k->hook.limit_ns + HOOK_TERM_NS) {
@@ -201,7 +203,9 @@ void coord_checkpoint_publish_step(struct coord *c)
     }
     if (!k->hook.foreign) {
         struct coord_checkpoint_record *r = &k->list->record[k->hook.record];
-        r->published = exit_status == 0 ? PUBLISH_DONE : k->hook.stop != HOOK_FREE ? PUBLISH_OVER : PUBLISH_FAILED;
+        r->published = exit_status == 0            ? PUBLISH_DONE
+                       : k->hook.stop != HOOK_FREE ? PUBLISH_OVER
+                                                   : PUBLISH_FAILED;
         r->publish_status = exit_status;
     }
     if (exit_status == 0)
@@ -229,14 +233,17 @@ void coord_checkpoint_publish_lost(struct coord *c)
 
 struct json *coord_checkpoint_publish_json(const struct coord *c)
 {
-    static const char *const running[] = {"running", "over its limit: asked to end", "over its limit: killed"};
+    static const char *const running[] = {"running", "over its limit: asked to end",
+                                          "over its limit: killed"};
     const struct coord_checkpoint *k = &c->checkpoint;
     const struct coord_checkpoint_record *r = NULL;
     bool runs = k->hook.running && !k->hook.foreign;
 
     for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX && i < k->list->made && r == NULL; i++) {
-        const struct coord_checkpoint_record *at = &k->list->record[(k->list->made - 1 - i) % COORD_CHECKPOINTS_MAX];
-        if (at->published >= PUBLISH_DONE && at->published <= PUBLISH_OVER && at->published != PUBLISH_PASSED)
+        const struct coord_checkpoint_record *at =
+            &k->list->record[(k->list->made - 1 - i) % COORD_CHECKPOINTS_MAX];
+        if (at->published >= PUBLISH_DONE && at->published <= PUBLISH_OVER &&
+            at->published != PUBLISH_PASSED)
             r = at;
     }
     if (!runs && r == NULL)
@@ -257,7 +264,8 @@ bool coord_checkpoint_busy(const struct coord *c)
 {
     const struct coord_checkpoint *k = &c->checkpoint;
 
-    return k->state != CHECKPOINT_IDLE || (k->hook.running && env_now_ns(c->env) - c->job.phase_ns < HOOK_WAIT_NS);
+    return k->state != CHECKPOINT_IDLE ||
+           (k->hook.running && env_now_ns(c->env) - c->job.phase_ns < HOOK_WAIT_NS);
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */

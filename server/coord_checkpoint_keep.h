@@ -6,7 +6,7 @@
 #include "server/coord_core.h"
 
 struct coord_checkpoint_names {
-    const char *want;  /* is it there? */
+    const char *want; /* is it there? */
     bool found;
     /* (count), owned by the caller: names that are numbers, in no order; only with `collect` */
     uint64_t *number;

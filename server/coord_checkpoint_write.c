@@ -1,7 +1,7 @@
 /* coord_checkpoint_write.c: the coordinator's own files of a checkpoint. */
-#include "server/coord_checkpoint_keep.h"
 #include "proto/base/hash.h"
 #include "proto/base/manifest.h"
+#include "server/coord_checkpoint_keep.h"
 #include "server/coord_epoch.h"
 
 #include <stdio.h>
@@ -105,7 +105,8 @@ struct json *coord_checkpoint_facts(struct coord *c)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static int parts_json(struct coord *c, struct json *m, uint64_t *rows, uint64_t *bytes, struct err *e)
+static int parts_json(struct coord *c, struct json *m, uint64_t *rows, uint64_t *bytes,
+                      struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct json *parts = json_new_array();

@@ -29,8 +29,9 @@ struct coord_config {
 };
 
 /* path NULL: defaults and `set` ("dotted.key=value") alone. */
-int coord_config_load(const char *path, const struct string_list *set, struct coord_config *out, struct err *e);
-int coord_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
-                       struct coord_config *out, struct err *e);
+int coord_config_load(const char *path, const struct string_list *set, struct coord_config *out,
+                      struct err *e);
+int coord_config_parse(const char *text, size_t bytes, const char *name,
+                       const struct string_list *set, struct coord_config *out, struct err *e);
 
 #endif

@@ -81,7 +81,7 @@ struct coord_progress {
     uint64_t counted_ns; /* training of the epoch at hand that a restart has added to elapsed_ns */
     /* enum coord_from_state; the phase in which the checkpoint was made */
     uint32_t from, from_phase;
-    uint64_t from_rows, from_digest;   /* of data.train there */
+    uint64_t from_rows, from_digest; /* of data.train there */
     char from_path[LIMIT_PATH];
     struct metric test[LIMIT_TASKS]; /* of each label; examples 0: not evaluated */
     char text[ERR_TEXT_MAX];
@@ -142,8 +142,8 @@ struct coord_job {
     /* by split, owned: curves and tables of `valid` and `test` (measure_json.h); NULL: none */
     struct json *details[3];
     uint64_t rate_examples, rate_ns; /* the last sample, for status */
-    double rate, rate_step; /* examples a second; those of the last jump */
-    char *report; /* owned; the finished one */
+    double rate, rate_step;          /* examples a second; those of the last jump */
+    char *report;                    /* owned; the finished one */
     int from_hold; /* FROM_TO_LOAD: keeps the checkpoint's folder from being removed */
 };
 

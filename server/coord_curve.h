@@ -21,8 +21,8 @@ struct coord_point {
     double seconds;          /* of training up to here */
     double lr_scale;         /* the last one's */
     uint64_t examples, batches, skipped, measured, pulls;
-    double loss, weight; /* sums over examples; weight: of the examples' weights */
-    double loss_task[LIMIT_TASKS];          /* of each label */
+    double loss, weight;           /* sums over examples; weight: of the examples' weights */
+    double loss_task[LIMIT_TASKS]; /* of each label */
     /* sums over batches that were measured; over pulls, in clocks */
     double dense_norm, row_norm, staleness;
 };

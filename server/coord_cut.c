@@ -29,7 +29,8 @@ static void cut_end(struct coord *c, int status, const char *text)
 
 static bool cut_call(struct coord *c, const struct wire *w, uint64_t cut, coord_call_done done)
 {
-    return coord_call_start(&c->calls, w, NULL, 0, false, COORD_NOBODY, false, cut, NULL, done) != NULL;
+    return coord_call_start(&c->calls, w, NULL, 0, false, COORD_NOBODY, false, cut, NULL, done) !=
+           NULL;
 }
 
 static void cut_begin(struct coord *c)
@@ -40,7 +41,8 @@ static void cut_begin(struct coord *c)
     /* Not synced by itself, but before the counters in the same store: a coordinator that dies
      * drops what it was making. */
     /* invariant 1 */
-    if (!coord_note(c, "cut", &cut, sizeof cut) || !coord_put(c, "counters", &c->counters, sizeof c->counters))
+    if (!coord_note(c, "cut", &cut, sizeof cut) ||
+        !coord_put(c, "counters", &c->counters, sizeof c->counters))
         return;
     c->cut.cut = cut;
     c->cut.state = CUT_HOLDING;
@@ -52,7 +54,8 @@ static void cut_begin(struct coord *c)
 
 static void cut_again(struct coord *c, int status, const char *text)
 {
-    log_warn("cut %llu was not made (%s: %s)", (unsigned long long)c->cut.cut, err_text(status), text);
+    log_warn("cut %llu was not made (%s: %s)", (unsigned long long)c->cut.cut, err_text(status),
+             text);
     coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, c->cut.cut);
     coord_call_cancel(&c->calls, WIRE_TYPE_GO, c->cut.cut);
     coord_cut_drop(c, c->cut.cut); /* invariant 2 */
@@ -144,9 +147,11 @@ void coord_cut_make(struct coord *c, coord_cut_done done)
     cut_start(c, &(struct coord_cut_order){.done = done});
 }
 
-void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held_cb, coord_cut_done done)
+void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held_cb,
+                         coord_cut_done done)
 {
-    cut_start(c, &(struct coord_cut_order){.hold_max_ns = hold_max_ns, .held = held_cb, .done = done});
+    cut_start(c,
+              &(struct coord_cut_order){.hold_max_ns = hold_max_ns, .held = held_cb, .done = done});
 }
 
 void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done)

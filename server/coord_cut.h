@@ -53,7 +53,8 @@ struct coord_cut {
 void coord_cut_make(struct coord *c, coord_cut_done done);
 /* For a checkpoint: `held` is called at the instant of the cut; pushes are held for hold_max_ns at
  * a time at most. */
-void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held, coord_cut_done done);
+void coord_cut_make_held(struct coord *c, uint64_t hold_max_ns, coord_cut_held held,
+                         coord_cut_done done);
 void coord_cut_restore(struct coord *c, uint64_t cut, uint64_t run, coord_cut_done done);
 void coord_cut_drop(struct coord *c, uint64_t cut); /* asked for, not waited for */
 /* Of the cuts below the number returned only *keep (0: none) is wanted: what a shard has of others

@@ -2,11 +2,11 @@
 #include "server/coord_epoch.h"
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
+#include "proto/base/measure_json.h"
 #include "server/coord_flow.h"
 #include "server/coord_grant.h"
 #include "server/coord_setup.h"
 #include "server/coord_trace.h"
-#include "proto/base/measure_json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define GAIN_MIN 1e-6
-#define REPORT_WAIT_NS                                                                                                 \
+#define REPORT_WAIT_NS                                                                             \
     3000000000ull /* after the last push: reports of tasks that were lost are not waited for longer */
 
 static bool epoch_ended(struct coord *c);
@@ -69,7 +69,8 @@ static int details_load(struct coord *c, uint32_t split, struct err *e)
     status = json_parse(text, bytes, &stored, &damage);
     free(text);
     if (status != 0) {
-        log_warn("stored %s is damaged (%s): the report goes without", details_key[split], damage.text);
+        log_warn("stored %s is damaged (%s): the report goes without", details_key[split],
+                 damage.text);
         return 0;
     }
     if (json_as_int(json_get(stored, "job"), -1) == (int64_t)c->job.at.number)
@@ -111,9 +112,10 @@ bool coord_epoch_plan(struct coord *c)
     uint64_t rows = j->at.split[WIRE_TRAIN].rows;
     struct err e = {0};
 
-    uint32_t missing = 0,
-             batches = coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes, j->spec.train.task_batches);
-    int status = coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches, env_now_ns(c->env), &e);
+    uint32_t missing = 0, batches = coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes,
+                                                       j->spec.train.task_batches);
+    int status = coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches,
+                                 env_now_ns(c->env), &e);
     for (uint32_t i = 0; status == 0 && i < j->tasks.tasks; i++) {
         char key[COORD_KEY_MAX];
         struct coord_task_record record;
@@ -144,11 +146,12 @@ bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const 
 
     if (lines == 0 || (double)bad <= limit * (double)lines)
         return false;
-    coord_flow_fail(
-        c, SHOAL_E_DATA,
-        "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share of %.4g; first one: %s", split,
-        (unsigned long long)bad, (unsigned long long)lines, (double)bad / (double)lines, limit,
-        c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
+    coord_flow_fail(c, SHOAL_E_DATA,
+                    "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share "
+                    "of %.4g; first one: %s",
+                    split, (unsigned long long)bad, (unsigned long long)lines,
+                    (double)bad / (double)lines, limit,
+                    c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
     return true;
 }
 
@@ -160,9 +163,11 @@ static bool step_train(struct coord *c)
     struct coord_epoch *epoch = epoch_at_hand(c);
     uint64_t now = env_now_ns(c->env);
 
-    if (!coord_task_epoch_over(t) || (t->reported < t->tasks && now - t->last_pushed_ns < REPORT_WAIT_NS))
+    if (!coord_task_epoch_over(t) ||
+        (t->reported < t->tasks && now - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
-    *epoch = (struct coord_epoch){.number = j->at.number, .seconds = (double)coord_epoch_trained_ns(c) * 1e-9};
+    *epoch = (struct coord_epoch){.number = j->at.number,
+                                  .seconds = (double)coord_epoch_trained_ns(c) * 1e-9};
     for (uint32_t i = 0; i < t->tasks; i++)
         coord_losses_add(&epoch->train, &t->task[i].sum);
     if (coord_epoch_bad_lines(c, epoch->train.bad_lines, epoch->train.drawn, "train"))
@@ -170,7 +175,8 @@ static bool step_train(struct coord *c)
     coord_trace_epoch(c);
     j->at.train_ns += coord_epoch_trained_ns(c);
     j->at.train_rows += t->rows;
-    log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train), epoch->seconds);
+    log_info("epoch %u: logloss %.6f, %.1f s", j->at.epoch, coord_losses_mean(&epoch->train),
+             epoch->seconds);
     if (!coord_grant_lanes_put(c) || !epoch_put(c))
         return false;
     return j->at.split[WIRE_VALID].used != 0 ? coord_epoch_resume(c, PHASE_EVAL) : epoch_ended(c);
@@ -192,7 +198,8 @@ static void restored(struct coord *c, int status, const char *text, uint64_t cut
 {
     (void)cut;
     if (status != 0) {
-        coord_flow_fail(c, status, "best epoch %u cannot be restored: %s", c->job.at.kept_epoch, text);
+        coord_flow_fail(c, status, "best epoch %u cannot be restored: %s", c->job.at.kept_epoch,
+                        text);
         return;
     }
     (void)coord_epoch_resume(c, c->job.at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
@@ -219,9 +226,11 @@ static bool eval_begin(struct coord *c, enum coord_phase phase)
     struct err e = {0};
 
     coord_eval_close(&j->eval);
-    int status = coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
+    int status =
+        coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
     if (status != 0) {
-        coord_flow_fail(c, status, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test", e.text);
+        coord_flow_fail(c, status, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test",
+                        e.text);
         return false;
     }
     return coord_flow_enter(c, phase);
@@ -249,11 +258,14 @@ static bool training_ended(struct coord *c)
 {
     struct coord_job *j = &c->job;
 
-    if (j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 && j->at.best_epoch != j->at.kept_epoch)
-        log_warn("the best epoch, %u, was before the checkpoint that the job went on from, which has not its tables: the job ends with "
+    if (j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 &&
+        j->at.best_epoch != j->at.kept_epoch)
+        log_warn("the best epoch, %u, was before the checkpoint that the job went on from, which "
+                 "has not its tables: the job ends with "
                  "those of epoch %u",
                  j->at.best_epoch, j->at.kept_epoch != 0 ? j->at.kept_epoch : j->at.epoch);
-    if (j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != j->at.epoch && j->at.best_cut != 0)
+    if (j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != j->at.epoch &&
+        j->at.best_cut != 0)
         return coord_epoch_resume(c, PHASE_RESTORE);
     return coord_epoch_resume(c, j->at.split[WIRE_TEST].used != 0 ? PHASE_TEST : PHASE_DIGEST);
 }
@@ -306,7 +318,8 @@ static bool metric_gains(const struct coord_job *j, double value, uint32_t epoch
         return false;
     if (epoch == 0)
         return true;
-    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - GAIN_MIN : value > than + GAIN_MIN;
+    return j->spec.train.early_stop.metric == METRIC_LOGLOSS ? value < than - GAIN_MIN
+                                                             : value > than + GAIN_MIN;
 }
 
 /* Gains and misses go by the best epoch of all; kept is the best of those whose tables there are.
@@ -350,7 +363,8 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
     bool keep = early_judge(j, value);
     /* The report tells these of the epoch whose tables the job ends with: the best one, or without
      * early stopping the last. */
-    if ((keep || j->at.kept_epoch == 0 || j->spec.train.early_stop.patience == 0) && !details_put(c, WIRE_VALID, m))
+    if ((keep || j->at.kept_epoch == 0 || j->spec.train.early_stop.patience == 0) &&
+        !details_put(c, WIRE_VALID, m))
         return false;
     coord_eval_close(&j->eval);
     bool last = j->at.epoch >= j->spec.train.epochs;
@@ -385,7 +399,8 @@ static bool step_eval(struct coord *c)
     memcpy(j->at.test, m->metric, sizeof m->metric);
     j->at.test_bad_lines = j->eval.bad_lines;
     metric_mean(m->metric, j->spec.model.task_weight, m->options.tasks, &mean);
-    log_info("test: auc %.6f, logloss %.6f over %" PRIu64 " examples", mean.auc, mean.logloss, mean.examples);
+    log_info("test: auc %.6f, logloss %.6f over %" PRIu64 " examples", mean.auc, mean.logloss,
+             mean.examples);
     bool good = details_put(c, WIRE_TEST, m);
     coord_eval_close(&j->eval);
     return good && coord_epoch_resume(c, PHASE_DIGEST);

@@ -25,10 +25,12 @@ static int task_rows(uint64_t rows, uint32_t batch, size_t bytes, uint64_t *each
     *each = 4ull * batch < most ? 4ull * batch : most;
     *each = *each < least ? least : *each;
     if (*each > most || rows > COORD_EVAL_ROWS_MAX)
-        return err_set(
-            e, SHOAL_E_TOO_BIG, "an evaluation of %llu rows, at most %llu: take a sample of the split",
-            (unsigned long long)rows,
-            (unsigned long long)(most << TASKS_BITS < COORD_EVAL_ROWS_MAX ? most << TASKS_BITS : COORD_EVAL_ROWS_MAX));
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "an evaluation of %llu rows, at most %llu: take a sample of the split",
+                       (unsigned long long)rows,
+                       (unsigned long long)(most << TASKS_BITS < COORD_EVAL_ROWS_MAX
+                                                ? most << TASKS_BITS
+                                                : COORD_EVAL_ROWS_MAX));
     return 0;
 }
 
@@ -39,8 +41,8 @@ static uint32_t window_of(uint64_t task_bytes)
     return window < WINDOW_LEAST ? WINDOW_LEAST : (uint32_t)window;
 }
 
-int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint64_t rows, const struct job *job,
-                    struct err *e)
+int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint64_t rows,
+                    const struct job *job, struct err *e)
 {
     struct measure_options o = measure_options_of(job, rows);
     uint64_t each;
@@ -91,7 +93,8 @@ static void task_lease(struct coord_eval_task *task, uint64_t worker, uint64_t n
 
 uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns)
 {
-    uint32_t oldest = COORD_NO_EVAL, end = v->tasks - v->measured < v->window ? v->tasks : v->measured + v->window;
+    uint32_t oldest = COORD_NO_EVAL,
+             end = v->tasks - v->measured < v->window ? v->tasks : v->measured + v->window;
 
     if (v->fresh < end) {
         task_lease(&v->task[v->fresh], worker, now_ns);
@@ -127,32 +130,35 @@ uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-static int result_check(const struct coord_eval *v, const struct coord_eval_task *task, const struct wire_EVAL_DONE *q,
-                        const float *score, struct err *e)
+static int result_check(const struct coord_eval *v, const struct coord_eval_task *task,
+                        const struct wire_EVAL_DONE *q, const float *score, struct err *e)
 {
     const struct measure_options *o = &v->measure.options;
 
     if (q->tasks != o->tasks || q->grouped != o->group || q->by_count != o->by_count)
-        return err_set(e, SHOAL_E_MALFORMED, "predictions of %u labels%s and %u fields, the job has %u%s and %u",
-                       q->tasks, q->grouped ? ", a group" : "", q->by_count, o->tasks, o->group ? ", a group" : "",
-                       o->by_count);
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "predictions of %u labels%s and %u fields, the job has %u%s and %u",
+                       q->tasks, q->grouped ? ", a group" : "", q->by_count, o->tasks,
+                       o->group ? ", a group" : "", o->by_count);
     if (q->examples > task->rows || q->bad_lines > task->rows - q->examples)
         return err_set(e, SHOAL_E_MALFORMED,
                        "evaluation task of %llu rows came back with %u examples and %llu bad lines",
-                       (unsigned long long)task->rows, q->examples, (unsigned long long)q->bad_lines);
+                       (unsigned long long)task->rows, q->examples,
+                       (unsigned long long)q->bad_lines);
     size_t count = (size_t)q->examples * q->tasks;
     const float *label = score + count;
     for (size_t i = 0; i < count; i++)
         if (!(score[i] >= 0.0f && score[i] <= 1.0f) || !(label[i] == 0.0f || label[i] == 1.0f))
-            return err_set(
-                e, SHOAL_E_DATA,
-                "evaluation: example %zu of the rows from %llu has score %g and label %g: the model has diverged",
-                i / q->tasks, (unsigned long long)task->position, (double)score[i], (double)label[i]);
+            return err_set(e, SHOAL_E_DATA,
+                           "evaluation: example %zu of the rows from %llu has score %g and label "
+                           "%g: the model has diverged",
+                           i / q->tasks, (unsigned long long)task->position, (double)score[i],
+                           (double)label[i]);
     return 0;
 }
 
-static int result_measure(struct coord_eval *v, uint32_t examples, const float *score, const uint64_t *context,
-                          struct err *e)
+static int result_measure(struct coord_eval *v, uint32_t examples, const float *score,
+                          const uint64_t *context, struct err *e)
 {
     const struct measure_options *o = &v->measure.options;
     const uint64_t *by = context == NULL ? NULL : context + (o->group ? examples : 0);
@@ -160,8 +166,8 @@ static int result_measure(struct coord_eval *v, uint32_t examples, const float *
     v->measured++;
     if (examples == 0)
         return 0;
-    return measure_add(&v->measure, score, score + (size_t)examples * o->tasks, o->group ? context : NULL,
-                       o->by_count > 0 ? by : NULL, examples, e);
+    return measure_add(&v->measure, score, score + (size_t)examples * o->tasks,
+                       o->group ? context : NULL, o->by_count > 0 ? by : NULL, examples, e);
 }
 
 /* Its turn is later: a copy waits. */
@@ -188,7 +194,8 @@ static int results_release(struct coord_eval *v, struct err *e)
 
     while (status == 0 && v->measured < v->tasks && v->task[v->measured].done) {
         struct coord_eval_task *task = &v->task[v->measured];
-        const char *scores = task->result, *context = scores + 8ull * task->examples * v->measure.options.tasks;
+        const char *scores = task->result,
+                   *context = scores + 8ull * task->examples * v->measure.options.tasks;
         status = result_measure(v, task->examples, (const float *)(const void *)scores,
                                 (const uint64_t *)(const void *)context, e);
         free(task->result);
@@ -197,8 +204,8 @@ static int results_release(struct coord_eval *v, struct err *e)
     return status;
 }
 
-int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *scores, const void *context,
-                    struct err *e)
+int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *scores,
+                    const void *context, struct err *e)
 {
     uint32_t index = (uint32_t)q->task;
 

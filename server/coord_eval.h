@@ -41,8 +41,8 @@ struct coord_eval_task {
 struct coord_eval {
     struct coord_eval_task *task; /* (tasks), owned */
     uint32_t tasks, measured; /* measured: the first so many tasks; some after them may be done */
-    uint32_t window;              /* tasks measured .. measured + window - 1 may be out or wait */
-    uint32_t fresh;               /* first task that was never leased */
+    uint32_t window;          /* tasks measured .. measured + window - 1 may be out or wait */
+    uint32_t fresh;           /* first task that was never leased */
     uint32_t split;
     uint64_t rows, bad_lines;
     uint64_t number; /* of this evaluation: tasks of another one are not ours */
@@ -51,8 +51,8 @@ struct coord_eval {
 
 /* A task has four batches of the job where that is less than COORD_EVAL_TASK_ROWS, so that small
  * splits are shared too. TOO_BIG over the bound, DATA for an empty split, NOMEM. */
-int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint64_t rows, const struct job *job,
-                    struct err *e);
+int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint64_t rows,
+                    const struct job *job, struct err *e);
 void coord_eval_close(struct coord_eval *v);
 /* A task for `worker`, or COORD_NO_EVAL. */
 uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns);
@@ -62,8 +62,8 @@ uint64_t coord_eval_task_number(const struct coord_eval *v, uint32_t index);
  * second or foreign one; MALFORMED when it has more examples than rows or other labels and fields
  * than the job's, DATA for scores that are no probabilities or labels that are not 0 or 1,
  * NOMEM. */
-int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *scores, const void *context,
-                    struct err *e);
+int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *scores,
+                    const void *context, struct err *e);
 bool coord_eval_complete(const struct coord_eval *v);
 /* Once it is complete: the measures, finished, lent until coord_eval_close. NOMEM. */
 int coord_eval_finish(struct coord_eval *v, const struct measure **out, struct err *e);

@@ -17,12 +17,14 @@
 
 #define LEAVE_WAIT_NS 1500000000ull /* workers' last figures are waited for this long */
 
-static const char *const phase_name[] = {"none", "waiting", "index", "tables", "setup",  "lanes", "train", "eval",
-                                         "cut",  "restore", "test",  "digest", "finish", "done",  "failed"};
+static const char *const phase_name[] = {"none",  "waiting", "index",  "tables", "setup",
+                                         "lanes", "train",   "eval",   "cut",    "restore",
+                                         "test",  "digest",  "finish", "done",   "failed"};
 
 bool coord_flow_running(const struct coord *c)
 {
-    return c->job.at.phase != PHASE_NONE && c->job.at.phase != PHASE_DONE && c->job.at.phase != PHASE_FAILED;
+    return c->job.at.phase != PHASE_NONE && c->job.at.phase != PHASE_DONE &&
+           c->job.at.phase != PHASE_FAILED;
 }
 
 const char *coord_flow_phase(const struct coord *c)
@@ -92,7 +94,8 @@ static void job_tidy(struct coord *c)
         w.type = WIRE_TYPE_LOAD_DROP;
         w.u.LOAD_DROP.run = c->job.at.run;
     }
-    (void)coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, loading, c->job.at.run, NULL, run_dropped);
+    (void)coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, loading, c->job.at.run,
+                           NULL, run_dropped);
     if (c->job.at.best_cut != 0)
         coord_cut_drop(c, c->job.at.best_cut);
 }
@@ -123,7 +126,8 @@ void coord_flow_fail(struct coord *c, int status, const char *format, ...)
     if (c->job.at.phase >= PHASE_SETUP)
         job_tidy(c);
     coord_setup_forget(c);
-    log_error("job %s failed in %s: %s", c->job.spec.name, phase_name[c->job.at.phase], c->job.at.text);
+    log_error("job %s failed in %s: %s", c->job.spec.name, phase_name[c->job.at.phase],
+              c->job.at.text);
     (void)coord_flow_enter(c, PHASE_FAILED);
     coord_grant_dismiss(c);
 }
@@ -229,7 +233,8 @@ static int job_resume(struct coord *c, struct err *e)
         status = past_load(c, e);
     j->resume = phase_after_setup(at.from == FROM_TO_LOAD ? (enum coord_phase)at.from_phase : was);
     j->at.phase = PHASE_SETUP;
-    log_info("job %s goes on in epoch %u, phase %s", j->spec.name, j->at.epoch, phase_name[j->resume]);
+    log_info("job %s goes on in epoch %u, phase %s", j->spec.name, j->at.epoch,
+             phase_name[j->resume]);
     return status;
 }
 
@@ -246,7 +251,8 @@ int coord_flow_open(struct coord *c, struct err *e)
         return status;
     c->job.at.text[ERR_TEXT_MAX - 1] = 0;
     if (c->job.at.phase > PHASE_FAILED)
-        return err_set(e, SHOAL_E_CORRUPT, "the stored job is in phase %u, which this version does not know",
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the stored job is in phase %u, which this version does not know",
                        c->job.at.phase);
     status = coord_cut_open(c, c->job.at.best_cut, e);
     if (status != 0)
@@ -269,7 +275,8 @@ int coord_flow_open(struct coord *c, struct err *e)
 static bool step_waiting(struct coord *c)
 {
     if (!coord_member_shards_ready(&c->members) || c->members.workers == 0 ||
-        c->members.workers < c->job.at.workers_wanted || coord_call_open_type(&c->calls, WIRE_TYPE_LOAD_DROP))
+        c->members.workers < c->job.at.workers_wanted ||
+        coord_call_open_type(&c->calls, WIRE_TYPE_LOAD_DROP))
         return false;
     c->job.started_ns = env_now_ns(c->env);
     return coord_flow_enter(c, PHASE_INDEX);
@@ -285,11 +292,14 @@ static bool step_index(struct coord *c)
         return false;
     }
     const struct coord_progress *at = &c->job.at;
-    if (at->from != FROM_NOTHING && (at->split[WIRE_TRAIN].rows != at->from_rows || at->split[WIRE_TRAIN].digest != at->from_digest)) {
+    if (at->from != FROM_NOTHING && (at->split[WIRE_TRAIN].rows != at->from_rows ||
+                                     at->split[WIRE_TRAIN].digest != at->from_digest)) {
         coord_flow_fail(c, SHOAL_E_DATA,
-                        "data.train has %llu rows (digest %016llx), the checkpoint in %s is of %llu (%016llx): batches already done would "
+                        "data.train has %llu rows (digest %016llx), the checkpoint in %s is of "
+                        "%llu (%016llx): batches already done would "
                         "not be the same ones; name the files that it was made with",
-                        (unsigned long long)at->split[WIRE_TRAIN].rows, (unsigned long long)at->split[WIRE_TRAIN].digest, at->from_path,
+                        (unsigned long long)at->split[WIRE_TRAIN].rows,
+                        (unsigned long long)at->split[WIRE_TRAIN].digest, at->from_path,
                         (unsigned long long)at->from_rows, (unsigned long long)at->from_digest);
         return false;
     }
@@ -329,7 +339,8 @@ static bool step_setup(struct coord *c)
     if (c->job.at.from == FROM_TO_LOAD) {
         c->job.at.from = FROM_LOADED; /* stored with the phase that follows */
         from_let_go(c);
-        log_info("job %s goes on from %s in epoch %u", c->job.spec.name, c->job.at.from_path, c->job.at.epoch);
+        log_info("job %s goes on from %s in epoch %u", c->job.spec.name, c->job.at.from_path,
+                 c->job.at.epoch);
     }
     if (c->job.resume == PHASE_LANES) {
         if (!coord_epoch_plan(c) || !coord_flow_enter(c, PHASE_LANES))

@@ -34,7 +34,8 @@ int coord_flow_open(struct coord *c, struct err *e);
 void coord_flow_close(struct coord *c);
 void coord_flow_step(struct coord *c);
 /* Ends the job with a status and a sentence; nothing when it is over already. */
-void coord_flow_fail(struct coord *c, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void coord_flow_fail(struct coord *c, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 bool coord_flow_running(const struct coord *c);   /* submitted and not over */
 uint32_t coord_flow_state(const struct coord *c); /* enum wire_job_state */
 

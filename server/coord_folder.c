@@ -17,9 +17,9 @@
 static int failed(struct err *e, const char *what, const char *path)
 {
     int why = errno;
-    int code = why == ENOENT                      ? SHOAL_E_NOINPUT
-               : why == EEXIST || why == ENOTEMPTY ? SHOAL_E_EXISTS
-               : why == ENOSPC || why == EDQUOT    ? SHOAL_E_NO_SPACE
+    int code = why == ENOENT                                     ? SHOAL_E_NOINPUT
+               : why == EEXIST || why == ENOTEMPTY               ? SHOAL_E_EXISTS
+               : why == ENOSPC || why == EDQUOT                  ? SHOAL_E_NO_SPACE
                : why == EACCES || why == EROFS || why == ENOTDIR ? SHOAL_E_CANTCREATE
                                                                  : SHOAL_E_IO;
 
@@ -51,7 +51,8 @@ static int folder_lock(const char *path, int how, int *hold, struct err *e)
     if (fd < 0)
         return failed(e, "open", path);
     if (flock(fd, how | LOCK_NB) != 0) {
-        int status = errno == EWOULDBLOCK ? err_set(e, SHOAL_E_BUSY, "%s is in use", path) : failed(e, "lock", path);
+        int status = errno == EWOULDBLOCK ? err_set(e, SHOAL_E_BUSY, "%s is in use", path)
+                                          : failed(e, "lock", path);
         close(fd);
         return status;
     }
@@ -73,7 +74,8 @@ static void disk_let_go(int *hold)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static int disk_put(const char *path, const char *file, const void *bytes, size_t count, struct err *e)
+static int disk_put(const char *path, const char *file, const void *bytes, size_t count,
+                    struct err *e)
 {
     char whole[LIMIT_PATH];
     size_t done = 0;
@@ -115,7 +117,8 @@ static bool unfinished(const char *name)
     return bytes > 4 && strcmp(name + bytes - 4, ".tmp") == 0;
 }
 
-static const char mark_text[] = "A checkpoint of Shoal, which may remove this folder and all in it.\n";
+static const char mark_text[] =
+    "A checkpoint of Shoal, which may remove this folder and all in it.\n";
 
 /* A link is not taken for a file that we made. */
 static bool marked(const char *path)
@@ -150,11 +153,13 @@ static int emptied_remove(const char *path, struct err *e)
     while (status == 0 && (entry = readdir(d)) != NULL)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
             strcmp(entry->d_name, COORD_FOLDER_MARK) != 0 &&
-            (!path_join(file, path, entry->d_name) || nftw(file, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0))
+            (!path_join(file, path, entry->d_name) ||
+             nftw(file, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0))
             status = failed(e, "remove", path);
     if (d != NULL)
         closedir(d);
-    if (status == 0 && path_join(file, path, COORD_FOLDER_MARK) && unlink(file) != 0 && errno != ENOENT)
+    if (status == 0 && path_join(file, path, COORD_FOLDER_MARK) && unlink(file) != 0 &&
+        errno != ENOENT)
         status = failed(e, "remove", file);
     if (status == 0 && rmdir(path) != 0)
         status = failed(e, "remove", path);
@@ -172,7 +177,10 @@ static int disk_remove(const char *path, struct err *e)
     bool whole = !unfinished(path);
     (void)snprintf(gone, sizeof gone, "%s", path);
     if (!marked(path) && !(whole && has_manifest(path)))
-        status = err_set(e, SHOAL_E_DENIED, "%s is not removed: it is no checkpoint of ours, it has no file " COORD_FOLDER_MARK, path);
+        status = err_set(
+            e, SHOAL_E_DENIED,
+            "%s is not removed: it is no checkpoint of ours, it has no file " COORD_FOLDER_MARK,
+            path);
     if (status == 0 && whole && !marked(path)) /* without its name the manifest is not enough */
         status = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
     if (status == 0 && whole) { /* what has the name is whole: first it loses the name */
@@ -219,7 +227,8 @@ static bool leftover(const char *name)
         return false;
     if (bytes > 9 && strcmp(name + bytes - 9, ".gone.tmp") == 0)
         return true;
-    return bytes > 11 && name[bytes - 11] == '.' && strspn(name + bytes - 10, "0123456789abcdef") == 6;
+    return bytes > 11 && name[bytes - 11] == '.' &&
+           strspn(name + bytes - 10, "0123456789abcdef") == 6;
 }
 
 static void leftovers_remove(const char *dir)
@@ -267,7 +276,8 @@ static int disk_list(const char *dir, coord_folder_visit visit, void *context, s
         return failed(e, "read", dir);
     while ((entry = readdir(d)) != NULL)
         if (manifest_name_ok(entry->d_name) &&
-            snprintf(file, sizeof file, "%s/%s/" MANIFEST_FILE, dir, entry->d_name) < (int)sizeof file &&
+            snprintf(file, sizeof file, "%s/%s/" MANIFEST_FILE, dir, entry->d_name) <
+                (int)sizeof file &&
             access(file, F_OK) == 0)
             visit(context, entry->d_name);
     closedir(d);
@@ -290,7 +300,8 @@ static int disk_begin(const char *path, int *hold, struct err *e)
     return status;
 }
 
-static int disk_get(const char *path, const char *file, size_t most, void **bytes, size_t *count, struct err *e)
+static int disk_get(const char *path, const char *file, size_t most, void **bytes, size_t *count,
+                    struct err *e)
 {
     char whole[LIMIT_PATH];
     struct stat st;
@@ -307,7 +318,8 @@ static int disk_get(const char *path, const char *file, size_t most, void **byte
         return status;
     }
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > most)
-        status = err_set(e, SHOAL_E_TOO_BIG, "%s has %lld bytes, at most %zu are read", whole, (long long)st.st_size, most);
+        status = err_set(e, SHOAL_E_TOO_BIG, "%s has %lld bytes, at most %zu are read", whole,
+                         (long long)st.st_size, most);
     char *to = status == 0 ? malloc((size_t)st.st_size + 1) : NULL;
     if (status == 0 && to == NULL)
         status = err_set(e, SHOAL_E_NOMEM, "no memory to read %s", whole);
@@ -343,7 +355,8 @@ static int disk_publish(const char *tmp, const char *path, struct err *e)
     if (rename(tmp, path) != 0)
         return failed(e, "name", path);
     /* From here on its manifest says whose it is. One that a crash leaves inside does no harm. */
-    if (path_join(parent, path, COORD_FOLDER_MARK) && unlink(parent) == 0 && (status = folder_sync(path, e)) != 0)
+    if (path_join(parent, path, COORD_FOLDER_MARK) && unlink(parent) == 0 &&
+        (status = folder_sync(path, e)) != 0)
         return status;
     (void)snprintf(parent, sizeof parent, "%s", path);
     char *slash = strrchr(parent, '/');
@@ -357,5 +370,6 @@ static uint64_t disk_wall_s(void)
     return time_wall_ns() / 1000000000u;
 }
 
-const struct coord_folder_ops coord_folder_disk = {disk_open,   disk_begin,  disk_put,    disk_get,  disk_publish,
-                                                   disk_hold,   disk_let_go, disk_remove, disk_list, disk_wall_s};
+const struct coord_folder_ops coord_folder_disk = {
+    disk_open, disk_begin,  disk_put,    disk_get,  disk_publish,
+    disk_hold, disk_let_go, disk_remove, disk_list, disk_wall_s};

@@ -39,7 +39,8 @@ struct coord_folder_ops {
     /* A new file in it, synced. */
     int (*put)(const char *path, const char *file, const void *bytes, size_t count, struct err *e);
     /* A file of it; *bytes is the caller's (free), with a NUL behind it. NOINPUT, TOO_BIG, IO. */
-    int (*get)(const char *path, const char *file, size_t most, void **bytes, size_t *count, struct err *e);
+    int (*get)(const char *path, const char *file, size_t most, void **bytes, size_t *count,
+               struct err *e);
     /* tmp becomes path, durably. EXISTS, IO. */
     int (*publish)(const char *tmp, const char *path, struct err *e);
     /* Keeps others from removing a finished one; NOINPUT when it is not there. */

@@ -17,8 +17,8 @@ static const struct coord_folder_ops *ops_of(const struct coord *c)
 }
 
 /* A file that the manifest names, checked. */
-static int file_read(const struct coord *c, const struct coord_from *f, const struct json *m, const char *name, size_t most,
-                     void **bytes, size_t *count, struct err *e)
+static int file_read(const struct coord *c, const struct coord_from *f, const struct json *m,
+                     const char *name, size_t most, void **bytes, size_t *count, struct err *e)
 {
     int status = ops_of(c)->get(f->path, name, most, bytes, count, e);
 
@@ -33,7 +33,8 @@ static int file_read(const struct coord *c, const struct coord_from *f, const st
     return 0;
 }
 
-static int parts_check(const struct coord *c, const struct coord_from *f, const struct json *m, struct err *e)
+static int parts_check(const struct coord *c, const struct coord_from *f, const struct json *m,
+                       struct err *e)
 {
     const struct json *parts = json_get(m, "parts");
     int status = 0;
@@ -45,12 +46,15 @@ static int parts_check(const struct coord *c, const struct coord_from *f, const 
         size_t count;
         uint64_t sum = 0;
         (void)manifest_hex(json_get(p, "manifest"), &sum);
-        (void)snprintf(path, sizeof path, "%.1000s/%s", f->path, json_as_string(json_get(p, "folder"), ""));
+        (void)snprintf(path, sizeof path, "%.1000s/%s", f->path,
+                       json_as_string(json_get(p, "folder"), ""));
         status = ops_of(c)->get(path, "manifest", PART_MANIFEST_MAX, &text, &count, e);
         if (status != 0)
             break;
         if (hash_bytes(text, count, 0) != sum)
-            status = err_set(e, SHOAL_E_CHECKSUM, "%s/manifest: its checksum does not match: it was changed, or is of another checkpoint",
+            status = err_set(e, SHOAL_E_CHECKSUM,
+                             "%s/manifest: its checksum does not match: it was changed, or is of "
+                             "another checkpoint",
                              path);
         free(text);
     }
@@ -62,11 +66,13 @@ static int parts_check(const struct coord *c, const struct coord_from *f, const 
 static int differs(const char *key, uint64_t was, uint64_t is, struct err *e)
 {
     return err_set(e, SHOAL_E_CONFIG,
-                   "%s is %llu, in the checkpoint it was %llu: batches already done would not be the same ones; set it to %llu", key,
-                   (unsigned long long)is, (unsigned long long)was, (unsigned long long)was);
+                   "%s is %llu, in the checkpoint it was %llu: batches already done would not be "
+                   "the same ones; set it to %llu",
+                   key, (unsigned long long)is, (unsigned long long)was, (unsigned long long)was);
 }
 
-static int spec_compare(const struct job *was, const struct job *is, const struct coord_saved *s, struct err *e)
+static int spec_compare(const struct job *was, const struct job *is, const struct coord_saved *s,
+                        struct err *e)
 {
     static const char *const modes[] = {"async", "ssp", "bsp"};
     uint32_t lanes = is->train.lanes == 0 ? 2 : is->train.lanes;
@@ -82,14 +88,20 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
     if (was->data.shuffle != is->data.shuffle)
         return differs("data.shuffle", was->data.shuffle, is->data.shuffle, e);
     if (was->train.mode != is->train.mode)
-        return err_set(e, SHOAL_E_CONFIG, "train.consistency is %s, in the checkpoint it was %s: take that one", modes[is->train.mode],
-                       modes[was->train.mode]);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "train.consistency is %s, in the checkpoint it was %s: take that one",
+                       modes[is->train.mode], modes[was->train.mode]);
     if (is->train.epochs < s->at.epoch)
-        return err_set(e, SHOAL_E_CONFIG, "train.epochs is %u, the checkpoint is of epoch %u: set it to that at least", is->train.epochs,
-                       s->at.epoch);
-    bool valid = s->at.phase == PHASE_EVAL || s->at.phase == PHASE_CUT, test = s->at.phase == PHASE_TEST;
+        return err_set(e, SHOAL_E_CONFIG,
+                       "train.epochs is %u, the checkpoint is of epoch %u: set it to that at least",
+                       is->train.epochs, s->at.epoch);
+    bool valid = s->at.phase == PHASE_EVAL || s->at.phase == PHASE_CUT,
+         test = s->at.phase == PHASE_TEST;
     if ((valid && is->data.valid.count == 0) || (test && is->data.test.count == 0))
-        return err_set(e, SHOAL_E_CONFIG, "the checkpoint was made while data.%s was evaluated: name it in the job file", valid ? "valid" : "test");
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "the checkpoint was made while data.%s was evaluated: name it in the job file",
+            valid ? "valid" : "test");
     return 0;
 }
 
@@ -102,7 +114,8 @@ static bool same_words(const struct string_list *a, const struct string_list *b)
     return same;
 }
 
-static int job_compare(const struct coord *c, struct coord_from *f, const struct json *m, const struct job *spec, struct err *e)
+static int job_compare(const struct coord *c, struct coord_from *f, const struct json *m,
+                       const struct job *spec, struct err *e)
 {
     void *yaml;
     size_t bytes;
@@ -116,14 +129,16 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
     if (status != 0)
         return status;
     status = spec_compare(&was, spec, &f->saved, e);
-    f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric && same_words(&was.data.valid, &spec->data.valid);
+    f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric &&
+                     same_words(&was.data.valid, &spec->data.valid);
     job_free(&was);
     return status;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-int coord_from_open(const struct coord *c, const char *path, const struct job *spec, struct coord_from *f, struct err *e)
+int coord_from_open(const struct coord *c, const char *path, const struct job *spec,
+                    struct coord_from *f, struct err *e)
 {
     struct json *m = NULL;
     void *text = NULL;
@@ -134,9 +149,12 @@ int coord_from_open(const struct coord *c, const char *path, const struct job *s
     if (ops_of(c) == NULL)
         return err_set(e, SHOAL_E_CONFIG, "this coordinator reads no checkpoints");
     if (path[0] != '/')
-        return err_set(e, SHOAL_E_USAGE, "the checkpoint '%s' is not named by an absolute path", path);
+        return err_set(e, SHOAL_E_USAGE, "the checkpoint '%s' is not named by an absolute path",
+                       path);
     if (spec->warm_start[0] != 0)
-        return err_set(e, SHOAL_E_CONFIG, "warm_start: a job that goes on from a checkpoint has its tables from there: take the key away");
+        return err_set(e, SHOAL_E_CONFIG,
+                       "warm_start: a job that goes on from a checkpoint has its tables from "
+                       "there: take the key away");
     (void)snprintf(f->path, sizeof f->path, "%s", path);
     int status = ops_of(c)->hold(path, &f->hold, e);
     if (status == 0)

@@ -16,13 +16,14 @@ struct coord_from {
     char path[LIMIT_PATH];
     void *state; /* owned */
     struct coord_saved saved;
-    int hold; /* nobody removes the folder meanwhile */
+    int hold;         /* nobody removes the folder meanwhile */
     bool stops_alike; /* early stopping looks at the same measure of the same files as it did */
 };
 
 /* path: absolute. NOINPUT, USAGE, CHECKSUM, CORRUPT, VERSION (the file is named); CONFIG: the job
  * does not fit. The caller calls coord_from_close also after a failure. */
-int coord_from_open(const struct coord *c, const char *path, const struct job *spec, struct coord_from *out, struct err *e);
+int coord_from_open(const struct coord *c, const char *path, const struct job *spec,
+                    struct coord_from *out, struct err *e);
 void coord_from_close(const struct coord *c, struct coord_from *f);
 
 #endif

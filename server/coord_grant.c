@@ -13,7 +13,7 @@
 
 /* a grant answered this long ago and never used was perhaps never heard */
 #define ANSWER_LOST_NS 500000000ull
-#define SHARE_WAIT_NS                                                                                                  \
+#define SHARE_WAIT_NS                                                                              \
     2000000000ull /* after this a free lane goes to whoever asks: those it was kept for do not come                    \
                    */
 
@@ -36,7 +36,8 @@ bool coord_grant_task_put(struct coord *c, uint32_t index, bool promised)
 
     coord_task_to_record(&c->job.tasks, index, c->job.at.run, &record);
     (void)snprintf(key, sizeof key, "task/%u", index);
-    return promised ? coord_put(c, key, &record, sizeof record) : coord_note(c, key, &record, sizeof record);
+    return promised ? coord_put(c, key, &record, sizeof record)
+                    : coord_note(c, key, &record, sizeof record);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -111,7 +112,8 @@ static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
     uint64_t start = l->task == COORD_NO_TASK ? l->next_batch : t->task[l->task].first_batch;
     if (mark + 1 < start) {
         coord_flow_fail(c, SHOAL_E_CORRUPT,
-                        "lane %u stands at batch %llu on the servers, but batch %llu was acknowledged: a server has "
+                        "lane %u stands at batch %llu on the servers, but batch %llu was "
+                        "acknowledged: a server has "
                         "lost pushes; start the job again",
                         lane, (unsigned long long)mark, (unsigned long long)(start - 1));
         return;
@@ -132,8 +134,8 @@ static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
         answer_task(c, peer, id, lane);
 }
 
-static void fence_mark(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply,
-                       const struct msg *m)
+static void fence_mark(void *context, const struct coord_call *call, uint32_t shard,
+                       const struct wire *reply, const struct msg *m)
 {
     struct coord *c = context;
     struct coord_lane *l = &c->job.tasks.lane[call->owner];
@@ -168,8 +170,10 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
     if (!coord_grant_lanes_put(c)) /* invariant 1 */
         return;
     l->fence_mark = UINT64_MAX;
-    w.u.FENCE = (struct wire_FENCE){.run = c->job.at.run, .lane = lane, .generation = l->generation, .live = live};
-    if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, lane, fence_mark, fence_done) == NULL)
+    w.u.FENCE = (struct wire_FENCE){
+        .run = c->job.at.run, .lane = lane, .generation = l->generation, .live = live};
+    if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, lane, fence_mark,
+                         fence_done) == NULL)
         coord_flow_fail(c, SHOAL_E_NOMEM, "no memory to fence lane %u", lane);
 }
 
@@ -186,7 +190,8 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker)
     struct coord_tasks *t = &c->job.tasks;
 
     for (uint32_t l = 0; l < t->lanes; l++)
-        if (t->lane[l].worker == worker && (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING))
+        if (t->lane[l].worker == worker &&
+            (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING))
             lane_leave(c, l);
     coord_eval_worker_gone(&c->job.eval, worker);
     for (uint32_t s = 0; s < 3; s++)
@@ -217,7 +222,8 @@ static void ask_note(struct coord *c, struct coord_lane *l, peer_t from, uint64_
 /* A copy of a question that was dealt with (sent again, or doubled on the way) must not be granted
  * one more lane: nobody would hear of it. Ids of a worker's questions rise, and it asks for one
  * lane at a time. */
-static void next_copy(struct coord *c, peer_t from, const struct wire *request, const struct coord_worker *w)
+static void next_copy(struct coord *c, peer_t from, const struct wire *request,
+                      const struct coord_worker *w)
 {
     if (w->asked_generation == 0) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
@@ -240,7 +246,8 @@ static void asked_note(struct coord_worker *w, uint32_t lane, uint64_t generatio
 
 /* A grant of this worker that it seems not to have heard of: `held` is how many lanes it says it
  * holds. Answered again, or the answer to come is led to the newer question. */
-static bool next_repeat(struct coord *c, peer_t from, const struct wire *request, struct coord_worker *w)
+static bool next_repeat(struct coord *c, peer_t from, const struct wire *request,
+                        struct coord_worker *w)
 {
     struct coord_tasks *t = &c->job.tasks;
     uint64_t now = env_now_ns(c->env);
@@ -271,8 +278,8 @@ static bool next_repeat(struct coord *c, peer_t from, const struct wire *request
         return false;
     /* It has dropped a lane that we think it runs (a shard refused it, or it joined again under its
      * number), and cannot say which: all go back, so that none is held by nobody for ever. */
-    log_warn("worker %llu holds %llu lanes, not %u: they are taken back", (unsigned long long)w->number,
-             (unsigned long long)request->u.LANE_NEXT.batch, used);
+    log_warn("worker %llu holds %llu lanes, not %u: they are taken back",
+             (unsigned long long)w->number, (unsigned long long)request->u.LANE_NEXT.batch, used);
     for (uint32_t l = 0; l < t->lanes && c->fatal == 0; l++)
         if (t->lane[l].worker == w->number && t->lane[l].state == LANE_HELD && t->lane[l].used)
             lane_leave(c, l);
@@ -280,7 +287,8 @@ static bool next_repeat(struct coord *c, peer_t from, const struct wire *request
     return true;
 }
 
-static void next_lane(struct coord *c, peer_t from, const struct wire *request, struct coord_worker *w)
+static void next_lane(struct coord *c, peer_t from, const struct wire *request,
+                      struct coord_worker *w)
 {
     struct coord_tasks *t = &c->job.tasks;
     uint32_t live = coord_live_workers(c);
@@ -310,7 +318,8 @@ static void next_index(struct coord *c, peer_t from, const struct wire *request)
     for (uint32_t s = 0; s < 3; s++) {
         if (c->job.at.split[s].used == 0 || c->job.at.split[s].known != 0)
             continue;
-        bool again = c->job.index[s].worker == worker && now - c->job.index[s].given_ns > COORD_EVAL_AGAIN_NS;
+        bool again = c->job.index[s].worker == worker &&
+                     now - c->job.index[s].given_ns > COORD_EVAL_AGAIN_NS;
         if (c->job.index[s].worker != 0 && !again)
             continue;
         c->job.index[s].worker = worker;
@@ -340,7 +349,8 @@ static void next_eval(struct coord *c, peer_t from, const struct wire *request)
     answer(c, from, request->id, &reply);
 }
 
-static void next_without_lane(struct coord *c, peer_t from, const struct wire *request, struct coord_worker *w)
+static void next_without_lane(struct coord *c, peer_t from, const struct wire *request,
+                              struct coord_worker *w)
 {
     if (request->id < w->asked_id)
         return; /* a late copy: it was answered, or the worker has given it up */
@@ -383,8 +393,8 @@ static void next_of_lane(struct coord *c, peer_t from, const struct wire *reques
     struct coord_tasks *t = &c->job.tasks;
 
     struct coord_lane *l = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
-    if (c->job.at.phase != PHASE_TRAIN || l == NULL || l->state != LANE_HELD || l->worker != q->worker ||
-        l->generation != q->generation) {
+    if (c->job.at.phase != PHASE_TRAIN || l == NULL || l->state != LANE_HELD ||
+        l->worker != q->worker || l->generation != q->generation) {
         bool over = c->job.at.phase == PHASE_NONE || c->job.at.phase >= PHASE_FINISH;
         answer_kind(c, from, request->id, over ? WIRE_NEXT_END : WIRE_NEXT_LEAVE, q->lane);
         return;

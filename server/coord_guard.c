@@ -21,7 +21,8 @@ void coord_guard_close(struct coord_guard *g)
 
 /* ---- adding up ------------------------------------------------------------------------------- */
 
-static struct coord_guard_count *field_of(struct coord_guard_sums *s, const char *table, int64_t field)
+static struct coord_guard_count *field_of(struct coord_guard_sums *s, const char *table,
+                                          int64_t field)
 {
     for (uint32_t i = 0; i < s->fields && table != NULL; i++)
         if (s->field[i].field == (uint32_t)field && strcmp(s->field[i].table, table) == 0)
@@ -46,7 +47,8 @@ static struct coord_guard_count *worker_of(struct coord_guard_sums *s, int64_t w
 
 static void count_add(struct coord_guard_count *to, const struct json *item)
 {
-    int64_t refused = json_as_int(json_get(item, "refused"), 0), clipped = json_as_int(json_get(item, "clipped"), 0);
+    int64_t refused = json_as_int(json_get(item, "refused"), 0),
+            clipped = json_as_int(json_get(item, "clipped"), 0);
 
     to->refused += refused > 0 ? (uint64_t)refused : 0;
     to->clipped += clipped > 0 ? (uint64_t)clipped : 0;
@@ -54,7 +56,8 @@ static void count_add(struct coord_guard_count *to, const struct json *item)
 
 void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, uint64_t run)
 {
-    const struct json *fields = json_get(gradients, "by_field"), *workers = json_get(gradients, "by_worker");
+    const struct json *fields = json_get(gradients, "by_field"),
+                      *workers = json_get(gradients, "by_worker");
     int64_t lost = json_as_int(json_get(gradients, "lost"), 0);
 
     if (json_as_int(json_get(gradients, "run"), 0) < (int64_t)run)
@@ -62,7 +65,9 @@ void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, u
     s->lost += lost > 0 ? (uint64_t)lost : 0;
     for (size_t i = 0; i < json_count(fields); i++) {
         const struct json *item = json_array_at(fields, i);
-        count_add(field_of(s, json_as_string(json_get(item, "table"), NULL), json_as_int(json_get(item, "field"), -1)), item);
+        count_add(field_of(s, json_as_string(json_get(item, "table"), NULL),
+                           json_as_int(json_get(item, "field"), -1)),
+                  item);
     }
     for (size_t i = 0; i < json_count(workers); i++) {
         const struct json *item = json_array_at(workers, i);
@@ -72,8 +77,8 @@ void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, u
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static void shard_said(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply,
-                       const struct msg *m)
+static void shard_said(void *context, const struct coord_call *call, uint32_t shard,
+                       const struct wire *reply, const struct msg *m)
 {
     struct coord *c = context;
     struct json *j = NULL;
@@ -113,7 +118,8 @@ void coord_guard_ask(struct coord *c, bool ending)
     uint64_t now = env_now_ns(c->env);
 
     w.u.SHARD_STATUS.part = 1;
-    if (!ending && (now - g->asked_ns < ASK_NS || coord_call_open_type(&c->calls, WIRE_TYPE_SHARD_STATUS)))
+    if (!ending &&
+        (now - g->asked_ns < ASK_NS || coord_call_open_type(&c->calls, WIRE_TYPE_SHARD_STATUS)))
         return;
     coord_call_cancel(&c->calls, WIRE_TYPE_SHARD_STATUS, UINT64_MAX);
     g->asked_ns = now;
@@ -121,7 +127,8 @@ void coord_guard_ask(struct coord *c, bool ending)
     g->final = false;
     free(g->next);
     g->next = calloc(1, sizeof *g->next);
-    if (g->next == NULL || coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, 0, shard_said, all_said) == NULL)
+    if (g->next == NULL || coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, 0,
+                                            shard_said, all_said) == NULL)
         g->final = ending; /* the report does without */
 }
 
@@ -133,7 +140,8 @@ uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches)
     uint64_t refused = 0, ended = j->at.epoch > 0 ? j->at.epoch - 1 : 0;
 
     *batches = j->spec.train.batch > 0
-                   ? ended * ((j->at.split[WIRE_TRAIN].rows + j->spec.train.batch - 1) / j->spec.train.batch)
+                   ? ended * ((j->at.split[WIRE_TRAIN].rows + j->spec.train.batch - 1) /
+                              j->spec.train.batch)
                    : 0;
     /* after a restart a trained epoch is not */
     bool planned = j->tasks.tasks > 0 && j->tasks.epoch == j->at.epoch;
@@ -157,10 +165,12 @@ void coord_guard_look(struct coord *c, const char *where)
         most = COORD_GUARD_LEAST;
     if ((double)refused <= most)
         return;
-    coord_flow_fail(c, SHOAL_E_NOT_FINITE,
-                    "%" PRIu64 " of %" PRIu64 " batches were refused for their gradients (train.max_refused: %g): look at the "
-                    "rows, or lower the learning rate. The last: %s",
-                    refused, batches, share, where[0] != 0 ? where : "(not named)");
+    coord_flow_fail(
+        c, SHOAL_E_NOT_FINITE,
+        "%" PRIu64 " of %" PRIu64
+        " batches were refused for their gradients (train.max_refused: %g): look at the "
+        "rows, or lower the learning rate. The last: %s",
+        refused, batches, share, where[0] != 0 ? where : "(not named)");
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */

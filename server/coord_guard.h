@@ -38,7 +38,7 @@ struct coord_guard_sums {
         struct coord_guard_count of; /* refused: pushes, of which a batch has several */
     } worker[COORD_GUARD_WORKERS + 1];
     uint32_t fields, workers;
-    uint64_t lost; /* lines that quarantines have not kept */
+    uint64_t lost;            /* lines that quarantines have not kept */
     struct coord_rules rules; /* asked for by the way */
 };
 

@@ -12,7 +12,8 @@
 
 extern char **environ;
 
-int coord_hook_start(struct coord_hook *h, const struct string_list *words, const char *folder, struct err *e)
+int coord_hook_start(struct coord_hook *h, const struct string_list *words, const char *folder,
+                     struct err *e)
 {
     posix_spawnattr_t attributes;
 
@@ -35,7 +36,8 @@ int coord_hook_start(struct coord_hook *h, const struct string_list *words, cons
     if (failed == 0)
         return 0;
     h->pid = 0;
-    return err_set(e, SHOAL_E_UNAVAILABLE, "the command %s of checkpoint.publish cannot be started: %s", words->item[0],
+    return err_set(e, SHOAL_E_UNAVAILABLE,
+                   "the command %s of checkpoint.publish cannot be started: %s", words->item[0],
                    strerror(failed));
 }
 
@@ -55,7 +57,9 @@ bool coord_hook_poll(struct coord_hook *h, int *exit_status)
     if (got == 0 || (got < 0 && errno == EINTR))
         return false;
     h->pid = 0;
-    *exit_status = got < 0 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    *exit_status = got < 0               ? -1
+                   : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                         : WEXITSTATUS(status);
     return true;
 }
 

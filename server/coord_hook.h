@@ -17,7 +17,8 @@ struct coord_hook {
 };
 
 /* UNAVAILABLE: the program cannot be started. One at a time. */
-int coord_hook_start(struct coord_hook *h, const struct string_list *words, const char *folder, struct err *e);
+int coord_hook_start(struct coord_hook *h, const struct string_list *words, const char *folder,
+                     struct err *e);
 /* Whether it has ended; then *exit_status, 128 + signal for a killed one. */
 bool coord_hook_poll(struct coord_hook *h, int *exit_status);
 /* TERM to it and all that it has started in its process group; now: KILL. Of one that has been

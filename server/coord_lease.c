@@ -79,12 +79,13 @@ bool coord_lease_note(struct coord *c, uint32_t lane)
     return coord_note(c, key, out, sizeof *out);
 }
 
-const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_t run, const struct wire_batch_name *of)
+const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_t run,
+                                           const struct wire_batch_name *of)
 {
     for (uint64_t i = 0; l->entry != NULL && i < COORD_LEASES && i < l->serial; i++) {
         const struct coord_lease *at = &l->entry[(l->serial - i) % COORD_LEASES];
-        if (at->serial == l->serial - i && at->run == run && at->lane == of->lane && at->generation == of->generation &&
-            at->first <= of->batch && of->batch <= at->last)
+        if (at->serial == l->serial - i && at->run == run && at->lane == of->lane &&
+            at->generation == of->generation && at->first <= of->batch && of->batch <= at->last)
             return at;
     }
     return NULL;
@@ -100,7 +101,8 @@ struct asked {
 
 static int by_name(const void *a, const void *b)
 {
-    const struct wire_batch_name *x = &((const struct asked *)a)->name, *y = &((const struct asked *)b)->name;
+    const struct wire_batch_name *x = &((const struct asked *)a)->name,
+                                 *y = &((const struct asked *)b)->name;
     if (x->lane != y->lane)
         return x->lane < y->lane ? -1 : 1;
     if (x->generation != y->generation)
@@ -115,7 +117,8 @@ static int by_place(const void *a, const void *b)
 }
 
 /* The first name that is not before (lane, generation, batch). */
-static uint32_t lower_bound(const struct asked *asked, uint32_t count, const struct wire_batch_name *name)
+static uint32_t lower_bound(const struct asked *asked, uint32_t count,
+                            const struct wire_batch_name *name)
 {
     struct asked key = {.name = *name};
     uint32_t low = 0, high = count;
@@ -137,8 +140,8 @@ static void match(const struct coord_leases *l, uint64_t run, struct asked *aske
         if (at->serial == 0 || at->run != run)
             continue;
         for (uint32_t k = lower_bound(asked, count, &from);
-             k < count && asked[k].name.lane == at->lane && asked[k].name.generation == at->generation &&
-             asked[k].name.batch <= at->last;
+             k < count && asked[k].name.lane == at->lane &&
+             asked[k].name.generation == at->generation && asked[k].name.batch <= at->last;
              k++)
             asked[k].lease = at;
     }
@@ -156,7 +159,8 @@ static struct json *lease_json(const struct coord_lease *at, uint64_t batch)
     json_set_string(j, "name", at->name);
     json_set_int(j, "task", at->task);
     json_set_int(j, "epoch", at->epoch);
-    json_set_int(j, "position", (int64_t)(at->position + (skipped < at->rows ? skipped : at->rows)));
+    json_set_int(j, "position",
+                 (int64_t)(at->position + (skipped < at->rows ? skipped : at->rows)));
     json_set_int(j, "rows", (int64_t)(left < at->batch ? left : at->batch));
     return j;
 }
@@ -189,7 +193,9 @@ void coord_lease_who(struct coord *c, peer_t from, const struct wire *request, c
         coord_send(c, from, reply);
     } else {
         msg_free(reply);
-        coord_send(c, from, wire_refusal(request, SHOAL_E_NOMEM, "no memory for the answer; ask for fewer batches"));
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_NOMEM,
+                                "no memory for the answer; ask for fewer batches"));
     }
     free(text);
     json_free(list);

@@ -21,7 +21,7 @@ struct coord;
 struct coord_lease { /* as stored */
     uint64_t serial; /* from 1; slot: serial % COORD_LEASES */
     uint64_t run, generation, first, last, worker;
-    uint64_t task_first; /* first batch of the whole task: its rows begin at `position` */
+    uint64_t task_first;     /* first batch of the whole task: its rows begin at `position` */
     uint64_t position, rows; /* of the epoch's order */
     uint32_t lane, epoch, task, batch;
     char name[LIMIT_NAME]; /* of the worker */
@@ -31,7 +31,7 @@ _Static_assert(sizeof(struct coord_lease) == 152, "coord_lease is stored");
 struct coord_leases {
     /* owned; (COORD_LEASES); serial 0: empty. NULL: nothing was ever noted */
     struct coord_lease *entry;
-    uint64_t serial;           /* of the newest */
+    uint64_t serial; /* of the newest */
 };
 
 /* Reads what the store has; damaged entries are left out. NOMEM. */
@@ -41,7 +41,8 @@ void coord_lease_close(struct coord_leases *l);
  * nothing. */
 bool coord_lease_note(struct coord *c, uint32_t lane);
 /* The entry of a batch, or NULL. */
-const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_t run, const struct wire_batch_name *of);
+const struct coord_lease *coord_lease_find(const struct coord_leases *l, uint64_t run,
+                                           const struct wire_batch_name *of);
 void coord_lease_who(struct coord *c, peer_t from, const struct wire *request, const struct msg *m);
 
 #endif

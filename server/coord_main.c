@@ -21,12 +21,15 @@
 
 static const char help[] =
     "usage: shoal-coordinator [--config FILE] [--set KEY=VALUE]...\n"
-    "Knows servers and workers, deals tablets, lanes and tasks, keeps the best epoch, writes the report.\n"
+    "Knows servers and workers, deals tablets, lanes and tasks, keeps the best epoch, writes the "
+    "report.\n"
     "  --config FILE     coordinator.yaml; without it defaults and --set alone\n"
     "  --set KEY=VALUE   overrides a key of the file: --set shards=4\n"
-    "  --tensorboard DIR writes event files for TensorBoard into DIR/JOB-NUMBER (key: tensorboard)\n"
+    "  --tensorboard DIR writes event files for TensorBoard into DIR/JOB-NUMBER (key: "
+    "tensorboard)\n"
     "  --help, --version\n"
-    "Keys: listen, data_dir, shards (of all servers together), lease, resend, report, tensorboard, publish, keys, net.drop, "
+    "Keys: listen, data_dir, shards (of all servers together), lease, resend, report, tensorboard, "
+    "publish, keys, net.drop, "
     "insecure_plaintext.\n";
 
 struct daemon {
@@ -35,7 +38,8 @@ struct daemon {
     struct coord_hook hook;
 };
 
-static int hook_start(void *context, const struct string_list *words, const char *folder, struct err *e)
+static int hook_start(void *context, const struct string_list *words, const char *folder,
+                      struct err *e)
 {
     return coord_hook_start(&((struct daemon *)context)->hook, words, folder, e);
 }
@@ -50,10 +54,11 @@ static void hook_stop(void *context, bool kill)
     coord_hook_stop(&((struct daemon *)context)->hook, kill);
 }
 
-static int scalars_write(void *context, const char *run, uint64_t step, const struct coord_scalar *scalar, uint32_t count,
-                         struct err *e)
+static int scalars_write(void *context, const char *run, uint64_t step,
+                         const struct coord_scalar *scalar, uint32_t count, struct err *e)
 {
-    return coord_tensorboard_write(&((struct daemon *)context)->tensorboard, run, step, scalar, count, e);
+    return coord_tensorboard_write(&((struct daemon *)context)->tensorboard, run, step, scalar,
+                                   count, e);
 }
 
 /* Whole or not at all: a reader never sees half a report. */
@@ -68,7 +73,8 @@ static int report_write(void *context, const char *text, struct err *e)
     FILE *f = fopen(path, "we");
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "report %s: %s", path, strerror(errno));
-    bool good = fputs(text, f) >= 0 && fputc('\n', f) != EOF && fflush(f) == 0 && fsync(fileno(f)) == 0;
+    bool good =
+        fputs(text, f) >= 0 && fputc('\n', f) != EOF && fflush(f) == 0 && fsync(fileno(f)) == 0;
     int saved = errno;
     if (fclose(f) != 0 && good) {
         good = false;
@@ -93,7 +99,8 @@ static void on_signal(void *context, int signo)
 static int serve(const struct coord_config *config, struct err *e)
 {
     struct daemon daemon = {.config = config};
-    struct net_options no = {.drop_sends = config->drop, .insecure_plaintext = config->insecure_plaintext};
+    struct net_options no = {.drop_sends = config->drop,
+                             .insecure_plaintext = config->insecure_plaintext};
     struct coord_options co = {.shards = config->shards,
                                .lease_ms = config->lease_ms,
                                .resend_ms = config->resend_ms,
@@ -124,7 +131,8 @@ static int serve(const struct coord_config *config, struct err *e)
     if (status == 0)
         status = net_listen(net, config->listen, bound, e);
     if (status == 0) {
-        log_info("listens at %s for %u shards, state in %s", bound, config->shards, config->data_dir);
+        log_info("listens at %s for %u shards, state in %s", bound, config->shards,
+                 config->data_dir);
         notify_watchdog_start(net_env(net));
         notify_ready("serving");
         net_run(net);
@@ -148,12 +156,10 @@ static int finish(int status, const struct err *e)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"config", required_argument, NULL, 'c'},
-                                            {"set", required_argument, NULL, 's'},
-                                            {"tensorboard", required_argument, NULL, 't'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'v'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'},      {"set", required_argument, NULL, 's'},
+        {"tensorboard", required_argument, NULL, 't'}, {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},           {NULL, 0, NULL, 0}};
     static struct coord_config config;
     const char *path = NULL, *tensorboard = NULL;
     struct string_list set = {0};
@@ -176,11 +182,13 @@ int main(int argc, char **argv)
             return err_exit_status(status);
     }
     if (optind < argc)
-        return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]), &e);
+        return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]),
+                      &e);
     status = coord_config_load(path, &set, &config, &e);
     string_list_free(&set);
     if (status == 0 && tensorboard != NULL && strlen(tensorboard) >= sizeof config.tensorboard)
-        status = err_set(&e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes", sizeof config.tensorboard - 1);
+        status = err_set(&e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes",
+                         sizeof config.tensorboard - 1);
     if (status == 0 && tensorboard != NULL)
         (void)snprintf(config.tensorboard, sizeof config.tensorboard, "%s", tensorboard);
     if (status == 0)

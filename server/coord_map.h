@@ -19,7 +19,7 @@ uint32_t coord_map_tablets(const struct table_schema *table, uint32_t count);
 /* shard_of: (coord_map_tablets). CONFIG when a sparse table would have fewer than
  * LIMIT_SHARD_TABLETS_MIN tablets a shard; dense tables are small and may leave a shard without
  * one. */
-int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards, uint16_t *shard_of,
-                   struct err *e);
+int coord_map_make(const struct table_schema *table, uint32_t count, uint32_t shards,
+                   uint16_t *shard_of, struct err *e);
 
 #endif

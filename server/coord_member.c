@@ -20,7 +20,8 @@ _Static_assert(sizeof(struct shard_record) == LIMIT_NAME + 16, "shard_record is 
 
 static const char WORKER_KEY[] = "next-worker";
 
-int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store, struct err *e)
+int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store,
+                      struct err *e)
 {
     memset(m, 0, sizeof *m);
     m->shard = calloc(shards, sizeof *m->shard);
@@ -42,7 +43,8 @@ int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_sto
         m->shard[s].index = record.index;
         m->shard[s].incarnation = record.incarnation;
     }
-    int status = coord_store_get_fixed(store, WORKER_KEY, &m->next_worker, sizeof m->next_worker, e);
+    int status =
+        coord_store_get_fixed(store, WORKER_KEY, &m->next_worker, sizeof m->next_worker, e);
     return status == SHOAL_E_NOT_FOUND ? 0 : status;
 }
 
@@ -61,7 +63,8 @@ static uint32_t shard_number(const struct coord_members *m, const char *server, 
     return COORD_NOBODY;
 }
 
-static int shard_put(struct coord_store *store, uint32_t shard, const struct wire_SHARD_BEAT *beat, struct err *e)
+static int shard_put(struct coord_store *store, uint32_t shard, const struct wire_SHARD_BEAT *beat,
+                     struct err *e)
 {
     char key[COORD_KEY_MAX];
     struct shard_record record = {.index = beat->shard_index, .incarnation = beat->incarnation};
@@ -71,7 +74,8 @@ static int shard_put(struct coord_store *store, uint32_t shard, const struct wir
     return coord_store_put(store, key, &record, sizeof record, e);
 }
 
-static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *beat, uint32_t *shard, struct err *e)
+static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *beat, uint32_t *shard,
+                      struct err *e)
 {
     for (uint32_t s = 0; s < m->shards; s++) {
         if (m->shard[s].server[0] != 0)
@@ -80,7 +84,8 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
         return 0;
     }
     return err_set(e, SHOAL_E_BUSY,
-                   "server %s: all %u shard numbers belong to other servers; a server keeps its name in its data_dir, "
+                   "server %s: all %u shard numbers belong to other servers; a server keeps its "
+                   "name in its data_dir, "
                    "or raise `shards` of the "
                    "coordinator",
                    beat->server, m->shards);
@@ -97,11 +102,13 @@ static void rss_note(struct coord_members *m)
         m->rss_peak_bytes = sum;
 }
 
-int coord_member_shard_beat(struct coord_members *m, struct coord_store *store, const struct wire_SHARD_BEAT *beat,
-                            peer_t peer, uint64_t now_ns, uint32_t *shard, enum coord_beat *what, struct err *e)
+int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
+                            const struct wire_SHARD_BEAT *beat, peer_t peer, uint64_t now_ns,
+                            uint32_t *shard, enum coord_beat *what, struct err *e)
 {
     if (beat->server[0] == 0 || beat->shard_index >= LIMIT_SHARDS)
-        return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u", LIMIT_SHARDS);
+        return err_set(e, SHOAL_E_MALFORMED, "a beat names its server and an index below %u",
+                       LIMIT_SHARDS);
     *shard = shard_number(m, beat->server, beat->shard_index);
     if (*shard == COORD_NOBODY) {
         int status = shard_give(m, beat, shard, e);
@@ -165,8 +172,9 @@ static int worker_add(struct coord_members *m, struct coord_worker **out)
     return 0;
 }
 
-int coord_member_join(struct coord_members *m, struct coord_store *store, const struct wire_WORKER_JOIN *join,
-                      peer_t peer, uint64_t now_ns, uint64_t *number, struct err *e)
+int coord_member_join(struct coord_members *m, struct coord_store *store,
+                      const struct wire_WORKER_JOIN *join, peer_t peer, uint64_t now_ns,
+                      uint64_t *number, struct err *e)
 {
     struct coord_worker *w;
 
@@ -180,7 +188,9 @@ int coord_member_join(struct coord_members *m, struct coord_store *store, const 
         }
     }
     if (m->workers >= LIMIT_WORKERS)
-        return err_set(e, SHOAL_E_BUSY, "there are %u workers already, the most that a coordinator takes", m->workers);
+        return err_set(e, SHOAL_E_BUSY,
+                       "there are %u workers already, the most that a coordinator takes",
+                       m->workers);
     uint64_t next = m->next_worker + 1;
     int status = coord_store_put(store, WORKER_KEY, &next, sizeof next, e);
     if (status != 0)

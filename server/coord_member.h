@@ -24,14 +24,14 @@ struct coord_shard {
     uint32_t index;          /* on its server */
     char endpoint[256];
     uint64_t incarnation;
-    bool seen;     /* since this coordinator started */
-    bool ready;    /* recovered, takes work */
+    bool seen;         /* since this coordinator started */
+    bool ready;        /* recovered, takes work */
     uint64_t map_told; /* epoch of the map that this incarnation got before it was ready; 0: none */
-    bool greeted;  /* was told what every shard is told (coord_setup_greet) */
-    bool set_up;   /* has map, tables and run of the job (coord_flow) */
-    bool busy;     /* a step of setting up is asked for */
-    uint32_t step; /* of setting up: how many are done */
-    peer_t peer;   /* connection of its last beat */
+    bool greeted;      /* was told what every shard is told (coord_setup_greet) */
+    bool set_up;       /* has map, tables and run of the job (coord_flow) */
+    bool busy;         /* a step of setting up is asked for */
+    uint32_t step;     /* of setting up: how many are done */
+    peer_t peer;       /* connection of its last beat */
     uint64_t beat_ns;
     struct wire_SHARD_BEAT figures;
 };
@@ -66,21 +66,24 @@ struct coord_members {
 enum coord_beat { COORD_BEAT_SAME, COORD_BEAT_NEW, COORD_BEAT_READY, COORD_BEAT_RESTARTED };
 
 /* Reads back the shard numbers given and the next worker number. */
-int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store, struct err *e);
+int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_store *store,
+                      struct err *e);
 void coord_member_close(struct coord_members *m);
 
 /* Takes a beat: finds or gives the number (synced first). BUSY when all numbers are given to other
  * servers. */
-int coord_member_shard_beat(struct coord_members *m, struct coord_store *store, const struct wire_SHARD_BEAT *beat,
-                            peer_t peer, uint64_t now_ns, uint32_t *shard, enum coord_beat *what, struct err *e);
+int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
+                            const struct wire_SHARD_BEAT *beat, peer_t peer, uint64_t now_ns,
+                            uint32_t *shard, enum coord_beat *what, struct err *e);
 /* Shard that beats over this connection, or COORD_NOBODY. */
 uint32_t coord_member_shard_of(const struct coord_members *m, peer_t peer);
 bool coord_member_shards_ready(const struct coord_members *m);
 
 /* A number for a worker, synced before it is known to anyone; the same number again for a join
  * repeated over one connection. *number 0 with BUSY when there are LIMIT_WORKERS. */
-int coord_member_join(struct coord_members *m, struct coord_store *store, const struct wire_WORKER_JOIN *join,
-                      peer_t peer, uint64_t now_ns, uint64_t *number, struct err *e);
+int coord_member_join(struct coord_members *m, struct coord_store *store,
+                      const struct wire_WORKER_JOIN *join, peer_t peer, uint64_t now_ns,
+                      uint64_t *number, struct err *e);
 /* NULL: dead or never was */
 struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t number);
 /* its figures stay in `gone` */

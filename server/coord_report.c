@@ -26,13 +26,15 @@ static void brief_set(struct json *to, const struct metric *metric, const struct
     struct json *j = json_new_object();
     struct metric mean;
 
-    metric_mean(metric, job->model.task_weight, job->data.label_count == 0 ? 1 : job->data.label_count, &mean);
+    metric_mean(metric, job->model.task_weight,
+                job->data.label_count == 0 ? 1 : job->data.label_count, &mean);
     json_set_number(j, "auc", mean.auc);
     json_set_number(j, "logloss", mean.logloss);
     json_set(to, "valid", j);
 }
 
-static void train_tasks_set(struct json *item, const struct coord_job *j, const struct coord_losses *l)
+static void train_tasks_set(struct json *item, const struct coord_job *j,
+                            const struct coord_losses *l)
 {
     struct json *list = json_new_array();
 
@@ -207,7 +209,8 @@ static struct json *tables_json(const struct coord *c, uint64_t *rows)
         struct json *item = json_new_object();
         json_set_string(item, "name", s->name);
         json_set_int(item, "rows", (int64_t)j->table_rows[t]);
-        json_set_hex(item, "digest", hash_bytes(j->digest + s->tablet_first, 8ull << s->tablet_bits, 0));
+        json_set_hex(item, "digest",
+                     hash_bytes(j->digest + s->tablet_first, 8ull << s->tablet_bits, 0));
         struct json *rules = coord_guard_rules_json(c, s->name);
         if (rules != NULL)
             json_set(item, "rules", rules);
@@ -237,7 +240,8 @@ static uint32_t servers_of(const struct coord_members *m)
  * restores it, else the last. */
 static uint32_t final_epoch(const struct coord_job *j)
 {
-    return j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != 0 ? j->at.kept_epoch : j->at.epoch;
+    return j->spec.train.early_stop.patience > 0 && j->at.kept_epoch != 0 ? j->at.kept_epoch
+                                                                          : j->at.epoch;
 }
 
 static void report_settings(const struct coord *c, struct json *r)
@@ -271,8 +275,8 @@ static void report_settings(const struct coord *c, struct json *r)
         json_set_string(r, "warm_start", j->spec.warm_start);
 }
 
-static void evaluation_set(struct json *to, const char *key, const struct coord_job *j, const struct metric *metric,
-                           uint32_t split)
+static void evaluation_set(struct json *to, const char *key, const struct coord_job *j,
+                           const struct metric *metric, uint32_t split)
 {
     if (metric[0].examples == 0)
         json_set_null(to, key);
@@ -292,7 +296,8 @@ static struct json *report_json(const struct coord *c)
     coord_member_sums(&c->members, &sum);
     for (uint32_t n = 0; n < j->at.epoch; n++)
         coord_losses_add(&all, &j->epoch[n].train);
-    examples = j->at.train_rows - (all.bad_lines < j->at.train_rows ? all.bad_lines : j->at.train_rows);
+    examples =
+        j->at.train_rows - (all.bad_lines < j->at.train_rows ? all.bad_lines : j->at.train_rows);
     if (sampled) /* rows are left out on purpose: what was reported counts */
         examples = all.examples;
     double seconds = (double)j->at.elapsed_ns * 1e-9, train = (double)j->at.train_ns * 1e-9;
@@ -346,7 +351,8 @@ int coord_report_make(struct coord *c, struct err *e)
     c->job.report = text;
     if (!coord_put(c, "report", text, strlen(text)))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
-    if (c->options.write_report != NULL && c->options.write_report(c->options.context, text, &failed) != 0)
+    if (c->options.write_report != NULL &&
+        c->options.write_report(c->options.context, text, &failed) != 0)
         log_error("%s", failed.text);
     return 0;
 }

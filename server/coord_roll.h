@@ -25,7 +25,7 @@ struct coord_roll {
         struct coord_compute by;
         uint32_t joined; /* times */
         bool broken;     /* the worker left because of its device, and has not come again */
-    } *entry;            /* owned (count) */
+    } * entry;           /* owned (count) */
     uint32_t count, capacity;
 };
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* As inspect.c calls them (embedding/table.h says what they count). */
-static const char *const names[COORD_RULES_COUNTS] = {"not_admitted", "admitted", "aged",    "expired",
-                                                      "evicted",      "blocked",  "clipped", "waiting"};
+static const char *const names[COORD_RULES_COUNTS] = {
+    "not_admitted", "admitted", "aged", "expired", "evicted", "blocked", "clipped", "waiting"};
 
 static uint64_t *counts_of(struct coord_rules *r, const char *table)
 {

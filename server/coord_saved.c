@@ -48,7 +48,8 @@ static void write_pair(struct writer *w, const char *key, const void *value, siz
     write_bytes(w, value, bytes);
 }
 
-static void write_numbered(struct writer *w, const char *kind, uint32_t n, const void *value, size_t bytes)
+static void write_numbered(struct writer *w, const char *kind, uint32_t n, const void *value,
+                           size_t bytes)
 {
     char key[COORD_KEY_MAX];
 
@@ -146,8 +147,8 @@ static bool pair_next(const struct coord_saved *s, size_t *at, struct pair *out)
         return false;
     memcpy(head, s->bytes + *at, sizeof head);
     *at += sizeof head;
-    if (head[0] == 0 || head[0] >= COORD_KEY_MAX || s->count - *at < head[0] || head[1] > s->count - *at - head[0] ||
-        memchr(s->bytes + *at, 0, head[0]) != NULL)
+    if (head[0] == 0 || head[0] >= COORD_KEY_MAX || s->count - *at < head[0] ||
+        head[1] > s->count - *at - head[0] || memchr(s->bytes + *at, 0, head[0]) != NULL)
         return false;
     memcpy(out->key, s->bytes + *at, head[0]);
     out->key[head[0]] = 0;
@@ -160,7 +161,8 @@ static bool pair_next(const struct coord_saved *s, size_t *at, struct pair *out)
 /* The number behind "KIND/", at most `most`; false: it is none of this kind. */
 static bool numbered(const char *key, const char *kind, uint32_t most)
 {
-    size_t bytes = strlen(kind), digits = strspn(key + (strncmp(key, kind, bytes) == 0 ? bytes : 0), "0123456789");
+    size_t bytes = strlen(kind),
+           digits = strspn(key + (strncmp(key, kind, bytes) == 0 ? bytes : 0), "0123456789");
 
     if (strncmp(key, kind, bytes) != 0 || digits == 0 || digits > 9 || key[bytes + digits] != 0)
         return false;
@@ -178,7 +180,8 @@ static bool content_ok(const struct pair *p)
     struct coord_lane_record lane;
     struct coord_task_record task;
 
-    for (uint32_t at = 0; strcmp(p->key, "lanes") == 0 && at < p->bytes; at += (uint32_t)sizeof lane) {
+    for (uint32_t at = 0; strcmp(p->key, "lanes") == 0 && at < p->bytes;
+         at += (uint32_t)sizeof lane) {
         memcpy(&lane, p->value + at, sizeof lane);
         if (!number_ok(lane.next_batch, 1) || !number_ok(lane.generation, 0))
             return false;
@@ -210,10 +213,11 @@ static int progress_check(const struct coord_progress *at, struct err *e)
     bool phase = at->phase == PHASE_LANES || at->phase == PHASE_TRAIN || at->phase == PHASE_EVAL ||
                  at->phase == PHASE_CUT || at->phase == PHASE_TEST;
 
-    if (!phase || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX || !isfinite(at->lr_scale) || at->lr_scale < 0 ||
-        at->best_epoch > at->epoch || at->kept_epoch > at->epoch || !isfinite(at->best_value) || !isfinite(at->kept_value) ||
-        at->split[WIRE_TRAIN].rows == 0)
-        return err_set(e, SHOAL_E_CORRUPT, "the saved job is in phase %u, epoch %u, which cannot be", at->phase,
+    if (!phase || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX || !isfinite(at->lr_scale) ||
+        at->lr_scale < 0 || at->best_epoch > at->epoch || at->kept_epoch > at->epoch ||
+        !isfinite(at->best_value) || !isfinite(at->kept_value) || at->split[WIRE_TRAIN].rows == 0)
+        return err_set(e, SHOAL_E_CORRUPT,
+                       "the saved job is in phase %u, epoch %u, which cannot be", at->phase,
                        at->epoch);
     return 0;
 }
@@ -231,8 +235,10 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
         if (!pair_next(out, &at, &p))
             return err_set(e, SHOAL_E_CORRUPT, "it is cut short at byte %zu", at);
         if (!size_ok(&p))
-            return err_set(e, SHOAL_E_VERSION, "'%s' of %u bytes is not of this release: restore with the release that wrote it",
-                           p.key, p.bytes);
+            return err_set(
+                e, SHOAL_E_VERSION,
+                "'%s' of %u bytes is not of this release: restore with the release that wrote it",
+                p.key, p.bytes);
         if (!content_ok(&p))
             return err_set(e, SHOAL_E_CORRUPT, "'%s' has batch numbers that cannot be", p.key);
         if (strcmp(p.key, "progress") == 0) {
@@ -300,7 +306,7 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     size_t at = sizeof magic;
     bool good = true;
 
-    while (good && at < s->count && pair_next(s, &at, &p)) {
+    while (good && at < s->count && pair_next(s, &at, &p))
         if (strncmp(p.key, "task/", 5) == 0)
             good = task_put(c, &p, number);
         else if (strncmp(p.key, "epoch/", 6) == 0)
@@ -311,6 +317,5 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
             good = details_put(c, &p, number);
         else if (strcmp(p.key, "lanes") == 0)
             good = coord_note(c, p.key, p.value, p.bytes);
-    }
     return good;
 }

@@ -49,7 +49,8 @@ int coord_setup_load(struct coord *c, struct err *e)
         return err_set(e, SHOAL_E_CORRUPT, "the stored job has %u tables", j->at.tables);
     if (j->table == NULL && (j->table = calloc(LIMIT_TABLES, sizeof *j->table)) == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the tables");
-    int status = coord_store_get_fixed(c->store, "tables", j->table, j->at.tables * sizeof *j->table, e);
+    int status =
+        coord_store_get_fixed(c->store, "tables", j->table, j->at.tables * sizeof *j->table, e);
     if (status == 0)
         status = coord_map_check(j->table, j->at.tables, e);
     if (status == 0)
@@ -67,7 +68,8 @@ static void greeted(void *context, const struct coord_call *call, int status, co
     const struct coord *c = context;
 
     if (status != 0)
-        log_warn("server %s refused %s: %s", c->members.shard[call->owner].server, wire_type_name(call->request.type), text);
+        log_warn("server %s refused %s: %s", c->members.shard[call->owner].server,
+                 wire_type_name(call->request.type), text);
 }
 
 static size_t map_wire(const struct coord_job *j, struct wire *w)
@@ -94,7 +96,8 @@ void coord_setup_map_early(struct coord *c, uint32_t shard)
     struct coord_shard *s = &c->members.shard[shard];
     struct wire w;
     size_t bytes = map_wire(&c->job, &w);
-    struct msg *m = c->job.shard_of == NULL || s->map_told == c->job.at.map_epoch ? NULL : wire_encode(&w);
+    struct msg *m =
+        c->job.shard_of == NULL || s->map_told == c->job.at.map_epoch ? NULL : wire_encode(&w);
     void *frame = m == NULL ? NULL : msg_add(m, bytes);
 
     if (frame == NULL) {
@@ -117,7 +120,8 @@ static bool greet(struct coord *c, uint32_t shard)
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_CUT_KEEP;
     w.u.CUT_KEEP.below = coord_cut_known(c, &w.u.CUT_KEEP.keep);
-    return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, greeted) != NULL;
+    return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, greeted) !=
+           NULL;
 }
 
 void coord_setup_greet(struct coord *c)
@@ -144,21 +148,24 @@ static bool step_start(struct coord *c, uint32_t shard)
         const struct table_schema *s = &j->table[step - 1];
         w.type = WIRE_TYPE_TABLE_CREATE;
         wire_schema_to(s, &w.u.TABLE_CREATE);
-        return coord_call_start(&c->calls, &w, s->field_rule, s->field_rule_count * sizeof s->field_rule[0], true,
-                                shard, true, shard, NULL, step_done) != NULL;
+        return coord_call_start(&c->calls, &w, s->field_rule,
+                                s->field_rule_count * sizeof s->field_rule[0], true, shard, true,
+                                shard, NULL, step_done) != NULL;
     }
     if (j->at.from == FROM_TO_LOAD) { /* it opens the run with the marks of the checkpoint */
         w.type = WIRE_TYPE_LOAD;
         w.u.LOAD.run = j->at.run;
         (void)snprintf(w.u.LOAD.path, LIMIT_PATH, "%s", j->at.from_path);
-        return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, step_done) != NULL;
+        return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL,
+                                step_done) != NULL;
     }
     w.type = WIRE_TYPE_RUN_OPEN;
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = j->at.run,
                                           .lanes = j->tasks.lanes,
                                           .mode = j->spec.train.mode,
                                           .tables = UINT64_MAX >> (LIMIT_TABLES - j->at.tables)};
-    return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, step_done) != NULL;
+    return coord_call_start(&c->calls, &w, NULL, 0, false, shard, true, shard, NULL, step_done) !=
+           NULL;
 }
 
 static void step_next(struct coord *c, uint32_t shard)
@@ -186,7 +193,8 @@ static void step_done(void *context, const struct coord_call *call, int status, 
 
     s->busy = false;
     if (status != 0) {
-        coord_flow_fail(c, status, "server %s refused %s: %s", s->server, wire_type_name(call->request.type), text);
+        coord_flow_fail(c, status, "server %s refused %s: %s", s->server,
+                        wire_type_name(call->request.type), text);
         return;
     }
     s->step++;
@@ -233,8 +241,8 @@ void coord_setup_forget(struct coord *c)
 
 /* A shard answers for the tablets that it leads, in order of their numbers: the map says which
  * these are. */
-static void digest_reply(void *context, const struct coord_call *call, uint32_t shard, const struct wire *reply,
-                         const struct msg *m)
+static void digest_reply(void *context, const struct coord_call *call, uint32_t shard,
+                         const struct wire *reply, const struct msg *m)
 {
     struct coord *c = context;
     struct coord_job *j = &c->job;
@@ -267,8 +275,8 @@ void coord_setup_digest(struct coord *c)
     memset(j->table_rows, 0, sizeof j->table_rows);
     for (uint32_t t = 0; t < j->at.tables; t++) {
         w.u.DIGEST.table = t;
-        if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, t, digest_reply, digest_done) ==
-            NULL) {
+        if (coord_call_start(&c->calls, &w, NULL, 0, false, COORD_NOBODY, false, t, digest_reply,
+                             digest_done) == NULL) {
             coord_flow_fail(c, SHOAL_E_NOMEM, "no memory to ask for digests");
             return;
         }

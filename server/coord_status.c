@@ -61,7 +61,8 @@ static struct json *servers_json(const struct coord *c)
         json_set_int(item, "rss_bytes", (int64_t)shard->figures.rss_bytes);
         tier_json(item, &shard->figures);
         json_set_bool(item, "ready", shard->ready);
-        json_set_int(item, "silent_ms", shard->seen ? (int64_t)((env_now_ns(c->env) - shard->beat_ns) / 1000000) : -1);
+        json_set_int(item, "silent_ms",
+                     shard->seen ? (int64_t)((env_now_ns(c->env) - shard->beat_ns) / 1000000) : -1);
         json_append(list, item);
     }
     return list;
@@ -152,7 +153,8 @@ char *coord_status_text(struct coord *c)
     json_set_int(s, "examples", (int64_t)examples);
     json_set_number(s, "rate", j->rate);
     json_set_number(s, "loss", coord_losses_mean(&sum));
-    json_set_number(s, "eta_seconds", j->rate > 0 && all >= examples ? (double)(all - examples) / j->rate : NAN);
+    json_set_number(s, "eta_seconds",
+                    j->rate > 0 && all >= examples ? (double)(all - examples) / j->rate : NAN);
     json_set_int(s, "restarts", j->at.restarts);
     json_set_int(s, "worker_deaths", j->at.worker_deaths);
     json_set_int(s, "checkpoints", coord_checkpoint_made(c)->made);

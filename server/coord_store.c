@@ -5,32 +5,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int value_put(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync, struct err *e)
+static int value_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                     bool sync, struct err *e)
 {
     SHOAL_ASSERT(strlen(key) < COORD_KEY_MAX);
     if (bytes > COORD_VALUE_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "state '%s' has %zu bytes, at most %u can be stored", key, bytes,
-                       COORD_VALUE_MAX);
+        return err_set(e, SHOAL_E_TOO_BIG, "state '%s' has %zu bytes, at most %u can be stored",
+                       key, bytes, COORD_VALUE_MAX);
     return s->ops->put(s, key, value, bytes, sync, e);
 }
 
-int coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes, struct err *e)
+int coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                    struct err *e)
 {
     return value_put(s, key, value, bytes, true, e);
 }
 
-int coord_store_note(struct coord_store *s, const char *key, const void *value, size_t bytes, struct err *e)
+int coord_store_note(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                     struct err *e)
 {
     return value_put(s, key, value, bytes, false, e);
 }
 
-int coord_store_get(struct coord_store *s, const char *key, void **value, size_t *bytes, struct err *e)
+int coord_store_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
+                    struct err *e)
 {
     SHOAL_ASSERT(strlen(key) < COORD_KEY_MAX);
     return s->ops->get(s, key, value, bytes, e);
 }
 
-int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, size_t bytes, struct err *e)
+int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, size_t bytes,
+                          struct err *e)
 {
     void *stored;
     size_t stored_bytes;
@@ -41,12 +46,13 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
     if (stored_bytes == bytes)
         memcpy(value, stored, bytes);
     else
-        status =
-            err_set(e, SHOAL_E_CORRUPT,
-                    "state.log: '%s' has %zu bytes, this version writes %zu: another version wrote it, or it is damaged. "
-                    "Finish the job with the version that began it, or start with an empty data_dir: the servers keep "
-                    "their rows, the job in hand begins anew",
-                    key, stored_bytes, bytes);
+        status = err_set(e, SHOAL_E_CORRUPT,
+                         "state.log: '%s' has %zu bytes, this version writes %zu: another version "
+                         "wrote it, or it is damaged. "
+                         "Finish the job with the version that began it, or start with an empty "
+                         "data_dir: the servers keep "
+                         "their rows, the job in hand begins anew",
+                         key, stored_bytes, bytes);
     free(stored);
     return status;
 }
@@ -105,7 +111,8 @@ static int memory_grow(struct memory_store *m)
     return 0;
 }
 
-static int memory_put(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync, struct err *e)
+static int memory_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                      bool sync, struct err *e)
 {
     (void)sync;
     struct memory_store *m = (struct memory_store *)s;
@@ -132,7 +139,8 @@ static int memory_put(struct coord_store *s, const char *key, const void *value,
     return 0;
 }
 
-static int memory_get(struct coord_store *s, const char *key, void **value, size_t *bytes, struct err *e)
+static int memory_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
+                      struct err *e)
 {
     struct memory_store *m = (struct memory_store *)s;
     int found;
@@ -173,7 +181,8 @@ static void memory_close(struct coord_store *s)
     free(m);
 }
 
-static const struct coord_store_ops memory_ops = {memory_put, memory_get, memory_remove, memory_close};
+static const struct coord_store_ops memory_ops = {memory_put, memory_get, memory_remove,
+                                                  memory_close};
 
 struct coord_store *coord_store_memory(void)
 {

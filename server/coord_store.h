@@ -20,7 +20,8 @@
 struct coord_store;
 
 struct coord_store_ops {
-    int (*put)(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync, struct err *e);
+    int (*put)(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync,
+               struct err *e);
     int (*get)(struct coord_store *s, const char *key, void **value, size_t *bytes,
                struct err *e);                                            /* malloc; NOT_FOUND */
     int (*remove)(struct coord_store *s, const char *key, struct err *e); /* absent is fine */
@@ -32,14 +33,18 @@ struct coord_store {
 };
 
 /* IO when the disk fails: the coordinator then stops, because it can promise nothing more. */
-int coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes, struct err *e);
+int coord_store_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                    struct err *e);
 /* The same without the sync: a kill of the process keeps it, a loss of power may not. For figures
  * that nothing is promised about. */
-int coord_store_note(struct coord_store *s, const char *key, const void *value, size_t bytes, struct err *e);
+int coord_store_note(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                     struct err *e);
 /* *value is the caller's (free); NOT_FOUND (without a text) when there is none. */
-int coord_store_get(struct coord_store *s, const char *key, void **value, size_t *bytes, struct err *e);
+int coord_store_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
+                    struct err *e);
 /* The same for a value of known size: CORRUPT when it has another. */
-int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, size_t bytes, struct err *e);
+int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, size_t bytes,
+                          struct err *e);
 int coord_store_remove(struct coord_store *s, const char *key, struct err *e);
 void coord_store_close(struct coord_store *s); /* NULL is fine */
 

@@ -50,8 +50,8 @@ static uint64_t record_checksum(const struct record *r, const void *body, size_t
 
 static int disk_error(const struct disk_store *d, const char *what, struct err *e)
 {
-    return err_set(e, errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO, "%s/state.log: %s: %s", d->dir, what,
-                   strerror(errno));
+    return err_set(e, errno == ENOSPC ? SHOAL_E_NO_SPACE : SHOAL_E_IO, "%s/state.log: %s: %s",
+                   d->dir, what, strerror(errno));
 }
 
 static int write_all(int fd, const void *data, size_t bytes)
@@ -71,10 +71,12 @@ static int write_all(int fd, const void *data, size_t bytes)
 }
 
 /* One record in one write. */
-static int record_write(int fd, const char *key, const void *value, size_t bytes, bool removed, uint64_t *written)
+static int record_write(int fd, const char *key, const void *value, size_t bytes, bool removed,
+                        uint64_t *written)
 {
-    struct record r = {
-        .magic = RECORD_MAGIC, .key_bytes = (uint32_t)strlen(key), .value_bytes = removed ? REMOVED : (uint32_t)bytes};
+    struct record r = {.magic = RECORD_MAGIC,
+                       .key_bytes = (uint32_t)strlen(key),
+                       .value_bytes = removed ? REMOVED : (uint32_t)bytes};
     size_t all = sizeof r + r.key_bytes + bytes;
     unsigned char *buffer = malloc(all);
 
@@ -118,8 +120,8 @@ static int rewrite(struct disk_store *d, struct err *e)
     if (w.fd < 0)
         return disk_error(d, "rewrite", e);
     int dir = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0 || coord_store_memory_visit(d->memory, rewrite_one, &w) != 0 || fdatasync(w.fd) != 0 ||
-        rename(from, to) != 0 || fsync(dir) != 0) {
+    if (dir < 0 || coord_store_memory_visit(d->memory, rewrite_one, &w) != 0 ||
+        fdatasync(w.fd) != 0 || rename(from, to) != 0 || fsync(dir) != 0) {
         int status = disk_error(d, "rewrite", e);
         close(w.fd);
         if (dir >= 0)
@@ -137,8 +139,8 @@ static int rewrite(struct disk_store *d, struct err *e)
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-static int disk_append(struct disk_store *d, const char *key, const void *value, size_t bytes, bool removed, bool sync,
-                       struct err *e)
+static int disk_append(struct disk_store *d, const char *key, const void *value, size_t bytes,
+                       bool removed, bool sync, struct err *e)
 {
     if (record_write(d->fd, key, value, bytes, removed, &d->bytes) != 0)
         return disk_error(d, "write", e);
@@ -147,7 +149,8 @@ static int disk_append(struct disk_store *d, const char *key, const void *value,
     return 0;
 }
 
-static int disk_put(struct coord_store *s, const char *key, const void *value, size_t bytes, bool sync, struct err *e)
+static int disk_put(struct coord_store *s, const char *key, const void *value, size_t bytes,
+                    bool sync, struct err *e)
 {
     struct disk_store *d = (struct disk_store *)s;
 
@@ -157,7 +160,8 @@ static int disk_put(struct coord_store *s, const char *key, const void *value, s
     return status != 0 || d->bytes < d->rewrite_at ? status : rewrite(d, e);
 }
 
-static int disk_get(struct coord_store *s, const char *key, void **value, size_t *bytes, struct err *e)
+static int disk_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
+                    struct err *e)
 {
     return coord_store_get(((struct disk_store *)s)->memory, key, value, bytes, e);
 }
@@ -187,8 +191,8 @@ static const struct coord_store_ops disk_ops = {disk_put, disk_get, disk_remove,
 /* ---- opening (2) ----------------------------------------------------------------------------- */
 
 /* The record at `at`: its length, 0 when it is torn, or CORRUPT. */
-static int record_take(struct disk_store *d, const unsigned char *log, uint64_t bytes, uint64_t at, uint64_t *length,
-                       struct err *e)
+static int record_take(struct disk_store *d, const unsigned char *log, uint64_t bytes, uint64_t at,
+                       uint64_t *length, struct err *e)
 {
     struct record r;
     char key[COORD_KEY_MAX];
@@ -200,17 +204,20 @@ static int record_take(struct disk_store *d, const unsigned char *log, uint64_t 
     memcpy(&r, log + at, sizeof r);
     uint64_t value = r.value_bytes == REMOVED ? 0 : r.value_bytes;
     uint64_t all = sizeof r + (uint64_t)r.key_bytes + value;
-    bool sane = r.magic == RECORD_MAGIC && r.key_bytes > 0 && r.key_bytes < COORD_KEY_MAX && value <= COORD_VALUE_MAX;
+    bool sane = r.magic == RECORD_MAGIC && r.key_bytes > 0 && r.key_bytes < COORD_KEY_MAX &&
+                value <= COORD_VALUE_MAX;
     if (sane && all > left)
         return 0;
-    bool whole = sane && record_checksum(&r, log + at + sizeof r, r.key_bytes + value) == r.checksum;
+    bool whole =
+        sane && record_checksum(&r, log + at + sizeof r, r.key_bytes + value) == r.checksum;
     if (sane && !whole && all == left)
         return 0; /* the last one, its bytes not all written */
     /* A NUL in a key would make it another key here, one that this store could write but not read
      * again. */
     if (!whole || memchr(log + at + sizeof r, 0, r.key_bytes) != NULL)
         return err_set(e, SHOAL_E_CORRUPT,
-                       "%s/state.log: record at byte %llu is damaged and others follow it; restore the folder from a "
+                       "%s/state.log: record at byte %llu is damaged and others follow it; restore "
+                       "the folder from a "
                        "copy, or move it away and "
                        "start the job again",
                        d->dir, (unsigned long long)at);
@@ -232,7 +239,8 @@ static int replay(struct disk_store *d, struct err *e)
     uint64_t bytes = (uint64_t)st.st_size;
     unsigned char *log = malloc(bytes + 1);
     if (log == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "%s/state.log: no memory for %llu bytes", d->dir, (unsigned long long)bytes);
+        return err_set(e, SHOAL_E_NOMEM, "%s/state.log: no memory for %llu bytes", d->dir,
+                       (unsigned long long)bytes);
     int status = 0;
     for (uint64_t got = 0; got < bytes;) {
         ssize_t n = pread(d->fd, log + got, bytes - got, (off_t)got);
@@ -248,8 +256,8 @@ static int replay(struct disk_store *d, struct err *e)
     }
     free(log);
     if (status == 0 && at < bytes)
-        log_warn("%s/state.log: a last record of %llu bytes was not written whole and is cut off", d->dir,
-                 (unsigned long long)(bytes - at));
+        log_warn("%s/state.log: a last record of %llu bytes was not written whole and is cut off",
+                 d->dir, (unsigned long long)(bytes - at));
     return status;
 }
 
@@ -262,7 +270,8 @@ static int lock_take(struct disk_store *d, struct err *e)
     if (d->lock_fd < 0)
         return err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno));
     if (flock(d->lock_fd, LOCK_EX | LOCK_NB) != 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "%s: another coordinator uses this data_dir; stop it first", d->dir);
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "%s: another coordinator uses this data_dir; stop it first", d->dir);
     return 0;
 }
 
@@ -294,9 +303,10 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     d->base.ops = &disk_ops;
     d->fd = d->lock_fd = -1;
-    int status = strlen(dir) >= sizeof d->dir
-                     ? err_set(e, SHOAL_E_CONFIG, "data_dir is longer than %zu bytes", sizeof d->dir - 1)
-                     : 0;
+    int status =
+        strlen(dir) >= sizeof d->dir
+            ? err_set(e, SHOAL_E_CONFIG, "data_dir is longer than %zu bytes", sizeof d->dir - 1)
+            : 0;
     if (status == 0) {
         (void)snprintf(d->dir, sizeof d->dir, "%s", dir);
         status = dir_make(d->dir, e);
@@ -309,7 +319,8 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
     if (status == 0) {
         (void)snprintf(path, sizeof path, "%s/state.log", d->dir);
         d->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-        status = d->fd < 0 ? err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno)) : replay(d, e);
+        status = d->fd < 0 ? err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno))
+                           : replay(d, e);
     }
     if (status == 0)
         status = rewrite(d, e); /* also cuts a torn end off */

@@ -18,10 +18,12 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
         return status;
     j->parsed = true;
     if (j->spec.train.epochs > COORD_EPOCHS_MAX)
-        return err_set(e, SHOAL_E_CONFIG, "train.epochs: %u, at most %u", j->spec.train.epochs, COORD_EPOCHS_MAX);
+        return err_set(e, SHOAL_E_CONFIG, "train.epochs: %u, at most %u", j->spec.train.epochs,
+                       COORD_EPOCHS_MAX);
     if (j->spec.train.early_stop.patience > 0 && j->spec.data.valid.count == 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "train.early_stop needs data.valid: name the files to measure by, or set patience: 0");
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "train.early_stop needs data.valid: name the files to measure by, or set patience: 0");
     j->yaml = malloc(bytes + 1);
     j->table = calloc(LIMIT_TABLES, sizeof *j->table);
     j->epoch = calloc(j->spec.train.epochs, sizeof *j->epoch);
@@ -37,7 +39,8 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
 
 /* A job that goes on: what the checkpoint says goes into the store under the new number, and its
  * progress here. */
-static int from_take(struct coord *c, struct coord_job *j, const struct coord_from *f, struct err *e)
+static int from_take(struct coord *c, struct coord_job *j, const struct coord_from *f,
+                     struct err *e)
 {
     const struct coord_progress *was = &f->saved.at;
     struct coord_progress at = *was;
@@ -67,7 +70,8 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
     return 0;
 }
 
-static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers, const struct coord_from *from, struct err *e)
+static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
+                     const struct coord_from *from, struct err *e)
 {
     uint64_t run = c->counters.next_run++;
 
@@ -76,7 +80,8 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers, con
     int status = coord_store_remove(c->store, "lanes", e);
     if (status != 0)
         return status;
-    if (!coord_put(c, "counters", &c->counters, sizeof c->counters) || !coord_put(c, "job", j->yaml, j->yaml_bytes))
+    if (!coord_put(c, "counters", &c->counters, sizeof c->counters) ||
+        !coord_put(c, "job", j->yaml, j->yaml_bytes))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     j->at.number = j->at.run = run;
     j->at.map_epoch = c->job.at.map_epoch;
@@ -90,7 +95,8 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers, con
 }
 
 /* The new job in `j`, stored but for its progress. */
-static int job_make(struct coord *c, const struct coord_submit *submit, struct coord_job *j, struct err *e)
+static int job_make(struct coord *c, const struct coord_submit *submit, struct coord_job *j,
+                    struct err *e)
 {
     struct coord_from from = {.hold = COORD_FOLDER_NONE};
     bool goes_on = submit->from[0] != 0;
@@ -110,7 +116,8 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
     return status;
 }
 
-int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run, struct err *e)
+int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
+                 struct err *e)
 {
     struct coord_job *j;
 
@@ -118,16 +125,19 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
      * sent it. */
     bool sender = c->job.submitter == from || c->job.submitter == 0;
     if (c->job.parsed && sender && c->job.yaml_bytes == submit->bytes &&
-        memcmp(c->job.yaml, submit->yaml, submit->bytes) == 0 && strcmp(c->job.at.from_path, submit->from) == 0 &&
+        memcmp(c->job.yaml, submit->yaml, submit->bytes) == 0 &&
+        strcmp(c->job.at.from_path, submit->from) == 0 &&
         (coord_flow_running(c) || env_now_ns(c->env) - c->job.phase_ns < 2000000000ull)) {
         *run = c->job.at.number;
         return 0;
     }
     if (coord_flow_running(c))
-        return err_set(e, SHOAL_E_BUSY, "job %s (run %llu) is running: wait for its end or stop it first",
+        return err_set(e, SHOAL_E_BUSY,
+                       "job %s (run %llu) is running: wait for its end or stop it first",
                        c->job.spec.name, (unsigned long long)c->job.at.number);
     if (submit->workers > LIMIT_WORKERS)
-        return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers, LIMIT_WORKERS);
+        return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers,
+                       LIMIT_WORKERS);
     if (c->job.at.phase == PHASE_DONE || c->job.at.phase == PHASE_FAILED)
         coord_setup_forget(c);
     j = calloc(1, sizeof *j);
@@ -151,5 +161,7 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     coord_checkpoint_job(c);
     coord_member_forget_figures(&c->members);
     *run = c->job.at.number;
-    return coord_flow_enter(c, PHASE_WAITING) ? 0 : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
+    return coord_flow_enter(c, PHASE_WAITING)
+               ? 0
+               : err_set(e, SHOAL_E_IO, "the coordinator's store failed");
 }

@@ -21,7 +21,8 @@ struct coord_submit {
 };
 /* Takes a job: parsed, run drawn, stored. The same text again over the same connection is the same
  * job. BUSY while one runs; what job_parse and coord_from_open say. */
-int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run, struct err *e);
+int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
+                 struct err *e);
 /* What follows from the text alone: the job parsed, its lists made. What job_parse says. */
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e);
 

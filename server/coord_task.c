@@ -11,7 +11,8 @@ int coord_task_open(struct coord_tasks *t, uint32_t lanes, uint32_t mode, struct
 {
     memset(t, 0, sizeof *t);
     if (lanes == 0 || lanes > LIMIT_LANES)
-        return err_set(e, SHOAL_E_CONFIG, "train.lanes: %u, 1 to %u are possible", lanes, LIMIT_LANES);
+        return err_set(e, SHOAL_E_CONFIG, "train.lanes: %u, 1 to %u are possible", lanes,
+                       LIMIT_LANES);
     t->lane = calloc(lanes, sizeof *t->lane);
     if (t->lane == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", lanes);
@@ -52,9 +53,10 @@ uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint3
 static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
 {
     if (tasks > COORD_TASKS_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG,
-                       "an epoch of %llu tasks, at most %u are kept: raise train.task_batches or train.batch",
-                       (unsigned long long)tasks, COORD_TASKS_MAX);
+        return err_set(
+            e, SHOAL_E_TOO_BIG,
+            "an epoch of %llu tasks, at most %u are kept: raise train.task_batches or train.batch",
+            (unsigned long long)tasks, COORD_TASKS_MAX);
     if (tasks > t->capacity) {
         struct coord_task *task = realloc(t->task, tasks * sizeof *task);
         if (task == NULL)
@@ -68,7 +70,8 @@ static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
 }
 
 /* Rows of the batches [first, first + count) of the epoch, clipped to its end. */
-static void task_rows(const struct coord_tasks *t, uint64_t first, uint64_t count, struct coord_task *task)
+static void task_rows(const struct coord_tasks *t, uint64_t first, uint64_t count,
+                      struct coord_task *task)
 {
     uint64_t from = first * t->batch, to = (first + count) * t->batch;
 
@@ -78,7 +81,8 @@ static void task_rows(const struct coord_tasks *t, uint64_t first, uint64_t coun
 
 /* Round r has up to task_batches batches a lane; the last one is dealt evenly, so that a lane is
  * padded by little. */
-static int plan_rounds(struct coord_tasks *t, uint64_t batches, uint32_t task_batches, struct err *e)
+static int plan_rounds(struct coord_tasks *t, uint64_t batches, uint32_t task_batches,
+                       struct err *e)
 {
     uint64_t round = (uint64_t)task_batches * t->lanes;
     uint64_t rounds = ceil_div(batches, round);
@@ -88,7 +92,8 @@ static int plan_rounds(struct coord_tasks *t, uint64_t batches, uint32_t task_ba
         return status;
     for (uint64_t r = 0; r < rounds; r++) {
         uint64_t left = batches - r * round;
-        uint64_t each = ceil_div(left, t->lanes) < task_batches ? ceil_div(left, t->lanes) : task_batches;
+        uint64_t each =
+            ceil_div(left, t->lanes) < task_batches ? ceil_div(left, t->lanes) : task_batches;
         for (uint32_t l = 0; l < t->lanes; l++) {
             struct coord_task *task = &t->task[r * t->lanes + l];
             task_rows(t, r * round + l * each, each, task);
@@ -99,8 +104,8 @@ static int plan_rounds(struct coord_tasks *t, uint64_t batches, uint32_t task_ba
     return 0;
 }
 
-int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32_t batch, uint32_t task_batches,
-                    uint64_t now_ns, struct err *e)
+int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32_t batch,
+                    uint32_t task_batches, uint64_t now_ns, struct err *e)
 {
     uint64_t batches = ceil_div(rows, batch);
 
@@ -242,7 +247,8 @@ uint32_t coord_lane_held(const struct coord_tasks *t, uint64_t worker)
     uint32_t held = 0;
 
     for (uint32_t l = 0; l < t->lanes; l++)
-        held += t->lane[l].worker == worker && (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING);
+        held += t->lane[l].worker == worker &&
+                (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING);
     return held;
 }
 
@@ -298,7 +304,8 @@ void coord_lane_closed(struct coord_tasks *t, uint32_t lane)
     t->lane[lane].state = LANE_FREE;
 }
 
-void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t run, struct coord_task_record *out)
+void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t run,
+                          struct coord_task_record *out)
 {
     const struct coord_task *task = &t->task[index];
 
@@ -311,7 +318,8 @@ void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t 
                                       .reported = task->reported};
 }
 
-bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run, const struct coord_task_record *in)
+bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
+                            const struct coord_task_record *in)
 {
     struct coord_task *task = &t->task[index];
 

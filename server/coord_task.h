@@ -104,8 +104,8 @@ void coord_task_close(struct coord_tasks *t);
  * wanted: what the job says, 0 for nothing. */
 uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint32_t wanted);
 /* Cuts epoch `epoch`; every lane must be without a task. NOMEM, TOO_BIG. */
-int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32_t batch, uint32_t task_batches,
-                    uint64_t now_ns, struct err *e);
+int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32_t batch,
+                    uint32_t task_batches, uint64_t now_ns, struct err *e);
 /* Number of a task on the wire, and back: COORD_NO_TASK for another epoch's or a wrong one. */
 uint64_t coord_task_number(const struct coord_tasks *t, uint32_t index);
 uint32_t coord_task_index(const struct coord_tasks *t, uint64_t number);
@@ -139,10 +139,12 @@ void coord_lane_close(struct coord_tasks *t, uint32_t lane);
 void coord_lane_closed(struct coord_tasks *t, uint32_t lane);
 
 /* Layouts of the store. */
-void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t run, struct coord_task_record *out);
+void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t run,
+                          struct coord_task_record *out);
 /* After a restart: takes stored tasks back into a freshly planned epoch (false: stale or
  * impossible), then, once, coord_task_resume makes each lane's newest task its current one. */
-bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run, const struct coord_task_record *in);
+bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
+                            const struct coord_task_record *in);
 void coord_task_resume(struct coord_tasks *t);
 
 #endif

@@ -37,7 +37,8 @@ static int folder_make(const char *path, struct err *e)
 {
     if (mkdir(path, 0777) == 0 || errno == EEXIST)
         return 0;
-    return err_set(e, SHOAL_E_CANTCREATE, "tensorboard: cannot make the folder %s: %s", path, strerror(errno));
+    return err_set(e, SHOAL_E_CANTCREATE, "tensorboard: cannot make the folder %s: %s", path,
+                   strerror(errno));
 }
 
 static double now_s(void)
@@ -45,16 +46,19 @@ static double now_s(void)
     return (double)time_wall_ns() * 1e-9;
 }
 
-static int record_write(struct coord_tensorboard *t, const unsigned char *record, size_t bytes, struct err *e)
+static int record_write(struct coord_tensorboard *t, const unsigned char *record, size_t bytes,
+                        struct err *e)
 {
     if (fwrite(record, 1, bytes, t->file) == bytes && fflush(t->file) == 0)
         return 0;
-    return err_set(e, SHOAL_E_IO, "tensorboard: cannot write to %s/%s: %s", t->dir, t->run, strerror(errno));
+    return err_set(e, SHOAL_E_IO, "tensorboard: cannot write to %s/%s: %s", t->dir, t->run,
+                   strerror(errno));
 }
 
 static int run_begin(struct coord_tensorboard *t, const char *run, struct err *e)
 {
-    char folder[LIMIT_PATH + LIMIT_NAME + 32], path[sizeof folder + 128], name[LIMIT_NAME + 24], host[64] = "host";
+    char folder[LIMIT_PATH + LIMIT_NAME + 32], path[sizeof folder + 128], name[LIMIT_NAME + 24],
+        host[64] = "host";
     unsigned char record[EVENT_BYTES_MAX];
 
     coord_tensorboard_close(t);
@@ -68,10 +72,12 @@ static int run_begin(struct coord_tensorboard *t, const char *run, struct err *e
         status = folder_make(folder, e);
     if (status != 0)
         return status;
-    (void)snprintf(path, sizeof path, "%s/events.out.tfevents.%010.0f.%s.%d", folder, now_s(), host, (int)getpid());
+    (void)snprintf(path, sizeof path, "%s/events.out.tfevents.%010.0f.%s.%d", folder, now_s(), host,
+                   (int)getpid());
     t->file = fopen(path, "abe");
     if (t->file == NULL)
-        return err_set(e, SHOAL_E_CANTCREATE, "tensorboard: cannot write %s: %s", path, strerror(errno));
+        return err_set(e, SHOAL_E_CANTCREATE, "tensorboard: cannot write %s: %s", path,
+                       strerror(errno));
     (void)snprintf(t->run, sizeof t->run, "%s", run);
     return record_write(t, record, event_version(now_s(), record), e);
 }
@@ -86,7 +92,8 @@ int coord_tensorboard_write(struct coord_tensorboard *t, const char *run, uint64
     if (status != 0)
         return status;
     if (count > EVENT_SCALARS_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "tensorboard: %u figures at once, at most %u", count, EVENT_SCALARS_MAX);
+        return err_set(e, SHOAL_E_TOO_BIG, "tensorboard: %u figures at once, at most %u", count,
+                       EVENT_SCALARS_MAX);
     for (uint32_t i = 0; i < count; i++)
         list[i] = (struct event_scalar){scalar[i].tag, scalar[i].value};
     return record_write(t, record, event_scalars(now_s(), (int64_t)step, list, count, record), e);

@@ -36,7 +36,8 @@ struct scalars {
 };
 
 /* A value that is not finite has nothing to show. */
-static void scalar_add(struct scalars *s, double value, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void scalar_add(struct scalars *s, double value, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static void scalar_add(struct scalars *s, double value, const char *format, ...)
 {
     va_list arguments;
@@ -88,7 +89,8 @@ static void recent_write(struct coord *c)
     struct scalars s = {.count = 0};
 
     scalar_add(&s, p->weight > 0 ? p->loss / p->weight : NAN, "train/logloss");
-    scalar_add(&s, rate_known(c, elapsed) ? (double)p->examples / elapsed : NAN, "rate/examples_per_second");
+    scalar_add(&s, rate_known(c, elapsed) ? (double)p->examples / elapsed : NAN,
+               "rate/examples_per_second");
     if (p->pulls > 0) {
         scalar_add(&s, coord_trace_quantile(t->staleness, 0.5), "staleness/p50");
         scalar_add(&s, coord_trace_quantile(t->staleness, 0.99), "staleness/p99");
@@ -118,7 +120,9 @@ static void curve_put(struct coord *c, const struct coord_point *report)
 {
     struct coord_curve *curve = &c->job.trace.curve;
     enum coord_curve_change change = coord_curve_add(curve, report);
-    uint32_t from = change == COORD_CURVE_JOINED ? 0 : change == COORD_CURVE_POINT ? curve->count - 1 : curve->count;
+    uint32_t from = change == COORD_CURVE_JOINED  ? 0
+                    : change == COORD_CURVE_POINT ? curve->count - 1
+                                                  : curve->count;
 
     for (uint32_t i = from; i < curve->count && point_note(c, i); i++)
         continue;
@@ -180,7 +184,8 @@ static void spent_load(struct coord *c)
     const struct coord_curve *curve = &c->job.trace.curve;
     const struct coord_point *last = curve->count > 0 ? &curve->point[curve->count - 1] : NULL;
 
-    if (last == NULL || last->epoch != c->job.at.epoch || !(last->seconds >= 0 && last->seconds < 1e9))
+    if (last == NULL || last->epoch != c->job.at.epoch ||
+        !(last->seconds >= 0 && last->seconds < 1e9))
         return;
     uint64_t until_ns = (uint64_t)(last->seconds * 1e9);
     if (until_ns <= c->job.at.train_ns) /* its training was over */

@@ -38,14 +38,19 @@ bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
         return false;
     const struct coord_shard *s = server_missing(c);
     if (s != NULL && s->server[0] != 0)
-        (void)snprintf(text, bytes, "waits for server %s (%s), not heard for %llu s: start it again", s->server,
+        (void)snprintf(text, bytes,
+                       "waits for server %s (%s), not heard for %llu s: start it again", s->server,
                        s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
                        (unsigned long long)(silent_ns(c, s) / 1000000000ull));
     else if (s != NULL)
-        (void)snprintf(text, bytes, "waits for servers: not all of the %u shards of the coordinator's file have come",
-                       c->members.shards);
+        (void)snprintf(
+            text, bytes,
+            "waits for servers: not all of the %u shards of the coordinator's file have come",
+            c->members.shards);
     else if ((s = server_reading(c)) != NULL)
-        (void)snprintf(text, bytes, "waits for server %s (%s): it has started and reads its rows back", s->server, s->endpoint);
+        (void)snprintf(text, bytes,
+                       "waits for server %s (%s): it has started and reads its rows back",
+                       s->server, s->endpoint);
     else if (c->members.workers == 0 && env_now_ns(c->env) - c->watch.worker_ns > coord_lease_ns(c))
         (void)snprintf(text, bytes, "waits for a worker: none is there");
     return text[0] != 0;
@@ -54,7 +59,8 @@ bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
 /* Rows that were in the memory of a process are gone with it. */
 static void memory_look(struct coord *c)
 {
-    if (!coord_flow_running(c) || c->job.at.phase < PHASE_SETUP || c->job.spec.durability != DURABLE_MEMORY)
+    if (!coord_flow_running(c) || c->job.at.phase < PHASE_SETUP ||
+        c->job.spec.durability != DURABLE_MEMORY)
         return;
     for (uint32_t i = 0; i < c->members.shards; i++) {
         const struct coord_shard *s = &c->members.shard[i];
@@ -62,7 +68,8 @@ static void memory_look(struct coord *c)
         if (silent <= 2 * c->options.lease_ms * 1000000ull)
             continue;
         coord_flow_fail(c, SHOAL_E_UNAVAILABLE,
-                        "server %s has not been heard for %llu s and durability is memory: its rows count as lost; "
+                        "server %s has not been heard for %llu s and durability is memory: its "
+                        "rows count as lost; "
                         "start the job again, or use durability: journal",
                         s->server, (unsigned long long)(silent / 1000000000ull));
         return;

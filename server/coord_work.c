@@ -23,7 +23,8 @@ static void reply_plain(struct coord *c, peer_t to, const struct wire *request)
     coord_send(c, to, wire_encode(&w));
 }
 
-static void reply_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes, size_t count)
+static void reply_frame(struct coord *c, peer_t to, const struct wire *w, const void *bytes,
+                        size_t count)
 {
     struct msg *m = wire_encode(w);
     void *at = m == NULL ? NULL : msg_add(m, count);
@@ -38,14 +39,17 @@ static void reply_frame(struct coord *c, peer_t to, const struct wire *w, const 
 }
 
 /* The worker that asks, its lease renewed; else it is told that it is not known. */
-static struct coord_worker *worker_of(struct coord *c, peer_t from, const struct wire *request, uint64_t number)
+static struct coord_worker *worker_of(struct coord *c, peer_t from, const struct wire *request,
+                                      uint64_t number)
 {
     struct coord_worker *w = coord_member_worker(&c->members, number);
 
     if (w == NULL) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_UNAVAILABLE,
-                                "worker %" PRIu64 " is not known here: its lease ran out, join again", number));
+                                "worker %" PRIu64
+                                " is not known here: its lease ran out, join again",
+                                number));
         return NULL;
     }
     w->beat_ns = env_now_ns(c->env);
@@ -81,8 +85,8 @@ static void worker_computes(struct coord *c, uint64_t number, const struct wire_
         return;
     w->by = by;
     c->job.at.workers_wanted += coord_roll_note(&c->job.roll, w->name, &by);
-    log_info("worker %" PRIu64 ": %s, process %u, %s %s%s%s", number, q->name, q->pid, q->backend, q->kernel,
-             q->why[0] != 0 ? "; " : "", q->why);
+    log_info("worker %" PRIu64 ": %s, process %u, %s %s%s%s", number, q->name, q->pid, q->backend,
+             q->kernel, q->why[0] != 0 ? "; " : "", q->why);
 }
 
 void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
@@ -98,11 +102,14 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
         return;
     }
     if (!kernel_fits(c, q)) {
-        coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_CONFIG,
-                                "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and "
-                                "one version of its library on all, of CPUs one type of kernels (OPENBLAS_CORETYPE)",
-                                q->name, q->kernel, q->backend, j->kernel));
+        coord_send(
+            c, from,
+            wire_refusal(
+                request, SHOAL_E_CONFIG,
+                "worker %s computes on %s (%s), the others on %s: bsp needs one kind of device and "
+                "one version of its library on all, of CPUs one type of kernels "
+                "(OPENBLAS_CORETYPE)",
+                q->name, q->kernel, q->backend, j->kernel));
         return;
     }
     int status = coord_member_join(&c->members, c->store, q, from, env_now_ns(c->env), &number, &e);
@@ -114,21 +121,23 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
     if (c->members.workers > j->workers_most)
         j->workers_most = c->members.workers;
     wire_reply_to(request, 0, &w);
-    w.u.WORKER_JOIN_reply = (struct wire_WORKER_JOIN_reply){.worker = number,
-                                                            .run = j->at.run,
-                                                            .lanes = j->tasks.lanes,
-                                                            .lease_ms = (uint32_t)(coord_lease_ns(c) / 1000000),
-                                                            .tables = j->at.tables,
-                                                            .shards = c->members.shards,
-                                                            .map_epoch = j->at.map_epoch};
+    w.u.WORKER_JOIN_reply =
+        (struct wire_WORKER_JOIN_reply){.worker = number,
+                                        .run = j->at.run,
+                                        .lanes = j->tasks.lanes,
+                                        .lease_ms = (uint32_t)(coord_lease_ns(c) / 1000000),
+                                        .tables = j->at.tables,
+                                        .shards = c->members.shards,
+                                        .map_epoch = j->at.map_epoch};
     reply_frame(c, from, &w, j->yaml, j->yaml_bytes);
 }
 
 static bool figures_ok(const struct wire_WORKER_BEAT *q)
 {
-    const double times[] = {q->read_s,       q->pull_s,      q->compute_s,      q->push_s,      q->wait_s,
-                            q->held_s,       q->file_busy_s, q->parse_busy_s,   q->pull_busy_s, q->compute_busy_s,
-                            q->push_busy_s,  q->read_least_s, q->pull_least_s,  q->push_least_s};
+    const double times[] = {q->read_s,       q->pull_s,         q->compute_s,   q->push_s,
+                            q->wait_s,       q->held_s,         q->file_busy_s, q->parse_busy_s,
+                            q->pull_busy_s,  q->compute_busy_s, q->push_busy_s, q->read_least_s,
+                            q->pull_least_s, q->push_least_s};
 
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         if (!isfinite(times[i]))
@@ -144,7 +153,8 @@ void coord_work_beat(struct coord *c, peer_t from, const struct wire *request)
     if (worker == NULL)
         return;
     if (!figures_ok(&request->u.WORKER_BEAT)) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_MALFORMED, "a beat's times are finite numbers"));
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_MALFORMED, "a beat's times are finite numbers"));
         return;
     }
     worker->figures = request->u.WORKER_BEAT;
@@ -166,12 +176,13 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
     const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
 
     if (worker != NULL) {
-        log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name, q->fail_text[0] != 0 ? ": " : "",
-                 q->fail_text);
+        log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name,
+                 q->fail_text[0] != 0 ? ": " : "", q->fail_text);
         if (q->fatal)
-            coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status, "worker %s: %s", worker->name,
-                            q->fail_text);
-        else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 && coord_roll_broken(&c->job.roll, worker->name))
+            coord_flow_fail(c, q->fail_status >= 0 ? SHOAL_E_INTERNAL : q->fail_status,
+                            "worker %s: %s", worker->name, q->fail_text);
+        else if (q->fail_status != 0 && c->job.at.workers_wanted > 0 &&
+                 coord_roll_broken(&c->job.roll, worker->name))
             /* its device failed: it may not come again; if it does, it counts again */
             c->job.at.workers_wanted--;
         worker_gone(c, q->worker);
@@ -183,7 +194,8 @@ void coord_work_expire(struct coord *c)
 {
     uint64_t number;
 
-    while ((number = coord_member_expired(&c->members, env_now_ns(c->env), coord_lease_ns(c))) != 0) {
+    while ((number = coord_member_expired(&c->members, env_now_ns(c->env), coord_lease_ns(c))) !=
+           0) {
         log_warn("worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number,
                  coord_member_worker(&c->members, number)->name, coord_lease_ns(c) / 1000000);
         if (coord_flow_running(c))
@@ -203,7 +215,9 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
     if (worker == NULL)
         return;
     if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split));
+        coord_send(
+            c, from,
+            wire_refusal(request, SHOAL_E_MALFORMED, "split %u is none of this job's", q->split));
         return;
     }
     struct coord_split *split = &c->job.at.split[q->split];
@@ -213,9 +227,11 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
     } else if (split->known != 0 && (split->rows != q->rows || split->digest != q->digest)) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_DATA,
-                                "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64 "), the others %" PRIu64
-                                " (%016" PRIx64 "): all workers must see the same files",
-                                name[q->split], worker->name, q->rows, q->digest, split->rows, split->digest));
+                                "data.%s: worker %s reads %" PRIu64 " rows (digest %016" PRIx64
+                                "), the others %" PRIu64 " (%016" PRIx64
+                                "): all workers must see the same files",
+                                name[q->split], worker->name, q->rows, q->digest, split->rows,
+                                split->digest));
         return;
     } else if (split->known == 0) {
         *split = (struct coord_split){.rows = q->rows, .digest = q->digest, .used = 1, .known = 1};
@@ -226,17 +242,20 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
 
 /* One list gives both, so a declaration is a creation up to declared_total, whatever the list's
  * last field is. */
-_Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <= sizeof(struct wire_TABLE_CREATE),
+_Static_assert(offsetof(struct wire_TABLE_DECLARE, declared_total) <=
+                   sizeof(struct wire_TABLE_CREATE),
                "a declaration begins as a creation");
 
-void coord_work_declare(struct coord *c, peer_t from, const struct wire *request, const struct msg *m)
+void coord_work_declare(struct coord *c, peer_t from, const struct wire *request,
+                        const struct msg *m)
 {
     struct coord_job *j = &c->job;
     struct wire_TABLE_CREATE create;
     struct err e = {0};
 
     if (!coord_flow_running(c)) {
-        coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no job to declare tables for"));
+        coord_send(c, from,
+                   wire_refusal(request, SHOAL_E_AGAIN, "there is no job to declare tables for"));
         return;
     }
     memcpy(&create, &request->u.TABLE_DECLARE, offsetof(struct wire_TABLE_DECLARE, declared_total));
@@ -247,15 +266,18 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
     uint32_t total = request->u.TABLE_DECLARE.declared_total;
     int status = wire_schema_from(&create, &m->frame[1], schema, &e);
     if (status == 0 && (total == 0 || total > LIMIT_TABLES || schema->table >= total))
-        status =
-            err_set(&e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables", schema->table, total, LIMIT_TABLES);
+        status = err_set(&e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables",
+                         schema->table, total, LIMIT_TABLES);
     if (status == 0 && j->declared_total != 0 && j->declared_total != total)
+        status = err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u",
+                         total, j->declared_total);
+    if (status == 0 && j->declared[schema->table] &&
+        !schema_equal(schema, &j->table[schema->table]))
         status =
-            err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u", total, j->declared_total);
-    if (status == 0 && j->declared[schema->table] && !schema_equal(schema, &j->table[schema->table]))
-        status = err_set(&e, SHOAL_E_SCHEMA,
-                         "table %s differs from what another worker declared (%s): run the same release on the same data",
-                         schema->name, schema_difference(&j->table[schema->table], schema, difference));
+            err_set(&e, SHOAL_E_SCHEMA,
+                    "table %s differs from what another worker declared (%s): run the same release "
+                    "on the same data",
+                    schema->name, schema_difference(&j->table[schema->table], schema, difference));
     if (status == 0 && !j->declared[schema->table]) {
         j->table[schema->table] = *schema;
         j->declared[schema->table] = true;
@@ -276,9 +298,11 @@ void coord_work_table_get(struct coord *c, peer_t from, const struct wire *reque
 
     if (c->job.shard_of == NULL || table >= c->job.at.tables) {
         if (c->job.shard_of == NULL && coord_flow_running(c))
-            coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "the tables are not known yet"));
+            coord_send(c, from,
+                       wire_refusal(request, SHOAL_E_AGAIN, "the tables are not known yet"));
         else
-            coord_send(c, from, wire_refusal(request, SHOAL_E_NO_TABLE, "there is no table %u", table));
+            coord_send(c, from,
+                       wire_refusal(request, SHOAL_E_NO_TABLE, "there is no table %u", table));
         return;
     }
     const struct table_schema *s = &c->job.table[table];
@@ -299,8 +323,9 @@ void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request
         return;
     }
     wire_reply_to(request, 0, &w);
-    w.u.MAP_GET_reply = (struct wire_MAP_GET_reply){
-        .map_epoch = c->job.at.map_epoch, .tablet_count = c->job.tablets, .shards = members->shards};
+    w.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = c->job.at.map_epoch,
+                                                    .tablet_count = c->job.tablets,
+                                                    .shards = members->shards};
     struct msg *m = wire_encode(&w);
     void *map = m == NULL ? NULL : msg_add(m, c->job.tablets * sizeof(uint16_t));
     size_t bytes = 0;
@@ -350,14 +375,14 @@ static void bad_where_note(struct coord *c, const char *where)
 }
 
 /* The figures of a task, if they can be: all finite, sums of what is not negative not negative. */
-static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q, const double *loss_task,
-                        struct coord_losses *out)
+static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q,
+                        const double *loss_task, struct coord_losses *out)
 {
     uint32_t labels = c->job.spec.data.label_count == 0 ? 1 : c->job.spec.data.label_count;
-    bool good = q->tasks == labels && isfinite(q->loss_sum) && q->weight_sum >= 0 && isfinite(q->weight_sum) &&
-                q->dense_norm_sum >= 0 && isfinite(q->dense_norm_sum) && q->row_norm_sum >= 0 &&
-                isfinite(q->row_norm_sum) && isfinite(q->lr_scale) && q->skipped <= q->batches &&
-                q->measured <= q->batches;
+    bool good = q->tasks == labels && isfinite(q->loss_sum) && q->weight_sum >= 0 &&
+                isfinite(q->weight_sum) && q->dense_norm_sum >= 0 && isfinite(q->dense_norm_sum) &&
+                q->row_norm_sum >= 0 && isfinite(q->row_norm_sum) && isfinite(q->lr_scale) &&
+                q->skipped <= q->batches && q->measured <= q->batches;
 
     *out = (struct coord_losses){.examples = q->examples,
                                  .bad_lines = q->bad_lines,
@@ -382,20 +407,24 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
         return;
     const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     uint32_t index = coord_task_index(t, q->task);
-    if (lane == NULL || lane->worker != q->worker || lane->generation != q->generation || index == COORD_NO_TASK ||
-        c->job.at.phase != PHASE_TRAIN) {
+    if (lane == NULL || lane->worker != q->worker || lane->generation != q->generation ||
+        index == COORD_NO_TASK || c->job.at.phase != PHASE_TRAIN) {
         coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_FENCED, "lane %u generation %" PRIu64 " is not yours", q->lane,
+                   wire_refusal(request, SHOAL_E_FENCED,
+                                "lane %u generation %" PRIu64 " is not yours", q->lane,
                                 q->generation));
         return;
     }
     if (!losses_take(c, q, m->frame[2].data, &sum) || q->examples > t->task[index].rows ||
-        q->drawn > t->task[index].rows || q->bad_lines > q->drawn || q->refused > t->task[index].batch_count) {
+        q->drawn > t->task[index].rows || q->bad_lines > q->drawn ||
+        q->refused > t->task[index].batch_count) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_MALFORMED,
-                                "task %" PRIu64 " cannot have %" PRIu64 " examples of %u labels, %" PRIu64
-                                " bad lines of %" PRIu64 ", loss %g and weights of %g",
-                                q->task, q->examples, q->tasks, q->bad_lines, q->drawn, q->loss_sum, q->weight_sum));
+                                "task %" PRIu64 " cannot have %" PRIu64
+                                " examples of %u labels, %" PRIu64 " bad lines of %" PRIu64
+                                ", loss %g and weights of %g",
+                                q->task, q->examples, q->tasks, q->bad_lines, q->drawn, q->loss_sum,
+                                q->weight_sum));
         return;
     }
     t->lane[q->lane].used = true;

@@ -11,7 +11,8 @@ struct coord;
 void coord_work_join(struct coord *c, peer_t from, const struct wire *request);
 void coord_work_beat(struct coord *c, peer_t from, const struct wire *request);
 void coord_work_index(struct coord *c, peer_t from, const struct wire *request);
-void coord_work_declare(struct coord *c, peer_t from, const struct wire *request, const struct msg *m);
+void coord_work_declare(struct coord *c, peer_t from, const struct wire *request,
+                        const struct msg *m);
 void coord_work_task(struct coord *c, peer_t from, const struct wire *request, const struct msg *m);
 void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, const struct msg *m);
 void coord_work_leave(struct coord *c, peer_t from, const struct wire *request);

@@ -24,8 +24,8 @@ static void finish(struct shard *s)
 
 static void refuse(struct shard *s, int status, const char *text)
 {
-    shard_refuse(s, s->digests.ask[0].peer, WIRE_TYPE_DIGEST, s->digests.ask[0].id, status, "shard %s: %s", s->name,
-                 text);
+    shard_refuse(s, s->digests.ask[0].peer, WIRE_TYPE_DIGEST, s->digests.ask[0].id, status,
+                 "shard %s: %s", s->name, text);
     finish(s);
 }
 

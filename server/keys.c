@@ -16,9 +16,9 @@ void keys_on_message(struct shard *s, peer_t from, struct msg *m)
         audit_on_scrub(s, from, m);
         return;
     }
-    int rc = lead_ready(&s->lead)
-                 ? engine_keys(s->engine, r.table, (enum key_action)r.action, m->frame[1].data, r.key_count, &changed, &e)
-                 : err_set(&e, SHOAL_E_AGAIN, "it has no map yet; ask again");
+    int rc = lead_ready(&s->lead) ? engine_keys(s->engine, r.table, (enum key_action)r.action,
+                                                m->frame[1].data, r.key_count, &changed, &e)
+                                  : err_set(&e, SHOAL_E_AGAIN, "it has no map yet; ask again");
     msg_free(m);
     if (rc) {
         shard_refuse(s, from, WIRE_TYPE_KEYS, id, rc, "shard %s: %s", s->name, e.text);

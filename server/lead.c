@@ -88,14 +88,16 @@ bool lead_covers(const struct lead *l, const struct table_schema *s, uint32_t fi
     return true;
 }
 
-bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_t *keys, uint32_t key_count)
+bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_t *keys,
+               uint32_t key_count)
 {
     if (key_count == 0)
         return true;
     const struct lead_range *r = &l->range[s->table];
     if (r->count != r->span) {
         for (uint32_t i = 0; i < key_count; i++)
-            if (!leads(l, (uint64_t)s->tablet_first + mixed_tablet(key_mix(keys[i]), s->tablet_bits)))
+            if (!leads(l,
+                       (uint64_t)s->tablet_first + mixed_tablet(key_mix(keys[i]), s->tablet_bits)))
                 return false;
         return true;
     }

@@ -34,9 +34,11 @@ int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint3
 int lead_apply(struct lead *l, struct engine *g, bool *changed);
 
 /* Whether all of [first, first + count) is led. */
-bool lead_covers(const struct lead *l, const struct table_schema *s, uint32_t first, uint32_t count);
+bool lead_covers(const struct lead *l, const struct table_schema *s, uint32_t first,
+                 uint32_t count);
 /* Whether all keys lie in led tablets; keys sorted by key_mix, as the wire asks. Unsorted ones only
  * mislead their sender. */
-bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_t *keys, uint32_t key_count);
+bool lead_keys(const struct lead *l, const struct table_schema *s, const uint64_t *keys,
+               uint32_t key_count);
 
 #endif

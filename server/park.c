@@ -55,8 +55,9 @@ static bool same_lane(const struct push_record *a, const struct push_record *b)
 
 static bool same_push(const struct push_record *a, const struct push_record *b)
 {
-    return same_lane(a, b) && a->generation == b->generation && a->from == b->from && a->to == b->to &&
-           a->tablet_first == b->tablet_first && a->tablet_count == b->tablet_count;
+    return same_lane(a, b) && a->generation == b->generation && a->from == b->from &&
+           a->to == b->to && a->tablet_first == b->tablet_first &&
+           a->tablet_count == b->tablet_count;
 }
 
 /* Puts q into the place of an older one that same() takes for the same; NULL: there is none, else
@@ -115,7 +116,8 @@ void park_enter(struct shard *s, struct request *q)
     }
 }
 
-static bool behind_a_miss(const struct request *const *missed, uint32_t misses, const struct request *q)
+static bool behind_a_miss(const struct request *const *missed, uint32_t misses,
+                          const struct request *q)
 {
     for (uint32_t i = 0; i < misses; i++)
         if (same_lane(&missed[i]->push.r, &q->push.r))
@@ -158,12 +160,13 @@ void park_pushes(struct shard *s)
 static bool same_pull_request(const struct request *a, const struct request *b)
 {
     uint32_t n = a->pull.key_count;
-    if (a->peer != b->peer || a->pull.run != b->pull.run || a->pull.table != b->pull.table || a->pull.lane != b->pull.lane ||
-        a->pull.batch != b->pull.batch || n != b->pull.key_count)
+    if (a->peer != b->peer || a->pull.run != b->pull.run || a->pull.table != b->pull.table ||
+        a->pull.lane != b->pull.lane || a->pull.batch != b->pull.batch || n != b->pull.key_count)
         return false;
     if (a->pull.lane == UINT32_MAX)
         return a->id == b->id;
-    return n == 0 || (a->pull.keys[0] == b->pull.keys[0] && a->pull.keys[n - 1] == b->pull.keys[n - 1]);
+    return n == 0 ||
+           (a->pull.keys[0] == b->pull.keys[0] && a->pull.keys[n - 1] == b->pull.keys[n - 1]);
 }
 
 void park_pull(struct shard *s, struct request *q)

@@ -22,8 +22,8 @@ struct shard;
 
 struct park {
     struct request_list pushes, pulls;
-    struct env_timer timer; /* makes a tick when nothing else does */
-    bool short_of_room;     /* the engine has said BUSY, nobody has been admitted since */
+    struct env_timer timer;     /* makes a tick when nothing else does */
+    bool short_of_room;         /* the engine has said BUSY, nobody has been admitted since */
     bool pushes_due, pulls_due; /* rows have come since the last walk */
 };
 

@@ -10,7 +10,8 @@ static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m
 {
     /* clocks are not known before all marks are */
     if (w->lane != LANE_NONE && !engine_back(s->engine))
-        return err_set(e, SHOAL_E_AGAIN, "shard %s reads its rows back after a start; send again", s->name);
+        return err_set(e, SHOAL_E_AGAIN, "shard %s reads its rows back after a start; send again",
+                       s->name);
     if (!lead_ready(&s->lead))
         return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
     const struct table *t = engine_table(s->engine, w->table);
@@ -18,12 +19,14 @@ static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m
         return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", w->table, s->name);
     const struct table_schema *schema = table_schema_of(t);
     if ((uint64_t)w->key_count * schema->width * sizeof(float) > LIMIT_FRAME_BYTES)
-        return err_set(e, SHOAL_E_TOO_BIG, "pull of %u rows of table %s passes a frame of %u bytes; ask for fewer",
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "pull of %u rows of table %s passes a frame of %u bytes; ask for fewer",
                        w->key_count, schema->name, LIMIT_FRAME_BYTES);
     if (!lead_keys(&s->lead, schema, m->frame[1].data, w->key_count))
-        return err_set(e, SHOAL_E_NOT_LEADER,
-                       "shard %u does not lead all tablets of this pull of table %s; map epoch %llu", s->lead.self,
-                       schema->name, (unsigned long long)s->lead.epoch);
+        return err_set(
+            e, SHOAL_E_NOT_LEADER,
+            "shard %u does not lead all tablets of this pull of table %s; map epoch %llu",
+            s->lead.self, schema->name, (unsigned long long)s->lead.epoch);
     return 0;
 }
 
@@ -34,7 +37,8 @@ void pull_on_message(struct shard *s, peer_t from, struct msg *m)
     int rc = check(s, &w->u.PULL, m, &e);
     struct request *q = NULL;
     if (!rc && !(q = request_take(&s->pool, from, w, m, env_now_ns(s->env))))
-        rc = err_set(&e, SHOAL_E_BUSY, "shard %s: %u requests of %llu bytes are waiting; send again later", s->name,
+        rc = err_set(&e, SHOAL_E_BUSY,
+                     "shard %s: %u requests of %llu bytes are waiting; send again later", s->name,
                      s->pool.used, (unsigned long long)s->pool.bytes);
     if (rc) {
         shard_refuse(s, from, WIRE_TYPE_PULL, w->id, rc, "%s", e.text);
@@ -95,7 +99,8 @@ static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
     q->pull.need = need;
     struct request *older = clock_wait(&s->clock, q, &full);
     if (full)
-        shard_refuse_request(s, q, SHOAL_E_BUSY, "too many runs and tables have pulls waiting; send again later");
+        shard_refuse_request(s, q, SHOAL_E_BUSY,
+                             "too many runs and tables have pulls waiting; send again later");
     if (older)
         /* its sender sent again: the newer id is the one that is awaited */
         request_give(&s->pool, older);
@@ -109,8 +114,9 @@ static void try_bsp(struct shard *s, struct request *q)
     if (low < need)
         put_to_wait(s, q, need);
     else if (high > q->pull.clock)
-        shard_refuse_request(s, q, SHOAL_E_GAP,
-                             "a later clock is applied here, so the rows before this batch are gone");
+        shard_refuse_request(
+            s, q, SHOAL_E_GAP,
+            "a later clock is applied here, so the rows before this batch are gone");
     else
         answer(s, q, low, q->pull.clock);
 }
@@ -124,8 +130,10 @@ void pull_try(struct shard *s, struct request *q)
     uint32_t mode, lanes;
     uint64_t low;
     if (engine_run_mode(s->engine, q->pull.run, &mode, &lanes)) {
-        shard_refuse_request(s, q, SHOAL_E_OLD_RUN, "this run is not open here: it was dropped or replaced");
-    } else if (engine_clock(s->engine, q->pull.run, q->pull.lane, q->pull.batch, &q->pull.clock, &low)) {
+        shard_refuse_request(s, q, SHOAL_E_OLD_RUN,
+                             "this run is not open here: it was dropped or replaced");
+    } else if (engine_clock(s->engine, q->pull.run, q->pull.lane, q->pull.batch, &q->pull.clock,
+                            &low)) {
         shard_refuse_request(s, q, SHOAL_E_MALFORMED, "the run has no lane of this number");
     } else if (mode == WIRE_BSP) {
         try_bsp(s, q);

@@ -23,12 +23,16 @@ static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m
     size_t expected = (size_t)w->key_count * schema_push_floats(schema) * sizeof(float);
     if (m->frame[2].bytes != expected)
         return err_set(e, SHOAL_E_MALFORMED,
-                       "push of lane %u batch %llu: %zu bytes of gradients for %u keys of table %s, %zu expected",
-                       w->lane, (unsigned long long)w->to, m->frame[2].bytes, w->key_count, schema->name, expected);
+                       "push of lane %u batch %llu: %zu bytes of gradients for %u keys of table "
+                       "%s, %zu expected",
+                       w->lane, (unsigned long long)w->to, m->frame[2].bytes, w->key_count,
+                       schema->name, expected);
     if (!lead_covers(&s->lead, schema, w->tablet_first, w->tablet_count))
-        return err_set(e, SHOAL_E_NOT_LEADER,
-                       "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %llu", s->lead.self,
-                       w->tablet_first, w->tablet_count, schema->name, (unsigned long long)s->lead.epoch);
+        return err_set(
+            e, SHOAL_E_NOT_LEADER,
+            "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %llu",
+            s->lead.self, w->tablet_first, w->tablet_count, schema->name,
+            (unsigned long long)s->lead.epoch);
     return 0;
 }
 
@@ -39,7 +43,8 @@ void push_on_message(struct shard *s, peer_t from, struct msg *m)
     int rc = check(s, &w->u.PUSH, m, &e);
     struct request *q = NULL;
     if (!rc && !(q = request_take(&s->pool, from, w, m, env_now_ns(s->env))))
-        rc = err_set(&e, SHOAL_E_BUSY, "shard %s: %u requests of %llu bytes are waiting; send again later", s->name,
+        rc = err_set(&e, SHOAL_E_BUSY,
+                     "shard %s: %u requests of %llu bytes are waiting; send again later", s->name,
                      s->pool.used, (unsigned long long)s->pool.bytes);
     if (rc) {
         shard_refuse(s, from, WIRE_TYPE_PUSH, w->id, rc, "%s", e.text);
@@ -55,7 +60,8 @@ void push_enter(struct shard *s, struct request *q)
 {
     uint32_t mode, lanes;
     if (engine_run_mode(s->engine, q->push.r.run, &mode, &lanes))
-        shard_refuse_request(s, q, SHOAL_E_OLD_RUN, "this run is not open here: it was dropped or replaced");
+        shard_refuse_request(s, q, SHOAL_E_OLD_RUN,
+                             "this run is not open here: it was dropped or replaced");
     else if (mode == WIRE_BSP)
         bsp_push(s, q, lanes);
     else
@@ -105,8 +111,9 @@ static void answer(struct shard *s, struct request *q)
     if (q->push.status) {
         w->status = q->push.status;
         snprintf(w->error, sizeof w->error,
-                 "lane %u batch %llu follows %llu, but the mark here is %llu; send on from there", q->push.r.lane,
-                 (unsigned long long)q->push.r.to, (unsigned long long)q->push.r.from, (unsigned long long)plan->mark);
+                 "lane %u batch %llu follows %llu, but the mark here is %llu; send on from there",
+                 q->push.r.lane, (unsigned long long)q->push.r.to,
+                 (unsigned long long)q->push.r.from, (unsigned long long)plan->mark);
         s->counts.refused++;
     }
     shard_send_reply(s, q->peer);
@@ -141,8 +148,10 @@ int push_settle(struct shard *s)
         rc = apply(s, q);
         if (rc) {
             struct err e;
-            err_set(&e, rc, "shard %s: a journalled push could not be applied (%s); recovery will repeat it", s->name,
-                    err_text(rc));
+            err_set(
+                &e, rc,
+                "shard %s: a journalled push could not be applied (%s); recovery will repeat it",
+                s->name, err_text(rc));
             shard_fatal(s, &e);
             return rc;
         }

@@ -64,7 +64,8 @@ static void fill_push(struct request *q, const struct wire_PUSH *w)
     q->push.status = 0;
 }
 
-struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w, struct msg *m, uint64_t now_ns)
+struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w,
+                             struct msg *m, uint64_t now_ns)
 {
     size_t bytes = msg_bytes(m);
     struct request *q = p->free;

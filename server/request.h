@@ -55,7 +55,8 @@ void request_pool_close(struct request_pool *p);
 
 /* Takes m and the fields of a decoded PULL or PUSH. NULL when the pool is full: m then stays the
  * caller's. */
-struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w, struct msg *m, uint64_t now_ns);
+struct request *request_take(struct request_pool *p, peer_t from, const struct wire *w,
+                             struct msg *m, uint64_t now_ns);
 /* Frees the message early, when only the answer is outstanding. */
 void request_drop_message(struct request_pool *p, struct request *q);
 void request_give(struct request_pool *p, struct request *q);

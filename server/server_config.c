@@ -29,16 +29,17 @@ static const struct config_key spec[] = {
     {NULL, CONFIG_ANY, 0, 0, NULL},
 };
 
-static int take_string(const struct config *c, const char *name, const char *key, const char *fallback, char *out,
-                       size_t capacity, struct err *e)
+static int take_string(const struct config *c, const char *name, const char *key,
+                       const char *fallback, char *out, size_t capacity, struct err *e)
 {
     const char *s = config_string(c, key, fallback);
     if (strlen(s) >= capacity)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name, config_line(c, key), key,
-                       capacity - 1);
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name,
+                       config_line(c, key), key, capacity - 1);
     for (const char *p = s; *p; p++)
         if ((unsigned char)*p < 32)
-            return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s holds a control character", name, config_line(c, key), key);
+            return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s holds a control character", name,
+                           config_line(c, key), key);
     memcpy(out, s, strlen(s) + 1);
     return 0;
 }
@@ -48,29 +49,36 @@ static int take_string(const struct config *c, const char *name, const char *key
 static int refuse_absent(const struct config *c, const char *name, struct err *e)
 {
     if (config_int(c, "journal.sync_ms", 0) != 0)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "%s:%d: journal.sync_ms: a group is synced as soon as the disk is free; set it to 0", name,
-                       config_line(c, "journal.sync_ms"));
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "%s:%d: journal.sync_ms: a group is synced as soon as the disk is free; set it to 0",
+            name, config_line(c, "journal.sync_ms"));
     if (config_string(c, "keys", "")[0])
-        return err_set(e, SHOAL_E_CONFIG,
-                       "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
-                       "insecure_plaintext: true on a network that you trust",
-                       name, config_line(c, "keys"));
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "%s:%d: keys: this release has no encrypted transport; listen on loopback, or set "
+            "insecure_plaintext: true on a network that you trust",
+            name, config_line(c, "keys"));
     return 0;
 }
 
 /* The journal must leave room for the rows, and for the rows once more while they are written
  * anew. */
-static int check_disk(const struct config *c, const char *name, const struct server_config *s, struct err *e)
+static int check_disk(const struct config *c, const char *name, const struct server_config *s,
+                      struct err *e)
 {
     if (s->disk == 0)
         return 0;
     if (s->disk / s->shards < DISK_LEAST)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: disk: %llu bytes for %u shards; a shard needs %llu at least", name, config_line(c, "disk"),
-                       (unsigned long long)s->disk, s->shards, (unsigned long long)DISK_LEAST);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s:%d: disk: %llu bytes for %u shards; a shard needs %llu at least", name,
+                       config_line(c, "disk"), (unsigned long long)s->disk, s->shards,
+                       (unsigned long long)DISK_LEAST);
     if (s->journal.max > s->disk / 2 || s->journal.keep > s->disk / 2 - s->journal.max)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: disk: journal.max and journal.keep take more than half of its %llu bytes", name,
-                       config_line(c, "disk"), (unsigned long long)s->disk);
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "%s:%d: disk: journal.max and journal.keep take more than half of its %llu bytes", name,
+            config_line(c, "disk"), (unsigned long long)s->disk);
     return 0;
 }
 
@@ -80,17 +88,20 @@ static int take(const struct config *c, const char *name, struct server_config *
     *out = (struct server_config){0};
     if ((rc = refuse_absent(c, name, e)) ||
         (rc = take_string(c, name, "name", "", out->name, sizeof out->name - 14, e)) ||
-        (rc = take_string(c, name, "listen", "tcp://127.0.0.1:7070", out->listen, sizeof out->listen - 8, e)) ||
-        (rc = take_string(c, name, "advertise", "", out->advertise, sizeof out->advertise - 16, e)) ||
-        (rc = take_string(c, name, "data_dir", "shoal-data", out->data_dir, sizeof out->data_dir - 64, e)) ||
-        (rc =
-             take_string(c, name, "coordinator", "tcp://127.0.0.1:7000", out->coordinator, sizeof out->coordinator, e)))
+        (rc = take_string(c, name, "listen", "tcp://127.0.0.1:7070", out->listen,
+                          sizeof out->listen - 8, e)) ||
+        (rc = take_string(c, name, "advertise", "", out->advertise, sizeof out->advertise - 16,
+                          e)) ||
+        (rc = take_string(c, name, "data_dir", "shoal-data", out->data_dir,
+                          sizeof out->data_dir - 64, e)) ||
+        (rc = take_string(c, name, "coordinator", "tcp://127.0.0.1:7000", out->coordinator,
+                          sizeof out->coordinator, e)))
         return rc;
     if (!out->data_dir[0] || !out->listen[0])
         return err_set(e, SHOAL_E_CONFIG, "%s: data_dir and listen must not be empty", name);
     if (strchr(out->name, '/') || strchr(out->name, '\n'))
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: name: '/' is not allowed in a server's name", name,
-                       config_line(c, "name"));
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: name: '/' is not allowed in a server's name",
+                       name, config_line(c, "name"));
     out->shards = (uint32_t)config_int(c, "shards", 1);
     out->memory = config_size(c, "memory", 0);
     out->disk = config_size(c, "disk", 0);
@@ -107,8 +118,8 @@ static int take(const struct config *c, const char *name, struct server_config *
     return rc ? rc : server_config_endpoint(out, out->shards - 1, endpoint, e);
 }
 
-int server_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
-                        struct server_config *out, struct err *e)
+int server_config_parse(const char *text, size_t bytes, const char *name,
+                        const struct string_list *set, struct server_config *out, struct err *e)
 {
     struct config *c;
     int rc = config_parse(text, bytes, name, set, spec, &c, e);
@@ -119,7 +130,8 @@ int server_config_parse(const char *text, size_t bytes, const char *name, const 
     return rc;
 }
 
-int server_config_load(const char *path, const struct string_list *set, struct server_config *out, struct err *e)
+int server_config_load(const char *path, const struct string_list *set, struct server_config *out,
+                       struct err *e)
 {
     struct config *c;
     if (!path)
@@ -132,7 +144,8 @@ int server_config_load(const char *path, const struct string_list *set, struct s
     return rc;
 }
 
-int server_config_endpoint(const struct server_config *c, uint32_t shard, char out[256], struct err *e)
+int server_config_endpoint(const struct server_config *c, uint32_t shard, char out[256],
+                           struct err *e)
 {
     const char *colon = strrchr(c->listen, ':');
     if (strncmp(c->listen, "ipc://", 6) == 0) {
@@ -143,13 +156,15 @@ int server_config_endpoint(const struct server_config *c, uint32_t shard, char o
         return 0;
     }
     if (strncmp(c->listen, "tcp://", 6) != 0 || colon == c->listen + 3)
-        return err_set(e, SHOAL_E_CONFIG, "listen: %s is neither tcp://HOST:PORT nor ipc://PATH", c->listen);
+        return err_set(e, SHOAL_E_CONFIG, "listen: %s is neither tcp://HOST:PORT nor ipc://PATH",
+                       c->listen);
     char *end;
     unsigned long port = strcmp(colon, ":*") == 0 ? 0 : strtoul(colon + 1, &end, 10);
     if (strcmp(colon, ":*") != 0 && (end == colon + 1 || *end || port > 65535))
         return err_set(e, SHOAL_E_CONFIG, "listen: %s has no port number at its end", c->listen);
     if (port + (port ? shard : 0) > 65535)
-        return err_set(e, SHOAL_E_CONFIG, "listen: shard %u of %s would need port %lu; start at a lower port", shard,
+        return err_set(e, SHOAL_E_CONFIG,
+                       "listen: shard %u of %s would need port %lu; start at a lower port", shard,
                        c->listen, port + shard);
     snprintf(out, 256, "%.*s:%lu", (int)(colon - c->listen), c->listen, port ? port + shard : 0);
     return 0;

@@ -44,11 +44,13 @@ struct server_config {
 };
 
 /* path NULL: defaults and `set` ("dotted.key=value") alone. */
-int server_config_load(const char *path, const struct string_list *set, struct server_config *out, struct err *e);
-int server_config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
-                        struct server_config *out, struct err *e);
+int server_config_load(const char *path, const struct string_list *set, struct server_config *out,
+                       struct err *e);
+int server_config_parse(const char *text, size_t bytes, const char *name,
+                        const struct string_list *set, struct server_config *out, struct err *e);
 /* The endpoint of shard i. SHOAL_E_CONFIG when the port would pass 65535. */
-int server_config_endpoint(const struct server_config *c, uint32_t shard, char out[256], struct err *e);
+int server_config_endpoint(const struct server_config *c, uint32_t shard, char out[256],
+                           struct err *e);
 /* What peers are told: `bound` with the host replaced by `advertise`. */
 void server_config_advertised(const struct server_config *c, const char *bound, char out[256]);
 

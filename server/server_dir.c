@@ -23,7 +23,8 @@ static int make_folder(const char *path, struct err *e)
         char end = *p;
         *p = 0;
         if (mkdir(part, 0750) && errno != EEXIST)
-            return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s; see `data_dir`", part, strerror(errno));
+            return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s; see `data_dir`", part,
+                           strerror(errno));
         if (!end)
             return 0;
         *p = end;
@@ -36,7 +37,8 @@ static int lock(const char *dir, int *fd, struct err *e)
     snprintf(path, sizeof path, "%.*s/lock", LIMIT_PATH - 16, dir);
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (*fd < 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot open %s: %s; is `data_dir` writable for this user?", path,
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "cannot open %s: %s; is `data_dir` writable for this user?", path,
                        strerror(errno));
     if (flock(*fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
@@ -45,7 +47,8 @@ static int lock(const char *dir, int *fd, struct err *e)
     *fd = -1;
     if (why == EWOULDBLOCK)
         return err_set(e, SHOAL_E_CANTCREATE,
-                       "%s is in use by another shoal-server; stop it or choose another data_dir", dir);
+                       "%s is in use by another shoal-server; stop it or choose another data_dir",
+                       dir);
     return err_set(e, SHOAL_E_IO, "cannot lock %s: %s", path, strerror(why));
 }
 
@@ -77,8 +80,9 @@ static int take_name(const char *dir, const char *asked, char name[LIMIT_NAME], 
         return err_set(e, SHOAL_E_IO, "cannot read %s: %s", path, strerror(errno));
     }
     if (name[0] && asked[0] && strcmp(name, asked))
-        return err_set(e, SHOAL_E_CONFIG, "%s holds the data of server %s, not of %s; change `name` or `data_dir`", dir,
-                       name, asked);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s holds the data of server %s, not of %s; change `name` or `data_dir`",
+                       dir, name, asked);
     if (name[0])
         return 0;
     uint32_t drawn[2];
@@ -96,8 +100,8 @@ void server_dir_shard(const char *dir, uint32_t shard, char out[LIMIT_PATH])
     snprintf(out, LIMIT_PATH, "%.*s/shard-%u", LIMIT_PATH - 32, dir, shard);
 }
 
-int server_dir_open(const char *dir, const char *asked, uint32_t shards, char name[LIMIT_NAME], int *lock_fd,
-                    struct err *e)
+int server_dir_open(const char *dir, const char *asked, uint32_t shards, char name[LIMIT_NAME],
+                    int *lock_fd, struct err *e)
 {
     char path[LIMIT_PATH];
     int rc = make_folder(dir, e);
@@ -110,9 +114,10 @@ int server_dir_open(const char *dir, const char *asked, uint32_t shards, char na
     }
     server_dir_shard(dir, shards, path);
     if (!rc && access(path, F_OK) == 0)
-        rc = err_set(e, SHOAL_E_CONFIG,
-                     "%s exists, but `shards` is %u: its rows would be missing; set shards to at least %u", path,
-                     shards, shards + 1);
+        rc = err_set(
+            e, SHOAL_E_CONFIG,
+            "%s exists, but `shards` is %u: its rows would be missing; set shards to at least %u",
+            path, shards, shards + 1);
     if (rc) {
         close(*lock_fd);
         *lock_fd = -1;

@@ -73,9 +73,11 @@ static void fatal_cb(void *context, const struct err *e)
 {
     (void)context;
     /* then it will be next time, too */
-    bool damaged = e->code == SHOAL_E_CORRUPT || e->code == SHOAL_E_CHECKSUM || e->code == SHOAL_E_SCHEMA;
+    bool damaged =
+        e->code == SHOAL_E_CORRUPT || e->code == SHOAL_E_CHECKSUM || e->code == SHOAL_E_SCHEMA;
     int status = err_exit_status(SHOAL_E_IO);
-    log_error("%s; leaving with status %d%s", e->text, status, damaged ? "" : ", the next start recovers");
+    log_error("%s; leaving with status %d%s", e->text, status,
+              damaged ? "" : ", the next start recovers");
     _exit(status);
 }
 
@@ -93,8 +95,10 @@ static int open_member(struct member *m, struct shard **shard)
     struct server *sv = m->server;
     const struct server_config *c = &sv->config;
     char dir[LIMIT_PATH], endpoint[256], bound[256], advertised[256];
-    struct net_options no = {
-        .io_threads = c->net.io_threads, .queue_bytes = sv->budget.replies, .drop_sends = c->net.drop, .insecure_plaintext = c->insecure_plaintext};
+    struct net_options no = {.io_threads = c->net.io_threads,
+                             .queue_bytes = sv->budget.replies,
+                             .drop_sends = c->net.drop,
+                             .insecure_plaintext = c->insecure_plaintext};
     int rc = net_new(&no, &m->net, &m->error);
     if (rc)
         return rc;
@@ -147,8 +151,9 @@ static void *member_thread(void *argument)
             kill(getpid(), SIGTERM); /* STOP came by message: the whole server goes */
     }
     if (shard && shard_close(shard, rc == 0) && !rc)
-        log_error("shard %s/%u: a tablet could not be written at the end; the next start replays the journal", sv->name,
-                  m->index);
+        log_error("shard %s/%u: a tablet could not be written at the end; the next start replays "
+                  "the journal",
+                  sv->name, m->index);
     return NULL;
 }
 
@@ -235,10 +240,12 @@ static int serve(struct server *sv, struct err *e)
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* inherited by every thread */
     signal(SIGPIPE, SIG_IGN);
-    rc = server_dir_open(sv->config.data_dir, sv->config.name, sv->config.shards, sv->name, &lock_fd, e);
+    rc = server_dir_open(sv->config.data_dir, sv->config.name, sv->config.shards, sv->name,
+                         &lock_fd, e);
     if (rc)
         return rc;
-    budget_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk, sv->config.shards, &sv->budget);
+    budget_divide(sv->config.memory ? sv->config.memory : memory_default(), sv->config.disk,
+                  sv->config.shards, &sv->budget);
     msg_keep(sv->budget.kept);
     /* Else each of some ten threads (libuv's, RocksDB's) keeps a heap of its own, 40 MiB and more
      * that no budget knows of. With fewer than this the fetches and a compaction wait for each
@@ -274,7 +281,8 @@ static const char help[] =
     "  --config FILE     server.yaml; without it defaults and --set alone\n"
     "  --set KEY=VALUE   overrides a key of the file: --set journal.max=4GiB\n"
     "  --help, --version\n"
-    "Keys: name, listen, advertise, data_dir, shards, memory, disk, disk_free, journal.{max,keep,sync_ms,segment}, coordinator,\n"
+    "Keys: name, listen, advertise, data_dir, shards, memory, disk, disk_free, "
+    "journal.{max,keep,sync_ms,segment}, coordinator,\n"
     "durability (memory|journal|fsync), keys, net.{drop,io_threads}, insecure_plaintext.\n";
 
 static int finish(int rc, const struct err *e)
@@ -291,7 +299,8 @@ int main(int argc, char **argv)
                                             {"help", no_argument, NULL, 'h'},
                                             {"version", no_argument, NULL, 'v'},
                                             {NULL, 0, NULL, 0}};
-    static struct server sv = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    static struct server sv = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+                               .changed = PTHREAD_COND_INITIALIZER};
     const char *path = NULL;
     struct string_list set = {0};
     struct err e = {0};
@@ -310,7 +319,8 @@ int main(int argc, char **argv)
             return err_exit_status(rc);
     }
     if (optind < argc)
-        return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]), &e);
+        return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]),
+                      &e);
     rc = server_config_load(path, &set, &sv.config, &e);
     string_list_free(&set);
     if (!rc)

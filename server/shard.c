@@ -140,7 +140,8 @@ static int open_parts(struct shard *s, struct err *e)
     return 0;
 }
 
-int shard_open(const struct shard_options *options, struct env *env, struct shard **out, struct err *e)
+int shard_open(const struct shard_options *options, struct env *env, struct shard **out,
+               struct err *e)
 {
     struct shard *s = calloc(1, sizeof *s);
     if (!s)
@@ -204,7 +205,8 @@ static void purge_list(struct shard *s, struct request_list *l, bool pulls)
     *l = (struct request_list){0};
     while ((q = request_pop(&all))) {
         uint32_t mode, lanes;
-        bool open = engine_run_mode(s->engine, pulls ? q->pull.run : q->push.r.run, &mode, &lanes) == 0;
+        bool open =
+            engine_run_mode(s->engine, pulls ? q->pull.run : q->push.r.run, &mode, &lanes) == 0;
         if (open || (pulls && q->pull.lane == UINT32_MAX))
             request_append(l, q);
         else
@@ -257,12 +259,14 @@ void shard_send_json(struct shard *s, peer_t to, struct json *j)
         shard_send(s, to, m);
     } else {
         msg_free(m);
-        shard_refuse(s, to, s->out.type, s->out.id, SHOAL_E_NOMEM, "shard %s: no memory for the reply", s->name);
+        shard_refuse(s, to, s->out.type, s->out.id, SHOAL_E_NOMEM,
+                     "shard %s: no memory for the reply", s->name);
     }
     free(text);
 }
 
-void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status, const char *format, ...)
+void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status,
+                  const char *format, ...)
 {
     struct wire *w = shard_reply(s, type, id);
     memset(&w->u, 0, sizeof w->u); /* what the last reply left there is of another type */
@@ -278,7 +282,8 @@ void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, 
 bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id, uint32_t table)
 {
     if (!lead_ready(&s->lead))
-        shard_refuse(s, to, type, id, SHOAL_E_AGAIN, "shard %s has no map yet for table %u; ask again", s->name, table);
+        shard_refuse(s, to, type, id, SHOAL_E_AGAIN,
+                     "shard %s has no map yet for table %u; ask again", s->name, table);
     else if (!engine_table(s->engine, table))
         shard_refuse(s, to, type, id, SHOAL_E_NO_TABLE, "shard %s has no table %u", s->name, table);
     else

@@ -80,14 +80,15 @@ struct shard {
     struct env_timer sync; /* journal mode: what was acknowledged is on disk within SHARD_SYNC_NS */
     struct shard_counts counts;
     struct dispatch_counts dispatched;
-    struct err fatal; /* code 0 while all is well */
+    struct err fatal;    /* code 0 while all is well */
     struct wire in, out; /* scratch: the request at hand, the reply at hand */
 };
 
 extern const struct env_handler shard_handler; /* with the struct shard as core */
 
 /* Opens the engine (recovers). env is borrowed and must outlive the shard. */
-int shard_open(const struct shard_options *options, struct env *env, struct shard **out, struct err *e);
+int shard_open(const struct shard_options *options, struct env *env, struct shard **out,
+               struct err *e);
 /* endpoint: where peers reach this shard. Connects to the coordinator and begins to beat. */
 int shard_start(struct shard *s, const char *endpoint, struct err *e);
 /* The loop has ended. flush_all: write every dirty tablet first (a clean stop). Frees s. */
@@ -110,10 +111,11 @@ void shard_send(struct shard *s, peer_t to, struct msg *m);
  * out of memory). */
 struct json;
 void shard_send_json(struct shard *s, peer_t to, struct json *j);
-void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status, const char *format, ...)
-    __attribute__((format(printf, 6, 7)));
+void shard_refuse(struct shard *s, peer_t to, enum wire_type type, uint64_t id, int status,
+                  const char *format, ...) __attribute__((format(printf, 6, 7)));
 /* Refuses, and says true, where the shard has no map yet (AGAIN) or no such table. */
-bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id, uint32_t table);
+bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t id,
+                       uint32_t table);
 /* Refuses a request and gives it back. */
 void shard_refuse_request(struct shard *s, struct request *q, int status, const char *text);
 /* Runs or leadership changed: whatever waits for a run that is gone is refused with OLD_RUN. */

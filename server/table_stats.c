@@ -31,7 +31,8 @@ static void refuse(struct shard *s, int status, const char *text)
 static void answer(struct shard *s)
 {
     struct table_stats *d = &s->table_stats;
-    shard_reply(s, WIRE_TYPE_TABLE_STATS, d->ask[0].id)->u.TABLE_STATS_reply.rows = census_rows(d->census);
+    shard_reply(s, WIRE_TYPE_TABLE_STATS, d->ask[0].id)->u.TABLE_STATS_reply.rows =
+        census_rows(d->census);
     shard_send_json(s, d->ask[0].peer, census_json(d->census));
     finish(s);
 }
@@ -105,7 +106,8 @@ void table_stats_on_message(struct shard *s, peer_t from, struct msg *m)
     }
     if (d->count == TABLE_STATS_ASKERS) {
         shard_refuse(s, from, WIRE_TYPE_TABLE_STATS, ask.id, SHOAL_E_BUSY,
-                     "shard %s: %u requests for figures of tables are at hand; ask again later", s->name, d->count);
+                     "shard %s: %u requests for figures of tables are at hand; ask again later",
+                     s->name, d->count);
         return;
     }
     d->ask[d->count++] = ask;

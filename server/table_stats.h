@@ -23,7 +23,7 @@ struct table_stats {
     struct table_stats_ask ask[TABLE_STATS_ASKERS]; /* the first is being worked on */
     uint32_t count;
     struct env_timer timer;
-    struct census *census; /* owned */
+    struct census *census;      /* owned */
     uint32_t first, span, next; /* tablets: the led range, and how many of it are counted */
 };
 

@@ -39,12 +39,14 @@ void batch_free(struct batch *b)
 
 static int no_memory(struct err *e)
 {
-    return err_set(e, SHOAL_E_NOMEM, "no memory for a batch; lower train.batch or train.prefetch, or free some");
+    return err_set(e, SHOAL_E_NOMEM,
+                   "no memory for a batch; lower train.batch or train.prefetch, or free some");
 }
 
 /* Makes room for `count` elements of an array that a device reads; what is in it is not kept when
  * it grows. *array is any pointer. */
-static int host_room(const struct batch *b, void *array, size_t *capacity, size_t count, size_t bytes)
+static int host_room(const struct batch *b, void *array, size_t *capacity, size_t count,
+                     size_t bytes)
 {
     void *old, *more;
     memcpy(&old, array, sizeof old);
@@ -91,7 +93,8 @@ static int values_grow(struct batch *b, uint64_t values, struct err *e)
 {
     struct batch_space *s = b->space;
     if (values > BATCH_VALUES_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "a batch has more than %u values; lower train.batch", BATCH_VALUES_MAX);
+        return err_set(e, SHOAL_E_TOO_BIG, "a batch has more than %u values; lower train.batch",
+                       BATCH_VALUES_MAX);
     if (values > s->value_capacity && values < 2 * s->value_capacity)
         values = 2 * s->value_capacity;
     return room(&s->mixed, &s->value_capacity, values) != 0 ? no_memory(e) : 0;
@@ -106,8 +109,8 @@ static int extras_begin(struct batch *b, const struct features *f, uint32_t rows
     uint32_t by_count = evaluating ? f->by_count : 0;
     if ((weight && host_room(b, &s->weight, &s->weight_capacity, rows, sizeof s->weight[0]) != 0) ||
         (time && host_room(b, &s->time, &s->time_capacity, rows, sizeof s->time[0]) != 0) ||
-        (f->multi &&
-         host_room(b, &s->offset, &s->offset_capacity, (size_t)rows * f->shape.fields + 1, sizeof s->offset[0]) != 0) ||
+        (f->multi && host_room(b, &s->offset, &s->offset_capacity,
+                               (size_t)rows * f->shape.fields + 1, sizeof s->offset[0]) != 0) ||
         (group && room(&s->group, &s->group_capacity, rows) != 0) ||
         (by_count > 0 && room(&s->by, &s->by_capacity, (size_t)rows * by_count) != 0))
         return SHOAL_E_NOMEM;
@@ -118,7 +121,8 @@ static int extras_begin(struct batch *b, const struct features *f, uint32_t rows
     return 0;
 }
 
-int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating, struct err *e)
+int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating,
+                struct err *e)
 {
     int error = b->space == NULL ? space_new(b, e) : 0;
     if (error != 0)
@@ -129,14 +133,17 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
     b->field_table = f->shape.table;
     s->unique.table = f->shape.table;
     s->unique.tables = f->tables;
-    if (host_room(b, &b->label, &s->label_capacity, (size_t)rows * b->tasks, sizeof b->label[0]) != 0 ||
-        host_room(b, &b->numeric, &s->numeric_capacity, (size_t)rows * f->shape.numerics, sizeof b->numeric[0]) != 0 ||
+    if (host_room(b, &b->label, &s->label_capacity, (size_t)rows * b->tasks, sizeof b->label[0]) !=
+            0 ||
+        host_room(b, &b->numeric, &s->numeric_capacity, (size_t)rows * f->shape.numerics,
+                  sizeof b->numeric[0]) != 0 ||
         extras_begin(b, f, rows, evaluating) != 0)
         return no_memory(e);
     error = values_grow(b, (uint64_t)rows * f->shape.fields, e);
     if (error != 0)
         return error;
-    b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = b->event_time = b->clamped = 0;
+    b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = b->event_time =
+        b->clamped = 0;
     b->bad_where[0] = '\0';
     b->offset = NULL;
     s->single = true;
@@ -147,7 +154,9 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
 
 static reader reader_of(enum data_format format)
 {
-    return format == DATA_CRITEO ? read_criteo_line : format == DATA_LIBSVM ? read_libsvm_line : read_csv_line;
+    return format == DATA_CRITEO   ? read_criteo_line
+           : format == DATA_LIBSVM ? read_libsvm_line
+                                   : read_csv_line;
 }
 
 static void bad_line(struct batch *b, const struct line *line, const char *name)
@@ -173,8 +182,8 @@ static void offsets_add(struct batch *b, const struct features *f)
     offset[f->shape.fields] = at;
 }
 
-int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name, bool positives_only,
-              struct err *e)
+int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name,
+              bool positives_only, struct err *e)
 {
     struct batch_space *s = b->space;
     uint32_t n = b->examples;
@@ -201,9 +210,8 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
         error = reader_of(f->format)(f, line->text, line->bytes, s->cell, s->reason);
     if (error == 0)
         error = features_example(f, s->cell, &example, s->reason);
-    if (positives_only &&
-        (error != 0 || example.dropped)) {
-            /* a line that cannot be read is not known to be positive */
+    if (positives_only && (error != 0 || example.dropped)) {
+        /* a line that cannot be read is not known to be positive */
         b->dropped++;
         return 0;
     }

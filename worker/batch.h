@@ -34,12 +34,13 @@ struct batch_space {
 
 /* Empties b for up to `rows` lines of these features. evaluating: with group and by, where the job
  * names any. NOMEM. */
-int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating, struct err *e);
+int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating,
+                struct err *e);
 /* A malformed line is counted; name is its file's. positives_only: a line without a positive label,
  * or malformed, is counted as dropped instead: so the share of malformed lines among those looked
  * at stays what it is in the input. NOMEM, TOO_BIG (BATCH_VALUES_MAX). */
-int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name, bool positives_only,
-              struct err *e);
+int batch_add(struct batch *b, const struct features *f, const struct line *line, const char *name,
+              bool positives_only, struct err *e);
 /* Fills keys, index, offset and key_count. NOMEM. */
 int batch_end(struct batch *b, struct err *e);
 

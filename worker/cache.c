@@ -28,10 +28,12 @@ int cache_init(struct cache *c, const char *configured, struct err *e)
         const char *base = getenv("TMPDIR");
         if (base == NULL || base[0] != '/')
             base = "/tmp";
-        length = snprintf(c->folder, sizeof c->folder, "%s/shoal-cache-%u", base, (unsigned)geteuid());
+        length =
+            snprintf(c->folder, sizeof c->folder, "%s/shoal-cache-%u", base, (unsigned)geteuid());
     }
     if (length < 0 || (size_t)length >= sizeof c->folder)
-        return err_set(e, SHOAL_E_CONFIG, "data.cache: the path is longer than %u bytes; give a shorter one",
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.cache: the path is longer than %u bytes; give a shorter one",
                        LIMIT_PATH - 1);
     return 0;
 }
@@ -55,20 +57,25 @@ static int folder_make(const struct cache *c, struct err *e)
 {
     struct stat st;
     if (make_folders(c->folder) != 0 || lstat(c->folder, &st) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s: %s; set data.cache to a folder that can be written",
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "cache folder %s: %s; set data.cache to a folder that can be written",
                        c->folder, strerror(errno));
     if (S_ISLNK(st.st_mode) && stat(c->folder, &st) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s: %s; mend the link or set data.cache", c->folder,
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "cache folder %s: %s; mend the link or set data.cache", c->folder,
                        strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return err_set(e, SHOAL_E_CANTCREATE, "cache folder %s is not a folder; set data.cache to another path",
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "cache folder %s is not a folder; set data.cache to another path",
                        c->folder);
     /* In /tmp anybody may have made it first, to feed us text of their own. */
     if (st.st_uid != geteuid() && geteuid() != 0)
-        return err_set(e, SHOAL_E_DENIED, "cache folder %s belongs to user %u; set data.cache to a folder of your own",
+        return err_set(e, SHOAL_E_DENIED,
+                       "cache folder %s belongs to user %u; set data.cache to a folder of your own",
                        c->folder, (unsigned)st.st_uid);
     if ((st.st_mode & S_IWOTH) != 0)
-        return err_set(e, SHOAL_E_DENIED, "cache folder %s may be written by anybody; chmod go-w it or set data.cache",
+        return err_set(e, SHOAL_E_DENIED,
+                       "cache folder %s may be written by anybody; chmod go-w it or set data.cache",
                        c->folder);
     return 0;
 }
@@ -81,7 +88,8 @@ static void remove_stale(const struct cache *c, const char *entry)
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return;
-    if (fstat(fd, &st) == 0 && time(NULL) - st.st_mtime > STALE_SECONDS && flock(fd, LOCK_EX | LOCK_NB) == 0)
+    if (fstat(fd, &st) == 0 && time(NULL) - st.st_mtime > STALE_SECONDS &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0)
         unlink(path);
     close(fd);
 }
@@ -99,8 +107,8 @@ static void sweep(const struct cache *c, uint64_t group, const char *keep)
         const char *dot = strrchr(d->d_name, '.');
         if (dot != NULL && strncmp(dot, ".tmp-", 5) == 0) {
             remove_stale(c, d->d_name);
-        } else if (keep != NULL && dot != NULL && strcmp(dot, suffix) == 0 && strncmp(d->d_name, prefix, 17) == 0 &&
-                   strcmp(d->d_name, keep) != 0) {
+        } else if (keep != NULL && dot != NULL && strcmp(dot, suffix) == 0 &&
+                   strncmp(d->d_name, prefix, 17) == 0 && strcmp(d->d_name, keep) != 0) {
             char path[LIMIT_PATH + 300];
             snprintf(path, sizeof path, "%s/%s", c->folder, d->d_name);
             unlink(path);
@@ -109,7 +117,8 @@ static void sweep(const struct cache *c, uint64_t group, const char *keep)
     closedir(dir);
 }
 
-static int temporary_make(const struct cache *c, const char *name, char *path, size_t path_bytes, struct err *e)
+static int temporary_make(const struct cache *c, const char *name, char *path, size_t path_bytes,
+                          struct err *e)
 {
     int error = folder_make(c, e);
     if (error != 0)
@@ -118,13 +127,14 @@ static int temporary_make(const struct cache *c, const char *name, char *path, s
     snprintf(path, path_bytes, "%s/%s.tmp-XXXXXX", c->folder, name);
     int fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache", path, strerror(errno));
+        return err_set(e, SHOAL_E_CANTCREATE, "%s: %s; free some space or set data.cache", path,
+                       strerror(errno));
     flock(fd, LOCK_EX | LOCK_NB); /* where locks are not to be had, the age alone protects it */
     return fd;
 }
 
-int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix, struct cache_file *f,
-                 struct err *e)
+int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix,
+                 struct cache_file *f, struct err *e)
 {
     f->cache = c;
     f->group = group;
@@ -181,9 +191,10 @@ int cache_write(const struct cache *c, int fd, const void *data, size_t bytes, s
             continue;
         if (n < 0) {
             int full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-            return err_set(e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
-                           "cache folder %s: %s; free some space or set data.cache to a larger disk", c->folder,
-                           strerror(errno));
+            return err_set(
+                e, full ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+                "cache folder %s: %s; free some space or set data.cache to a larger disk",
+                c->folder, strerror(errno));
         }
         from += n;
         bytes -= (size_t)n;
@@ -196,8 +207,10 @@ int cache_find(const struct cache *c, uint64_t group, uint64_t identity, const c
     char path[LIMIT_PATH + 64];
     struct stat st;
     /* A folder that others can write is not believed, as in folder_make. */
-    if (stat(c->folder, &st) != 0 || (st.st_uid != geteuid() && geteuid() != 0) || (st.st_mode & S_IWOTH) != 0)
+    if (stat(c->folder, &st) != 0 || (st.st_uid != geteuid() && geteuid() != 0) ||
+        (st.st_mode & S_IWOTH) != 0)
         return -1;
-    snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".%s", c->folder, group, identity, suffix);
+    snprintf(path, sizeof path, "%s/%016" PRIx64 "-%016" PRIx64 ".%s", c->folder, group, identity,
+             suffix);
     return open(path, O_RDONLY | O_CLOEXEC);
 }

@@ -34,8 +34,8 @@ struct cache_file {
 
 /* Makes the folder (0700) if it is missing, and a temporary file in it. CANTCREATE, DENIED (the
  * default folder is someone else's). */
-int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix, struct cache_file *f,
-                 struct err *e);
+int cache_create(const struct cache *c, uint64_t group, uint64_t identity, const char *suffix,
+                 struct cache_file *f, struct err *e);
 /* Syncs and renames. On success and on failure f is done; *fd_out (may be NULL) is then open for
  * reading, owned by the caller. */
 int cache_keep(struct cache_file *f, int *fd_out, struct err *e);

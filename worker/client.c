@@ -14,7 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAINS = 1024, TRIES_BEFORE_SLOWING = 3, PAUSE_FIRST_MS = 50, PAUSE_LAST_MS = 1000, MAP_PAUSE_MS = 200, PAUSES_SAID = 20, TRIES_SAID = 8 };
+enum {
+    CHAINS = 1024,
+    TRIES_BEFORE_SLOWING = 3,
+    PAUSE_FIRST_MS = 50,
+    PAUSE_LAST_MS = 1000,
+    MAP_PAUSE_MS = 200,
+    PAUSES_SAID = 20,
+    TRIES_SAID = 8
+};
 #define MS 1000000ull
 
 struct connection {
@@ -151,8 +159,11 @@ static void request_send(struct client *c, struct request *r)
     }
     r->order = ++c->last_order;
     if (++r->tries % TRIES_SAID == 0)
-        log_warn("%s has not been answered by %s after %u tries; sent again", wire_type_name(r->type),
-                 r->target == CLIENT_COORDINATOR ? c->coordinator.endpoint : c->shard[r->target].endpoint, r->tries - 1);
+        log_warn("%s has not been answered by %s after %u tries; sent again",
+                 wire_type_name(r->type),
+                 r->target == CLIENT_COORDINATOR ? c->coordinator.endpoint
+                                                 : c->shard[r->target].endpoint,
+                 r->tries - 1);
     request_due(c, r, resend_ns(c, r));
     if (r->tries > TRIES_BEFORE_SLOWING && r->target != CLIENT_COORDINATOR)
         client_map_refresh(c);
@@ -219,7 +230,8 @@ static struct request *request_find(struct client *c, peer_t from, const struct 
     return r;
 }
 
-static void request_answer(struct client *c, struct request *r, const struct wire *w, const struct msg *m)
+static void request_answer(struct client *c, struct request *r, const struct wire *w,
+                           const struct msg *m)
 {
     uint64_t id = r->id;
 
@@ -238,8 +250,8 @@ static void request_answer(struct client *c, struct request *r, const struct wir
     uint64_t delay = pause_ns(r);
     /* those with a pause of their own wait as a rule */
     if (++r->pauses % PAUSES_SAID == 0 && r->pause_ms == 0)
-        log_warn("%s is refused for the %uth time and sent again: %s", wire_type_name(r->type), r->pauses,
-                 w->error[0] != '\0' ? w->error : err_text(w->status));
+        log_warn("%s is refused for the %uth time and sent again: %s", wire_type_name(r->type),
+                 r->pauses, w->error[0] != '\0' ? w->error : err_text(w->status));
     request_due(c, r, delay);
 }
 
@@ -309,12 +321,14 @@ static int shards_connect(struct client *c, const struct map *m)
         if (m->endpoint[s][0] != '\0') {
             int status = connection_open(c, &c->shard[s], m->endpoint[s]);
             if (status != 0)
-                log_warn("shard %u at %s cannot be reached: %s", s, m->endpoint[s], err_text(status));
+                log_warn("shard %u at %s cannot be reached: %s", s, m->endpoint[s],
+                         err_text(status));
         }
     return 0;
 }
 
-static enum request_verdict map_get_reply(struct request *r, const struct wire *w, const struct msg *m)
+static enum request_verdict map_get_reply(struct request *r, const struct wire *w,
+                                          const struct msg *m)
 {
     struct client *c = client_of_map_get(r);
     struct map taken;
@@ -353,11 +367,13 @@ const struct map *client_map(const struct client *c)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int client_new(struct env *env, const struct client_options *options, struct client **out, struct err *e)
+int client_new(struct env *env, const struct client_options *options, struct client **out,
+               struct err *e)
 {
     SHOAL_ASSERT(env != NULL && options->coordinator != NULL);
     if (strlen(options->coordinator) >= MAP_ENDPOINT_BYTES)
-        return err_set(e, SHOAL_E_USAGE, "the coordinator's endpoint is longer than %u bytes", MAP_ENDPOINT_BYTES - 1);
+        return err_set(e, SHOAL_E_USAGE, "the coordinator's endpoint is longer than %u bytes",
+                       MAP_ENDPOINT_BYTES - 1);
     struct client *c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the client");
@@ -373,7 +389,8 @@ int client_new(struct env *env, const struct client_options *options, struct cli
     map_init(&c->map);
     int status = connection_open(c, &c->coordinator, options->coordinator);
     if (status != 0) {
-        err_set(e, status, "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT",
+        err_set(e, status,
+                "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT",
                 options->coordinator, err_text(status));
         free(c);
         return status;

@@ -54,7 +54,7 @@ struct request {
 };
 
 struct client_options {
-    const char *coordinator;       /* endpoint; copied */
+    const char *coordinator; /* endpoint; copied */
     /* a complete map came that differs from the last complete one; may be NULL */
     void (*on_map)(void *context);
     void *context;
@@ -62,7 +62,8 @@ struct client_options {
 
 struct client;
 
-int client_new(struct env *env, const struct client_options *options, struct client **out, struct err *e);
+int client_new(struct env *env, const struct client_options *options, struct client **out,
+               struct err *e);
 void client_free(struct client *c); /* requests under way are forgotten without a call */
 const char *client_coordinator(const struct client *c);
 void client_set_resend(struct client *c, uint32_t resend_ms);
@@ -71,7 +72,7 @@ void client_set_resend(struct client *c, uint32_t resend_ms);
  * strangers) is dropped. */
 void client_message(struct client *c, peer_t from, struct msg *m);
 
-void client_start(struct client *c, struct request *r);  /* sends it; r must not be under way */
+void client_start(struct client *c, struct request *r); /* sends it; r must not be under way */
 void client_again(struct client *c, struct request *r); /* sends it again at once; r is under way */
 /* no reply will be called; fine when not under way */
 void client_cancel(struct client *c, struct request *r);

@@ -82,7 +82,8 @@ int counter_add(struct counter *c, uint64_t key, uint32_t times)
         c->keys++;
     }
     struct key_count *f = &c->field[key_field(key)];
-    uint32_t before = c->times[at], after = before > UINT32_MAX - times ? UINT32_MAX : before + times;
+    uint32_t before = c->times[at],
+             after = before > UINT32_MAX - times ? UINT32_MAX : before + times;
     for (uint32_t i = 0; i < COUNT_THRESHOLDS; i++)
         f->kept[i] += before < count_threshold[i] && after >= count_threshold[i];
     f->appearances += times;
@@ -122,7 +123,8 @@ static int batch_count(struct sample *s, struct err *e)
         int error = counter_add(&s->counter, b->keys[i], s->times[i]);
         if (error != 0)
             return err_set(e, error,
-                           "%llu distinct keys, and there is no room for more; count a smaller share of the log "
+                           "%llu distinct keys, and there is no room for more; count a smaller "
+                           "share of the log "
                            "(--share)",
                            (unsigned long long)s->counter.keys);
     }
@@ -154,8 +156,8 @@ static int sample_read(struct sample *s, struct err *e)
     return error;
 }
 
-static struct json *field_json(const struct key_count *f, double factor, const char *name, uint32_t number,
-                               const char *table)
+static struct json *field_json(const struct key_count *f, double factor, const char *name,
+                               uint32_t number, const char *table)
 {
     struct json *j = json_new_object(), *kept = json_new_object(), *whole = json_new_object();
     struct count_curve curve = {.quarter = (double)f->quarter, .half = (double)f->half};
@@ -192,7 +194,8 @@ static struct json *tables_json(const struct job *job, const uint32_t *row_float
 }
 
 /* row_floats: (tables). */
-static struct json *sample_json(const struct sample *s, const struct features *f, const uint32_t *row_floats)
+static struct json *sample_json(const struct sample *s, const struct features *f,
+                                const uint32_t *row_floats)
 {
     struct json *j = json_new_object(), *fields = json_new_array();
     uint64_t all = dataset_rows(s->data);
@@ -206,15 +209,16 @@ static struct json *sample_json(const struct sample *s, const struct features *f
         if (f->field[i].key_field != i)
             continue; /* its values are among another field's */
         fields_name(f, i, name);
-        json_append(fields, field_json(&s->counter.field[i], factor, name, i, s->job->table[f->shape.table[i]].name));
+        json_append(fields, field_json(&s->counter.field[i], factor, name, i,
+                                       s->job->table[f->shape.table[i]].name));
     }
     json_set(j, "fields", fields);
     return j;
 }
 
 /* Floats of a row of each sparse table. */
-static int tables_of(const struct job *job, const struct model_shape *shape, uint32_t row_floats[LIMIT_JOB_TABLES],
-                     struct err *e)
+static int tables_of(const struct job *job, const struct model_shape *shape,
+                     uint32_t row_floats[LIMIT_JOB_TABLES], struct err *e)
 {
     struct table_schema *schema = calloc(MODEL_TABLES_MAX, sizeof *schema);
     uint32_t count;

@@ -21,8 +21,8 @@ struct key_count { /* of a field */
 };
 
 struct counter {
-    uint64_t *key;    /* owned; (slots); open addressing */
-    uint32_t *times;  /* owned; (slots); 0: empty */
+    uint64_t *key;   /* owned; (slots); open addressing */
+    uint32_t *times; /* owned; (slots); 0: empty */
     uint64_t slots, keys;
     struct key_count *field; /* owned; (LIMIT_FIELDS), by the number in the keys */
 };

@@ -40,7 +40,8 @@ static double squared(double x)
 /* Sum of squared differences of logarithms, all figures taken by the distinct keys. */
 static double distance(const struct count_curve *o, double shape, double scale)
 {
-    double a = exp(shape) - 1, c = exp(scale), now[COUNT_THRESHOLDS], part[COUNT_THRESHOLDS], sum = 0;
+    double a = exp(shape) - 1, c = exp(scale), now[COUNT_THRESHOLDS], part[COUNT_THRESHOLDS],
+           sum = 0;
     double least = 1 / o->now[0]; /* what one key is worth: keeps counts of none finite */
     curve(a, c, 1, now);
     for (uint32_t i = 1; i < COUNT_THRESHOLDS; i++) {
@@ -66,7 +67,8 @@ static void try_point(const struct count_curve *o, double shape, double scale, s
 
 static struct point nearest(const struct count_curve *o)
 {
-    double shape_step = (SHAPE_MOST - SHAPE_LEAST) / (GRID - 1), scale_step = (SCALE_MOST - SCALE_LEAST) / (GRID - 1);
+    double shape_step = (SHAPE_MOST - SHAPE_LEAST) / (GRID - 1),
+           scale_step = (SCALE_MOST - SCALE_LEAST) / (GRID - 1);
     struct point best = {0, 0, INFINITY};
     for (int i = 0; i < GRID; i++)
         for (int j = 0; j < GRID; j++)

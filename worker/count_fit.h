@@ -19,7 +19,7 @@
 extern const uint32_t count_threshold[COUNT_THRESHOLDS]; /* 1, 2, 3, 5, 10 */
 
 struct count_curve {
-    double quarter, half;         /* distinct keys by then */
+    double quarter, half; /* distinct keys by then */
     /* keys with so many appearances at least, at the end of the sample */
     double now[COUNT_THRESHOLDS];
 };

@@ -54,16 +54,19 @@ struct wish {
 static const struct string_list *list_of(const struct job *job, uint32_t split, const char **what)
 {
     *what = split == WIRE_TRAIN ? "data.train" : split == WIRE_VALID ? "data.valid" : "data.test";
-    return split == WIRE_TRAIN ? &job->data.train : split == WIRE_VALID ? &job->data.valid : &job->data.test;
+    return split == WIRE_TRAIN   ? &job->data.train
+           : split == WIRE_VALID ? &job->data.valid
+                                 : &job->data.test;
 }
 
 /* From the first line of the training input, so that every split has the same fields; a job without
  * training input uses `other`. */
-static int features_open(const struct job *job, const struct cache *cache, uint32_t other, struct features *f,
-                         struct err *e)
+static int features_open(const struct job *job, const struct cache *cache, uint32_t other,
+                         struct features *f, struct err *e)
 {
     const char *what;
-    const struct string_list *list = list_of(job, job->data.train.count > 0 ? WIRE_TRAIN : other, &what);
+    const struct string_list *list =
+        list_of(job, job->data.train.count > 0 ? WIRE_TRAIN : other, &what);
     if (job->data.format == DATA_CRITEO)
         return features_make(job, what, NULL, 0, f, e);
     char *name, *line;
@@ -96,7 +99,8 @@ int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
 }
 
 /* The header of file i; *text lives in `lines`. An empty file has none: END. */
-static int header_of(const struct source *s, uint32_t i, struct lines *lines, struct line *line, struct err *e)
+static int header_of(const struct source *s, uint32_t i, struct lines *lines, struct line *line,
+                     struct err *e)
 {
     if (s->file[i].bytes == 0)
         return SHOAL_E_END;
@@ -123,16 +127,18 @@ static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
             bytes = line.bytes;
             first = malloc(bytes);
             if (first == NULL) {
-                error = err_set(e, SHOAL_E_NOMEM, "%s: no memory for its header; free some", first_name);
+                error = err_set(e, SHOAL_E_NOMEM, "%s: no memory for its header; free some",
+                                first_name);
                 break;
             }
             memcpy(first, line.text, bytes);
             error = features_bind(&d->features, first_name, first, bytes, e);
         } else if (error == 0 && (line.bytes != bytes || memcmp(first, line.text, bytes) != 0)) {
-            error =
-                err_set(e, SHOAL_E_CONFIG,
-                        "%s:%" PRIu64 ": the header is not that of %s; give both the same columns in the same order",
-                        s->file[i].name, line.number, first_name);
+            error = err_set(
+                e, SHOAL_E_CONFIG,
+                "%s:%" PRIu64
+                ": the header is not that of %s; give both the same columns in the same order",
+                s->file[i].name, line.number, first_name);
         }
     }
     free(first);
@@ -172,13 +178,15 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     if (error == 0)
         error = index_open(&d->source, d->features.header, &d->cache, &d->index, e);
     if (error == 0 && d->index.rows == 0)
-        error = err_set(e, SHOAL_E_DATA, "%s: there is no row in it (first file: %s); look at the files", what,
+        error = err_set(e, SHOAL_E_DATA,
+                        "%s: there is no row in it (first file: %s); look at the files", what,
                         d->source.file[0].name);
     if (error != 0) {
         dataset_close(d);
         return error;
     }
-    log_debug("%s: %" PRIu64 " rows, %u chunks of %u", what, d->index.rows, d->index.chunks, d->index.chunk_rows);
+    log_debug("%s: %" PRIu64 " rows, %u chunks of %u", what, d->index.rows, d->index.chunks,
+              d->index.chunk_rows);
     *out = d;
     return 0;
 }
@@ -207,11 +215,11 @@ uint64_t dataset_digest(const struct dataset *d)
 
 static int changed(const struct dataset *d, uint64_t at, struct err *e)
 {
-    return err_set(
-        e, SHOAL_E_CHECKSUM,
-        "%s: its rows are not those that were indexed; leave the input alone while a job runs, and start it again "
-        "(if it happens again, remove the folder %s)",
-        d->source.file[source_file_at(&d->source, at)].name, d->cache.folder);
+    return err_set(e, SHOAL_E_CHECKSUM,
+                   "%s: its rows are not those that were indexed; leave the input alone while a "
+                   "job runs, and start it again "
+                   "(if it happens again, remove the folder %s)",
+                   d->source.file[source_file_at(&d->source, at)].name, d->cache.folder);
 }
 
 /* Each epoch draws anew (4): over several of them every line is seen, and the correction of the
@@ -223,8 +231,8 @@ static bool negative_dropped(const struct dataset *d, const struct wish *w, uint
     return d->negatives != 0 && w->epoch > 0 && rng_next(&rng) >= d->negatives;
 }
 
-static int read_span(const struct dataset *d, const struct wish *w, const struct span *span, struct batch *b,
-                     struct err *e)
+static int read_span(const struct dataset *d, const struct wish *w, const struct span *span,
+                     struct batch *b, struct err *e)
 {
     const struct index *x = &d->index;
     struct lines *lines = &b->space->lines;
@@ -234,14 +242,15 @@ static int read_span(const struct dataset *d, const struct wish *w, const struct
     int error;
     if (end > x->rows)
         end = x->rows;
-    lines_start(lines, &d->source, d->features.header, x->chunk[chunk].at, index_chunk_end(x, chunk + span->chunks - 1),
-                x->chunk[chunk].number);
+    lines_start(lines, &d->source, d->features.header, x->chunk[chunk].at,
+                index_chunk_end(x, chunk + span->chunks - 1), x->chunk[chunk].number);
     while ((error = lines_next(lines, &line, e)) == 0) {
         if (row == end)
             return changed(d, x->chunk[chunk - 1].at, e);
         sum += index_row_sum(row, &line);
         if (row >= first && row < last)
-            error = batch_add(b, &d->features, &line, d->source.file[line.file].name, negative_dropped(d, w, row), e);
+            error = batch_add(b, &d->features, &line, d->source.file[line.file].name,
+                              negative_dropped(d, w, row), e);
         if (error != 0)
             return error;
         row++;
@@ -257,8 +266,8 @@ static int read_span(const struct dataset *d, const struct wish *w, const struct
     return row == end ? 0 : changed(d, x->chunk[chunk].at, e);
 }
 
-int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position, uint32_t rows,
-               struct batch *out, struct err *e)
+int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
+               uint32_t rows, struct batch *out, struct err *e)
 {
     const struct index *x = &d->index;
     SHOAL_ASSERT(rows <= LIMIT_BATCH);
@@ -278,7 +287,9 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
     for (uint64_t at = position; error == 0 && left > 0;) {
         uint64_t place = at / x->chunk_rows, skip = at % x->chunk_rows;
         uint64_t take = x->chunk_rows - skip < left ? x->chunk_rows - skip : left;
-        uint64_t chunk = d->shuffle && epoch > 0 && place < whole ? order_chunk(seed, epoch, whole, place) : place;
+        uint64_t chunk = d->shuffle && epoch > 0 && place < whole
+                             ? order_chunk(seed, epoch, whole, place)
+                             : place;
         if (span.chunks > 0 && chunk == span.chunk + span.chunks) {
             span.chunks++;
             span.rows += take;

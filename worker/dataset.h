@@ -40,23 +40,23 @@ int dataset_features(const struct job *job, struct features *out, struct err *e)
 /* A batch as the worker pulls and computes it. Buffers grow to the largest batch and are kept:
  * batch_init zeroes, batch_free releases. */
 struct batch {
-    uint32_t examples;   /* good lines that were not dropped */
-    uint32_t tasks;      /* labels of an example */
-    uint32_t fields;     /* sparse fields of an example */
+    uint32_t examples; /* good lines that were not dropped */
+    uint32_t tasks;    /* labels of an example */
+    uint32_t fields;   /* sparse fields of an example */
     /* median of the examples' times, seconds since 1970; 0: the job names no data.time, or no
      * example */
     uint32_t event_time;
     /* the reader's, set before batch_read: later event times count as this one; 0: none is too
      * late */
     uint32_t time_limit;
-    uint32_t clamped;    /* examples whose event time was later */
-    float *label;        /* (examples, tasks): 0 or 1 */
-    float *weight;       /* (examples), or NULL: the job names no data.weight */
-    float *numeric;      /* (examples, numerics) */
-    uint32_t *index;     /* (values): position in keys */
-    uint32_t *offset;    /* (examples * fields + 1), or NULL: one value a field */
+    uint32_t clamped; /* examples whose event time was later */
+    float *label;     /* (examples, tasks): 0 or 1 */
+    float *weight;    /* (examples), or NULL: the job names no data.weight */
+    float *numeric;   /* (examples, numerics) */
+    uint32_t *index;  /* (values): position in keys */
+    uint32_t *offset; /* (examples * fields + 1), or NULL: one value a field */
     uint32_t values;
-    uint64_t *keys;      /* (key_count): unique, table by table, in each sorted by key_mix */
+    uint64_t *keys; /* (key_count): unique, table by table, in each sorted by key_mix */
     uint32_t key_count;
     /* (tables + 1): where in keys each table's begin; the last is key_count */
     const uint32_t *table_first;
@@ -93,6 +93,7 @@ void batch_free(struct batch *b);
  * Of the train split's lines without a positive label, epoch >= 1 takes a share data.negatives:
  * drawn from (seed, epoch, row), so each epoch has others (over several epochs all are seen), and a
  * batch read again, on whatever worker, has the same. */
-int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position, uint32_t rows, struct batch *out, struct err *e);
+int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t position,
+               uint32_t rows, struct batch *out, struct err *e);
 
 #endif

@@ -30,9 +30,11 @@ static int scores_room(struct scores *s, const struct job *job, uint64_t rows, s
     s->label = malloc(rows * s->tasks * sizeof(float));
     s->group = grouped ? malloc(rows * sizeof(uint64_t)) : NULL;
     s->by = s->by_count > 0 ? malloc(rows * s->by_count * sizeof(uint64_t)) : NULL;
-    if (s->score == NULL || s->label == NULL || (grouped && s->group == NULL) || (s->by_count > 0 && s->by == NULL)) {
+    if (s->score == NULL || s->label == NULL || (grouped && s->group == NULL) ||
+        (s->by_count > 0 && s->by == NULL)) {
         scores_close(s);
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the predictions of %llu rows", (unsigned long long)rows);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the predictions of %llu rows",
+                       (unsigned long long)rows);
     }
     s->capacity = (uint32_t)rows;
     return 0;
@@ -41,15 +43,16 @@ static int scores_room(struct scores *s, const struct job *job, uint64_t rows, s
 int scores_reset(struct scores *s, const struct job *job, uint64_t rows, struct err *e)
 {
     if (rows > LIMIT_BATCH)
-        return err_set(e, SHOAL_E_TOO_BIG, "an evaluation task of %llu rows is over the limit of %u",
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "an evaluation task of %llu rows is over the limit of %u",
                        (unsigned long long)rows, LIMIT_BATCH);
     s->count = 0;
     return rows <= s->capacity ? 0 : scores_room(s, job, rows, e);
 }
 
 /* All arrays as in struct scores. */
-static void scores_append(struct scores *s, const float *score, const float *label, const uint64_t *group,
-                          const uint64_t *by, uint32_t count)
+static void scores_append(struct scores *s, const float *score, const float *label,
+                          const uint64_t *group, const uint64_t *by, uint32_t count)
 {
     size_t floats = (size_t)count * s->tasks * sizeof(float), at = (size_t)s->count * s->tasks;
 
@@ -59,7 +62,8 @@ static void scores_append(struct scores *s, const float *score, const float *lab
     if (s->group != NULL)
         memcpy(s->group + s->count, group, count * sizeof(uint64_t));
     if (s->by != NULL)
-        memcpy(s->by + (size_t)s->count * s->by_count, by, (size_t)count * s->by_count * sizeof(uint64_t));
+        memcpy(s->by + (size_t)s->count * s->by_count, by,
+               (size_t)count * s->by_count * sizeof(uint64_t));
     s->count += count;
 }
 
@@ -82,7 +86,8 @@ int scores_copy(struct scores *to, const struct scores *from, const struct job *
 }
 
 /* A frame of two arrays, one after the other; either may be empty. */
-static int frame_add(struct msg *m, const void *first, size_t first_bytes, const void *second, size_t second_bytes)
+static int frame_add(struct msg *m, const void *first, size_t first_bytes, const void *second,
+                     size_t second_bytes)
 {
     char *data = msg_add(m, first_bytes + second_bytes);
 
@@ -95,9 +100,11 @@ static int frame_add(struct msg *m, const void *first, size_t first_bytes, const
     return 0;
 }
 
-struct msg *scores_message(const struct scores *s, uint64_t id, uint64_t worker, uint64_t task, uint64_t bad_lines)
+struct msg *scores_message(const struct scores *s, uint64_t id, uint64_t worker, uint64_t task,
+                           uint64_t bad_lines)
 {
-    size_t floats = (size_t)s->count * s->tasks * sizeof(float), words = s->count * sizeof(uint64_t);
+    size_t floats = (size_t)s->count * s->tasks * sizeof(float),
+           words = s->count * sizeof(uint64_t);
     struct wire w;
 
     memset(&w, 0, sizeof w);
@@ -111,8 +118,9 @@ struct msg *scores_message(const struct scores *s, uint64_t id, uint64_t worker,
                                             .grouped = s->group != NULL,
                                             .by_count = s->by_count};
     struct msg *m = wire_encode(&w);
-    if (m != NULL && (frame_add(m, s->score, floats, s->label, floats) != 0 ||
-                      frame_add(m, s->group, s->group == NULL ? 0 : words, s->by, words * s->by_count) != 0)) {
+    if (m != NULL &&
+        (frame_add(m, s->score, floats, s->label, floats) != 0 ||
+         frame_add(m, s->group, s->group == NULL ? 0 : words, s->by, words * s->by_count) != 0)) {
         msg_free(m);
         m = NULL;
     }

@@ -32,6 +32,7 @@ void scores_add(struct scores *s, const float *score, const struct batch *batch)
 /* Makes *to a copy of what `from` holds; its memory is used again. NOMEM. */
 int scores_copy(struct scores *to, const struct scores *from, const struct job *job, struct err *e);
 /* The EVAL_DONE of a task, or NULL when out of memory. */
-struct msg *scores_message(const struct scores *s, uint64_t id, uint64_t worker, uint64_t task, uint64_t bad_lines);
+struct msg *scores_message(const struct scores *s, uint64_t id, uint64_t worker, uint64_t task,
+                           uint64_t bad_lines);
 
 #endif

@@ -54,7 +54,8 @@ struct evaluator {
     struct env_timer wait_timer, tick_timer;
 };
 
-#define OWNER_OF(pointer, member) ((struct evaluator *)(void *)((char *)(pointer)-offsetof(struct evaluator, member)))
+#define OWNER_OF(pointer, member)                                                                  \
+    ((struct evaluator *)(void *)((char *)(pointer)-offsetof(struct evaluator, member)))
 
 static void evaluator_tick(struct evaluator *v);
 
@@ -111,7 +112,8 @@ static int piece_take(struct evaluator *v, uint64_t piece, const struct scores *
         return scores_copy(&w->scores, s, v->options.job, e);
     }
     int status = scores_measure(v, s, e);
-    for (v->measured++; status == 0 && v->waiting[v->measured % v->waiting_room].done; v->measured++) {
+    for (v->measured++; status == 0 && v->waiting[v->measured % v->waiting_room].done;
+         v->measured++) {
         w = &v->waiting[v->measured % v->waiting_room];
         w->done = false;
         status = scores_measure(v, &w->scores, e);
@@ -142,7 +144,8 @@ static void lane_ended(void *owner)
         return;
     }
     bad_lines_add(v, result, l->position);
-    int status = v->status == 0 ? piece_take(v, l->position / v->piece_rows, lane_scores(l->lane), &e) : 0;
+    int status =
+        v->status == 0 ? piece_take(v, l->position / v->piece_rows, lane_scores(l->lane), &e) : 0;
     if (status != 0)
         evaluator_fail(v, status, e.text);
     evaluator_wake(v);
@@ -152,7 +155,9 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
 {
     const struct job *job = v->options.job;
     uint32_t lanes = v->options.lanes == 0 ? LANES_DEFAULT : v->options.lanes;
-    uint32_t batches = LIMIT_BATCH / job->train.batch < PIECE_BATCHES ? LIMIT_BATCH / job->train.batch : PIECE_BATCHES;
+    uint32_t batches = LIMIT_BATCH / job->train.batch < PIECE_BATCHES
+                           ? LIMIT_BATCH / job->train.batch
+                           : PIECE_BATCHES;
 
     int status = model_schemas(job, &v->shape, v->schema, &v->base.table_count, e);
     if (status == 0)
@@ -210,11 +215,12 @@ static int bad_lines_judge(const struct evaluator *v, struct err *e)
 
     if ((double)v->bad_lines <= limit * (double)v->rows)
         return 0;
-    return err_set(
-        e, SHOAL_E_DATA,
-        "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share of %.4g; first one: %s",
-        names[v->options.split], (unsigned long long)v->bad_lines, (unsigned long long)v->rows,
-        (double)v->bad_lines / (double)v->rows, limit, v->bad_where);
+    return err_set(e, SHOAL_E_DATA,
+                   "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share "
+                   "of %.4g; first one: %s",
+                   names[v->options.split], (unsigned long long)v->bad_lines,
+                   (unsigned long long)v->rows, (double)v->bad_lines / (double)v->rows, limit,
+                   v->bad_where);
 }
 
 static void evaluator_measure(struct evaluator *v)
@@ -289,7 +295,8 @@ static void wait_fire(struct env_timer *t)
     if (client_map(v->client) != NULL)
         return;
     err_set(&e, SHOAL_E_UNAVAILABLE,
-            "no map from the coordinator at %s: is shoal-coordinator running, and has a job made its tables?",
+            "no map from the coordinator at %s: is shoal-coordinator running, and has a job made "
+            "its tables?",
             client_coordinator(v->client));
     evaluator_fail(v, e.code, e.text);
 }
@@ -315,24 +322,28 @@ static void evaluator_on_drained(void *core)
 
 const struct env_handler *evaluator_handler(void)
 {
-    static const struct env_handler handler = {.on_message = evaluator_on_message, .on_drained = evaluator_on_drained};
+    static const struct env_handler handler = {.on_message = evaluator_on_message,
+                                               .on_drained = evaluator_on_drained};
     return &handler;
 }
 
-int evaluator_new(struct env *env, const struct evaluator_options *options, struct evaluator **out, struct err *e)
+int evaluator_new(struct env *env, const struct evaluator_options *options, struct evaluator **out,
+                  struct err *e)
 {
     struct evaluator *v = calloc(1, sizeof *v);
 
     if (v == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the evaluation");
     v->options = *options;
-    struct client_options client = {.coordinator = options->coordinator, .on_map = map_changed, .context = v};
+    struct client_options client = {
+        .coordinator = options->coordinator, .on_map = map_changed, .context = v};
     int status = client_new(env, &client, &v->client, e);
     if (status != 0) {
         free(v);
         return status;
     }
-    v->base = (struct lane_base){.env = env, .client = v->client, .job = options->job, .stats = &v->stats};
+    v->base = (struct lane_base){
+        .env = env, .client = v->client, .job = options->job, .stats = &v->stats};
     split_init(&v->splits, env, options->job, evaluator_wake, v);
     v->wait_timer.fire = wait_fire;
     v->tick_timer.fire = tick_fire;

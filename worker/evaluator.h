@@ -29,7 +29,8 @@ struct evaluator_options {
 
 struct evaluator;
 
-int evaluator_new(struct env *env, const struct evaluator_options *options, struct evaluator **out, struct err *e);
+int evaluator_new(struct env *env, const struct evaluator_options *options, struct evaluator **out,
+                  struct err *e);
 const struct env_handler *evaluator_handler(void);
 bool evaluator_settled(const struct evaluator *v); /* no thread has anything of it */
 void evaluator_free(struct evaluator *v);          /* settled */

@@ -17,8 +17,8 @@ struct cell {
 
 /* Places in the arrays of a batch, borrowed. */
 struct example {
-    float *label;        /* (tasks) */
-    float *weight;       /* (1); needed when the features have a weight */
+    float *label;  /* (tasks) */
+    float *weight; /* (1); needed when the features have a weight */
     /* (1): event time in seconds since 1970; needed when the features have a time */
     uint32_t *time;
     float *numeric;      /* (numerics) */

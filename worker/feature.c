@@ -119,22 +119,24 @@ static int bad_cell(const char *what, uint32_t column, const struct cell *cell, 
     for (uint32_t i = 0; i < n; i++) /* a log line is no place for control characters */
         shown[i] = cell->text[i] >= ' ' && cell->text[i] < 127 ? cell->text[i] : '?';
     shown[n] = '\0';
-    snprintf(reason, REASON_BYTES, "%s in column %u is \"%s\"%s", what, column + 1, shown, n < cell->bytes ? ".." : "");
+    snprintf(reason, REASON_BYTES, "%s in column %u is \"%s\"%s", what, column + 1, shown,
+             n < cell->bytes ? ".." : "");
     return SHOAL_E_DATA;
 }
 
 /* An empty cell is no value of a number: 0 as an input, a bucket of its own as a field. */
-static int number_cell(const struct features *f, const struct feature_use *use, const struct cell *cell, double *out,
-                       char *reason)
+static int number_cell(const struct features *f, const struct feature_use *use,
+                       const struct cell *cell, double *out, char *reason)
 {
     bool whole_only = f->format == DATA_CRITEO;
     if (integer(cell, out) || (!whole_only && feature_number(cell, out)))
         return 0;
-    return bad_cell(whole_only ? "no integer of at most 15 digits" : "no number", use->column, cell, reason);
+    return bad_cell(whole_only ? "no integer of at most 15 digits" : "no number", use->column, cell,
+                    reason);
 }
 
-static int numeric_value(const struct features *f, const struct feature_use *use, const struct cell *cell, float *out,
-                         char *reason)
+static int numeric_value(const struct features *f, const struct feature_use *use,
+                         const struct cell *cell, float *out, char *reason)
 {
     double x = 0;
     uint32_t small = small_integer(cell);
@@ -155,8 +157,8 @@ static int numeric_value(const struct features *f, const struct feature_use *use
     return 0;
 }
 
-static int bucket_key(const struct features *f, const struct feature_use *use, const struct cell *cell, uint64_t *key,
-                      char *reason)
+static int bucket_key(const struct features *f, const struct feature_use *use,
+                      const struct cell *cell, uint64_t *key, char *reason)
 {
     char text[8];
     double x;
@@ -206,7 +208,8 @@ static uint32_t multi_keys(const struct feature_use *use, const struct cell *cel
     return count;
 }
 
-static int field_keys(const struct features *f, const struct cell *cells, struct example *out, char *reason)
+static int field_keys(const struct features *f, const struct cell *cells, struct example *out,
+                      char *reason)
 {
     uint64_t *key = out->key;
     for (uint32_t i = 0; i < f->shape.fields; i++) {
@@ -231,7 +234,8 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
 }
 
 /* Whether one of the labels is positive, in *positive. */
-static int labels(const struct features *f, const struct cell *cell, float *label, bool *positive, char *reason)
+static int labels(const struct features *f, const struct cell *cell, float *label, bool *positive,
+                  char *reason)
 {
     *positive = false;
     for (uint32_t i = 0; i < f->shape.tasks; i++) {
@@ -244,7 +248,8 @@ static int labels(const struct features *f, const struct cell *cell, float *labe
     return 0;
 }
 
-static int weight_value(const struct features *f, const struct cell *cells, float *out, char *reason)
+static int weight_value(const struct features *f, const struct cell *cells, float *out,
+                        char *reason)
 {
     const struct cell *cell = &cells[f->weight];
     double x;
@@ -256,14 +261,18 @@ static int weight_value(const struct features *f, const struct cell *cells, floa
     return 0;
 }
 
-static int time_value(const struct features *f, const struct cell *cells, uint32_t *out, char *reason)
+static int time_value(const struct features *f, const struct cell *cells, uint32_t *out,
+                      char *reason)
 {
     const struct cell *cell = &cells[f->time];
-    return feature_time(cell, f->time_unit, out) ? 0 : bad_cell("no time since 1970", f->time, cell, reason);
+    return feature_time(cell, f->time_unit, out)
+               ? 0
+               : bad_cell("no time since 1970", f->time, cell, reason);
 }
 
 /* What evaluation groups by: values as they stand, whatever type their columns have. */
-static void group_values(const struct features *f, const struct cell *cells, const struct example *out)
+static void group_values(const struct features *f, const struct cell *cells,
+                         const struct example *out)
 {
     if (out->group != NULL)
         *out->group = hash_bytes(cells[f->group].text, cells[f->group].bytes, 0);
@@ -271,7 +280,8 @@ static void group_values(const struct features *f, const struct cell *cells, con
         out->by[i] = hash_bytes(cells[f->by[i]].text, cells[f->by[i]].bytes, 0);
 }
 
-int features_example(const struct features *f, const struct cell *cell, struct example *out, char *reason)
+int features_example(const struct features *f, const struct cell *cell, struct example *out,
+                     char *reason)
 {
     bool positive;
     int error = labels(f, cell, out->label, &positive, reason);
@@ -286,7 +296,8 @@ int features_example(const struct features *f, const struct cell *cell, struct e
     if (f->time != FEATURE_NO_COLUMN && error == 0)
         error = time_value(f, cell, out->time, reason);
     for (uint32_t i = 0; i < f->shape.numerics && error == 0; i++)
-        error = numeric_value(f, &f->numeric[i], &cell[f->numeric[i].column], &out->numeric[i], reason);
+        error =
+            numeric_value(f, &f->numeric[i], &cell[f->numeric[i].column], &out->numeric[i], reason);
     if (error != 0)
         return error;
     group_values(f, cell, out);

@@ -23,9 +23,9 @@ struct feature_use {
     uint16_t column;
     /* of a field: the number in its keys: its own, or that of the field whose rows it shares */
     uint16_t key_field;
-    uint8_t type;       /* enum column_type: CATEGORY, MULTI or NUMBER */
-    uint8_t transform;  /* enum number_transform, of a NUMBER */
-    char separator;     /* of a MULTI */
+    uint8_t type;      /* enum column_type: CATEGORY, MULTI or NUMBER */
+    uint8_t transform; /* enum number_transform, of a NUMBER */
+    char separator;    /* of a MULTI */
 };
 
 struct features {
@@ -35,8 +35,8 @@ struct features {
     uint32_t weight;             /* column, or FEATURE_NO_COLUMN: all examples weigh 1 */
     uint32_t time;               /* column of the event time, or FEATURE_NO_COLUMN */
     enum time_unit time_unit;    /* of a time that is a number */
-    uint32_t group; /* column whose values evaluation groups by, or FEATURE_NO_COLUMN */
-    uint32_t by[LIMIT_BY];       /* (by_count) columns by whose values calibration is told */
+    uint32_t group;        /* column whose values evaluation groups by, or FEATURE_NO_COLUMN */
+    uint32_t by[LIMIT_BY]; /* (by_count) columns by whose values calibration is told */
     uint32_t by_count;
     double label_above; /* of each label */
     char delimiter;     /* csv */
@@ -48,22 +48,24 @@ struct features {
     struct feature_use numeric[LIMIT_NUMERIC]; /* (shape.numerics) */
     /* feature_log1p of 0, 1, 2..: most integers of a log are small */
     float log1p[FEATURE_LOG1P_TABLE];
-    struct cell *name;                         /* owned: (columns) names, in `text` */
-    char *text;                                /* owned */
+    struct cell *name; /* owned: (columns) names, in `text` */
+    char *text;        /* owned */
 };
 
 /* head: the first line of the first file (not needed for criteo: NULL), which is `name`. CONFIG
  * when the job's columns do not fit it, DATA when it is no line of the format. */
-int features_make(const struct job *job, const char *name, const char *head, size_t bytes, struct features *out,
-                  struct err *e);
+int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
+                  struct features *out, struct err *e);
 /* The same features for files whose header has other columns, or the same in another order (csv
  * with a header). */
-int features_bind(struct features *f, const char *name, const char *head, size_t bytes, struct err *e);
+int features_bind(struct features *f, const char *name, const char *head, size_t bytes,
+                  struct err *e);
 void features_free(struct features *f);
 
 /* cells -> example. SHOAL_E_DATA with the cause in `reason` for a label, weight or number that is
  * none. */
-int features_example(const struct features *f, const struct cell *cell, struct example *out, char *reason);
+int features_example(const struct features *f, const struct cell *cell, struct example *out,
+                     char *reason);
 
 /* sign(x) log(1 + |x|), the same bits on every machine (no libm). */
 float feature_log1p(double x);

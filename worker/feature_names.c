@@ -58,7 +58,8 @@ static uint32_t distance(const char *a, size_t an, const char *b, size_t bn)
     return row[bn];
 }
 
-int names_missing(const struct features *f, const char *file, const char *key, const char *name, struct err *e)
+int names_missing(const struct features *f, const char *file, const char *key, const char *name,
+                  struct err *e)
 {
     uint32_t best = 0, least = UINT32_MAX;
     for (uint32_t i = 0; i < f->columns; i++) {
@@ -69,9 +70,10 @@ int names_missing(const struct features *f, const char *file, const char *key, c
         }
     }
     int shown = f->name[best].bytes < 63 ? (int)f->name[best].bytes : 63;
-    return err_set(e, SHOAL_E_CONFIG,
-                   "%s:1: %s names column \"%s\", which is not among its %u columns; did you mean \"%.*s\"?", file, key,
-                   name, f->columns, shown, f->name[best].text);
+    return err_set(
+        e, SHOAL_E_CONFIG,
+        "%s:1: %s names column \"%s\", which is not among its %u columns; did you mean \"%.*s\"?",
+        file, key, name, f->columns, shown, f->name[best].text);
 }
 
 static int names_alloc(struct features *f, uint32_t columns, size_t text_bytes, struct err *e)
@@ -103,8 +105,8 @@ static int names_copy(struct features *f, const struct cell *cell, uint32_t colu
 }
 
 /* prefix + number for columns [first, end). */
-static size_t names_count(struct features *f, uint32_t first, uint32_t end, const char *prefix, uint32_t number,
-                          size_t at)
+static size_t names_count(struct features *f, uint32_t first, uint32_t end, const char *prefix,
+                          uint32_t number, size_t at)
 {
     for (uint32_t i = first; i < end; i++) {
         int n = sprintf(f->text + at, "%s%u", prefix, number + (i - first));
@@ -143,22 +145,24 @@ static void skip_mark(const char **head, size_t *bytes)
     }
 }
 
-static int head_cells(const struct features *f, const char *file, char *line, size_t bytes, struct cell *cell,
-                      uint32_t *count, struct err *e)
+static int head_cells(const struct features *f, const char *file, char *line, size_t bytes,
+                      struct cell *cell, uint32_t *count, struct err *e)
 {
     char reason[REASON_BYTES];
-    int error = f->format == DATA_LIBSVM ? read_libsvm_split(line, bytes, cell, count, reason)
-                                         : read_csv_split(f->delimiter, line, bytes, cell, count, reason);
+    int error = f->format == DATA_LIBSVM
+                    ? read_libsvm_split(line, bytes, cell, count, reason)
+                    : read_csv_split(f->delimiter, line, bytes, cell, count, reason);
     if (error != 0)
         return err_set(e, SHOAL_E_DATA, "%s:1: %s; look at data.format and the file", file, reason);
     if (f->format == DATA_LIBSVM && *count < 2)
-        return err_set(e, SHOAL_E_DATA, "%s:1: no entries after the label; look at data.format and the file", file);
+        return err_set(e, SHOAL_E_DATA,
+                       "%s:1: no entries after the label; look at data.format and the file", file);
     return 0;
 }
 
 /* Names by header, by the job's columns, or by number. `work` and `cell` are scratch. */
-static int names_of_head(struct features *f, const struct job *job, const char *file, char *work, size_t bytes,
-                         struct cell *cell, struct err *e)
+static int names_of_head(struct features *f, const struct job *job, const char *file, char *work,
+                         size_t bytes, struct cell *cell, struct err *e)
 {
     uint32_t count;
     int error = head_cells(f, file, work, bytes, cell, &count, e);
@@ -170,15 +174,17 @@ static int names_of_head(struct features *f, const struct job *job, const char *
         return names_numbers(f, count, e);
     if (job->data.column_count != count)
         return err_set(e, SHOAL_E_CONFIG,
-                       "%s:1: %u columns, but data.columns names %zu; name each (type: skip for those not used)", file,
-                       count, job->data.column_count);
+                       "%s:1: %u columns, but data.columns names %zu; name each (type: skip for "
+                       "those not used)",
+                       file, count, job->data.column_count);
     for (uint32_t i = 0; i < count; i++)
-        cell[i] = (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
+        cell[i] =
+            (struct cell){job->data.column[i].name, (uint32_t)strlen(job->data.column[i].name)};
     return names_copy(f, cell, count, e);
 }
 
-int names_make(struct features *f, const struct job *job, const char *file, const char *head, size_t bytes,
-               struct err *e)
+int names_make(struct features *f, const struct job *job, const char *file, const char *head,
+               size_t bytes, struct err *e)
 {
     if (f->format == DATA_CRITEO)
         return names_criteo(f, e);

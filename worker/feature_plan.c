@@ -34,33 +34,38 @@ static int types_of_job(struct plan *p, struct features *f, struct err *e)
         if (at == FEATURE_NO_COLUMN)
             return names_missing(f, p->file, "data.columns", c->name, e);
         if (p->column[at] != NULL)
-            return err_set(e, SHOAL_E_CONFIG, "data.columns names column \"%s\" twice; take one out", c->name);
+            return err_set(e, SHOAL_E_CONFIG,
+                           "data.columns names column \"%s\" twice; take one out", c->name);
         p->type[at] = (uint8_t)c->type;
         p->column[at] = c;
     }
     return 0;
 }
 
-static int label_take(struct plan *p, struct features *f, uint32_t task, const char *name, struct err *e)
+static int label_take(struct plan *p, struct features *f, uint32_t task, const char *name,
+                      struct err *e)
 {
     uint32_t at = names_find(f, name);
     if (at == FEATURE_NO_COLUMN)
         return names_missing(f, p->file, "data.label", name, e);
     if (p->column[at] != NULL && p->type[at] != COLUMN_SKIP && p->type[at] != COLUMN_LABEL)
         return err_set(e, SHOAL_E_CONFIG,
-                       "column \"%s\" is the label (data.label: %s) and has another type in data.columns; give it "
+                       "column \"%s\" is the label (data.label: %s) and has another type in "
+                       "data.columns; give it "
                        "type: label, or name the right one in data.label",
                        p->column[at]->name, name);
     for (uint32_t i = 0; i < task; i++)
         if (f->label[i] == at)
-            return err_set(e, SHOAL_E_CONFIG, "data.label names column \"%s\" twice; take one out", name);
+            return err_set(e, SHOAL_E_CONFIG, "data.label names column \"%s\" twice; take one out",
+                           name);
     f->label[task] = at;
     return 0;
 }
 
 /* Columns of type label that data.label does not name: the one label of a job that names none (the
  * first of them is then *only), else a contradiction. */
-static int labels_typed(struct plan *p, struct features *f, uint32_t tasks, uint32_t *only, struct err *e)
+static int labels_typed(struct plan *p, struct features *f, uint32_t tasks, uint32_t *only,
+                        struct err *e)
 {
     *only = FEATURE_NO_COLUMN;
     for (uint32_t i = 0; i < f->columns; i++) {
@@ -70,14 +75,15 @@ static int labels_typed(struct plan *p, struct features *f, uint32_t tasks, uint
         if (p->type[i] != COLUMN_LABEL || named)
             continue;
         if (tasks > 1)
-            return err_set(
-                e, SHOAL_E_CONFIG,
-                "column \"%s\" has type label in data.columns and is not in data.label; name it there too, or "
-                "give it type: skip",
-                p->column[i]->name);
+            return err_set(e, SHOAL_E_CONFIG,
+                           "column \"%s\" has type label in data.columns and is not in data.label; "
+                           "name it there too, or "
+                           "give it type: skip",
+                           p->column[i]->name);
         if (*only != FEATURE_NO_COLUMN)
             return err_set(e, SHOAL_E_CONFIG,
-                           "data.columns has two columns of type label: \"%s\" and \"%s\"; keep one, or name both in "
+                           "data.columns has two columns of type label: \"%s\" and \"%s\"; keep "
+                           "one, or name both in "
                            "data.label",
                            p->column[*only]->name, p->column[i]->name);
         *only = i;
@@ -114,10 +120,12 @@ static int weight_of_job(struct plan *p, struct features *f, struct err *e)
     if (at == FEATURE_NO_COLUMN)
         return names_missing(f, p->file, "data.weight", name, e);
     if (p->type[at] == COLUMN_LABEL)
-        return err_set(e, SHOAL_E_CONFIG, "data.weight names column \"%s\", which is a label; name another", name);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.weight names column \"%s\", which is a label; name another", name);
     if (p->column[at] != NULL && p->type[at] != COLUMN_NUMBER && p->type[at] != COLUMN_SKIP)
         return err_set(e, SHOAL_E_CONFIG,
-                       "column \"%s\" is the weight (data.weight) and a category in data.columns; give it type: number",
+                       "column \"%s\" is the weight (data.weight) and a category in data.columns; "
+                       "give it type: number",
                        p->column[at]->name);
     p->type[at] = COLUMN_SKIP;
     f->weight = at;
@@ -133,11 +141,13 @@ static int time_of_job(struct plan *p, struct features *f, struct err *e)
     if (at == FEATURE_NO_COLUMN)
         return names_missing(f, p->file, "data.time", name, e);
     if (p->type[at] == COLUMN_LABEL || at == f->weight)
-        return err_set(e, SHOAL_E_CONFIG, "data.time names column \"%s\", which is %s; name another", name,
+        return err_set(e, SHOAL_E_CONFIG,
+                       "data.time names column \"%s\", which is %s; name another", name,
                        at == f->weight ? "the weight" : "a label");
     if (p->column[at] != NULL && p->type[at] != COLUMN_NUMBER && p->type[at] != COLUMN_SKIP)
         return err_set(e, SHOAL_E_CONFIG,
-                       "column \"%s\" is the time (data.time) and a category in data.columns; give it type: skip",
+                       "column \"%s\" is the time (data.time) and a category in data.columns; give "
+                       "it type: skip",
                        p->column[at]->name);
     p->type[at] = COLUMN_SKIP;
     f->time = at;
@@ -152,7 +162,8 @@ static int types_make(struct plan *p, struct features *f, struct err *e)
         memset(p->type + FIRST_NUMBER, COLUMN_NUMBER, LAST_NUMBER);
     if (f->format != DATA_CSV) {
         if (f->shape.tasks > 1)
-            return err_set(e, SHOAL_E_CONFIG, "data.label names %u labels; a line of %s has one: use csv for several",
+            return err_set(e, SHOAL_E_CONFIG,
+                           "data.label names %u labels; a line of %s has one: use csv for several",
                            f->shape.tasks, f->format == DATA_CRITEO ? "criteo" : "libsvm");
         p->type[0] = COLUMN_LABEL;
         f->label[0] = 0;
@@ -172,18 +183,20 @@ static int types_make(struct plan *p, struct features *f, struct err *e)
 static int use_column(struct plan *p, struct features *f, uint32_t column, struct err *e)
 {
     const struct column *c = p->column[column];
-    struct feature_use use = {
-        .column = (uint16_t)column, .type = p->type[column], .transform = (uint8_t)p->job->features.number};
+    struct feature_use use = {.column = (uint16_t)column,
+                              .type = p->type[column],
+                              .transform = (uint8_t)p->job->features.number};
     if (use.type == COLUMN_NUMBER && use.transform != NUMBER_BUCKET) {
         if (f->shape.numerics == LIMIT_NUMERIC)
-            return err_set(e, SHOAL_E_CONFIG, "%s: more than %u numeric columns; choose some in features.fields",
+            return err_set(e, SHOAL_E_CONFIG,
+                           "%s: more than %u numeric columns; choose some in features.fields",
                            p->file, LIMIT_NUMERIC);
         f->numeric[f->shape.numerics++] = use;
         return 0;
     }
     if (f->shape.fields == LIMIT_FIELDS)
-        return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields", p->file,
-                       LIMIT_FIELDS);
+        return err_set(e, SHOAL_E_CONFIG, "%s: more than %u fields; choose some in features.fields",
+                       p->file, LIMIT_FIELDS);
     use.separator = c != NULL && c->separator != '\0' ? c->separator : '|';
     use.key_field = (uint16_t)f->shape.fields;
     use.last = UINT32_MAX;
@@ -191,7 +204,9 @@ static int use_column(struct plan *p, struct features *f, uint32_t column, struc
     if (use.type == COLUMN_MULTI && c != NULL) {
         f->multi = true;
         f->shape.most[f->shape.fields] = c->max;
-        use.last = c->max > 0 ? c->max : c->pooling == POOL_ATTENTION ? FEATURE_SEQUENCE_MAX : UINT32_MAX;
+        use.last = c->max > 0                     ? c->max
+                   : c->pooling == POOL_ATTENTION ? FEATURE_SEQUENCE_MAX
+                                                  : UINT32_MAX;
     }
     p->field[column] = f->shape.fields;
     f->field[f->shape.fields++] = use;
@@ -206,18 +221,21 @@ static int use_listed(struct plan *p, struct features *f, struct err *e)
         if (column == FEATURE_NO_COLUMN)
             return names_missing(f, p->file, "features.fields", list->item[i], e);
         if (p->type[column] == COLUMN_LABEL || p->type[column] == COLUMN_SKIP)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "features.fields names column \"%s\", which is %s; take it out or change %s", list->item[i],
-                           column == f->weight               ? "the weight"
-                           : column == f->time               ? "the time"
-                           : p->type[column] == COLUMN_LABEL ? "the label"
-                                                             : "skipped",
-                           column == f->weight ? "data.weight"
-                           : column == f->time ? "data.time"
-                                               : "data.columns");
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "features.fields names column \"%s\", which is %s; take it out or change %s",
+                list->item[i],
+                column == f->weight               ? "the weight"
+                : column == f->time               ? "the time"
+                : p->type[column] == COLUMN_LABEL ? "the label"
+                                                  : "skipped",
+                column == f->weight ? "data.weight"
+                : column == f->time ? "data.time"
+                                    : "data.columns");
         for (size_t j = 0; j < i; j++)
             if (names_find(f, list->item[j]) == column)
-                return err_set(e, SHOAL_E_CONFIG, "features.fields names column \"%s\" twice; take one out",
+                return err_set(e, SHOAL_E_CONFIG,
+                               "features.fields names column \"%s\" twice; take one out",
                                list->item[i]);
         int error = use_column(p, f, column, e);
         if (error != 0)
@@ -238,8 +256,8 @@ static int use_all(struct plan *p, struct features *f, struct err *e)
 /* ---- fields that stand on other fields ---- */
 
 /* The field that `key` (share, attend) of field i names. */
-static int other_field(const struct plan *p, const struct features *f, uint32_t i, const char *key, const char *name,
-                       uint32_t *out, struct err *e)
+static int other_field(const struct plan *p, const struct features *f, uint32_t i, const char *key,
+                       const char *name, uint32_t *out, struct err *e)
 {
     const struct feature_columns columns = {p->file, p->field};
     char path[LIMIT_NAME + 32];
@@ -250,7 +268,8 @@ static int other_field(const struct plan *p, const struct features *f, uint32_t 
     return error;
 }
 
-static int share_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c, struct err *e)
+static int share_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c,
+                      struct err *e)
 {
     uint32_t other;
     int error = other_field(p, f, i, "share", c->share, &other, e);
@@ -258,23 +277,28 @@ static int share_make(const struct plan *p, struct features *f, uint32_t i, cons
         return error;
     const struct column *of = p->column[f->field[other].column];
     if (of != NULL && of->share[0] != '\0')
-        return err_set(e, SHOAL_E_CONFIG,
-                       "share of column \"%s\" names \"%s\", which shares with \"%s\": name that one", c->name,
-                       c->share, of->share);
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "share of column \"%s\" names \"%s\", which shares with \"%s\": name that one", c->name,
+            c->share, of->share);
     f->field[i].key_field = (uint16_t)other;
     return 0;
 }
 
-static int attend_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c, struct err *e)
+static int attend_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c,
+                       struct err *e)
 {
     uint32_t target;
     if (f->field[i].type != COLUMN_MULTI)
-        return err_set(e, SHOAL_E_CONFIG,
-                       "column \"%s\" has pooling attention and is not of type multi; give it type: multi", c->name);
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "column \"%s\" has pooling attention and is not of type multi; give it type: multi",
+            c->name);
     int error = other_field(p, f, i, "attend", c->attend, &target, e);
     if (error == 0 && f->field[target].type == COLUMN_MULTI)
         error = err_set(e, SHOAL_E_CONFIG,
-                        "attend of column \"%s\" names \"%s\", which has several values: name a column with one",
+                        "attend of column \"%s\" names \"%s\", which has several values: name a "
+                        "column with one",
                         c->name, c->attend);
     if (error == 0)
         f->shape.attend[i] = (uint16_t)target;
@@ -303,7 +327,8 @@ static int gates_make(const struct plan *p, struct features *f, struct err *e)
         return 0;
     for (uint32_t i = 0; i < 2 && error == 0; i++) {
         uint32_t field = 0;
-        error = feature_named(f, &columns, "model.gate_fields", p->job->model.gate_field[i], &field, e);
+        error =
+            feature_named(f, &columns, "model.gate_fields", p->job->model.gate_field[i], &field, e);
         f->shape.gate_field[i] = (uint16_t)field;
     }
     f->shape.gate_fields = 2;
@@ -320,7 +345,8 @@ static int evaluate_columns(const struct plan *p, struct features *f, struct err
             return names_missing(f, p->file, "evaluate.group", group, e);
     }
     if (by->count > LIMIT_BY)
-        return err_set(e, SHOAL_E_CONFIG, "evaluate.by names %zu columns, at most %u are told apart; take some out",
+        return err_set(e, SHOAL_E_CONFIG,
+                       "evaluate.by names %zu columns, at most %u are told apart; take some out",
                        by->count, LIMIT_BY);
     for (size_t i = 0; i < by->count; i++) {
         f->by[i] = names_find(f, by->item[i]);
@@ -337,10 +363,13 @@ static int plan_make(struct plan *p, struct features *f, struct err *e)
     const struct feature_columns columns = {p->file, p->field};
     int error = types_make(p, f, e);
     if (error == 0)
-        error = job->features.fields_auto || job->features.fields.count == 0 ? use_all(p, f, e) : use_listed(p, f, e);
+        error = job->features.fields_auto || job->features.fields.count == 0 ? use_all(p, f, e)
+                                                                             : use_listed(p, f, e);
     if (error == 0 && f->shape.fields + f->shape.numerics == 0)
-        error = err_set(e, SHOAL_E_CONFIG,
-                        "%s: no column is left as a feature; look at data.columns and features.fields", p->file);
+        error =
+            err_set(e, SHOAL_E_CONFIG,
+                    "%s: no column is left as a feature; look at data.columns and features.fields",
+                    p->file);
     if (error == 0)
         error = links_make(p, f, e);
     if (error == 0)
@@ -369,8 +398,8 @@ static int plan_run(const struct job *job, const char *name, struct features *f,
     return error;
 }
 
-int features_make(const struct job *job, const char *name, const char *head, size_t bytes, struct features *out,
-                  struct err *e)
+int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
+                  struct features *out, struct err *e)
 {
     *out = (struct features){.format = job->data.format,
                              .label_above = job->data.label_above,
@@ -394,15 +423,16 @@ int features_make(const struct job *job, const char *name, const char *head, siz
 /* ---- other headers ---- */
 
 /* *column, of the features as they were, becomes the column of that name in `now`. */
-static int rebind(const struct features *was, const struct features *now, const char *name, uint32_t *column,
-                  struct err *e)
+static int rebind(const struct features *was, const struct features *now, const char *name,
+                  uint32_t *column, struct err *e)
 {
     SHOAL_ASSERT(*column < was->columns);
     const struct cell *wanted = &was->name[*column];
     char text[LIMIT_NAME * 4];
     int shown = wanted->bytes < sizeof text ? (int)wanted->bytes : (int)sizeof text - 1;
     for (uint32_t i = 0; i < now->columns; i++) {
-        if (now->name[i].bytes == wanted->bytes && memcmp(now->name[i].text, wanted->text, wanted->bytes) == 0) {
+        if (now->name[i].bytes == wanted->bytes &&
+            memcmp(now->name[i].text, wanted->text, wanted->bytes) == 0) {
             *column = i;
             return 0;
         }
@@ -411,7 +441,8 @@ static int rebind(const struct features *was, const struct features *now, const 
     return names_missing(now, name, "the header of the training input", text, e);
 }
 
-static int rebind_all(struct features *f, const struct features *now, const char *name, struct err *e)
+static int rebind_all(struct features *f, const struct features *now, const char *name,
+                      struct err *e)
 {
     int error = 0;
     for (uint32_t i = 0; i < f->shape.tasks && error == 0; i++)
@@ -425,7 +456,8 @@ static int rebind_all(struct features *f, const struct features *now, const char
     for (uint32_t i = 0; i < f->by_count && error == 0; i++)
         error = rebind(f, now, name, &f->by[i], e);
     for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && error == 0; i++) {
-        struct feature_use *use = i < f->shape.fields ? &f->field[i] : &f->numeric[i - f->shape.fields];
+        struct feature_use *use =
+            i < f->shape.fields ? &f->field[i] : &f->numeric[i - f->shape.fields];
         uint32_t column = use->column;
         error = rebind(f, now, name, &column, e);
         use->column = (uint16_t)column;
@@ -433,7 +465,8 @@ static int rebind_all(struct features *f, const struct features *now, const char
     return error;
 }
 
-int features_bind(struct features *f, const char *name, const char *head, size_t bytes, struct err *e)
+int features_bind(struct features *f, const char *name, const char *head, size_t bytes,
+                  struct err *e)
 {
     struct features now = {.format = f->format, .delimiter = f->delimiter, .header = true};
     int error = names_make(&now, NULL, name, head, bytes, e);

@@ -12,19 +12,19 @@
 #define NO_TABLE UINT8_MAX
 _Static_assert(LIMIT_JOB_TABLES < NO_TABLE, "a table's number fits in a byte");
 
-int feature_named(const struct features *f, const struct feature_columns *c, const char *path, const char *name,
-                  uint32_t *out, struct err *e)
+int feature_named(const struct features *f, const struct feature_columns *c, const char *path,
+                  const char *name, uint32_t *out, struct err *e)
 {
     uint32_t column = names_find(f, name);
     if (column == FEATURE_NO_COLUMN)
         return names_missing(f, c->file, path, name, e);
     *out = c->field[column];
     if (*out == FEATURE_NO_FIELD)
-        return err_set(
-            e, SHOAL_E_CONFIG,
-            "%s names \"%s\", which is no field: make it a category, and name it in features.fields where that "
-            "is a list",
-            path, name);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s names \"%s\", which is no field: make it a category, and name it in "
+                       "features.fields where that "
+                       "is a list",
+                       path, name);
     return 0;
 }
 
@@ -36,8 +36,8 @@ static struct cell name_of(const struct features *f, uint32_t field)
     return name;
 }
 
-static int fields_take(const struct job_table *t, size_t number, struct features *f, const struct feature_columns *c,
-                       struct err *e)
+static int fields_take(const struct job_table *t, size_t number, struct features *f,
+                       const struct feature_columns *c, struct err *e)
 {
     char path[64];
     uint32_t field;
@@ -47,7 +47,8 @@ static int fields_take(const struct job_table *t, size_t number, struct features
         if (error != 0)
             return error;
         if (f->shape.table[field] != NO_TABLE)
-            return err_set(e, SHOAL_E_CONFIG, "%s names \"%s\", a field that is named before; take one out", path,
+            return err_set(e, SHOAL_E_CONFIG,
+                           "%s names \"%s\", a field that is named before; take one out", path,
                            t->fields.item[i]);
         f->shape.table[field] = (uint8_t)number;
     }
@@ -66,7 +67,8 @@ static int rest_take(const struct job *job, struct features *f, struct err *e)
         struct cell name = name_of(f, i);
         if (rest == job->table_count)
             return err_set(e, SHOAL_E_CONFIG,
-                           "line %d: tables: field \"%.*s\" is in none of them; name it in `fields` of one, or take "
+                           "line %d: tables: field \"%.*s\" is in none of them; name it in "
+                           "`fields` of one, or take "
                            "`fields` away from the one that is for the rest",
                            job->table[0].fields_line, (int)name.bytes, name.text);
         f->shape.table[i] = (uint8_t)rest;
@@ -81,10 +83,12 @@ static int shared_follow(const struct job *job, struct features *f, struct err *
         struct cell name = name_of(f, i), of = name_of(f, owner);
         if (f->shape.table[i] != NO_TABLE && f->shape.table[i] != table)
             return err_set(e, SHOAL_E_CONFIG,
-                           "line %d: tables[%u].fields names \"%.*s\", which shares the rows of \"%.*s\": those lie in "
+                           "line %d: tables[%u].fields names \"%.*s\", which shares the rows of "
+                           "\"%.*s\": those lie in "
                            "table %s; name both in one table, or leave the first out",
-                           job->table[f->shape.table[i]].fields_line, f->shape.table[i], (int)name.bytes, name.text,
-                           (int)of.bytes, of.text, job->table[table].name);
+                           job->table[f->shape.table[i]].fields_line, f->shape.table[i],
+                           (int)name.bytes, name.text, (int)of.bytes, of.text,
+                           job->table[table].name);
         f->shape.table[i] = (uint8_t)table;
     }
     return 0;
@@ -98,9 +102,10 @@ static int tables_used(const struct job *job, const struct features *f, struct e
         for (uint32_t i = 0; i < f->shape.fields; i++)
             fields += f->shape.table[i] == t;
         if (fields == 0)
-            return err_set(e, SHOAL_E_CONFIG,
-                           "line %d: tables[%zu]: table %s has no field: all are in other tables; take it out",
-                           job->table[t].fields_line, t, job->table[t].name);
+            return err_set(
+                e, SHOAL_E_CONFIG,
+                "line %d: tables[%zu]: table %s has no field: all are in other tables; take it out",
+                job->table[t].fields_line, t, job->table[t].name);
     }
     return 0;
 }
@@ -116,17 +121,20 @@ static int rule_take(const struct job *job, size_t number, const char *name, str
     if (error != 0)
         return error;
     if (f->field[*field].key_field != *field)
-        return err_set(e, SHOAL_E_CONFIG, "%s names \"%s\", which shares the rows of another column: name that one", path,
-                       name);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s names \"%s\", which shares the rows of another column: name that one",
+                       path, name);
     if (f->shape.table[*field] != number)
-        return err_set(e, SHOAL_E_CONFIG, "%s names \"%s\", whose rows lie in table %s: give the rule there", path, name,
-                       job->table[f->shape.table[*field]].name);
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s names \"%s\", whose rows lie in table %s: give the rule there", path,
+                       name, job->table[f->shape.table[*field]].name);
     return 0;
 }
 
 /* In the order of tables and their rules. A rule is for a field of its own table, so they are no
  * more than fields, unless one field is named in two ways. */
-static int rules_make(const struct job *job, struct features *f, const struct feature_columns *c, struct err *e)
+static int rules_make(const struct job *job, struct features *f, const struct feature_columns *c,
+                      struct err *e)
 {
     uint32_t at = 0;
     for (size_t t = 0; t < job->table_count; t++) {
@@ -139,14 +147,17 @@ static int rules_make(const struct job *job, struct features *f, const struct fe
                 return error;
             for (uint32_t k = begin; k < at; k++)
                 if (f->shape.rule_field[k] == field)
-                    return err_set(e, SHOAL_E_CONFIG, "tables[%zu].rules: there is a rule for \"%s\" already", t, name);
+                    return err_set(e, SHOAL_E_CONFIG,
+                                   "tables[%zu].rules: there is a rule for \"%s\" already", t,
+                                   name);
             f->shape.rule_field[at] = (uint16_t)field;
         }
     }
     return 0;
 }
 
-int feature_tables_make(const struct job *job, struct features *f, const struct feature_columns *c, struct err *e)
+int feature_tables_make(const struct job *job, struct features *f, const struct feature_columns *c,
+                        struct err *e)
 {
     int error = 0;
     if (job->table_count == 0)

@@ -77,7 +77,8 @@ static int64_t whole_number(const struct cell *cell)
 
 bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out)
 {
-    static const int64_t units[] = {[TIME_SECONDS] = 1, [TIME_MILLISECONDS] = 1000, [TIME_MICROSECONDS] = 1000000};
+    static const int64_t units[] = {
+        [TIME_SECONDS] = 1, [TIME_MILLISECONDS] = 1000, [TIME_MICROSECONDS] = 1000000};
     int64_t seconds = whole_number(cell);
     double number;
 

@@ -10,7 +10,8 @@
 void fields_name(const struct features *f, uint32_t i, char out[LIMIT_NAME])
 {
     const struct cell *name = &f->name[f->field[i].column];
-    snprintf(out, LIMIT_NAME, "%.*s", (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
+    snprintf(out, LIMIT_NAME, "%.*s",
+             (int)(name->bytes < LIMIT_NAME ? name->bytes : LIMIT_NAME - 1), name->text);
 }
 
 int fields_find(const struct features *f, const char *name, uint32_t *out, struct err *e)
@@ -30,10 +31,12 @@ int fields_find(const struct features *f, const char *name, uint32_t *out, struc
         *out = (uint32_t)number;
         return 0;
     }
-    return err_set(e, SHOAL_E_NOT_FOUND, "the job has no field %s; its fields are: %s", name, names);
+    return err_set(e, SHOAL_E_NOT_FOUND, "the job has no field %s; its fields are: %s", name,
+                   names);
 }
 
-int fields_key(const struct features *f, uint32_t field, const char *value, uint64_t *key, struct err *e)
+int fields_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
+               struct err *e)
 {
     const struct feature_use *use = &f->field[field];
     struct cell cell = {value, (uint32_t)strlen(value)};
@@ -43,7 +46,9 @@ int fields_key(const struct features *f, uint32_t field, const char *value, uint
     if (use->type != COLUMN_NUMBER || cell.bytes == 0) /* an empty cell is a bucket of its own */
         return 0;
     if (!feature_number(&cell, &x))
-        return err_set(e, SHOAL_E_DATA, "%s is no number, and field %u is one: features.number is bucket", value, field);
+        return err_set(e, SHOAL_E_DATA,
+                       "%s is no number, and field %u is one: features.number is bucket", value,
+                       field);
     *key = key_of_value(use->key_field, text, feature_bucket(x, text));
     return 0;
 }

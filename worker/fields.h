@@ -13,7 +13,8 @@ void fields_name(const struct features *f, uint32_t i, char out[LIMIT_NAME]);
 int fields_find(const struct features *f, const char *name, uint32_t *out, struct err *e);
 /* The key that a cell with this text gives a field (of a `multi` field: one of its values; of a
  * number taken as buckets: the number). DATA when it is no number. */
-int fields_key(const struct features *f, uint32_t field, const char *value, uint64_t *key, struct err *e);
+int fields_key(const struct features *f, uint32_t field, const char *value, uint64_t *key,
+               struct err *e);
 /* A list: name, field (its number), key_field (the number in its keys: another one's where it
  * shares that one's rows), kind: category, multi or bucket. */
 struct json *fields_json(const struct features *f);

@@ -76,7 +76,8 @@ static int make(const struct source *s, bool header, struct index *x, struct err
     int error = lines_init(&lines, e);
     if (error != 0)
         return error;
-    *x = (struct index){.bytes = s->bytes, .chunk_rows = 1, .chunk = malloc(sizeof x->chunk[0] * capacity)};
+    *x = (struct index){
+        .bytes = s->bytes, .chunk_rows = 1, .chunk = malloc(sizeof x->chunk[0] * capacity)};
     if (x->chunk == NULL)
         error = SHOAL_E_NOMEM;
     lines_start(&lines, s, header, 0, s->bytes, 0);
@@ -136,29 +137,39 @@ static int load(int fd, const struct source *s, uint64_t identity, struct index 
     struct index_file f;
     struct stat st;
     if (read_all(fd, &f, sizeof f) != 0 || memcmp(f.magic, INDEX_MAGIC, sizeof f.magic) != 0 ||
-        f.sum != hash_bytes(&f, offsetof(struct index_file, sum), 0) || f.identity != identity || f.bytes != s->bytes)
+        f.sum != hash_bytes(&f, offsetof(struct index_file, sum), 0) || f.identity != identity ||
+        f.bytes != s->bytes)
         return SHOAL_E_CORRUPT;
-    if (f.chunks > INDEX_CHUNKS_MAX || f.chunk_rows == 0 || (f.chunk_rows & (f.chunk_rows - 1)) != 0 ||
-        f.rows > f.bytes || f.chunks != (f.rows + f.chunk_rows - 1) / f.chunk_rows)
+    if (f.chunks > INDEX_CHUNKS_MAX || f.chunk_rows == 0 ||
+        (f.chunk_rows & (f.chunk_rows - 1)) != 0 || f.rows > f.bytes ||
+        f.chunks != (f.rows + f.chunk_rows - 1) / f.chunk_rows)
         return SHOAL_E_CORRUPT;
     size_t bytes = sizeof x->chunk[0] * f.chunks;
     if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != sizeof f + bytes)
         return SHOAL_E_CORRUPT;
-    *x = (struct index){
-        .rows = f.rows, .bytes = f.bytes, .chunk_rows = f.chunk_rows, .chunks = f.chunks, .chunk = malloc(bytes + 1)};
+    *x = (struct index){.rows = f.rows,
+                        .bytes = f.bytes,
+                        .chunk_rows = f.chunk_rows,
+                        .chunks = f.chunks,
+                        .chunk = malloc(bytes + 1)};
     if (x->chunk == NULL)
         return SHOAL_E_NOMEM;
-    if (read_all(fd, x->chunk, bytes) == 0 && hash_bytes(x->chunk, bytes, 0) == f.chunk_sum && chunks_check(x) == 0)
+    if (read_all(fd, x->chunk, bytes) == 0 && hash_bytes(x->chunk, bytes, 0) == f.chunk_sum &&
+        chunks_check(x) == 0)
         return 0;
     index_close(x);
     return SHOAL_E_CORRUPT;
 }
 
-static int keep(const struct index *x, const struct cache *cache, uint64_t group, uint64_t identity, struct err *e)
+static int keep(const struct index *x, const struct cache *cache, uint64_t group, uint64_t identity,
+                struct err *e)
 {
     size_t bytes = sizeof x->chunk[0] * x->chunks;
-    struct index_file f = {
-        .identity = identity, .rows = x->rows, .bytes = x->bytes, .chunk_rows = x->chunk_rows, .chunks = x->chunks};
+    struct index_file f = {.identity = identity,
+                           .rows = x->rows,
+                           .bytes = x->bytes,
+                           .chunk_rows = x->chunk_rows,
+                           .chunks = x->chunks};
     memcpy(f.magic, INDEX_MAGIC, sizeof f.magic);
     f.chunk_sum = hash_bytes(x->chunk, bytes, 0);
     f.sum = hash_bytes(&f, offsetof(struct index_file, sum), 0);
@@ -175,7 +186,8 @@ static int keep(const struct index *x, const struct cache *cache, uint64_t group
     return error;
 }
 
-int index_open(const struct source *s, bool header, const struct cache *cache, struct index *out, struct err *e)
+int index_open(const struct source *s, bool header, const struct cache *cache, struct index *out,
+               struct err *e)
 {
     uint64_t group, identity;
     bool stream = false;

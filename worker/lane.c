@@ -90,7 +90,8 @@ static bool lane_wants_read(const struct lane *l)
 static struct lane_batch *lane_wants_pull(struct lane *l)
 {
     struct lane_batch *b = lane_batch_find(l, l->next_pull);
-    bool may = l->cache.planning == NULL && lane_count(l, PLANNING, COMPUTED) <= l->base->job->train.prefetch;
+    bool may = l->cache.planning == NULL &&
+               lane_count(l, PLANNING, COMPUTED) <= l->base->job->train.prefetch;
 
     return b != NULL && b->state == READ && may ? b : NULL;
 }
@@ -153,7 +154,9 @@ void lane_tick(struct lane *l)
             lane_compute(l, b);
             moved = true;
         }
-        b = !lane_evaluates(l) && !l->dropping && lane_may_push(l) ? lane_batch_find(l, l->next_push) : NULL;
+        b = !lane_evaluates(l) && !l->dropping && lane_may_push(l)
+                ? lane_batch_find(l, l->next_push)
+                : NULL;
         if (b != NULL && b->state == COMPUTED) {
             lane_push(l, b);
             moved = true;
@@ -161,8 +164,10 @@ void lane_tick(struct lane *l)
     }
     if (!l->running)
         return;
-    bool in_threads = lane_count(l, READING, READING) > 0 || l->cache.planning != NULL || l->computing != NULL;
-    bool under_way = l->dropping ? in_threads : l->next_read <= l->last || lane_count(l, READING, PUSHING) > 0;
+    bool in_threads =
+        lane_count(l, READING, READING) > 0 || l->cache.planning != NULL || l->computing != NULL;
+    bool under_way =
+        l->dropping ? in_threads : l->next_read <= l->last || lane_count(l, READING, PUSHING) > 0;
     if (!under_way) {
         lane_finish(l);
         return;
@@ -189,8 +194,8 @@ void lane_drop(struct lane *l, int status)
     for (uint32_t i = 0; i < l->batch_count; i++) {
         struct lane_batch *b = &l->batch[i];
         transfer_cancel(&b->transfer);
-        if (b->state != FREE && b->state != DRAINING && b->state != READING && b->state != PLANNING &&
-            b->state != COMPUTING)
+        if (b->state != FREE && b->state != DRAINING && b->state != READING &&
+            b->state != PLANNING && b->state != COMPUTING)
             batch_move(b, DRAINING);
     }
     lane_tick(l);
@@ -223,20 +228,24 @@ static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, s
     uint64_t have = dataset_rows(d);
     if (task->position > have || task->rows > have - task->position)
         return err_set(e, SHOAL_E_DATA,
-                       "the coordinator deals rows %llu to %llu of a split that has %llu here: do all workers read the "
+                       "the coordinator deals rows %llu to %llu of a split that has %llu here: do "
+                       "all workers read the "
                        "same files?",
-                       (unsigned long long)task->position, (unsigned long long)(task->position + task->rows),
-                       (unsigned long long)have);
+                       (unsigned long long)task->position,
+                       (unsigned long long)(task->position + task->rows), (unsigned long long)have);
     if (task->kind == WIRE_NEXT_TASK && (task->first_batch == 0 || task->lane >= LIMIT_LANES))
-        return err_set(e, SHOAL_E_MALFORMED, "the coordinator deals batch 0 or lane %u: not this protocol", task->lane);
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "the coordinator deals batch 0 or lane %u: not this protocol", task->lane);
     return 0;
 }
 
 /* The next task of the same grant: what the cache knows holds on. */
-static bool grant_goes_on(const struct wire_LANE_NEXT_reply *before, const struct wire_LANE_NEXT_reply *now)
+static bool grant_goes_on(const struct wire_LANE_NEXT_reply *before,
+                          const struct wire_LANE_NEXT_reply *now)
 {
-    return before->kind == WIRE_NEXT_TASK && now->kind == WIRE_NEXT_TASK && before->run == now->run &&
-           before->lane == now->lane && before->generation == now->generation;
+    return before->kind == WIRE_NEXT_TASK && now->kind == WIRE_NEXT_TASK &&
+           before->run == now->run && before->lane == now->lane &&
+           before->generation == now->generation;
 }
 
 void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
@@ -288,8 +297,8 @@ static int batches_make(struct lane *l, struct err *e)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a lane");
     for (; status == 0 && l->batch_count < count; l->batch_count += status == 0) {
         struct lane_batch *b = &l->batch[l->batch_count];
-        status = rows_new(base->model, base->backend, base->schema, base->table_count, base->job->train.batch,
-                          base->job->data.label_count, &b->rows, e);
+        status = rows_new(base->model, base->backend, base->schema, base->table_count,
+                          base->job->train.batch, base->job->data.label_count, &b->rows, e);
         if (status != 0)
             break;
         b->rows->batch.clock_ns = base->clock_ns;
@@ -310,7 +319,8 @@ static void lane_unmake(struct lane *l)
     free(l);
 }
 
-int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out, struct err *e)
+int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out,
+             struct err *e)
 {
     struct lane *l = calloc(1, sizeof *l);
 
@@ -323,7 +333,8 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     scores_init(&l->scores);
     int status = lane_cache_init(l, e);
     if (status == 0)
-        status = model_run_new(base->model, base->job->train.batch, (uint32_t)base->cache_rows, &l->run, e);
+        status = model_run_new(base->model, base->job->train.batch, (uint32_t)base->cache_rows,
+                               &l->run, e);
     if (status == 0)
         status = batches_make(l, e);
     if (status != 0) {

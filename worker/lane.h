@@ -47,10 +47,10 @@ struct lane_base {
     const struct table_schema *schema; /* (table_count) */
     uint32_t table_count;
     uint32_t ahead, readers; /* batches of a lane read ahead, and at the same time; 0 counts as 1 */
-    uint64_t cache_rows;        /* of a lane's cache; 0: none */
+    uint64_t cache_rows;     /* of a lane's cache; 0: none */
     /* for any thread: times reads of files; NULL: they are not told from parsing */
     uint64_t (*clock_ns)(void);
-    struct dataset *data[3];    /* by enum wire_split; NULL while not open */
+    struct dataset *data[3]; /* by enum wire_split; NULL while not open */
     struct stats *stats;
 };
 
@@ -61,13 +61,13 @@ struct lane_result {
     char text[ERR_TEXT_MAX]; /* why */
     bool broken;             /* the device failed: this worker cannot go on, the job can */
     uint64_t examples, bad_lines, drawn; /* as struct batch has them */
-    double loss_sum, weight_sum;   /* over the examples, as model_output has them */
-    double loss_task[LIMIT_TASKS]; /* likewise, of each label */
+    double loss_sum, weight_sum;         /* over the examples, as model_output has them */
+    double loss_task[LIMIT_TASKS];       /* likewise, of each label */
     /* computed with examples; of these, skipped: a gradient overflowed */
     uint64_t batches, skipped;
     uint64_t measured; /* batches whose gradients were measured; the model does so now and then */
-    double dense_norm, row_norm;   /* sums over those */
-    float lr_scale;                /* of the last batch */
+    double dense_norm, row_norm; /* sums over those */
+    float lr_scale;              /* of the last batch */
     /* batches of which a push was refused for its values, and went out as a tick */
     uint64_t refused;
     char bad_where[256], refused_where[ERR_TEXT_MAX];
@@ -86,10 +86,11 @@ uint32_t lane_readers(uint32_t cores, uint32_t lanes);
 /* on_end(owner) is called once for each lane_start, when nothing of the task is under way any more;
  * it must not free the lane. On any thread: it makes memory, on the device too, which may take
  * seconds, and touches nothing of the loop; base stays as it is meanwhile. */
-int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out, struct err *e);
+int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, struct lane **out,
+             struct err *e);
 /* on the loop, once, before all else: its time counts from now on */
 void lane_begin(struct lane *l);
-void lane_free(struct lane *l);  /* begun, idle */
+void lane_free(struct lane *l); /* begun, idle */
 
 /* Starts a task (kind TASK or EVAL) on an idle lane. Its split is open in base->data, the map is
  * there. */
@@ -109,6 +110,6 @@ void lane_remap(struct lane *l);
 const struct wire_LANE_NEXT_reply *lane_task(const struct lane *l);
 /* of the task run last, from on_end on */
 const struct lane_result *lane_result(const struct lane *l);
-const struct scores *lane_scores(const struct lane *l);             /* likewise, of an EVAL task */
+const struct scores *lane_scores(const struct lane *l); /* likewise, of an EVAL task */
 
 #endif

@@ -33,7 +33,8 @@ static void plan_count(struct lane *l, const struct rows *r)
     l->base->stats->cache_hits += hits;
     l->base->stats->cache_misses += r->plan.fresh_count;
     if (hits > 0)
-        l->result.staleness[r->plan.staleness < STALENESS_CELLS ? r->plan.staleness : STALENESS_CELLS - 1]++;
+        l->result.staleness[r->plan.staleness < STALENESS_CELLS ? r->plan.staleness
+                                                                : STALENESS_CELLS - 1]++;
 }
 
 static void plan_done(struct env_work *w)
@@ -76,7 +77,8 @@ void lane_cache_plan(struct lane *l, struct lane_batch *b)
     env_work_start(l->base->env, &c->work);
 }
 
-void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struct part *p, uint64_t clock, uint64_t low)
+void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struct part *p,
+                         uint64_t clock, uint64_t low)
 {
     struct lane_cache *c = &l->cache;
 
@@ -90,8 +92,8 @@ void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struc
         c->answer = more;
         c->answer_capacity = capacity;
     }
-    c->answer[c->answers++] =
-        (struct cache_answer){b->number, clock, low, b->rows->table[p->table].pull_keys + p->key_first, p->key_count};
+    c->answer[c->answers++] = (struct cache_answer){
+        b->number, clock, low, b->rows->table[p->table].pull_keys + p->key_first, p->key_count};
 }
 
 void lane_cache_drop(struct lane *l)
@@ -103,7 +105,8 @@ void lane_cache_drop(struct lane *l)
 int lane_cache_init(struct lane *l, struct err *e)
 {
     const struct job *job = l->base->job;
-    struct row_cache_rule rule = {.bounded = job->train.mode != WIRE_ASYNC, .most = job->train.staleness};
+    struct row_cache_rule rule = {.bounded = job->train.mode != WIRE_ASYNC,
+                                  .most = job->train.staleness};
 
     l->cache.work = (struct env_work){.run = plan_run, .done = plan_done};
     if (l->base->cache_rows == 0)

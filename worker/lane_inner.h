@@ -6,7 +6,18 @@
 #include "proto/base/assert.h"
 #include "worker/lane.h"
 
-enum batch_state { FREE, READING, READ, PLANNING, PULLING, READY, COMPUTING, COMPUTED, PUSHING, DRAINING };
+enum batch_state {
+    FREE,
+    READING,
+    READ,
+    PLANNING,
+    PULLING,
+    READY,
+    COMPUTING,
+    COMPUTED,
+    PUSHING,
+    DRAINING
+};
 
 struct lane_batch {
     struct lane *lane;
@@ -36,8 +47,8 @@ struct cache_answer {
 struct lane_cache {
     /* owned; NULL: none. Of the lane, run and generation of the lane's task */
     struct row_cache *index;
-    bool stale;                          /* to be emptied by the next plan */
-    bool clear;                          /* ... by the one at hand */
+    bool stale; /* to be emptied by the next plan */
+    bool clear; /* ... by the one at hand */
     /* owned (capacity); those that came, those for the thread */
     struct cache_answer *answer, *taken;
     uint32_t answers, answer_capacity, takens, taken_capacity;
@@ -102,7 +113,7 @@ void lane_cache_close(struct lane *l);
 void lane_cache_drop(struct lane *l); /* nothing that it knows holds any more */
 /* Which of the batch's keys it has, on a thread; then lane_ask. */
 void lane_cache_plan(struct lane *l, struct lane_batch *b);
-void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struct part *p, uint64_t clock,
-                         uint64_t low);
+void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struct part *p,
+                         uint64_t clock, uint64_t low);
 
 #endif

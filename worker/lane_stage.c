@@ -34,8 +34,8 @@ static void read_run(struct env_work *w) /* on a thread of the pool */
     const struct lane *l = b->lane;
     uint32_t epoch = lane_evaluates(l) ? 0 : l->task.epoch;
 
-    b->status = batch_read(l->base->data[l->task.split], l->base->job->train.seed, epoch, b->position, b->row_count,
-                           &b->rows->batch, &b->error);
+    b->status = batch_read(l->base->data[l->task.split], l->base->job->train.seed, epoch,
+                           b->position, b->row_count, &b->rows->batch, &b->error);
 }
 
 static void read_done(struct env_work *w)
@@ -172,7 +172,8 @@ void lane_pull(struct lane *l, struct lane_batch *b)
 
 static void pull_done(struct lane *l, struct lane_batch *b)
 {
-    uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.begun_ns, took = now - b->sent_ns;
+    uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.begun_ns,
+             took = now - b->sent_ns;
 
     batch_move(b, READY);
     stage_busy(l, STAGE_PULL, took > b->transfer.held_ns ? took - b->transfer.held_ns : 0);
@@ -203,8 +204,8 @@ static void compute_run(struct env_work *w) /* on a thread of the pool */
         l->compute_status = model_predict(l->base->model, l->run, &in, &l->output);
         return;
     }
-    l->compute_status =
-        model_train(l->base->model, l->run, &in, l->base->job->train.seed, l->task.lane, b->number, &l->output);
+    l->compute_status = model_train(l->base->model, l->run, &in, l->base->job->train.seed,
+                                    l->task.lane, b->number, &l->output);
     if (l->compute_status == 0 && !l->output.skipped) {
         rows_gather(b->rows);
         if (l->base->job->train.mode == WIRE_BSP)
@@ -216,7 +217,8 @@ static void compute_run(struct env_work *w) /* on a thread of the pool */
 static const char *not_finite_text(const struct lane *l)
 {
     if (l->base->job->train.precision == PRECISION_FP16)
-        return "the loss is not finite, or gradients overflow at a loss scale of 1: set train.precision to bf16, look "
+        return "the loss is not finite, or gradients overflow at a loss scale of 1: set "
+               "train.precision to bf16, look "
                "at the input there or lower the learning rate";
     return "the loss is not finite: look at the input there or lower the learning rate";
 }
@@ -230,11 +232,12 @@ static void compute_failed(struct lane *l, const struct lane_batch *b)
     if (status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL || status == SHOAL_E_NOMEM) {
         const char *why = model_run_error(l->run);
         l->result.broken = true;
-        err_set(&e, status, "the device failed at lane %u batch %llu: %s", l->task.lane, (unsigned long long)b->number,
-                why[0] != '\0' ? why : err_text(status));
+        err_set(&e, status, "the device failed at lane %u batch %llu: %s", l->task.lane,
+                (unsigned long long)b->number, why[0] != '\0' ? why : err_text(status));
     } else {
-        err_set(&e, status, "lane %u batch %llu (epoch %u, rows from position %llu): %s", l->task.lane,
-                (unsigned long long)b->number, l->task.epoch, (unsigned long long)b->position,
+        err_set(&e, status, "lane %u batch %llu (epoch %u, rows from position %llu): %s",
+                l->task.lane, (unsigned long long)b->number, l->task.epoch,
+                (unsigned long long)b->position,
                 status == SHOAL_E_NOT_FINITE ? not_finite_text(l) : err_text(status));
     }
     lane_fail(l, status, e.text);
@@ -393,7 +396,8 @@ static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t 
     struct lane *l = batch_of_transfer(t)->lane;
     uint32_t waiting = 0;
 
-    for (uint64_t n = t->name.batch > l->batch_count ? t->name.batch - l->batch_count : 1; n < t->name.batch; n++) {
+    for (uint64_t n = t->name.batch > l->batch_count ? t->name.batch - l->batch_count : 1;
+         n < t->name.batch; n++) {
         struct lane_batch *earlier = lane_batch_find(l, n);
         if (earlier != NULL && earlier->state == PUSHING)
             waiting += transfer_resend(&earlier->transfer, p, order);

@@ -33,7 +33,8 @@ static void enter_file(struct lines *l, uint32_t file)
     l->rest_due = false;
 }
 
-void lines_start(struct lines *l, const struct source *s, bool header, uint64_t at, uint64_t end, uint64_t number)
+void lines_start(struct lines *l, const struct source *s, bool header, uint64_t at, uint64_t end,
+                 uint64_t number)
 {
     SHOAL_ASSERT(at <= end && end <= s->bytes);
     l->source = s;
@@ -72,10 +73,10 @@ static int fill(struct lines *l, struct err *e)
     if (n < 0)
         return err_set(e, SHOAL_E_IO, "%s: %s; check the disk", f->name, strerror(errno));
     if (n == 0)
-        return err_set(
-            e, SHOAL_E_CHECKSUM,
-            "%s: shorter than when it was indexed; leave the input alone while a job runs, and start it again",
-            f->name);
+        return err_set(e, SHOAL_E_CHECKSUM,
+                       "%s: shorter than when it was indexed; leave the input alone while a job "
+                       "runs, and start it again",
+                       f->name);
     l->tail += (size_t)n;
     l->at += (uint64_t)n;
     return 0;

@@ -43,7 +43,8 @@ int lines_init(struct lines *l, struct err *e); /* NOMEM */
 void lines_free(struct lines *l);
 /* Starts at `at`, which is the start of a line (or of a file), `number` lines into its file; ends
  * before `end`. */
-void lines_start(struct lines *l, const struct source *s, bool header, uint64_t at, uint64_t end, uint64_t number);
+void lines_start(struct lines *l, const struct source *s, bool header, uint64_t at, uint64_t end,
+                 uint64_t number);
 /* 0, SHOAL_E_END, IO, or CHECKSUM when a file has become shorter than it was. */
 int lines_next(struct lines *l, struct line *out, struct err *e);
 

@@ -25,11 +25,13 @@ static int endpoints_take(struct map *m, const char *text, size_t bytes, struct 
     for (uint32_t s = 0; s < m->shard_count; s++) {
         const char *line_end = text == end ? NULL : memchr(text, '\n', (size_t)(end - text));
         if (line_end == NULL)
-            return err_set(e, SHOAL_E_MALFORMED, "the map names %u shards but has endpoints of %u", m->shard_count, s);
+            return err_set(e, SHOAL_E_MALFORMED, "the map names %u shards but has endpoints of %u",
+                           m->shard_count, s);
         size_t length = (size_t)(line_end - text);
         if (length >= MAP_ENDPOINT_BYTES || memchr(text, 0, length) != NULL)
-            return err_set(e, SHOAL_E_MALFORMED, "the endpoint of shard %u in the map is no text of at most %u bytes",
-                           s, MAP_ENDPOINT_BYTES - 1);
+            return err_set(e, SHOAL_E_MALFORMED,
+                           "the endpoint of shard %u in the map is no text of at most %u bytes", s,
+                           MAP_ENDPOINT_BYTES - 1);
         memcpy(m->endpoint[s], text, length);
         m->endpoint[s][length] = '\0';
         text = line_end + 1;
@@ -45,8 +47,8 @@ int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct
 
     if (reply->shards > LIMIT_SHARDS || reply->tablet_count > LIMIT_TABLES * LIMIT_TABLETS ||
         shards->bytes != (size_t)reply->tablet_count * 2)
-        return err_set(e, SHOAL_E_MALFORMED, "the map has %u shards and %u tablets in %zu bytes", reply->shards,
-                       reply->tablet_count, shards->bytes);
+        return err_set(e, SHOAL_E_MALFORMED, "the map has %u shards and %u tablets in %zu bytes",
+                       reply->shards, reply->tablet_count, shards->bytes);
     map_init(&taken);
     taken.epoch = reply->map_epoch;
     taken.tablet_count = reply->tablet_count;
@@ -54,15 +56,16 @@ int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct
     taken.shard = malloc(shards->bytes + 2);
     taken.endpoint = calloc((size_t)reply->shards + 1, MAP_ENDPOINT_BYTES);
     if (taken.shard == NULL || taken.endpoint == NULL) {
-        status = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", reply->tablet_count);
+        status =
+            err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", reply->tablet_count);
         goto refuse;
     }
     if (shards->bytes > 0)
         memcpy(taken.shard, shards->data, shards->bytes);
     for (uint32_t t = 0; t < taken.tablet_count; t++)
         if (taken.shard[t] >= taken.shard_count) {
-            status = err_set(e, SHOAL_E_MALFORMED, "the map gives tablet %u to shard %u of %u", t, taken.shard[t],
-                             taken.shard_count);
+            status = err_set(e, SHOAL_E_MALFORMED, "the map gives tablet %u to shard %u of %u", t,
+                             taken.shard[t], taken.shard_count);
             goto refuse;
         }
     status = endpoints_take(&taken, endpoints->data, endpoints->bytes, e);

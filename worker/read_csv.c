@@ -14,7 +14,8 @@ static int fail(char *reason, const char *what, uint32_t column)
 /* *at is at the opening quote and is left behind the closing one; the text moves to the front as
  * quotes are taken out.
  */
-static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct cell *cell, char *reason)
+static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct cell *cell,
+                  char *reason)
 {
     size_t from = *at + 1, to = from, start = from;
     for (;;) {
@@ -37,7 +38,8 @@ static int quoted(char *line, size_t bytes, size_t *at, uint32_t column, struct 
     return 0;
 }
 
-static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *cell, uint32_t *count, char *reason)
+static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *cell,
+                        uint32_t *count, char *reason)
 {
     size_t at = 0;
     for (uint32_t n = 0; n < CELLS_MAX; n++) {
@@ -68,7 +70,8 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
     return fail(reason, "more columns than are allowed", CELLS_MAX);
 }
 
-int read_csv_split(char delimiter, char *line, size_t bytes, struct cell *cell, uint32_t *count, char *reason)
+int read_csv_split(char delimiter, char *line, size_t bytes, struct cell *cell, uint32_t *count,
+                   char *reason)
 {
     if (memchr(line, '"', bytes) != NULL)
         return split_quoted(delimiter, line, bytes, cell, count, reason);
@@ -76,7 +79,8 @@ int read_csv_split(char delimiter, char *line, size_t bytes, struct cell *cell, 
     return *count <= CELLS_MAX ? 0 : fail(reason, "more columns than are allowed", CELLS_MAX);
 }
 
-int read_csv_line(const struct features *f, char *line, size_t bytes, struct cell *cell, char *reason)
+int read_csv_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                  char *reason)
 {
     uint32_t count;
     int error = read_csv_split(f->delimiter, line, bytes, cell, &count, reason);

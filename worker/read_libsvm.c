@@ -40,7 +40,8 @@ static int entry(const char *p, const char *end, uint32_t number, struct cell *c
         return SHOAL_E_DATA;
     }
     if (!is_one(colon + 1, end)) {
-        snprintf(reason, REASON_BYTES, "entry %u has a value other than 1: only idx:1 is read, use csv for numbers",
+        snprintf(reason, REASON_BYTES,
+                 "entry %u has a value other than 1: only idx:1 is read, use csv for numbers",
                  number);
         return SHOAL_E_DATA;
     }
@@ -69,14 +70,16 @@ int read_libsvm_split(char *line, size_t bytes, struct cell *cell, uint32_t *cou
     return 0;
 }
 
-int read_libsvm_line(const struct features *f, char *line, size_t bytes, struct cell *cell, char *reason)
+int read_libsvm_line(const struct features *f, char *line, size_t bytes, struct cell *cell,
+                     char *reason)
 {
     uint32_t count;
     int error = read_libsvm_split(line, bytes, cell, &count, reason);
     if (error != 0 || count == f->columns)
         return error;
     snprintf(reason, REASON_BYTES,
-             "%u entries, not %u as on the first line: every libsvm line needs the same number, one a field", count - 1,
-             f->columns - 1);
+             "%u entries, not %u as on the first line: every libsvm line needs the same number, "
+             "one a field",
+             count - 1, f->columns - 1);
     return SHOAL_E_DATA;
 }

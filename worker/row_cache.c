@@ -48,11 +48,13 @@ static struct set *sets_new(uint32_t sets)
     return set;
 }
 
-int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_cache **out, struct err *e)
+int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_cache **out,
+                  struct err *e)
 {
     SHOAL_ASSERT(slots > 0);
     if (slots > ROW_CACHE_SLOTS_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "train.cache.rows: %llu rows, a lane's cache holds %u at most",
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "train.cache.rows: %llu rows, a lane's cache holds %u at most",
                        (unsigned long long)slots, ROW_CACHE_SLOTS_MAX);
     struct row_cache *c = calloc(1, sizeof *c);
     if (c != NULL) {
@@ -63,7 +65,8 @@ int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_
     }
     if (c == NULL || c->set == NULL) {
         free(c);
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the index of a cache of %llu rows: lower train.cache.rows",
+        return err_set(e, SHOAL_E_NOMEM,
+                       "no memory for the index of a cache of %llu rows: lower train.cache.rows",
                        (unsigned long long)slots);
     }
     row_cache_clear(c);
@@ -94,7 +97,8 @@ static uint32_t set_of(const struct row_cache *c, uint64_t key)
 /* Sets of keys to come are fetched meanwhile: an index of some megabytes is memory's pace
  * otherwise. Always inlined: to GCC 12 a function that only prefetches has no effect, and it drops
  * the calls. */
-static inline __attribute__((always_inline)) void set_fetch(const struct row_cache *c, const uint64_t *keys, uint32_t count, uint32_t at)
+static inline __attribute__((always_inline)) void
+set_fetch(const struct row_cache *c, const uint64_t *keys, uint32_t count, uint32_t at)
 {
     if (at >= count)
         return;
@@ -136,11 +140,13 @@ static bool serves(const struct row_cache *c, const struct set *s, uint32_t w, u
     if (s->way[w].lag == PENDING)
         return false;
     uint64_t age = batch - s->way[w].writer;
-    return c->rule.bounded ? age + s->way[w].lag <= (uint64_t)c->rule.most + 1 : age <= c->rule.most;
+    return c->rule.bounded ? age + s->way[w].lag <= (uint64_t)c->rule.most + 1
+                           : age <= c->rule.most;
 }
 
 /* The miss at position fresh_count goes into way w once the batch is computed. */
-static void keep(struct row_cache *c, uint32_t set, uint32_t w, uint64_t batch, uint64_t key, struct row_plan *plan)
+static void keep(struct row_cache *c, uint32_t set, uint32_t w, uint64_t batch, uint64_t key,
+                 struct row_plan *plan)
 {
     struct set *s = &c->set[set];
 
@@ -153,7 +159,8 @@ static void keep(struct row_cache *c, uint32_t set, uint32_t w, uint64_t batch, 
     plan->keep_count++;
 }
 
-static void plan_key(struct row_cache *c, uint64_t batch, uint64_t key, uint32_t *source, struct row_plan *plan)
+static void plan_key(struct row_cache *c, uint64_t batch, uint64_t key, uint32_t *source,
+                     struct row_plan *plan)
 {
     uint32_t set = set_of(c, key);
     struct set *s = &c->set[set];
@@ -176,7 +183,8 @@ static void plan_key(struct row_cache *c, uint64_t batch, uint64_t key, uint32_t
     plan->fresh[plan->fresh_count++] = key;
 }
 
-void row_cache_plan(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count, struct row_plan *plan)
+void row_cache_plan(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count,
+                    struct row_plan *plan)
 {
     SHOAL_ASSERT(batch > 0);
     plan->fresh_count = plan->keep_count = 0;
@@ -187,8 +195,8 @@ void row_cache_plan(struct row_cache *c, uint64_t batch, const uint64_t *keys, u
     }
 }
 
-void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count, uint64_t clock,
-                        uint64_t low)
+void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count,
+                        uint64_t clock, uint64_t low)
 {
     /* low >= clock: the lane is not among the live ones, so nothing is known of what follows. */
     uint32_t lag = low >= clock || clock - low > LAG_MAX ? LAG_MAX : (uint32_t)(clock - low);

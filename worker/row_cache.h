@@ -66,14 +66,16 @@ struct row_plan {
 };
 
 /* slots: at least 1; of more than 8 a multiple of 8 is used. 24 bytes a slot. TOO_BIG, NOMEM. */
-int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_cache **out, struct err *e);
+int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_cache **out,
+                  struct err *e);
 void row_cache_free(struct row_cache *c);
 void row_cache_clear(struct row_cache *c);
 
 /* Divides the keys of a batch, sorted by key_mix. Batches are planned in order. */
-void row_cache_plan(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count, struct row_plan *plan);
+void row_cache_plan(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count,
+                    struct row_plan *plan);
 /* A pull of some of the batch's misses was answered with this clock and low. */
-void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count, uint64_t clock,
-                        uint64_t low);
+void row_cache_answered(struct row_cache *c, uint64_t batch, const uint64_t *keys, uint32_t count,
+                        uint64_t clock, uint64_t low);
 
 #endif

@@ -162,8 +162,9 @@ static int blocks_take(struct rows *r, const struct model *m)
     return 0;
 }
 
-int rows_new(const struct model *m, const struct backend *backend, const struct table_schema *schemas, uint32_t count,
-             uint32_t examples_max, uint32_t tasks, struct rows **out, struct err *e)
+int rows_new(const struct model *m, const struct backend *backend,
+             const struct table_schema *schemas, uint32_t count, uint32_t examples_max,
+             uint32_t tasks, struct rows **out, struct err *e)
 {
     SHOAL_ASSERT(count >= 1 && count <= MODEL_TABLES_MAX);
     struct rows *r = calloc(1, sizeof *r);
@@ -182,7 +183,9 @@ int rows_new(const struct model *m, const struct backend *backend, const struct 
     r->scores = floats_new(r, (size_t)examples_max * (tasks > 0 ? tasks : 1));
     if (r->reference == NULL || r->scores == NULL || blocks_take(r, m) != 0) {
         rows_free(r);
-        return err_set(e, SHOAL_E_NOMEM, "no memory for a batch of %u examples: make train.batch, train.prefetch or train.lanes smaller",
+        return err_set(e, SHOAL_E_NOMEM,
+                       "no memory for a batch of %u examples: make train.batch, train.prefetch or "
+                       "train.lanes smaller",
                        examples_max);
     }
     atomic_init(&r->reference->count, 1);
@@ -234,7 +237,8 @@ int rows_reserve(struct rows *r, struct err *e)
     if (status == 0)
         status = seen_reserve(r);
     if (status != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the rows of %u keys: use a smaller train.batch",
+        return err_set(e, SHOAL_E_NOMEM,
+                       "no memory for the rows of %u keys: use a smaller train.batch",
                        r->batch.key_count);
     r->planned = r->poisoned = false;
     return 0;
@@ -302,7 +306,8 @@ static void plan_divide(struct rows *r)
             keep++;
         table->pull_keys = p->fresh + fresh_before;
         table->pull_count = fresh - fresh_before;
-        r->by_table[t] = (struct model_part){table->key_count, table->pull_count, keep - keep_before};
+        r->by_table[t] =
+            (struct model_part){table->key_count, table->pull_count, keep - keep_before};
     }
     stretches_place(r);
 }
@@ -312,7 +317,9 @@ int rows_plan(struct rows *r, struct row_cache *cache, uint64_t batch, struct er
     uint32_t keys = r->batch.key_count;
 
     if (plan_reserve(r, keys) != 0)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to look %u keys up in the cache: use a smaller train.batch", keys);
+        return err_set(e, SHOAL_E_NOMEM,
+                       "no memory to look %u keys up in the cache: use a smaller train.batch",
+                       keys);
     row_cache_plan(cache, batch, r->batch.keys, keys, &r->plan);
     r->table[0].pull_keys = r->plan.fresh;
     r->table[0].pull_count = r->by_table[0].fresh = r->plan.fresh_count;
@@ -328,8 +335,9 @@ bool rows_part_refused(const struct rows *r, const struct part *p)
     const struct rows_table *t = &r->table[p->table];
     struct gradient_fault f;
 
-    return gradient_fault_find(t->schema, t->gradients + p->key_first * (size_t)schema_push_floats(t->schema), p->key_count,
-                               &f);
+    return gradient_fault_find(t->schema,
+                               t->gradients + p->key_first * (size_t)schema_push_floats(t->schema),
+                               p->key_count, &f);
 }
 
 void rows_check(struct rows *r)
@@ -422,11 +430,11 @@ static int stretch_split(struct rows *r, const struct sent *t, struct part stret
         p.tablet_count = low - p.tablet_first;
         p.key_count = key_bound(t, p.key_first, low) - p.key_first;
         if (p.key_count > most)
-            return err_set(
-                e, SHOAL_E_TOO_BIG,
-                "a batch has %u keys in one tablet of table %s, a message carries %u: use more tablets or a smaller "
-                "train.batch",
-                p.key_count, t->schema->name, most);
+            return err_set(e, SHOAL_E_TOO_BIG,
+                           "a batch has %u keys in one tablet of table %s, a message carries %u: "
+                           "use more tablets or a smaller "
+                           "train.batch",
+                           p.key_count, t->schema->name, most);
         int status = part_add(r, &p, e);
         if (status != 0)
             return status;
@@ -444,7 +452,8 @@ int rows_split(struct rows *r, const struct map *map, bool push, struct err *e)
         const struct table_schema *s = sent.schema;
         uint32_t first = s->tablet_first, end = first + (1u << s->tablet_bits), key = 0;
         if (end > map->tablet_count)
-            return err_set(e, SHOAL_E_INTERNAL, "the map has %u tablets, table %s needs them up to %u",
+            return err_set(e, SHOAL_E_INTERNAL,
+                           "the map has %u tablets, table %s needs them up to %u",
                            map->tablet_count, s->name, end);
         while (first < end) {
             uint32_t count = map_stretch(map, first, end);
@@ -485,5 +494,6 @@ int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m)
     const struct rows_table *t = &r->table[p->table];
     size_t floats = schema_push_floats(t->schema);
 
-    return frame_borrow(r, m, t->gradients + p->key_first * floats, p->key_count * floats * sizeof(float));
+    return frame_borrow(r, m, t->gradients + p->key_first * floats,
+                        p->key_count * floats * sizeof(float));
 }

@@ -52,11 +52,11 @@ struct rows_table {
     /* dense: flat block number of each key; NULL for a sparse table. Borrowed */
     const uint32_t *block;
     uint32_t block_count;
-    float *pulled;    /* (pull_count, width); dense: flat, owned */
+    float *pulled; /* (pull_count, width); dense: flat, owned */
     /* (key_count, schema_push_floats) in key order, from rows_gather on; dense: owned */
     float *gradients;
-    float *flat;      /* owned: dense only: gradients in flat order, as the model leaves them */
-    size_t capacity;  /* dense: rows of the arrays; 0: there are none */
+    float *flat;     /* owned: dense only: gradients in flat order, as the model leaves them */
+    size_t capacity; /* dense: rows of the arrays; 0: there are none */
     /* (pull_count): those to pull: keys, or what the cache lacks of them */
     const uint64_t *pull_keys;
     uint32_t pull_count;
@@ -64,7 +64,7 @@ struct rows_table {
 
 /* The arrays of all sparse tables: what is in them lies table by table, one behind another. */
 struct rows_floats {
-    float *pulled;    /* owned (pulled_capacity) */
+    float *pulled; /* owned (pulled_capacity) */
     /* owned (gradients_capacity); as the model leaves them each has the width of its row */
     float *gradients;
     size_t pulled_capacity, gradients_capacity; /* in floats; 0: there are none */
@@ -83,13 +83,13 @@ struct rows {
     const struct backend *backend;
     struct row_plan plan; /* owned arrays (plan_capacity); used with a cache */
     uint32_t plan_capacity;
-    bool counts;    /* some sparse table has statistics */
+    bool counts; /* some sparse table has statistics */
     /* owned (seen_capacity): the last example, from 1, that had a key; used with statistics */
     uint32_t *seen;
     uint32_t seen_capacity;
     bool planned;
-    bool poisoned; /* rows_check found something */
-    struct part *part;    /* owned (part_count) */
+    bool poisoned;     /* rows_check found something */
+    struct part *part; /* owned (part_count) */
     uint32_t part_count, part_capacity;
     struct rows_reference *reference; /* how many borrow; the owner counts one */
 };
@@ -97,8 +97,9 @@ struct rows {
 /* schemas: (count), borrowed for the rows' life: those of model_schemas, sparse ones first.
  * examples_max: the job's batch. tasks: labels of an example; 0 counts as 1. The backend outlives
  * the last frame, the model need not. */
-int rows_new(const struct model *m, const struct backend *backend, const struct table_schema *schemas, uint32_t count,
-             uint32_t examples_max, uint32_t tasks, struct rows **out, struct err *e);
+int rows_new(const struct model *m, const struct backend *backend,
+             const struct table_schema *schemas, uint32_t count, uint32_t examples_max,
+             uint32_t tasks, struct rows **out, struct err *e);
 void rows_release(struct rows *r); /* the owner's reference; memory goes with the last frame */
 bool rows_quiet(const struct rows *r);
 

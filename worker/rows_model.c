@@ -13,7 +13,8 @@ void rows_take(struct rows *r, const struct part *p, const float *rows)
         return;
     }
     for (uint32_t i = 0; i < p->key_count; i++)
-        memcpy(t->pulled + t->block[p->key_first + i] * width, rows + i * width, width * sizeof(float));
+        memcpy(t->pulled + t->block[p->key_first + i] * width, rows + i * width,
+               width * sizeof(float));
 }
 
 /* A table's gradients to the place from which they are pushed, with room for shows and clicks
@@ -42,7 +43,8 @@ static void gradients_place(struct rows *r)
         if (table->schema->rules.stats != 0)
             gradients_spread(table, end);
         else if (table->gradients != end)
-            memmove(table->gradients, end, (size_t)table->key_count * table->schema->width * sizeof(float));
+            memmove(table->gradients, end,
+                    (size_t)table->key_count * table->schema->width * sizeof(float));
     }
 }
 
@@ -65,7 +67,8 @@ static void counted_find(const struct rows *r, struct counted out[LIMIT_JOB_TABL
 
 /* A key may stand several times in one example (a field of several values, or one that shares
  * another's rows): it is shown once. */
-static void key_count(struct rows *r, const struct counted *c, uint32_t key, uint32_t example, float click)
+static void key_count(struct rows *r, const struct counted *c, uint32_t key, uint32_t example,
+                      float click)
 {
     float *at = c->at + (key - c->first) * c->floats;
 
@@ -88,7 +91,8 @@ static void statistics_count(struct rows *r)
         float click = b->label[(size_t)i * b->tasks];
         for (uint32_t f = 0; f < b->fields; f++, slot++) {
             const struct counted *c = &counted[b->field_table[f]];
-            size_t v = b->offset != NULL ? b->offset[slot] : slot, end = b->offset != NULL ? b->offset[slot + 1] : slot + 1;
+            size_t v = b->offset != NULL ? b->offset[slot] : slot,
+                   end = b->offset != NULL ? b->offset[slot + 1] : slot + 1;
             for (; c->at != NULL && v < end; v++)
                 key_count(r, c, b->index[v], i, click);
         }

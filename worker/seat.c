@@ -94,7 +94,10 @@ static void rest_fire(struct env_timer *t)
 
 static void seat_rest(struct seat *s, uint32_t ms)
 {
-    uint64_t wait = ms == 0 ? WAIT_MS_DEFAULT : ms < WAIT_MS_MIN ? WAIT_MS_MIN : ms > WAIT_MS_MAX ? WAIT_MS_MAX : ms;
+    uint64_t wait = ms == 0            ? WAIT_MS_DEFAULT
+                    : ms < WAIT_MS_MIN ? WAIT_MS_MIN
+                    : ms > WAIT_MS_MAX ? WAIT_MS_MAX
+                                       : ms;
 
     seat_move(s, RESTING);
     env_timer_start(s->host->base.env, &s->rest, wait * MS);
@@ -212,8 +215,8 @@ static void seat_worked(void *owner)
         break;
     case SHOAL_E_FENCED:
     case SHOAL_E_OLD_RUN:
-        log_info("lane %u generation %llu was taken away: %s", s->number, (unsigned long long)s->generation,
-                 result->text);
+        log_info("lane %u generation %llu was taken away: %s", s->number,
+                 (unsigned long long)s->generation, result->text);
         seat_leave(s);
         break;
     /* acknowledged pushes are lost: who joins anew gets the lane from what is left */
@@ -222,7 +225,8 @@ static void seat_worked(void *owner)
         s->host->unknown(s->host->context);
         break;
     default:
-        (result->broken ? s->host->broken : s->host->fatal)(s->host->context, result->status, result->text);
+        (result->broken ? s->host->broken : s->host->fatal)(s->host->context, result->status,
+                                                            result->text);
     }
 }
 
@@ -239,7 +243,8 @@ static struct msg *index_message(const struct seat *s, uint64_t id)
     w.u.INDEX_DONE.split = s->task.split;
     if (s->index_status != 0) {
         w.u.INDEX_DONE.fail_status = s->index_status;
-        snprintf(w.u.INDEX_DONE.fail_text, sizeof w.u.INDEX_DONE.fail_text, "%s", s->index_error.text);
+        snprintf(w.u.INDEX_DONE.fail_text, sizeof w.u.INDEX_DONE.fail_text, "%s",
+                 s->index_error.text);
     } else {
         const struct dataset *d = s->host->base.data[s->task.split];
         w.u.INDEX_DONE.rows = dataset_rows(d);
@@ -275,7 +280,8 @@ static struct msg *task_message(const struct seat *s, uint64_t id)
     w.u.TASK_DONE.tasks = tasks;
     snprintf(w.u.TASK_DONE.bad_where, sizeof w.u.TASK_DONE.bad_where, "%s", result->bad_where);
     w.u.TASK_DONE.refused = result->refused;
-    snprintf(w.u.TASK_DONE.refused_where, sizeof w.u.TASK_DONE.refused_where, "%s", result->refused_where);
+    snprintf(w.u.TASK_DONE.refused_where, sizeof w.u.TASK_DONE.refused_where, "%s",
+             result->refused_where);
     struct msg *m = wire_encode(&w);
     void *histogram = m == NULL ? NULL : msg_add(m, sizeof result->staleness);
     void *losses = histogram == NULL ? NULL : msg_add(m, tasks * sizeof result->loss_task[0]);
@@ -300,7 +306,8 @@ static struct msg *report_build(struct request *r)
     return task_message(s, r->id);
 }
 
-static enum request_verdict report_reply(struct request *r, const struct wire *w, const struct msg *m)
+static enum request_verdict report_reply(struct request *r, const struct wire *w,
+                                         const struct msg *m)
 {
     struct seat *s = seat_of_report(r);
     struct seat_host *host = s->host;
@@ -343,9 +350,12 @@ int seat_new(struct seat_host *host, struct seat **out, struct err *e)
     s->host = host;
     s->number = SEAT_NO_LANE;
     s->rest.fire = rest_fire;
-    s->ask = (struct request){
-        .type = WIRE_TYPE_LANE_NEXT, .target = CLIENT_COORDINATOR, .build = ask_build, .reply = ask_reply};
-    s->report = (struct request){.target = CLIENT_COORDINATOR, .build = report_build, .reply = report_reply};
+    s->ask = (struct request){.type = WIRE_TYPE_LANE_NEXT,
+                              .target = CLIENT_COORDINATOR,
+                              .build = ask_build,
+                              .reply = ask_reply};
+    s->report = (struct request){
+        .target = CLIENT_COORDINATOR, .build = report_build, .reply = report_reply};
     int status = lane_new(&host->base, seat_worked, s, &s->lane, e);
     if (status != 0) {
         free(s);

@@ -94,8 +94,8 @@ static int decode_gzip(struct decoder *d, struct err *e)
             z.avail_out = BLOCK_BYTES;
             status = inflate(&z, Z_NO_FLUSH);
             if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-                error = err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again", d->name,
-                                z.msg != NULL ? z.msg : "unknown cause");
+                error = err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
+                                d->name, z.msg != NULL ? z.msg : "unknown cause");
             else
                 error = d->sink(d->to, d->out, BLOCK_BYTES - z.avail_out, e);
         } while (error == 0 && (z.avail_in > 0 || (z.avail_out == 0 && status != Z_STREAM_END)));
@@ -104,7 +104,8 @@ static int decode_gzip(struct decoder *d, struct err *e)
     }
     inflateEnd(&z);
     if (error == 0 && status != Z_STREAM_END)
-        error = err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again", d->name);
+        error =
+            err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again", d->name);
     return error;
 }
 
@@ -122,8 +123,8 @@ static int decode_zstd(struct decoder *d, struct err *e)
             out = (ZSTD_outBuffer){d->out, BLOCK_BYTES, 0};
             wanted = ZSTD_decompressStream(z, &out, &in);
             if (ZSTD_isError(wanted))
-                error = err_set(e, SHOAL_E_DATA, "%s: damaged zstd data (%s); fetch the file again", d->name,
-                                ZSTD_getErrorName(wanted));
+                error = err_set(e, SHOAL_E_DATA, "%s: damaged zstd data (%s); fetch the file again",
+                                d->name, ZSTD_getErrorName(wanted));
             else
                 error = d->sink(d->to, d->out, out.pos, e);
         } while (error == 0 && (in.pos < in.size || (out.pos == BLOCK_BYTES && wanted != 0)));
@@ -132,7 +133,8 @@ static int decode_zstd(struct decoder *d, struct err *e)
     }
     ZSTD_freeDStream(z);
     if (error == 0 && wanted != 0)
-        error = err_set(e, SHOAL_E_DATA, "%s: zstd data ends too early; fetch the file again", d->name);
+        error =
+            err_set(e, SHOAL_E_DATA, "%s: zstd data ends too early; fetch the file again", d->name);
     return error;
 }
 
@@ -187,13 +189,14 @@ static int decode_command(const char *name, decode_sink sink, void *to, struct e
     int error = decode(fileno(pipe), name, sink, to, e);
     int status = pclose(pipe);
     if (error == 0 && status != 0)
-        error = err_set(e, SHOAL_E_NOINPUT, "%s: the command %s %d; run it by hand to see why", name,
-                        WIFSIGNALED(status) ? "was killed by signal" : "ended with status",
+        error = err_set(e, SHOAL_E_NOINPUT, "%s: the command %s %d; run it by hand to see why",
+                        name, WIFSIGNALED(status) ? "was killed by signal" : "ended with status",
                         WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     return error;
 }
 
-static int stream_spool(const char *name, const struct cache *cache, struct stream *out, struct err *e)
+static int stream_spool(const char *name, const struct cache *cache, struct stream *out,
+                        struct err *e)
 {
     struct file_sink sink = {.cache = cache};
     int error = cache_spool(cache, &sink.fd, e);
@@ -205,8 +208,9 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
         error = decode(STDIN_FILENO, "standard input", file_sink_add, &sink, e);
     } else {
         int fd = open(name, O_RDONLY | O_CLOEXEC);
-        error = fd < 0 ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", name, strerror(errno))
-                       : decode(fd, name, file_sink_add, &sink, e);
+        error = fd < 0
+                    ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", name, strerror(errno))
+                    : decode(fd, name, file_sink_add, &sink, e);
         if (fd >= 0)
             close(fd);
     }
@@ -222,7 +226,8 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
     return 0;
 }
 
-static int stream_open(const char *name, const struct cache *cache, int *fd, uint64_t *bytes, struct err *e)
+static int stream_open(const char *name, const struct cache *cache, int *fd, uint64_t *bytes,
+                       struct err *e)
 {
     int error = 0;
     pthread_mutex_lock(&stream_lock);
@@ -231,7 +236,8 @@ static int stream_open(const char *name, const struct cache *cache, int *fd, uin
         i++;
     if (i == STREAMS_MAX)
         error =
-            err_set(e, SHOAL_E_CONFIG, "%s: more than %u streams and commands; write them to files", name, STREAMS_MAX);
+            err_set(e, SHOAL_E_CONFIG, "%s: more than %u streams and commands; write them to files",
+                    name, STREAMS_MAX);
     else if (i == stream_count && (error = stream_spool(name, cache, &streams[i], e)) == 0)
         stream_count++;
     if (error == 0) {
@@ -265,21 +271,25 @@ static int expand(const char *item, const char *what, struct string_list *names,
     struct stat st;
     if (strcmp(item, "-") == 0 || strncmp(item, "cmd:", 4) == 0 || stat(item, &st) == 0) {
         if (string_list_add(names, item) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some", what);
+            return err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some",
+                           what);
         return 0;
     }
     if (strpbrk(item, "*?[") == NULL)
-        return err_set(e, SHOAL_E_NOINPUT, "%s: %s: %s; check the path", what, item, strerror(errno));
+        return err_set(e, SHOAL_E_NOINPUT, "%s: %s: %s; check the path", what, item,
+                       strerror(errno));
     glob_t found = {0};
     int error = 0;
     if (glob(item, GLOB_NOSORT, NULL, &found) != 0 || found.gl_pathc == 0)
-        error = err_set(e, SHOAL_E_NOINPUT, "%s: no file matches %s; check the pattern", what, item);
+        error =
+            err_set(e, SHOAL_E_NOINPUT, "%s: no file matches %s; check the pattern", what, item);
     else
         qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0],
               compare_names); /* byte order, whatever the locale */
     for (size_t i = 0; i < found.gl_pathc && error == 0; i++)
         if (string_list_add(names, found.gl_pathv[i]) != 0)
-            error = err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some", what);
+            error =
+                err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some", what);
     globfree(&found);
     return error;
 }
@@ -287,8 +297,10 @@ static int expand(const char *item, const char *what, struct string_list *names,
 static int file_failed(const char *name, struct err *e)
 {
     if (errno == EMFILE || errno == ENFILE)
-        return err_set(e, SHOAL_E_IO,
-                       "%s: too many open files; raise the limit (ulimit -n, LimitNOFILE=) or join the input", name);
+        return err_set(
+            e, SHOAL_E_IO,
+            "%s: too many open files; raise the limit (ulimit -n, LimitNOFILE=) or join the input",
+            name);
     int code = errno == EACCES ? SHOAL_E_DENIED : errno == ENOENT ? SHOAL_E_NOINPUT : SHOAL_E_IO;
     return err_set(e, code, "%s: %s; check the path and its rights", name, strerror(errno));
 }
@@ -322,7 +334,8 @@ static int unpack(struct source_file *f, const struct cache *cache, struct err *
     return 0;
 }
 
-static int file_open(struct source_file *f, const char *name, const struct cache *cache, struct err *e)
+static int file_open(struct source_file *f, const char *name, const struct cache *cache,
+                     struct err *e)
 {
     *f = (struct source_file){.fd = -1, .name = strdup(name)};
     if (f->name == NULL)
@@ -340,12 +353,14 @@ static int file_open(struct source_file *f, const char *name, const struct cache
         free(path);
         return file_failed(name, e);
     }
-    uint64_t facts[3] = {(uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec, (uint64_t)st.st_mtim.tv_nsec};
+    uint64_t facts[3] = {(uint64_t)st.st_size, (uint64_t)st.st_mtim.tv_sec,
+                         (uint64_t)st.st_mtim.tv_nsec};
     f->group = hash_bytes(path, strlen(path), 0);
     f->identity = hash_bytes(facts, sizeof facts, f->group);
     free(path);
     if (S_ISDIR(st.st_mode))
-        return err_set(e, SHOAL_E_NOINPUT, "%s is a folder; name its files, with a pattern such as %s/*", name, name);
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "%s is a folder; name its files, with a pattern such as %s/*", name, name);
     f->bytes = (uint64_t)st.st_size;
     ssize_t n = pread(f->fd, magic, sizeof magic, 0);
     if (n < 0)
@@ -353,7 +368,8 @@ static int file_open(struct source_file *f, const char *name, const struct cache
     return packing_of(magic, (size_t)n) == PACKING_NONE ? 0 : unpack(f, cache, e);
 }
 
-static int expand_all(const struct string_list *list, const char *what, struct string_list *names, struct err *e)
+static int expand_all(const struct string_list *list, const char *what, struct string_list *names,
+                      struct err *e)
 {
     if (list->count == 0)
         return err_set(e, SHOAL_E_NOINPUT, "%s: the job names no input; add a file to it", what);
@@ -361,12 +377,13 @@ static int expand_all(const struct string_list *list, const char *what, struct s
     for (size_t i = 0; i < list->count && error == 0; i++)
         error = expand(list->item[i], what, names, e);
     if (error == 0 && names->count > FILES_MAX)
-        error = err_set(e, SHOAL_E_CONFIG, "%s: %zu files, more than %u; join some", what, names->count, FILES_MAX);
+        error = err_set(e, SHOAL_E_CONFIG, "%s: %zu files, more than %u; join some", what,
+                        names->count, FILES_MAX);
     return error;
 }
 
-int source_open(const struct string_list *list, const char *what, const struct cache *cache, struct source *out,
-                struct err *e)
+int source_open(const struct string_list *list, const char *what, const struct cache *cache,
+                struct source *out, struct err *e)
 {
     struct string_list names = {0};
     *out = (struct source){0};
@@ -374,7 +391,8 @@ int source_open(const struct string_list *list, const char *what, const struct c
     if (error == 0) {
         out->file = calloc(names.count, sizeof out->file[0]);
         if (out->file == NULL)
-            error = err_set(e, SHOAL_E_NOMEM, "%s: no memory for %zu files; free some", what, names.count);
+            error = err_set(e, SHOAL_E_NOMEM, "%s: no memory for %zu files; free some", what,
+                            names.count);
     }
     for (size_t i = 0; i < names.count && error == 0; i++) {
         struct source_file *f = &out->file[out->count++];
@@ -403,9 +421,8 @@ uint32_t source_file_at(const struct source *s, uint64_t at)
 {
     SHOAL_ASSERT(at < s->bytes);
     uint32_t low = 0, high = s->count - 1;
-    while (low <
-           high) {
-               /* the last file whose base is not above: empty files before it share that base and
+    while (low < high) {
+        /* the last file whose base is not above: empty files before it share that base and
                 * hold nothing */
         uint32_t middle = low + (high - low + 1) / 2;
         if (s->file[middle].base <= at)
@@ -445,7 +462,8 @@ static int head_sink_add(void *to, const char *data, size_t bytes, struct err *e
 }
 
 /* A spool is read by position: several threads may look at it. */
-static int head_of_stream(const char *name, const struct cache *cache, struct head_sink *sink, struct err *e)
+static int head_of_stream(const char *name, const struct cache *cache, struct head_sink *sink,
+                          struct err *e)
 {
     uint64_t bytes;
     int fd, error = stream_open(name, cache, &fd, &bytes, e);
@@ -456,8 +474,8 @@ static int head_of_stream(const char *name, const struct cache *cache, struct he
     for (off_t at = 0; error == 0 && (n = pread(fd, block, sizeof block, at)) > 0; at += n)
         error = head_sink_add(sink, block, (size_t)n, e);
     if (n < 0)
-        error = err_set(e, SHOAL_E_IO, "%s: %s; check the disk of the cache folder %s", name, strerror(errno),
-                        cache->folder);
+        error = err_set(e, SHOAL_E_IO, "%s: %s; check the disk of the cache folder %s", name,
+                        strerror(errno), cache->folder);
     close(fd);
     return error;
 }
@@ -472,14 +490,15 @@ static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
     return error;
 }
 
-int source_head(const struct string_list *list, const char *what, const struct cache *cache, char **name, char **line,
-                size_t *bytes, struct err *e)
+int source_head(const struct string_list *list, const char *what, const struct cache *cache,
+                char **name, char **line, size_t *bytes, struct err *e)
 {
     struct string_list names = {0};
     struct head_sink sink = {.text = malloc(LIMIT_LINE_BYTES + 2)};
     *name = NULL;
-    int error = sink.text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
-                                  : expand_all(list, what, &names, e);
+    int error = sink.text == NULL
+                    ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
+                    : expand_all(list, what, &names, e);
     if (error == 0)
         error = is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e)
                                          : head_of_file(names.item[0], &sink, e);
@@ -489,7 +508,8 @@ int source_head(const struct string_list *list, const char *what, const struct c
         sink.bytes--; /* a last line without a newline */
     if (error == 0 && (sink.bytes == 0 || sink.bytes > LIMIT_LINE_BYTES))
         error = err_set(e, SHOAL_E_DATA, "%s: %s; look at the file", names.item[0],
-                        sink.bytes == 0 ? "there is no line in it" : "its first line is longer than 1 MiB");
+                        sink.bytes == 0 ? "there is no line in it"
+                                        : "its first line is longer than 1 MiB");
     if (error == 0 && (*name = strdup(names.item[0])) == NULL)
         error = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
     string_list_free(&names);

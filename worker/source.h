@@ -38,8 +38,8 @@ struct source {
 /* list: as in job.data.train; what: its name for messages ("data.train"). Files of one glob come in
  * byte order of their names. NOINPUT (missing, no match, a command that failed), DATA (packed text
  * that is damaged or cut short), IO, CANTCREATE (cache). */
-int source_open(const struct string_list *list, const char *what, const struct cache *cache, struct source *out,
-                struct err *e);
+int source_open(const struct string_list *list, const char *what, const struct cache *cache,
+                struct source *out, struct err *e);
 void source_close(struct source *s);
 /* The file that holds position `at` < bytes. */
 uint32_t source_file_at(const struct source *s, uint64_t at);
@@ -47,7 +47,7 @@ uint32_t source_file_at(const struct source *s, uint64_t at);
 /* The first non-empty line of the first file of the list, without "\n" and "\r": *line is owned by
  * the caller, NUL-ended, its file's name in *name (owned by the caller too). Decodes no more than
  * that, but spools a stream. DATA when there is no line, or none under LIMIT_LINE_BYTES. */
-int source_head(const struct string_list *list, const char *what, const struct cache *cache, char **name, char **line,
-                size_t *bytes, struct err *e);
+int source_head(const struct string_list *list, const char *what, const struct cache *cache,
+                char **name, char **line, size_t *bytes, struct err *e);
 
 #endif

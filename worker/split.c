@@ -28,8 +28,8 @@ static void open_done(struct env_work *w)
     s->set->on_change(s->set->context);
 }
 
-void split_init(struct split_set *s, struct env *env, const struct job *job, void (*on_change)(void *context),
-                void *context)
+void split_init(struct split_set *s, struct env *env, const struct job *job,
+                void (*on_change)(void *context), void *context)
 {
     memset(s, 0, sizeof *s);
     s->env = env;
@@ -62,7 +62,8 @@ bool split_busy(const struct split_set *s)
 int split_open(struct split_set *s, uint32_t split, struct dataset **out, struct err *e)
 {
     if (split >= SPLIT_COUNT)
-        return err_set(e, SHOAL_E_MALFORMED, "the coordinator names split %u, there are train, valid and test", split);
+        return err_set(e, SHOAL_E_MALFORMED,
+                       "the coordinator names split %u, there are train, valid and test", split);
     struct split *one = &s->split[split];
     if (one->opening)
         return SHOAL_E_AGAIN;

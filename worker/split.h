@@ -33,8 +33,8 @@ struct split_set {
     struct split split[SPLIT_COUNT];
 };
 
-void split_init(struct split_set *s, struct env *env, const struct job *job, void (*on_change)(void *context),
-                void *context);
+void split_init(struct split_set *s, struct env *env, const struct job *job,
+                void (*on_change)(void *context), void *context);
 void split_close(struct split_set *s); /* nothing is opening */
 bool split_busy(const struct split_set *s);
 /* 0: open, *out is it (borrowed, until split_close). AGAIN: being opened, on_change will be called.

@@ -51,7 +51,7 @@ struct stats {
     uint64_t busy_ns[STAGES];
     /* batches of a lane that a stage may have in its hands at once; 0 counts as 1 */
     uint32_t wide[STAGES];
-    uint64_t examples;     /* good lines computed for training */
+    uint64_t examples; /* good lines computed for training */
     uint64_t bad_lines;
     uint64_t batches; /* batches of training acknowledged everywhere */
     uint64_t skipped; /* of these, batches that some tablets had already */
@@ -60,12 +60,12 @@ struct stats {
          * them */
         recomputed;
     uint64_t keys_pulled;
-    uint64_t keys_pushed;   /* keys of acknowledged pushes; resends not counted */
+    uint64_t keys_pushed; /* keys of acknowledged pushes; resends not counted */
     /* batches whose gradient overflowed (precision fp16): pushed as ticks */
     uint64_t skipped_steps;
-    uint64_t cache_hits;    /* keys of batches of training whose rows were in the cache */
-    uint64_t cache_misses;  /* ... whose rows were pulled; both 0 without a cache */
-    uint64_t clamped;       /* examples of training whose event time lay in the future */
+    uint64_t cache_hits;   /* keys of batches of training whose rows were in the cache */
+    uint64_t cache_misses; /* ... whose rows were pulled; both 0 without a cache */
+    uint64_t clamped;      /* examples of training whose event time lay in the future */
 };
 
 /* What one lane place is doing, since when it does that, and up to when that is charged. */

@@ -8,7 +8,13 @@
 #include <string.h>
 
 #define MS 1000000ull
-enum { JOIN_PAUSE_MS = 200, LEAVE_MS = 2000, LANES_DEFAULT = 2, LEASE_MS_MIN = 30, STEP_MS = 60000 };
+enum {
+    JOIN_PAUSE_MS = 200,
+    LEAVE_MS = 2000,
+    LANES_DEFAULT = 2,
+    LEASE_MS_MIN = 30,
+    STEP_MS = 60000
+};
 
 void trainer_wake(struct trainer *t)
 {
@@ -82,7 +88,8 @@ static void wait_fire(struct env_timer *timer)
     if (client_heard_ns(t->client) != 0)
         return;
     err_set(&e, SHOAL_E_UNAVAILABLE,
-            "no answer from the coordinator at %s within %u s: is shoal-coordinator running, and is this its endpoint?",
+            "no answer from the coordinator at %s within %u s: is shoal-coordinator running, and "
+            "is this its endpoint?",
             client_coordinator(t->client), t->options.wait_ms / 1000);
     trainer_clear(t, false, e.code, e.text);
 }
@@ -96,7 +103,8 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     if (client_passing(w->status))
         return REQUEST_LATER; /* AGAIN: there is no job yet */
     if (w->status != 0) {
-        err_set(&e, w->status, "the coordinator at %s refused this worker: %s", client_coordinator(t->client),
+        err_set(&e, w->status, "the coordinator at %s refused this worker: %s",
+                client_coordinator(t->client),
                 w->error[0] != '\0' ? w->error : err_text(w->status));
         trainer_clear(t, false, e.code, e.text);
         return REQUEST_DONE;
@@ -128,8 +136,8 @@ static void trainer_join(struct trainer *t)
 /* Whether the worker goes on by another backend. Under bsp it would not give the same bits. */
 static bool device_replaceable(const struct trainer *t, int status)
 {
-    return status == SHOAL_E_UNAVAILABLE && t->options.replace != NULL && t->job.train.backend == BACKEND_AUTO &&
-           t->job.train.mode != WIRE_BSP;
+    return status == SHOAL_E_UNAVAILABLE && t->options.replace != NULL &&
+           t->job.train.backend == BACKEND_AUTO && t->job.train.mode != WIRE_BSP;
 }
 
 void trainer_break(struct trainer *t, int status, const char *text)
@@ -139,13 +147,15 @@ void trainer_break(struct trainer *t, int status, const char *text)
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
     if (device_replaceable(t, status)) {
-        log_error("%s: the device (%s) is lost: this worker gives its lanes back and goes on by another backend, as "
+        log_error("%s: the device (%s) is lost: this worker gives its lanes back and goes on by "
+                  "another backend, as "
                   "train.backend is auto",
                   text, about);
         err_set(&t->lost, status, "%s", text);
         trainer_clear(t, true, 0, "");
     } else {
-        log_error("%s: this worker (%s) leaves, its lanes go to others; it ends with status %d and may be started again",
+        log_error("%s: this worker (%s) leaves, its lanes go to others; it ends with status %d and "
+                  "may be started again",
                   text, about, err_exit_status(status));
         t->broken = true;
         trainer_clear(t, false, status, text);
@@ -169,10 +179,11 @@ static void trainer_prepared(struct trainer *t)
 {
     const struct backend *backend = t->options.backend;
 
-    log_info("worker %llu joined job %s: %u lanes here, %u batches of each read at once, backend %s (%s)%s%s",
+    log_info("worker %llu joined job %s: %u lanes here, %u batches of each read at once, backend "
+             "%s (%s)%s%s",
              (unsigned long long)t->host.worker, t->job.name, t->seat_count, t->host.base.readers,
-             backend == NULL ? "none" : backend_name(backend), backend == NULL ? "" : backend_about(backend),
-             t->why[0] == '\0' ? "" : ": ", t->why);
+             backend == NULL ? "none" : backend_name(backend),
+             backend == NULL ? "" : backend_about(backend), t->why[0] == '\0' ? "" : ": ", t->why);
     stages_note(t);
     t->state = WORKING;
     trainer_job_declare(t);
@@ -350,14 +361,14 @@ static void trainer_left(struct trainer *t)
         trainer_join(t);
 }
 
-static enum request_verdict leave_reply(struct request *r, const struct wire *w, const struct msg *m)
+static enum request_verdict leave_reply(struct request *r, const struct wire *w,
+                                        const struct msg *m)
 {
     (void)w;
     (void)m;
     trainer_left(OWNER_OF(r, leave));
     return REQUEST_DONE;
 }
-
 
 /* The last beat, so that no example is missing in the report; then the farewell, for which the
  * coordinator has two seconds. Before joining again too: should it still know this worker, its
@@ -396,7 +407,8 @@ static void leave_fire(struct env_timer *timer)
         t->again = false;
         t->broken = true;
         if (t->lost.code == 0)
-            err_set(&t->lost, SHOAL_E_UNAVAILABLE, "a step has not come back from the device for %llu s",
+            err_set(&t->lost, SHOAL_E_UNAVAILABLE,
+                    "a step has not come back from the device for %llu s",
                     (unsigned long long)(step_ns(t) / (1000 * MS)));
         t->end = t->lost;
     }
@@ -459,7 +471,8 @@ static void trainer_on_drained(void *core)
 
 const struct env_handler *trainer_handler(void)
 {
-    static const struct env_handler handler = {.on_message = trainer_on_message, .on_drained = trainer_on_drained};
+    static const struct env_handler handler = {.on_message = trainer_on_message,
+                                               .on_drained = trainer_on_drained};
     return &handler;
 }
 
@@ -470,17 +483,22 @@ static void requests_init(struct trainer *t)
                                .pause_ms = JOIN_PAUSE_MS,
                                .build = join_build,
                                .reply = join_reply};
-    t->beat = (struct request){
-        .type = WIRE_TYPE_WORKER_BEAT, .target = CLIENT_COORDINATOR, .build = beat_build, .reply = beat_reply};
-    t->leave = (struct request){
-        .type = WIRE_TYPE_WORKER_LEAVE, .target = CLIENT_COORDINATOR, .build = leave_build, .reply = leave_reply};
+    t->beat = (struct request){.type = WIRE_TYPE_WORKER_BEAT,
+                               .target = CLIENT_COORDINATOR,
+                               .build = beat_build,
+                               .reply = beat_reply};
+    t->leave = (struct request){.type = WIRE_TYPE_WORKER_LEAVE,
+                                .target = CLIENT_COORDINATOR,
+                                .build = leave_build,
+                                .reply = leave_reply};
     t->beat_timer.fire = beat_fire;
     t->wait_timer.fire = wait_fire;
     t->leave_timer.fire = leave_fire;
     t->tick_timer.fire = tick_fire;
 }
 
-int trainer_new(struct env *env, const struct trainer_options *options, struct trainer **out, struct err *e)
+int trainer_new(struct env *env, const struct trainer_options *options, struct trainer **out,
+                struct err *e)
 {
     struct trainer *t = calloc(1, sizeof *t);
 
@@ -500,7 +518,8 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
     snprintf(t->why, sizeof t->why, "%s", options->why == NULL ? "" : options->why);
     requests_init(t);
     trainer_job_init(t);
-    struct client_options client = {.coordinator = options->coordinator, .on_map = map_changed, .context = t};
+    struct client_options client = {
+        .coordinator = options->coordinator, .on_map = map_changed, .context = t};
     int status = client_new(env, &client, &t->client, e);
     if (status != 0) {
         free(t);
@@ -547,10 +566,12 @@ int trainer_status(const struct trainer *t, struct err *e)
 
 void trainer_describe(const struct trainer *t, char *text, size_t bytes)
 {
-    static const char *const names[] = {"joining", "preparing", "working", "clearing", "leaving", "replacing the device", "done"};
+    static const char *const names[] = {
+        "joining", "preparing", "working", "clearing", "leaving", "replacing the device", "done"};
     uint32_t lanes = 0;
 
     for (uint32_t i = 0; i < t->seat_count; i++)
         lanes += seat_lane(t->seat[i]) != SEAT_NO_LANE;
-    snprintf(text, bytes, "%s: %u lanes, %llu examples", names[t->state], lanes, (unsigned long long)t->stats.examples);
+    snprintf(text, bytes, "%s: %u lanes, %llu examples", names[t->state], lanes,
+             (unsigned long long)t->stats.examples);
 }

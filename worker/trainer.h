@@ -44,17 +44,17 @@ struct trainer_options {
     const struct string_list
         /* overrides for this machine over the job's keys (data paths); borrowed, may be NULL */
         *set;
-    struct backend *backend;    /* borrowed; NULL for models that need none */
-    const char *why;            /* that backend, for people; copied, may be NULL */
+    struct backend *backend; /* borrowed; NULL for models that need none */
+    const char *why;         /* that backend, for people; copied, may be NULL */
     /* Another backend in the place of one whose device is lost; called on a thread of the pool,
      * once. Memory of the lost one may be borrowed by messages still: it stays till the env is
      * gone. NULL: there is none, the worker leaves. */
     int (*replace)(void *context, struct backend **out, struct err *e);
-    void *context;              /* of replace */
+    void *context;  /* of replace */
     uint32_t cores; /* that this process may use: so many batches are read at the same time; 0: 1 */
     /* for any thread, to time reads of files with; NULL: not told from parsing */
     uint64_t (*clock_ns)(void);
-    uint32_t wait_ms;           /* for the first answer of the coordinator; 0: 30 s */
+    uint32_t wait_ms; /* for the first answer of the coordinator; 0: 30 s */
     /* after which a step that does not come back from a device is its end; 0: 60 s */
     uint32_t step_ms;
 };
@@ -62,7 +62,8 @@ struct trainer_options {
 struct trainer;
 
 /* Connects and sends WORKER_JOIN. The env's core is the trainer, its handler trainer_handler(). */
-int trainer_new(struct env *env, const struct trainer_options *options, struct trainer **out, struct err *e);
+int trainer_new(struct env *env, const struct trainer_options *options, struct trainer **out,
+                struct err *e);
 /* After env_stop. With work in a thread's hands (trainer_settled false) it must not be called. */
 void trainer_free(struct trainer *t);
 const struct env_handler *trainer_handler(void);

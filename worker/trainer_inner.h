@@ -60,7 +60,8 @@ struct trainer {
     struct err replace_error;
 };
 
-#define OWNER_OF(pointer, member) ((struct trainer *)(void *)((char *)(pointer)-offsetof(struct trainer, member)))
+#define OWNER_OF(pointer, member)                                                                  \
+    ((struct trainer *)(void *)((char *)(pointer)-offsetof(struct trainer, member)))
 
 /* trainer.c */
 void trainer_tick(struct trainer *t);

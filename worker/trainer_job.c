@@ -70,7 +70,8 @@ static uint32_t seats_wanted(const struct trainer *t)
 static void base_set(struct trainer *t)
 {
     struct lane_base *base = &t->host.base;
-    uint32_t readers = lane_readers(t->options.cores, seats_wanted(t)), ahead = t->job.train.read_ahead;
+    uint32_t readers = lane_readers(t->options.cores, seats_wanted(t)),
+             ahead = t->job.train.read_ahead;
 
     base->ahead = ahead == 0 ? readers : ahead;
     base->readers = readers < base->ahead ? readers : base->ahead;
@@ -118,7 +119,8 @@ static void prepare_run(struct env_work *w)
     bool seats = m->status == 0;
     if (seats)
         m->status = seats_make(t, m);
-    m->device = m->status == SHOAL_E_UNAVAILABLE || m->status == SHOAL_E_INTERNAL || (seats && m->status == SHOAL_E_NOMEM);
+    m->device = m->status == SHOAL_E_UNAVAILABLE || m->status == SHOAL_E_INTERNAL ||
+                (seats && m->status == SHOAL_E_NOMEM);
 }
 
 static void made_take(struct trainer *t)
@@ -139,7 +141,8 @@ static void prepare_done(struct env_work *w)
     t->preparing = false;
     made_take(t);
     if (t->made.status != 0 && t->made.device) {
-        err_set(&e, t->made.status, "the device failed while model and lanes were made: %s", t->made.error.text);
+        err_set(&e, t->made.status, "the device failed while model and lanes were made: %s",
+                t->made.error.text);
         trainer_break(t, e.code, e.text);
     } else if (t->made.status != 0) {
         trainer_clear(t, false, t->made.status, t->made.error.text);
@@ -208,7 +211,8 @@ static struct msg *declare_build(struct request *r)
     return m;
 }
 
-static enum request_verdict declare_reply(struct request *r, const struct wire *w, const struct msg *m)
+static enum request_verdict declare_reply(struct request *r, const struct wire *w,
+                                          const struct msg *m)
 {
     struct trainer *t = OWNER_OF(r, declare);
 
@@ -232,8 +236,10 @@ void trainer_job_declare(struct trainer *t)
 
 void trainer_job_init(struct trainer *t)
 {
-    t->declare = (struct request){
-        .type = WIRE_TYPE_TABLE_DECLARE, .target = CLIENT_COORDINATOR, .build = declare_build, .reply = declare_reply};
+    t->declare = (struct request){.type = WIRE_TYPE_TABLE_DECLARE,
+                                  .target = CLIENT_COORDINATOR,
+                                  .build = declare_build,
+                                  .reply = declare_reply};
     t->prepare = (struct env_work){.run = prepare_run, .done = prepare_done};
     t->replace = (struct env_work){.run = replace_run, .done = replace_done};
 }

@@ -81,7 +81,8 @@ static struct msg *push_build(struct request *r)
                                   .task = t->name.task,
                                   .event_time = t->name.event_time};
     struct msg *m = wire_encode(&w);
-    if (m != NULL && (rows_add_keys(t->rows, &p->part, true, m) != 0 || rows_add_gradients(t->rows, &p->part, m) != 0)) {
+    if (m != NULL && (rows_add_keys(t->rows, &p->part, true, m) != 0 ||
+                      rows_add_gradients(t->rows, &p->part, m) != 0)) {
         msg_free(m);
         m = NULL;
     }
@@ -108,9 +109,10 @@ static enum request_verdict part_refused(struct transfer_part *p, const struct w
         client_map_refresh(t->client);
         return REQUEST_LATER;
     }
-    err_set(&e, w->status, "shard %u refused the %s of lane %d batch %llu, table %s: %s", p->part.shard,
-            t->push ? "push" : "pull", (int)t->name.lane, (unsigned long long)t->name.batch,
-            t->rows->table[p->part.table].schema->name, w->error[0] != '\0' ? w->error : err_text(w->status));
+    err_set(&e, w->status, "shard %u refused the %s of lane %d batch %llu, table %s: %s",
+            p->part.shard, t->push ? "push" : "pull", (int)t->name.lane,
+            (unsigned long long)t->name.batch, t->rows->table[p->part.table].schema->name,
+            w->error[0] != '\0' ? w->error : err_text(w->status));
     return refuse(t, w->status, e.text);
 }
 
@@ -130,7 +132,8 @@ static void staleness_count(struct transfer *t, const struct wire_PULL_reply *re
 {
     if (t->staleness == NULL)
         return;
-    uint64_t clocks = reply->clock > reply->low && reply->low != UINT64_MAX ? reply->clock - 1 - reply->low : 0;
+    uint64_t clocks =
+        reply->clock > reply->low && reply->low != UINT64_MAX ? reply->clock - 1 - reply->low : 0;
     t->staleness[clocks < STALENESS_CELLS ? clocks : STALENESS_CELLS - 1]++;
 }
 
@@ -146,7 +149,8 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
         return part_refused(p, w);
     if (reply->key_count != p->part.key_count || reply->width != width ||
         m->frame[1].bytes != (size_t)reply->key_count * width * sizeof(float)) {
-        err_set(&e, SHOAL_E_SCHEMA, "shard %u answered a pull of %u keys of width %u with %u rows of width %u",
+        err_set(&e, SHOAL_E_SCHEMA,
+                "shard %u answered a pull of %u keys of width %u with %u rows of width %u",
                 p->part.shard, p->part.key_count, width, reply->key_count, reply->width);
         return refuse(t, SHOAL_E_SCHEMA, e.text);
     }
@@ -243,13 +247,14 @@ int transfer_start(struct transfer *t, const struct transfer_name *name, bool pu
         const struct part *p = &t->rows->part[i];
         if (!push && p->key_count == 0)
             continue;
-        t->part[t->part_count++] = (struct transfer_part){.request = {.type = push ? WIRE_TYPE_PUSH : WIRE_TYPE_PULL,
-                                                                      .target = p->shard,
-                                                                      .write = push,
-                                                                      .build = push ? push_build : pull_build,
-                                                                      .reply = push ? push_reply : pull_reply},
-                                                          .transfer = t,
-                                                          .part = *p};
+        t->part[t->part_count++] =
+            (struct transfer_part){.request = {.type = push ? WIRE_TYPE_PUSH : WIRE_TYPE_PULL,
+                                               .target = p->shard,
+                                               .write = push,
+                                               .build = push ? push_build : pull_build,
+                                               .reply = push ? push_reply : pull_reply},
+                                   .transfer = t,
+                                   .part = *p};
         if (push && t->rows->poisoned && !rows_part_refused(t->rows, p))
             /* the whole batch goes by, however it is divided */
             t->part[t->part_count - 1].part.key_count = 0;
@@ -274,8 +279,10 @@ uint32_t transfer_resend(struct transfer *t, const struct part *p, uint64_t orde
 
     for (uint32_t i = 0; i < t->part_count; i++) {
         struct transfer_part *own = &t->part[i];
-        if (own->part.table != p->table || own->part.tablet_first >= p->tablet_first + p->tablet_count ||
-            p->tablet_first >= own->part.tablet_first + own->part.tablet_count || !request_active(&own->request))
+        if (own->part.table != p->table ||
+            own->part.tablet_first >= p->tablet_first + p->tablet_count ||
+            p->tablet_first >= own->part.tablet_first + own->part.tablet_count ||
+            !request_active(&own->request))
             continue;
         waiting++;
         if (own->request.order < order)

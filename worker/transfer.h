@@ -31,10 +31,10 @@
 /* Whose batch it is; the header fields of its pulls and pushes. */
 struct transfer_name {
     uint64_t run, generation, batch;
-    uint32_t lane;  /* UINT32_MAX: of no lane (evaluation) */
-    uint32_t bound; /* of pulls */
-    float lr_scale; /* of pushes */
-    uint32_t event_time; /* of pushes: of the batch, 0: none is known */
+    uint32_t lane;         /* UINT32_MAX: of no lane (evaluation) */
+    uint32_t bound;        /* of pulls */
+    float lr_scale;        /* of pushes */
+    uint32_t event_time;   /* of pushes: of the batch, 0: none is known */
     uint64_t worker, task; /* likewise: whose it is, for messages */
 };
 

@@ -25,7 +25,7 @@ struct unique {
     uint32_t *rank;           /* owned: slot -> position in the order */
     /* borrowed, (LIMIT_FIELDS): the table of a key's field; not read with fewer than two tables */
     const uint8_t *table;
-    uint32_t tables;          /* 0 counts as 1 */
+    uint32_t tables; /* 0 counts as 1 */
     /* (tables + 1): where each table's keys begin; the last is key_count */
     uint32_t first[LIMIT_JOB_TABLES + 1];
 };

@@ -31,28 +31,38 @@
 
 static const char usage_text[] =
     "usage: shoal-worker train --coordinator ENDPOINT [options]\n"
-    "       shoal-worker eval --coordinator ENDPOINT --config JOB.yaml [--split train|valid|test] [options]\n"
+    "       shoal-worker eval --coordinator ENDPOINT --config JOB.yaml [--split train|valid|test] "
+    "[options]\n"
     "       shoal-worker fields --config JOB.yaml [--field NAME --value TEXT]\n"
     "       shoal-worker count --config JOB.yaml [--share P]\n"
     "\n"
     "train  joins the job of the coordinator and works on its lanes until the job is over.\n"
-    "eval   scores a split with the tables as the servers have them now and prints one JSON object.\n"
-    "fields prints the job's fields, and the key of a value in one of them, as one JSON object; needs no cluster.\n"
-    "count  counts the keys of the training input, or of a share of it, and prints one JSON object; needs no cluster.\n"
+    "eval   scores a split with the tables as the servers have them now and prints one JSON "
+    "object.\n"
+    "fields prints the job's fields, and the key of a value in one of them, as one JSON object; "
+    "needs no cluster.\n"
+    "count  counts the keys of the training input, or of a share of it, and prints one JSON "
+    "object; needs no cluster.\n"
     "\n"
     "  --coordinator ENDPOINT  tcp://HOST:PORT of shoal-coordinator\n"
-    "  --config FILE           job file: train takes train.lanes and train.backend from it, the job itself comes from "
+    "  --config FILE           job file: train takes train.lanes and train.backend from it, the "
+    "job itself comes from "
     "the coordinator\n"
-    "  --set KEY=VALUE         override a key of the job on this machine (dotted path, repeatable)\n"
+    "  --set KEY=VALUE         override a key of the job on this machine (dotted path, "
+    "repeatable)\n"
     "  --lanes N               lanes to work on at the same time (2)\n"
     "  --name NAME             of this worker (HOST-PID)\n"
     "  --backend KIND          auto, cpu or cuda\n"
-    "  --device N              which GPU: N modulo the number of GPUs of this machine (0; also SHOAL_DEVICE)\n"
-    "  --cores N               cores that parsing may keep busy (those that this process may run on)\n"
-    "  --io-threads N          threads that carry messages (1); more for one worker with many lanes on a fast device\n"
+    "  --device N              which GPU: N modulo the number of GPUs of this machine (0; also "
+    "SHOAL_DEVICE)\n"
+    "  --cores N               cores that parsing may keep busy (those that this process may run "
+    "on)\n"
+    "  --io-threads N          threads that carry messages (1); more for one worker with many "
+    "lanes on a fast device\n"
     "  --wait SECONDS          how long to wait for the coordinator's first answer (30)\n"
     "  --split NAME            eval: train, valid or test (test)\n"
-    "  --field, --value        fields: a column's name (or a field's number), and a value as it stands in the input\n"
+    "  --field, --value        fields: a column's name (or a field's number), and a value as it "
+    "stands in the input\n"
     "  --share P               count: share of the input, 0 to 1 (1)\n"
     "  --insecure-plaintext    allow an endpoint that is not loopback\n"
     "  --help, --version\n";
@@ -69,31 +79,36 @@ struct arguments {
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static int number_take(const char *flag, const char *text, uint32_t least, uint32_t most, uint32_t *out, struct err *e)
+static int number_take(const char *flag, const char *text, uint32_t least, uint32_t most,
+                       uint32_t *out, struct err *e)
 {
     char *end;
     unsigned long value = strtoul(text, &end, 10);
 
     if (*text < '0' || *text > '9' || *end != '\0' || value < least || value > most)
-        return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from %u to %u", flag, text, least, most);
+        return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from %u to %u", flag, text,
+                       least, most);
     *out = (uint32_t)value;
     return 0;
 }
 
-static int word_take(const char *flag, const char *text, const char *const *words, uint32_t *out, struct err *e)
+static int word_take(const char *flag, const char *text, const char *const *words, uint32_t *out,
+                     struct err *e)
 {
     for (uint32_t i = 0; words[i] != NULL; i++)
         if (strcmp(words[i], text) == 0) {
             *out = i;
             return 0;
         }
-    return err_set(e, SHOAL_E_USAGE, "%s %s: expected %s, %s or %s", flag, text, words[0], words[1], words[2]);
+    return err_set(e, SHOAL_E_USAGE, "%s %s: expected %s, %s or %s", flag, text, words[0], words[1],
+                   words[2]);
 }
 
 static int option_take(struct arguments *a, int option, const char *value, struct err *e)
 {
-    static const char *const backends[] = {"auto", "cpu", "cuda", NULL}, *const splits[] = {"train", "valid", "test",
-                                                                                            NULL};
+    static const char *const backends[] = {"auto", "cpu", "cuda", NULL}, *const splits[] = {
+                                                                             "train", "valid",
+                                                                             "test", NULL};
     uint32_t word = 0;
     int status = 0;
     char *end;
@@ -142,7 +157,8 @@ static int option_take(struct arguments *a, int option, const char *value, struc
     case 'S':
         a->share = strtod(value, &end);
         if (end == value || *end != '\0' || !(a->share > 0 && a->share <= 1))
-            return err_set(e, SHOAL_E_USAGE, "--share %s: expected a number above 0, at most 1", value);
+            return err_set(e, SHOAL_E_USAGE, "--share %s: expected a number above 0, at most 1",
+                           value);
         return 0;
     case 'i':
         a->insecure = true;
@@ -191,17 +207,23 @@ static int arguments_take(int argc, char **argv, struct arguments *a, struct err
             return status;
     }
     if (optind + 1 != argc)
-        return err_set(e, SHOAL_E_USAGE, "say what to do: train, eval, fields or count; shoal-worker --help tells more");
+        return err_set(
+            e, SHOAL_E_USAGE,
+            "say what to do: train, eval, fields or count; shoal-worker --help tells more");
     a->verb = argv[optind];
     bool train = strcmp(a->verb, "train") == 0;
     if (!train && strcmp(a->verb, "eval") != 0 && !stands_alone(a))
-        return err_set(e, SHOAL_E_USAGE, "%s: a worker can train, eval, tell fields or count", a->verb);
+        return err_set(e, SHOAL_E_USAGE, "%s: a worker can train, eval, tell fields or count",
+                       a->verb);
     if (a->coordinator == NULL && !stands_alone(a))
-        return err_set(e, SHOAL_E_USAGE, "--coordinator is missing: tcp://HOST:PORT of shoal-coordinator");
+        return err_set(e, SHOAL_E_USAGE,
+                       "--coordinator is missing: tcp://HOST:PORT of shoal-coordinator");
     if (!train && a->config == NULL)
-        return err_set(e, SHOAL_E_USAGE, "--config is missing: the job file says what the input and the model are");
+        return err_set(e, SHOAL_E_USAGE,
+                       "--config is missing: the job file says what the input and the model are");
     if ((a->field == NULL) != (a->value == NULL))
-        return err_set(e, SHOAL_E_USAGE, "--field and --value belong together: which column, and which value in it");
+        return err_set(e, SHOAL_E_USAGE,
+                       "--field and --value belong together: which column, and which value in it");
     return 0;
 }
 
@@ -239,8 +261,8 @@ struct daemon {
     struct net *net;
     struct backend *backend, *second; /* owned; second: in the place of one whose device was lost */
     char why[WIRE_WHY];               /* the backend */
-    struct trainer *trainer;     /* train */
-    struct evaluator *evaluator; /* eval */
+    struct trainer *trainer;          /* train */
+    struct evaluator *evaluator;      /* eval */
     struct env_timer status;
 };
 
@@ -291,7 +313,8 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
                                       .set = &a->set,
                                       .backend = d->backend,
                                       .why = d->why,
-                                      .replace = device && a->backend == BACKEND_AUTO ? cpu_take : NULL,
+                                      .replace =
+                                          device && a->backend == BACKEND_AUTO ? cpu_take : NULL,
                                       .context = d,
                                       .cores = a->cores,
                                       .clock_ns = time_monotonic_ns,
@@ -317,9 +340,11 @@ static int train(const struct arguments *a, struct daemon *d, struct err *e)
 }
 
 /* As `valid` and `test` stand in report.json: proto/base/measure_json.h; and bad_lines. */
-static int measure_print(const struct measure *m, uint64_t bad_lines, const struct job *job, struct err *e)
+static int measure_print(const struct measure *m, uint64_t bad_lines, const struct job *job,
+                         struct err *e)
 {
-    struct json *details = measure_details(m, job), *report = measure_report(m->metric, job, details, true);
+    struct json *details = measure_details(m, job),
+                *report = measure_report(m->metric, job, details, true);
 
     json_set_int(report, "bad_lines", (int64_t)bad_lines);
     char *text = json_text(report, 2);
@@ -333,7 +358,8 @@ static int measure_print(const struct measure *m, uint64_t bad_lines, const stru
     return 0;
 }
 
-static int evaluate(const struct arguments *a, const struct job *job, struct daemon *d, struct err *e)
+static int evaluate(const struct arguments *a, const struct job *job, struct daemon *d,
+                    struct err *e)
 {
     struct evaluator_options options = {.coordinator = a->coordinator,
                                         .job = job,
@@ -374,7 +400,8 @@ static uint32_t seats_expected(const struct arguments *a, const struct job *job)
  * thread. */
 static void environment_set(const struct arguments *a, const struct job *job)
 {
-    uint32_t seats = seats_expected(a, job), threads = seats * (2 + lane_readers(a->cores, seats)) + 1;
+    uint32_t seats = seats_expected(a, job),
+             threads = seats * (2 + lane_readers(a->cores, seats)) + 1;
     char text[24];
 
     snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv takes no more */
@@ -389,7 +416,8 @@ static void environment_set(const struct arguments *a, const struct job *job)
  * worth an error. */
 static int backend_take(const struct arguments *a, struct daemon *d, struct err *e)
 {
-    static const char *const names[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_CUDA] = "cuda"};
+    static const char *const names[] = {
+        [BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_CUDA] = "cuda"};
     int status = backend_load(a->backend, &d->backend, e);
 
     if (status != 0)
@@ -397,7 +425,8 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
     if (e->text[0] != '\0')
         log_error("%s", e->text);
     if (a->backend != BACKEND_AUTO)
-        snprintf(d->why, sizeof d->why, a->backend_given ? "chosen by --backend %s" : "chosen by train.backend: %s",
+        snprintf(d->why, sizeof d->why,
+                 a->backend_given ? "chosen by --backend %s" : "chosen by train.backend: %s",
                  names[a->backend]);
     else if (strcmp(backend_name(d->backend), "cpu") != 0)
         snprintf(d->why, sizeof d->why, "auto: there is a device");
@@ -435,7 +464,8 @@ static int run(const struct arguments *a, const struct job *job, struct err *e)
 
 /* ---- the input alone ------------------------------------------------------------------------- */
 
-static int fields_tell(const struct arguments *a, const struct job *job, struct json **out, struct err *e)
+static int fields_tell(const struct arguments *a, const struct job *job, struct json **out,
+                       struct err *e)
 {
     struct features f;
     uint32_t field = 0;
@@ -461,7 +491,8 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
 static int look(const struct arguments *a, const struct job *job, struct err *e)
 {
     struct json *j = NULL;
-    int status = strcmp(a->verb, "fields") == 0 ? fields_tell(a, job, &j, e) : count_job(job, a->share, &j, e);
+    int status = strcmp(a->verb, "fields") == 0 ? fields_tell(a, job, &j, e)
+                                                : count_job(job, a->share, &j, e);
     char *text = status == 0 ? json_text(j, 2) : NULL;
 
     json_free(j);

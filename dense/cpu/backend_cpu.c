@@ -65,7 +65,8 @@ static void *cpu_alloc(struct stream *s, size_t bytes)
 {
     (void)s;
     if (bytes < CPU_HUGE)
-        return aligned_alloc(CPU_BACKEND_ALIGN, (bytes + CPU_BACKEND_ALIGN - 1) / CPU_BACKEND_ALIGN * CPU_BACKEND_ALIGN);
+        return aligned_alloc(CPU_BACKEND_ALIGN, (bytes + CPU_BACKEND_ALIGN - 1) /
+                                                    CPU_BACKEND_ALIGN * CPU_BACKEND_ALIGN);
     bytes = (bytes + CPU_HUGE - 1) / CPU_HUGE * CPU_HUGE;
     void *p = aligned_alloc(CPU_HUGE, bytes);
     if (p)
@@ -92,12 +93,14 @@ static void cpu_zero(struct stream *s, void *to, size_t bytes)
     memset(to, 0, bytes);
 }
 
-static void cpu_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
-                     uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc)
+static void cpu_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
+                     uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb,
+                     float beta, float *c, uint32_t ldc)
 {
     (void)s;
-    cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, (int)m,
-                (int)n, (int)k, 1.0f, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
+    cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans,
+                transpose_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, 1.0f, a, (int)lda,
+                b, (int)ldb, beta, c, (int)ldc);
 }
 
 static void cpu_linear_forward(struct stream *s, const struct linear_args *a);
@@ -128,7 +131,8 @@ static struct backend_ops cpu_ops = {
 
 static void cpu_linear_forward(struct stream *s, const struct linear_args *a)
 {
-    cpu_gemm(s, false, true, a->count, a->out, a->in, a->x, a->ldx, a->w, a->in, 0.0f, a->y, a->ldy);
+    cpu_gemm(s, false, true, a->count, a->out, a->in, a->x, a->ldx, a->w, a->in, 0.0f, a->y,
+             a->ldy);
     if (a->bias || a->act != ACT_NONE || a->mask.threshold > 0)
         cpu_ops.act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy);
 }
@@ -136,11 +140,13 @@ static void cpu_linear_forward(struct stream *s, const struct linear_args *a)
 static void cpu_linear_backward(struct stream *s, const struct linear_args *a)
 {
     if (a->dbias || a->act != ACT_NONE || a->mask.threshold > 0)
-        cpu_ops.act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy, a->lddy, a->dbias);
-    cpu_gemm(s, true, false, a->out, a->in, a->count, a->dy, a->lddy, a->x, a->ldx, 1.0f, a->dw, a->in);
+        cpu_ops.act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy,
+                             a->lddy, a->dbias);
+    cpu_gemm(s, true, false, a->out, a->in, a->count, a->dy, a->lddy, a->x, a->ldx, 1.0f, a->dw,
+             a->in);
     if (a->dx)
-        cpu_gemm(s, false, false, a->count, a->dx_width, a->out, a->dy, a->lddy, a->w, a->in, a->add ? 1.0f : 0.0f, a->dx,
-                 a->lddx);
+        cpu_gemm(s, false, false, a->count, a->dx_width, a->out, a->dy, a->lddy, a->w, a->in,
+                 a->add ? 1.0f : 0.0f, a->dx, a->lddx);
 }
 
 /* Called once, by backend_load, right after dlopen. */
@@ -151,8 +157,8 @@ const struct backend_ops *shoal_backend_v5(void)
     openblas_set_num_threads(1);
     snprintf(about_text, sizeof about_text, "OpenBLAS %s kernels", openblas_get_corename());
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl")) {
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         kernels_avx512(&cpu_ops);
         return &cpu_ops;
     }

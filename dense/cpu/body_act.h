@@ -49,8 +49,9 @@ KERNEL_INLINE vf act_slope(enum activation act, vf a)
     return a * (1.0f - a);
 }
 
-KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct dropout_mask *mask, uint32_t first,
-                                    uint32_t count, uint32_t width, const float *bias, float *y, uint32_t ldy)
+KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct dropout_mask *mask,
+                                    uint32_t first, uint32_t count, uint32_t width,
+                                    const float *bias, float *y, uint32_t ldy)
 {
     for (uint32_t i = 0; i < count; i++, y += ldy)
         for (uint32_t j = 0; j < width; j += VECTOR) {
@@ -65,9 +66,10 @@ KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct
         }
 }
 
-KERNEL_INLINE void act_backward_rows(enum activation act, bool drop, const struct dropout_mask *mask, uint32_t first,
-                                     uint32_t count, uint32_t width, const float *y, uint32_t ldy, float *dy, uint32_t lddy,
-                                     float *bias_gradient)
+KERNEL_INLINE void act_backward_rows(enum activation act, bool drop,
+                                     const struct dropout_mask *mask, uint32_t first,
+                                     uint32_t count, uint32_t width, const float *y, uint32_t ldy,
+                                     float *dy, uint32_t lddy, float *bias_gradient)
 {
     float unscale = drop ? 1.0f / mask->scale : 1.0f;
     for (uint32_t i = 0; i < count; i++, y += ldy, dy += lddy)
@@ -91,8 +93,9 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop, const struc
 }
 
 /* The switches stand outside of the loops: each case is a loop of its own. */
-static void body_act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask, uint32_t first,
-                             uint32_t count, uint32_t width, const float *bias, float *y, uint32_t ldy)
+static void body_act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                             uint32_t first, uint32_t count, uint32_t width, const float *bias,
+                             float *y, uint32_t ldy)
 {
     bool drop = mask->threshold > 0;
     (void)s;
@@ -110,24 +113,31 @@ static void body_act_forward(struct stream *s, enum activation act, const struct
         act_forward_rows(ACT_SIGMOID, drop, mask, first, count, width, bias, y, ldy);
 }
 
-static void body_act_backward(struct stream *s, enum activation act, const struct dropout_mask *mask, uint32_t first,
-                              uint32_t count, uint32_t width, const float *y, uint32_t ldy, float *dy, uint32_t lddy,
-                              float *bias_gradient)
+static void body_act_backward(struct stream *s, enum activation act,
+                              const struct dropout_mask *mask, uint32_t first, uint32_t count,
+                              uint32_t width, const float *y, uint32_t ldy, float *dy,
+                              uint32_t lddy, float *bias_gradient)
 {
     bool drop = mask->threshold > 0;
     (void)s;
     if (act == ACT_RELU && !drop)
-        act_backward_rows(ACT_RELU, false, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
+        act_backward_rows(ACT_RELU, false, mask, first, count, width, y, ldy, dy, lddy,
+                          bias_gradient);
     else if (act == ACT_RELU)
-        act_backward_rows(ACT_RELU, true, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
+        act_backward_rows(ACT_RELU, true, mask, first, count, width, y, ldy, dy, lddy,
+                          bias_gradient);
     else if (act == ACT_NONE && !drop)
-        act_backward_rows(ACT_NONE, false, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
+        act_backward_rows(ACT_NONE, false, mask, first, count, width, y, ldy, dy, lddy,
+                          bias_gradient);
     else if (act == ACT_NONE)
-        act_backward_rows(ACT_NONE, true, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
+        act_backward_rows(ACT_NONE, true, mask, first, count, width, y, ldy, dy, lddy,
+                          bias_gradient);
     else if (act == ACT_TANH)
-        act_backward_rows(ACT_TANH, drop, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
+        act_backward_rows(ACT_TANH, drop, mask, first, count, width, y, ldy, dy, lddy,
+                          bias_gradient);
     else
-        act_backward_rows(ACT_SIGMOID, drop, mask, first, count, width, y, ldy, dy, lddy, bias_gradient);
+        act_backward_rows(ACT_SIGMOID, drop, mask, first, count, width, y, ldy, dy, lddy,
+                          bias_gradient);
 }
 
 #endif

@@ -39,8 +39,8 @@ struct attend_product {
 #endif
 
 /* `rows` rows from i on, `vectors` times 16 columns from j on, of which the last vector has `n`. */
-KERNEL_INLINE void attend_block(const struct attend_product *p, uint32_t i, uint32_t rows, uint32_t j, uint32_t vectors,
-                                uint32_t n)
+KERNEL_INLINE void attend_block(const struct attend_product *p, uint32_t i, uint32_t rows,
+                                uint32_t j, uint32_t vectors, uint32_t n)
 {
     const float *a = p->a + i * p->row_step, *b = p->b + j;
     const size_t row_step = p->row_step, step = p->step, ldb = p->ldb;
@@ -49,7 +49,8 @@ KERNEL_INLINE void attend_block(const struct attend_product *p, uint32_t i, uint
     uint32_t n_left = vectors == 1 ? n : VECTOR;
 
     for (uint32_t k = p->steps; k > 0; k--, a += step, b += ldb) {
-        vf b_left = vector_load_n(b, n_left), b_right = vectors == 1 ? b_left : vector_load_n(b + VECTOR, n);
+        vf b_left = vector_load_n(b, n_left),
+           b_right = vectors == 1 ? b_left : vector_load_n(b + VECTOR, n);
         ATTEND_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
             left[r] += b_left * a[r * row_step];
@@ -61,7 +62,8 @@ KERNEL_INLINE void attend_block(const struct attend_product *p, uint32_t i, uint
     for (uint32_t r = 0; r < rows; r++, c += p->ldc) {
         vector_store_n(c, p->add ? vector_load_n(c, n_left) + left[r] : left[r], n_left);
         if (vectors > 1)
-            vector_store_n(c + VECTOR, p->add ? vector_load_n(c + VECTOR, n) + right[r] : right[r], n);
+            vector_store_n(c + VECTOR, p->add ? vector_load_n(c + VECTOR, n) + right[r] : right[r],
+                           n);
     }
 }
 
@@ -99,9 +101,10 @@ KERNEL_INLINE void attend_turn_tile(vf tile[VECTOR])
         vf dealt[VECTOR];
         for (uint32_t k = 0; k < VECTOR / 2; k++) {
             vf a = tile[k], b = tile[k + VECTOR / 2];
-            dealt[2 * k] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-            dealt[2 * k + 1] =
-                __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+            dealt[2 * k] = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
+                                                   6, 22, 7, 23);
+            dealt[2 * k + 1] = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                                       13, 29, 14, 30, 15, 31);
         }
         for (uint32_t k = 0; k < VECTOR; k++)
             tile[k] = dealt[k];
@@ -119,7 +122,8 @@ KERNEL_INLINE void attend_turn_tile(vf tile[VECTOR])
 
 /* to (lanes of width, lanes of fields) = x (fields, width) turned and multiplied; zeros behind the
  * last field. */
-static void attend_turn(const float *x, size_t ldx, uint32_t fields, uint32_t width, float factor, float *to)
+static void attend_turn(const float *x, size_t ldx, uint32_t fields, uint32_t width, float factor,
+                        float *to)
 {
     uint32_t lanes = attend_lanes(fields);
     for (uint32_t f = 0; f < lanes; f += VECTOR)
@@ -127,7 +131,8 @@ static void attend_turn(const float *x, size_t ldx, uint32_t fields, uint32_t wi
             uint32_t n = vector_left(width, d);
             vf tile[VECTOR];
             for (uint32_t k = 0; k < VECTOR; k++)
-                tile[k] = f + k < fields ? vector_load_n(x + (f + k) * ldx + d, n) * factor : (vf){0};
+                tile[k] =
+                    f + k < fields ? vector_load_n(x + (f + k) * ldx + d, n) * factor : (vf){0};
             attend_turn_tile(tile);
             for (uint32_t k = 0; k < VECTOR; k++)
                 vector_store(to + (size_t)(d + k) * lanes + f, tile[k]);
@@ -148,10 +153,12 @@ struct attend_head {
     uint32_t first_value; /* of the mask */
 };
 
-static struct attend_head attend_head_of(const struct attend_args *a, uint32_t example, uint32_t head)
+static struct attend_head attend_head_of(const struct attend_args *a, uint32_t example,
+                                         uint32_t head)
 {
     uint32_t lanes = attend_lanes(a->fields), width = a->width / a->heads;
-    size_t row = (size_t)a->parts * a->width, at = (size_t)example * a->fields * row + (size_t)head * width;
+    size_t row = (size_t)a->parts * a->width,
+           at = (size_t)example * a->fields * row + (size_t)head * width;
     size_t at_y = (size_t)example * a->fields * a->width + (size_t)head * width;
     float *work = a->work + (size_t)attend_lanes(width) * lanes;
 
@@ -215,16 +222,16 @@ static void attend_head_forward(const struct attend_head *h)
     const float *share = h->share;
 
     attend_turn(h->query, h->ldx, h->fields, h->width, h->scale, h->turned);
-    attend_multiply((struct attend_product){h->fields, lanes, h->width, h->key, h->ldx, 1, h->turned, lanes, h->share,
-                                            lanes, false});
+    attend_multiply((struct attend_product){h->fields, lanes, h->width, h->key, h->ldx, 1,
+                                            h->turned, lanes, h->share, lanes, false});
     for (uint32_t i = 0; i < lanes; i += VECTOR)
         attend_softmax(h, i);
     if (h->mask->threshold > 0) {
         attend_drop(h, h->share, h->dropped);
         share = h->dropped;
     }
-    attend_multiply(
-        (struct attend_product){h->fields, h->width, h->fields, share, 1, lanes, h->value, h->ldx, h->y, h->ldy, true});
+    attend_multiply((struct attend_product){h->fields, h->width, h->fields, share, 1, lanes,
+                                            h->value, h->ldx, h->y, h->ldy, true});
 }
 
 /* dshare becomes the gradient of query . key: share (dshare - sum over the keys of dshare * share),
@@ -237,7 +244,8 @@ KERNEL_INLINE void attend_softmax_backward(const struct attend_head *h, uint32_t
         sum += vector_load(h->dshare + j * lanes + at) * vector_load(h->share + j * lanes + at);
     for (uint32_t j = 0; j < h->fields; j++) {
         vf v = vector_load(h->dshare + j * lanes + at) - sum;
-        vector_store(h->dshare + j * lanes + at, v * vector_load(h->share + j * lanes + at) * h->scale);
+        vector_store(h->dshare + j * lanes + at,
+                     v * vector_load(h->share + j * lanes + at) * h->scale);
     }
 }
 
@@ -251,23 +259,24 @@ static void attend_head_backward(const struct attend_head *h)
         attend_drop(h, h->share, h->dropped);
         share = h->dropped;
     }
-    attend_multiply((struct attend_product){f, h->width, f, share, lanes, 1, h->dy, h->ldy, h->dvalue, h->ldx, false});
+    attend_multiply((struct attend_product){f, h->width, f, share, lanes, 1, h->dy, h->ldy,
+                                            h->dvalue, h->ldx, false});
     attend_turn(h->dy, h->ldy, f, h->width, 1.0f, h->turned);
-    attend_multiply(
-        (struct attend_product){f, lanes, h->width, h->value, h->ldx, 1, h->turned, lanes, h->dshare, lanes, false});
+    attend_multiply((struct attend_product){f, lanes, h->width, h->value, h->ldx, 1, h->turned,
+                                            lanes, h->dshare, lanes, false});
     if (drop)
         attend_drop(h, h->dshare, h->dshare);
     for (uint32_t i = 0; i < lanes; i += VECTOR)
         attend_softmax_backward(h, i);
-    attend_multiply(
-        (struct attend_product){f, h->width, f, h->dshare, 1, lanes, h->key, h->ldx, h->dquery, h->ldx, false});
-    attend_multiply(
-        (struct attend_product){f, h->width, f, h->dshare, lanes, 1, h->query, h->ldx, h->dkey, h->ldx, false});
+    attend_multiply((struct attend_product){f, h->width, f, h->dshare, 1, lanes, h->key, h->ldx,
+                                            h->dquery, h->ldx, false});
+    attend_multiply((struct attend_product){f, h->width, f, h->dshare, lanes, 1, h->query, h->ldx,
+                                            h->dkey, h->ldx, false});
 }
 
 /* to (rows, width) = (add ? to : 0) + from */
-KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from, size_t ldfrom, bool add, float *to,
-                               size_t ldto)
+KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from, size_t ldfrom,
+                               bool add, float *to, size_t ldto)
 {
     for (uint32_t i = 0; i < rows; i++, from += ldfrom, to += ldto)
         for (uint32_t j = 0; j < width; j += VECTOR) {
@@ -279,16 +288,16 @@ KERNEL_INLINE void attend_copy(uint32_t rows, uint32_t width, const float *from,
 
 /* Asks for part `part` of `parts` of what the next example reads and writes: heads take columns of
  * many rows, which the processor does not foresee. */
-KERNEL_INLINE void attend_prefetch(const float *next, size_t floats, uint32_t part, uint32_t parts, bool write)
+KERNEL_INLINE void attend_prefetch(const float *next, size_t floats, uint32_t part, uint32_t parts,
+                                   bool write)
 {
     const char *at = (const char *)(next + floats * part / parts),
                *end = (const char *)(next + floats * (part + 1) / parts);
-    for (; next && at < end; at += 64) {
+    for (; next && at < end; at += 64)
         if (write)
             __builtin_prefetch(at, 1);
         else
             __builtin_prefetch(at, 0);
-    }
 }
 
 static void body_attend_forward(struct stream *s, const struct attend_args *a)
@@ -297,8 +306,10 @@ static void body_attend_forward(struct stream *s, const struct attend_args *a)
     (void)s;
     for (uint32_t e = 0; e < a->count; e++) {
         size_t at = e * fields;
-        const float *residual = a->residual ? a->residual + (size_t)e * a->ldresidual : a->x + at * row + 3 * width;
-        attend_copy(a->fields, a->width, residual, a->residual ? width : row, false, a->y + at * width, width);
+        const float *residual =
+            a->residual ? a->residual + (size_t)e * a->ldresidual : a->x + at * row + 3 * width;
+        attend_copy(a->fields, a->width, residual, a->residual ? width : row, false,
+                    a->y + at * width, width);
         for (uint32_t h = 0; h < a->heads; h++) {
             struct attend_head head = attend_head_of(a, e, h);
             if (e + 1 < a->count) {
@@ -326,7 +337,8 @@ static void body_attend_backward(struct stream *s, const struct attend_args *a)
             attend_head_backward(&head);
         }
         if (a->parts == 4)
-            attend_copy(a->fields, a->width, a->dy + at * width, width, false, a->dx + at * row + 3 * width, row);
+            attend_copy(a->fields, a->width, a->dy + at * width, width, false,
+                        a->dx + at * row + 3 * width, row);
         else if (a->dresidual)
             attend_copy(a->fields, a->width, a->dy + at * width, width, a->add,
                         a->dresidual + (size_t)e * a->lddresidual, width);

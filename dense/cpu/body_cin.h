@@ -6,8 +6,8 @@
 #include "dense/cpu/vector.h"
 #include "dense/ops_interact.h"
 
-static void body_turn(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
-                      bool add, float *y, uint32_t ldy)
+static void body_turn(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
+                      const float *x, uint32_t ldx, bool add, float *y, uint32_t ldy)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, x += ldx, y += ldy)
@@ -57,8 +57,8 @@ static void body_cin_outer_backward(struct stream *s, const struct cin_args *a)
     }
 }
 
-static void body_cin_pool(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *x, uint32_t ldx,
-                          float *y, uint32_t ldy)
+static void body_cin_pool(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps,
+                          const float *x, uint32_t ldx, float *y, uint32_t ldy)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, x += ldx, y += ldy)
@@ -71,8 +71,9 @@ static void body_cin_pool(struct stream *s, uint32_t count, uint32_t dim, uint32
         }
 }
 
-static void body_cin_pool_backward(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *dy,
-                                   uint32_t lddy, bool add, float *dx, uint32_t lddx)
+static void body_cin_pool_backward(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps,
+                                   const float *dy, uint32_t lddy, bool add, float *dx,
+                                   uint32_t lddx)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, dy += lddy, dx += lddx)

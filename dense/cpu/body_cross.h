@@ -9,7 +9,8 @@ static void body_cross_forward(struct stream *s, const struct cross_args *a)
 {
     (void)s;
     for (uint32_t i = 0; i < a->count; i++) {
-        const float *x0 = a->x0 + (size_t)i * a->ldx0, *x = a->x + (size_t)i * a->ldx, *u = a->u + (size_t)i * a->width;
+        const float *x0 = a->x0 + (size_t)i * a->ldx0, *x = a->x + (size_t)i * a->ldx,
+                    *u = a->u + (size_t)i * a->width;
         float *y = a->y + (size_t)i * a->ldy;
         for (uint32_t j = 0; j < a->width; j += VECTOR) {
             uint32_t n = vector_left(a->width, j);

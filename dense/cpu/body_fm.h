@@ -4,8 +4,9 @@
 
 #include "dense/cpu/vector.h"
 
-static void body_fm_forward(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx, float *sums,
-                            float *logit, uint32_t stride)
+static void body_fm_forward(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
+                            const float *x, uint32_t ldx, float *sums, float *logit,
+                            uint32_t stride)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, x += ldx, sums += dim) {
@@ -26,9 +27,9 @@ static void body_fm_forward(struct stream *s, uint32_t count, uint32_t fields, u
     }
 }
 
-static void body_fm_backward(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
-                             const float *sums, const float *dlogit, uint32_t stride, bool add, float *dx,
-                             uint32_t lddx)
+static void body_fm_backward(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
+                             const float *x, uint32_t ldx, const float *sums, const float *dlogit,
+                             uint32_t stride, bool add, float *dx, uint32_t lddx)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, x += ldx, sums += dim) {
@@ -37,7 +38,8 @@ static void body_fm_backward(struct stream *s, uint32_t count, uint32_t fields, 
             vf sum = vector_load_n(sums + d, n);
             for (uint32_t f = 0; f < fields; f++) {
                 float *to = dx + (size_t)i * lddx + f * dim + d;
-                vf gradient = (sum - vector_load_n(x + f * dim + d, n)) * dlogit[(size_t)i * stride];
+                vf gradient =
+                    (sum - vector_load_n(x + f * dim + d, n)) * dlogit[(size_t)i * stride];
                 if (add)
                     gradient += vector_load_n(to, n);
                 vector_store_n(to, gradient, n);

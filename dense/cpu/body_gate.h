@@ -7,8 +7,9 @@
 
 struct stream;
 
-static void body_gate_forward(struct stream *s, uint32_t count, uint32_t width, float factor, const float *x,
-                              uint32_t ldx, const float *g, uint32_t ldg, float *y, uint32_t ldy)
+static void body_gate_forward(struct stream *s, uint32_t count, uint32_t width, float factor,
+                              const float *x, uint32_t ldx, const float *g, uint32_t ldg, float *y,
+                              uint32_t ldy)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, x += ldx, g += ldg, y += ldy)
@@ -18,9 +19,10 @@ static void body_gate_forward(struct stream *s, uint32_t count, uint32_t width, 
         }
 }
 
-static void body_gate_backward(struct stream *s, uint32_t count, uint32_t width, float factor, const float *x,
-                               uint32_t ldx, const float *g, uint32_t ldg, const float *dy, uint32_t lddy, float *dg,
-                               uint32_t lddg, float *dx, uint32_t lddx, uint32_t dx_width, bool add)
+static void body_gate_backward(struct stream *s, uint32_t count, uint32_t width, float factor,
+                               const float *x, uint32_t ldx, const float *g, uint32_t ldg,
+                               const float *dy, uint32_t lddy, float *dg, uint32_t lddg, float *dx,
+                               uint32_t lddx, uint32_t dx_width, bool add)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, x += ldx, g += ldg, dy += lddy, dg += lddg) {
@@ -37,8 +39,9 @@ static void body_gate_backward(struct stream *s, uint32_t count, uint32_t width,
     }
 }
 
-static void body_dots_forward(struct stream *s, uint32_t count, uint32_t width, const float *t, uint32_t ldt,
-                              const float *z, uint32_t ldz, float *logit, uint32_t stride)
+static void body_dots_forward(struct stream *s, uint32_t count, uint32_t width, const float *t,
+                              uint32_t ldt, const float *z, uint32_t ldz, float *logit,
+                              uint32_t stride)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, t += ldt, z += ldz) {
@@ -51,8 +54,9 @@ static void body_dots_forward(struct stream *s, uint32_t count, uint32_t width, 
     }
 }
 
-static void body_dots_backward(struct stream *s, uint32_t count, uint32_t width, float *t, uint32_t ldt, const float *z,
-                               uint32_t ldz, const float *dlogit, uint32_t stride, float *dz, uint32_t lddz, bool add)
+static void body_dots_backward(struct stream *s, uint32_t count, uint32_t width, float *t,
+                               uint32_t ldt, const float *z, uint32_t ldz, const float *dlogit,
+                               uint32_t stride, float *dz, uint32_t lddz, bool add)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, t += ldt, z += ldz, dz += lddz) {

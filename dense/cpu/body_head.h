@@ -7,7 +7,8 @@
 
 struct stream;
 
-static void body_bias_forward(struct stream *s, uint32_t count, uint32_t stride, const float *bias, float *logit)
+static void body_bias_forward(struct stream *s, uint32_t count, uint32_t stride, const float *bias,
+                              float *logit)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++)
@@ -15,7 +16,8 @@ static void body_bias_forward(struct stream *s, uint32_t count, uint32_t stride,
             logit[(size_t)i * stride + t] = bias ? bias[t] : 0.0f;
 }
 
-static void body_bias_backward(struct stream *s, uint32_t count, uint32_t stride, const float *dlogit, float *bias_gradient)
+static void body_bias_backward(struct stream *s, uint32_t count, uint32_t stride,
+                               const float *dlogit, float *bias_gradient)
 {
     (void)s;
     for (uint32_t t = 0; t < stride; t++) {
@@ -26,8 +28,8 @@ static void body_bias_backward(struct stream *s, uint32_t count, uint32_t stride
     }
 }
 
-static void body_head_forward(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
-                              float *logit, uint32_t stride)
+static void body_head_forward(struct stream *s, uint32_t count, uint32_t width, const float *x,
+                              uint32_t ldx, const float *w, float *logit, uint32_t stride)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, x += ldx) {
@@ -40,9 +42,9 @@ static void body_head_forward(struct stream *s, uint32_t count, uint32_t width, 
     }
 }
 
-static void body_head_backward(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
-                               const float *dlogit, uint32_t stride, float *dw, float *dx, uint32_t lddx, uint32_t dx_width,
-                               bool add)
+static void body_head_backward(struct stream *s, uint32_t count, uint32_t width, const float *x,
+                               uint32_t ldx, const float *w, const float *dlogit, uint32_t stride,
+                               float *dw, float *dx, uint32_t lddx, uint32_t dx_width, bool add)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, x += ldx) {

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#define LAYER_NORM_ROWS                                                                                                \
+#define LAYER_NORM_ROWS                                                                            \
     16u /* whose sums are kept at once: the gradients of gamma and beta are touched once for them                      \
          */
 
@@ -51,8 +51,8 @@ KERNEL_INLINE void layer_norm_forward(enum activation act, const struct layer_no
 
 /* The sums over a row of g = gamma dy, and of g h, h = (x - mean) inverse; dy becomes the gradient
  * before the activation. */
-KERNEL_INLINE void layer_norm_row_sums(enum activation act, const struct layer_norm_args *a, uint32_t row, float *sum,
-                                       float *product)
+KERNEL_INLINE void layer_norm_row_sums(enum activation act, const struct layer_norm_args *a,
+                                       uint32_t row, float *sum, float *product)
 {
     const float *x = a->x + (size_t)row * a->ldx, *y = a->y + (size_t)row * a->ldy;
     const float mean = a->moments[2 * (size_t)row], inverse = a->moments[2 * (size_t)row + 1];
@@ -75,15 +75,16 @@ KERNEL_INLINE void layer_norm_row_sums(enum activation act, const struct layer_n
 }
 
 /* dx = inverse (g - mean of g - h mean of (g h)), for rows [first, first + rows). */
-KERNEL_INLINE void layer_norm_rows_backward(enum activation act, const struct layer_norm_args *a, uint32_t first,
-                                            uint32_t rows)
+KERNEL_INLINE void layer_norm_rows_backward(enum activation act, const struct layer_norm_args *a,
+                                            uint32_t first, uint32_t rows)
 {
     float sum[LAYER_NORM_ROWS], product[LAYER_NORM_ROWS];
     for (uint32_t i = 0; i < rows; i++)
         layer_norm_row_sums(act, a, first + i, &sum[i], &product[i]);
     for (uint32_t j = 0; j < a->width; j += VECTOR) {
         uint32_t n = vector_left(a->width, j);
-        const float *x = a->x + (size_t)first * a->ldx + j, *moments = a->moments + 2 * (size_t)first;
+        const float *x = a->x + (size_t)first * a->ldx + j,
+                    *moments = a->moments + 2 * (size_t)first;
         float *dy = a->dy + (size_t)first * a->lddy + j;
         vf gamma = vector_load_n(a->gamma + j, n), to_gamma = {0}, to_beta = {0};
         for (uint32_t i = 0; i < rows; i++, x += a->ldx, dy += a->lddy, moments += 2) {
@@ -92,7 +93,8 @@ KERNEL_INLINE void layer_norm_rows_backward(enum activation act, const struct la
             to_beta += d;
             vector_store_n(dy, (d * gamma - sum[i] - h * product[i]) * moments[1], n);
         }
-        vector_store_n(a->gamma_gradient + j, vector_load_n(a->gamma_gradient + j, n) + to_gamma, n);
+        vector_store_n(a->gamma_gradient + j, vector_load_n(a->gamma_gradient + j, n) + to_gamma,
+                       n);
         vector_store_n(a->beta_gradient + j, vector_load_n(a->beta_gradient + j, n) + to_beta, n);
     }
 }
@@ -100,7 +102,8 @@ KERNEL_INLINE void layer_norm_rows_backward(enum activation act, const struct la
 KERNEL_INLINE void layer_norm_backward(enum activation act, const struct layer_norm_args *a)
 {
     for (uint32_t i = 0; i < a->count; i += LAYER_NORM_ROWS)
-        layer_norm_rows_backward(act, a, i, a->count - i < LAYER_NORM_ROWS ? a->count - i : LAYER_NORM_ROWS);
+        layer_norm_rows_backward(act, a, i,
+                                 a->count - i < LAYER_NORM_ROWS ? a->count - i : LAYER_NORM_ROWS);
 }
 
 static void body_layer_norm_forward(struct stream *s, const struct layer_norm_args *a)

@@ -7,8 +7,9 @@
 #include <math.h>
 
 /* In double and by libm: it is one value an example. */
-static void body_loss_logistic(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks, const float *logit,
-                               float offset, const float *label, const float *weight, const float *factor, double *loss,
+static void body_loss_logistic(struct stream *s, uint32_t count, const uint32_t *live,
+                               uint32_t tasks, const float *logit, float offset, const float *label,
+                               const float *weight, const float *factor, double *loss,
                                float *scores, float *dlogit)
 {
     (void)s;
@@ -49,7 +50,8 @@ static void body_scale_by(struct stream *s, size_t count, const float *factor, f
     body_scale(s, count, *factor, y, y);
 }
 
-static void body_add(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, float *y, uint32_t ldy)
+static void body_add(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx,
+                     float *y, uint32_t ldy)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, x += ldx, y += ldy)

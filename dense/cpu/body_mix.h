@@ -53,7 +53,8 @@ static void mix_share(const float *gate, uint32_t choices, uint32_t top_k, float
 }
 
 /* y = sum of share times output, over the experts with a share. */
-static void mix_outputs(const struct mix_args *a, uint32_t t, const float *share, const float *x, float *y)
+static void mix_outputs(const struct mix_args *a, uint32_t t, const float *share, const float *x,
+                        float *y)
 {
     const float *output[MIX_GATE_MAX];
     float weight[MIX_GATE_MAX];
@@ -81,13 +82,14 @@ static void body_mix_forward(struct stream *s, const struct mix_args *a)
         for (uint32_t t = 0; t < a->tasks; t++) {
             float *share = a->share + ((size_t)i * a->tasks + t) * choices;
             mix_share(a->gate + (size_t)i * a->ldgate + t * choices, choices, a->top_k, share);
-            mix_outputs(a, t, share, a->x + (size_t)i * a->ldx, a->y + (size_t)i * a->ldy + t * a->width);
+            mix_outputs(a, t, share, a->x + (size_t)i * a->ldx,
+                        a->y + (size_t)i * a->ldy + t * a->width);
         }
 }
 
 /* dx = (add ? dx : 0) + share * dy. Returns dy . x. */
-KERNEL_INLINE float mix_expert_backward(uint32_t width, float share, const float *x, const float *dy, bool add,
-                                        float *dx)
+KERNEL_INLINE float mix_expert_backward(uint32_t width, float share, const float *x,
+                                        const float *dy, bool add, float *dx)
 {
     vf sum = {0};
     for (uint32_t j = 0; j < width; j += VECTOR) {
@@ -100,8 +102,8 @@ KERNEL_INLINE float mix_expert_backward(uint32_t width, float share, const float
 }
 
 /* One example. slope (tasks, choices): dy . output. */
-static void mix_example_backward(const struct mix_args *a, const float *share, const float *x, const float *dy,
-                                 float *dx, float *slope)
+static void mix_example_backward(const struct mix_args *a, const float *share, const float *x,
+                                 const float *dy, float *dx, float *slope)
 {
     uint32_t choices = a->shared + a->own;
     for (uint32_t e = 0; e < a->shared + a->tasks * a->own; e++) {
@@ -125,7 +127,8 @@ static void mix_example_backward(const struct mix_args *a, const float *share, c
     }
 }
 
-static void mix_gate_backward(uint32_t choices, const float *share, const float *slope, bool add, float *dgate)
+static void mix_gate_backward(uint32_t choices, const float *share, const float *slope, bool add,
+                              float *dgate)
 {
     float mean = 0.0f;
     for (uint32_t e = 0; e < choices; e++)

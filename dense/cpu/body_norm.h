@@ -45,7 +45,8 @@ static void norm_back_sums(const struct norm_args *a, struct norm_state t)
         uint32_t rows = a->count - begin < NORM_BLOCK ? a->count - begin : NORM_BLOCK;
         for (uint32_t j = 0; j < a->width; j += VECTOR) {
             uint32_t n = vector_left(a->width, j);
-            const float *x = a->x + (size_t)begin * a->ldx + j, *dy = a->dy + (size_t)begin * a->lddy + j;
+            const float *x = a->x + (size_t)begin * a->ldx + j,
+                        *dy = a->dy + (size_t)begin * a->lddy + j;
             vf middle = vector_load_n(t.mean + j, n), sum = {0}, product = {0};
             for (uint32_t i = 0; i < rows; i++, x += a->ldx, dy += a->lddy) {
                 vf d = vector_load_n(dy, n);
@@ -101,7 +102,8 @@ static void norm_apply_forward(const struct norm_args *a, struct norm_state t)
         for (uint32_t j = 0; j < a->width; j += VECTOR) {
             uint32_t n = vector_left(a->width, j);
             vf v = vector_load_n(x + j, n) - vector_load_n(t.mean + j, n);
-            vector_store_n(y + j, v * vector_load_n(t.scale + j, n) + vector_load_n(a->beta + j, n), n);
+            vector_store_n(y + j, v * vector_load_n(t.scale + j, n) + vector_load_n(a->beta + j, n),
+                           n);
         }
 }
 
@@ -115,7 +117,8 @@ static void norm_apply_backward(const struct norm_args *a, struct norm_state t)
             uint32_t n = vector_left(a->width, j);
             vf v = vector_load_n(x + j, n) - vector_load_n(t.mean + j, n);
             vf d = vector_load_n(dy + j, n) * vector_load_n(t.scale + j, n);
-            vector_store_n(dy + j, d - v * vector_load_n(t.slope + j, n) - vector_load_n(t.shift + j, n), n);
+            vector_store_n(
+                dy + j, d - v * vector_load_n(t.slope + j, n) - vector_load_n(t.shift + j, n), n);
         }
 }
 

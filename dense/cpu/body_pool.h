@@ -21,13 +21,15 @@ struct pool_kind {
 };
 
 /* Of the rows of a field. */
-KERNEL_INLINE struct pool_table pool_of_field(const struct pool_args *a, struct pool_kind k, uint32_t field)
+KERNEL_INLINE struct pool_table pool_of_field(const struct pool_args *a, struct pool_kind k,
+                                              uint32_t field)
 {
     return k.mixed ? a->table[a->field_table[field]] : (struct pool_table){0, 0, k.dim};
 }
 
 /* Of a row whose field is not known. */
-KERNEL_INLINE struct pool_table pool_of_row(const struct pool_args *a, struct pool_kind k, uint32_t row)
+KERNEL_INLINE struct pool_table pool_of_row(const struct pool_args *a, struct pool_kind k,
+                                            uint32_t row)
 {
     uint32_t t = 0;
     if (!k.mixed)
@@ -43,8 +45,8 @@ KERNEL_INLINE size_t pool_at(struct pool_kind k, struct pool_table t, uint32_t i
     return (size_t)(t.base + (uint64_t)i * (k.first_order + t.dim));
 }
 
-KERNEL_INLINE void pool_prefetch(const struct pool_args *a, struct pool_kind k, uint32_t value, uint32_t value_end,
-                                 const float *rows, bool write)
+KERNEL_INLINE void pool_prefetch(const struct pool_args *a, struct pool_kind k, uint32_t value,
+                                 uint32_t value_end, const float *rows, bool write)
 {
     if (value + POOL_AHEAD >= value_end)
         return;
@@ -90,8 +92,8 @@ KERNEL_INLINE void pool_add(const float *from, float factor, bool add, float *to
 }
 
 /* Several values of a field, or none. */
-KERNEL_INLINE float pool_many(const struct pool_args *a, struct pool_kind k, struct pool_table t, uint32_t field,
-                              uint32_t begin, uint32_t end, float *to)
+KERNEL_INLINE float pool_many(const struct pool_args *a, struct pool_kind k, struct pool_table t,
+                              uint32_t field, uint32_t begin, uint32_t end, float *to)
 {
     bool vectors = t.dim > 0 && a->pooling[field] != POOL_ATTENTION;
     float weight = 0.0f, share = pool_share(a, field, end - begin);
@@ -106,7 +108,8 @@ KERNEL_INLINE float pool_many(const struct pool_args *a, struct pool_kind k, str
     return weight;
 }
 
-KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, uint32_t ldx, float *logit, struct pool_kind k)
+KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, uint32_t ldx,
+                                     float *logit, struct pool_kind k)
 {
     uint32_t slot = a->first * a->fields;
     uint32_t value_end = pool_begin(a, slot + a->count * a->fields);
@@ -133,8 +136,8 @@ KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, uint32
     }
 }
 
-KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx, uint32_t lddx, const float *dlogit,
-                                      float *row_gradients, struct pool_kind k)
+KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx, uint32_t lddx,
+                                      const float *dlogit, float *row_gradients, struct pool_kind k)
 {
     uint32_t slot = a->first * a->fields;
     uint32_t value_end = pool_begin(a, slot + a->count * a->fields);
@@ -160,22 +163,22 @@ KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx
 }
 
 /* The usual shapes are loops of a length known to the compiler. */
-#define POOL_SHAPES(call)                                                    \
-    do {                                                                     \
-        if (a->table)                                                        \
-            call(((struct pool_kind){a->first_order, a->dim, true}));        \
-        else if (a->first_order == 1 && a->dim == 0)                         \
-            call(((struct pool_kind){1, 0, false}));                         \
-        else if (a->first_order == 1 && a->dim == 16)                        \
-            call(((struct pool_kind){1, 16, false}));                        \
-        else if (a->first_order == 0 && a->dim == 16)                        \
-            call(((struct pool_kind){0, 16, false}));                        \
-        else if (a->first_order == 1 && a->dim == 32)                        \
-            call(((struct pool_kind){1, 32, false}));                        \
-        else if (a->first_order == 0 && a->dim == 32)                        \
-            call(((struct pool_kind){0, 32, false}));                        \
-        else                                                                 \
-            call(((struct pool_kind){a->first_order, a->dim, false}));       \
+#define POOL_SHAPES(call)                                                                          \
+    do {                                                                                           \
+        if (a->table)                                                                              \
+            call(((struct pool_kind){a->first_order, a->dim, true}));                              \
+        else if (a->first_order == 1 && a->dim == 0)                                               \
+            call(((struct pool_kind){1, 0, false}));                                               \
+        else if (a->first_order == 1 && a->dim == 16)                                              \
+            call(((struct pool_kind){1, 16, false}));                                              \
+        else if (a->first_order == 0 && a->dim == 16)                                              \
+            call(((struct pool_kind){0, 16, false}));                                              \
+        else if (a->first_order == 1 && a->dim == 32)                                              \
+            call(((struct pool_kind){1, 32, false}));                                              \
+        else if (a->first_order == 0 && a->dim == 32)                                              \
+            call(((struct pool_kind){0, 32, false}));                                              \
+        else                                                                                       \
+            call(((struct pool_kind){a->first_order, a->dim, false}));                             \
     } while (0)
 
 static void body_pool_begin(struct stream *s, const struct pool_args *a, bool train)
@@ -185,7 +188,8 @@ static void body_pool_begin(struct stream *s, const struct pool_args *a, bool tr
     (void)train;
 }
 
-static void body_pool_forward(struct stream *s, const struct pool_args *a, float *x, uint32_t ldx, float *logit)
+static void body_pool_forward(struct stream *s, const struct pool_args *a, float *x, uint32_t ldx,
+                              float *logit)
 {
     (void)s;
 #define POOL_CALL(kind) pool_forward_rows(a, x, ldx, logit, kind)
@@ -193,8 +197,8 @@ static void body_pool_forward(struct stream *s, const struct pool_args *a, float
 #undef POOL_CALL
 }
 
-static void body_pool_backward(struct stream *s, const struct pool_args *a, const float *dx, uint32_t lddx,
-                               const float *dlogit, float *row_gradients)
+static void body_pool_backward(struct stream *s, const struct pool_args *a, const float *dx,
+                               uint32_t lddx, const float *dlogit, float *row_gradients)
 {
     (void)s;
 #define POOL_CALL(kind) pool_backward_rows(a, dx, lddx, dlogit, row_gradients, kind)
@@ -219,27 +223,30 @@ static void body_probe_backward(struct stream *s, const struct pool_args *a, flo
 {
     (void)s;
     for (uint32_t slot = a->first * a->fields; slot < (a->first + a->count) * a->fields; slot++)
-        probe_field(a->index, pool_begin(a, slot), a->offset ? a->offset[slot + 1] : slot + 1, row_gradients);
+        probe_field(a->index, pool_begin(a, slot), a->offset ? a->offset[slot + 1] : slot + 1,
+                    row_gradients);
 }
 
-static void body_rows_gather(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *source,
-                             const float *rows, const float *cache, uint32_t ld_cache, float *out)
+static void body_rows_gather(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
+                             const uint32_t *source, const float *rows, const float *cache,
+                             uint32_t ld_cache, float *out)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++, out += width) {
-        const float *from = source[i] & MODEL_CACHED ? cache + (size_t)(source[i] & ~MODEL_CACHED) * ld_cache
-                                                    : rows + (size_t)(source[i] - first) * width;
+        const float *from = source[i] & MODEL_CACHED
+                                ? cache + (size_t)(source[i] & ~MODEL_CACHED) * ld_cache
+                                : rows + (size_t)(source[i] - first) * width;
         memcpy(out, from, width * sizeof *out);
     }
 }
 
-static void body_rows_keep(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *keep,
-                           const float *rows, float *cache, uint32_t ld_cache)
+static void body_rows_keep(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
+                           const uint32_t *keep, const float *rows, float *cache, uint32_t ld_cache)
 {
     (void)s;
     for (uint32_t i = 0; i < count; i++)
-        memcpy(cache + (size_t)keep[2 * i + 1] * ld_cache, rows + (size_t)(keep[2 * i] - first) * width,
-               width * sizeof *cache);
+        memcpy(cache + (size_t)keep[2 * i + 1] * ld_cache,
+               rows + (size_t)(keep[2 * i] - first) * width, width * sizeof *cache);
 }
 
 #endif

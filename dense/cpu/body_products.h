@@ -24,7 +24,8 @@ KERNEL_INLINE uint32_t products_row(uint32_t vectors, uint32_t i)
 }
 
 /* work (dim, padded): number d of every vector in a row, zeros behind the last vector. */
-KERNEL_INLINE void products_turn(const float *x, uint32_t vectors, uint32_t dim, uint32_t padded, float *work)
+KERNEL_INLINE void products_turn(const float *x, uint32_t vectors, uint32_t dim, uint32_t padded,
+                                 float *work)
 {
     for (uint32_t j = 0; j < padded; j += VECTOR)
         for (uint32_t d = 0; d < dim; d += VECTOR) {
@@ -43,8 +44,8 @@ KERNEL_INLINE void products_turn(const float *x, uint32_t vectors, uint32_t dim,
 
 /* Products of vectors i .. i + 3 with the 16 vectors from j on, as far as these come before
  * them. */
-KERNEL_INLINE void products_block(const struct products_args *a, const float *x, uint32_t padded, uint32_t i,
-                                  uint32_t j, float *pairs)
+KERNEL_INLINE void products_block(const struct products_args *a, const float *x, uint32_t padded,
+                                  uint32_t i, uint32_t j, float *pairs)
 {
     struct products_sums sum = {{0}, {0}, {0}, {0}};
     uint32_t dim = a->dim, vectors = a->vectors;
@@ -72,7 +73,8 @@ KERNEL_INLINE void products_block(const struct products_args *a, const float *x,
 
 static void body_products_forward(struct stream *s, const struct products_args *a)
 {
-    uint32_t vectors = a->vectors, padded = (vectors + VECTOR - 1) / VECTOR * VECTOR, kept = a->keep ? a->dim : 0;
+    uint32_t vectors = a->vectors, padded = (vectors + VECTOR - 1) / VECTOR * VECTOR,
+             kept = a->keep ? a->dim : 0;
     (void)s;
     for (uint32_t e = 0; e < a->count; e++) {
         const float *x = a->x + (size_t)e * a->ldx;
@@ -94,14 +96,15 @@ KERNEL_INLINE float products_gradient(const float *pairs, uint32_t i, uint32_t j
 
 /* Sixteen (n) numbers of the gradients of vectors i .. i + 3: the sum over all vectors j, in
  * order. */
-KERNEL_INLINE struct products_sums products_back_sums(const float *x, const float *pairs, uint32_t vectors,
-                                                      uint32_t dim, uint32_t i, uint32_t n)
+KERNEL_INLINE struct products_sums products_back_sums(const float *x, const float *pairs,
+                                                      uint32_t vectors, uint32_t dim, uint32_t i,
+                                                      uint32_t n)
 {
     struct products_sums sum = {{0}, {0}, {0}, {0}};
-    uint32_t i1 = products_row(vectors, i + 1), i2 = products_row(vectors, i + 2), i3 = products_row(vectors, i + 3),
-             j = 0;
-    const float *p0 = pairs + products_at(i, 0), *p1 = pairs + products_at(i1, 0), *p2 = pairs + products_at(i2, 0),
-                *p3 = pairs + products_at(i3, 0);
+    uint32_t i1 = products_row(vectors, i + 1), i2 = products_row(vectors, i + 2),
+             i3 = products_row(vectors, i + 3), j = 0;
+    const float *p0 = pairs + products_at(i, 0), *p1 = pairs + products_at(i1, 0),
+                *p2 = pairs + products_at(i2, 0), *p3 = pairs + products_at(i3, 0);
 
     for (; j < i; j++, x += dim) {
         vf v = vector_load_n(x, n);
@@ -129,7 +132,8 @@ KERNEL_INLINE struct products_sums products_back_sums(const float *x, const floa
     return sum;
 }
 
-KERNEL_INLINE void products_back_store(const struct products_args *a, float *dx, uint32_t i, vf sum, uint32_t n)
+KERNEL_INLINE void products_back_store(const struct products_args *a, float *dx, uint32_t i, vf sum,
+                                       uint32_t n)
 {
     float *to = dx + (size_t)i * a->dim;
     if (i < a->vectors)
@@ -137,8 +141,8 @@ KERNEL_INLINE void products_back_store(const struct products_args *a, float *dx,
 }
 
 /* Numbers d .. d + n - 1 of all vectors. */
-KERNEL_INLINE void products_back_columns(const struct products_args *a, const float *x, const float *pairs, uint32_t n,
-                                         float *dx)
+KERNEL_INLINE void products_back_columns(const struct products_args *a, const float *x,
+                                         const float *pairs, uint32_t n, float *dx)
 {
     for (uint32_t i = 0; i < a->vectors; i += PRODUCTS_ROWS) {
         struct products_sums sum = products_back_sums(x, pairs, a->vectors, a->dim, i, n);

@@ -18,13 +18,15 @@ static void *body_sequence_begin(struct stream *s, const struct sequence_args *a
     return NULL;
 }
 
-static bool body_sequence_next(struct stream *s, const struct sequence_args *a, struct sequence_chunk *c)
+static bool body_sequence_next(struct stream *s, const struct sequence_args *a,
+                               struct sequence_chunk *c)
 {
     uint32_t room = a->room < SEQUENCE_CHUNK ? a->room : SEQUENCE_CHUNK;
     (void)s;
     for (c->rows = 0; c->example < a->count && c->rows < room;) {
         uint32_t slot = (a->first + c->example) * a->fields + a->field;
-        uint32_t begin = a->offset ? a->offset[slot] : slot, end = a->offset ? a->offset[slot + 1] : slot + 1;
+        uint32_t begin = a->offset ? a->offset[slot] : slot,
+                 end = a->offset ? a->offset[slot + 1] : slot + 1;
         for (; begin + c->place < end && c->rows < room; c->place++, c->rows++) {
             c->owner[c->rows] = c->example;
             c->value[c->rows] = begin + c->place;
@@ -37,16 +39,19 @@ static bool body_sequence_next(struct stream *s, const struct sequence_args *a, 
     return c->rows > 0;
 }
 
-KERNEL_INLINE const float *sequence_vector(const struct sequence_args *a, const struct sequence_chunk *c, uint32_t row)
+KERNEL_INLINE const float *sequence_vector(const struct sequence_args *a,
+                                           const struct sequence_chunk *c, uint32_t row)
 {
     return a->rows + (size_t)a->index[c->value[row]] * (a->first_order + a->dim) + a->first_order;
 }
 
-static void body_sequence_features(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c)
+static void body_sequence_features(struct stream *s, const struct sequence_args *a,
+                                   const struct sequence_chunk *c)
 {
     (void)s;
     for (uint32_t r = 0; r < c->rows; r++) {
-        const float *value = sequence_vector(a, c, r), *target = a->target + (size_t)c->owner[r] * a->ldtarget;
+        const float *value = sequence_vector(a, c, r),
+                    *target = a->target + (size_t)c->owner[r] * a->ldtarget;
         float *to = a->features + (size_t)r * 4 * a->dim;
         for (uint32_t d = 0; d < a->dim; d += VECTOR) {
             uint32_t n = vector_left(a->dim, d);
@@ -59,7 +64,8 @@ static void body_sequence_features(struct stream *s, const struct sequence_args 
     }
 }
 
-static void body_sequence_pool(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c)
+static void body_sequence_pool(struct stream *s, const struct sequence_args *a,
+                               const struct sequence_chunk *c)
 {
     (void)s;
     for (uint32_t r = 0; r < c->rows; r++) {
@@ -67,16 +73,19 @@ static void body_sequence_pool(struct stream *s, const struct sequence_args *a, 
         float *y = a->y + (size_t)c->owner[r] * a->ldy;
         for (uint32_t d = 0; d < a->dim; d += VECTOR) {
             uint32_t n = vector_left(a->dim, d);
-            vector_store_n(y + d, vector_load_n(y + d, n) + vector_load_n(h + d, n) * a->weight[r], n);
+            vector_store_n(y + d, vector_load_n(y + d, n) + vector_load_n(h + d, n) * a->weight[r],
+                           n);
         }
     }
 }
 
-static void body_sequence_pool_backward(struct stream *s, const struct sequence_args *a, const struct sequence_chunk *c)
+static void body_sequence_pool_backward(struct stream *s, const struct sequence_args *a,
+                                        const struct sequence_chunk *c)
 {
     (void)s;
     for (uint32_t r = 0; r < c->rows; r++) {
-        const float *h = a->features + (size_t)r * 4 * a->dim, *dy = a->dy + (size_t)c->owner[r] * a->lddy;
+        const float *h = a->features + (size_t)r * 4 * a->dim,
+                    *dy = a->dy + (size_t)c->owner[r] * a->lddy;
         vf sum = {0};
         for (uint32_t d = 0; d < a->dim; d += VECTOR) {
             uint32_t n = vector_left(a->dim, d);
@@ -92,15 +101,20 @@ static void body_sequence_features_backward(struct stream *s, const struct seque
     (void)s;
     for (uint32_t r = 0; r < c->rows; r++) {
         uint32_t i = c->owner[r];
-        const float *h = a->features + (size_t)r * 4 * a->dim, *g = a->dfeatures + (size_t)r * 4 * a->dim;
+        const float *h = a->features + (size_t)r * 4 * a->dim,
+                    *g = a->dfeatures + (size_t)r * 4 * a->dim;
         const float *t = h + a->dim, *dy = a->dy + (size_t)i * a->lddy;
         float *dt = a->dtarget + (size_t)i * a->lddtarget;
-        float *dh = a->row_gradients + (size_t)a->index[c->value[r]] * (a->first_order + a->dim) + a->first_order;
+        float *dh = a->row_gradients + (size_t)a->index[c->value[r]] * (a->first_order + a->dim) +
+                    a->first_order;
         for (uint32_t d = 0; d < a->dim; d += VECTOR) {
             uint32_t n = vector_left(a->dim, d);
-            vf of_difference = vector_load_n(g + 2 * a->dim + d, n), of_product = vector_load_n(g + 3 * a->dim + d, n);
-            vf to_value = vector_load_n(g + d, n) + of_difference + of_product * vector_load_n(t + d, n);
-            vf to_target = vector_load_n(g + a->dim + d, n) - of_difference + of_product * vector_load_n(h + d, n);
+            vf of_difference = vector_load_n(g + 2 * a->dim + d, n),
+               of_product = vector_load_n(g + 3 * a->dim + d, n);
+            vf to_value =
+                vector_load_n(g + d, n) + of_difference + of_product * vector_load_n(t + d, n);
+            vf to_target = vector_load_n(g + a->dim + d, n) - of_difference +
+                           of_product * vector_load_n(h + d, n);
             to_value += vector_load_n(dy + d, n) * a->weight[r];
             vector_store_n(dh + d, vector_load_n(dh + d, n) + to_value, n);
             vector_store_n(dt + d, vector_load_n(dt + d, n) + to_target, n);

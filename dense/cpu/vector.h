@@ -101,11 +101,14 @@ KERNEL_INLINE float vector_sum(vf v)
 KERNEL_INLINE void vector_zip(const vf a[VECTOR], vf b[VECTOR])
 {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
-    const __m512i high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-#define VECTOR_ZIP(i)                                                                    \
-    b[2 * (i)] = (vf)_mm512_permutex2var_ps((__m512)a[i], low, (__m512)a[(i) + 8]);      \
+    const __m512i high =
+        _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+#define VECTOR_ZIP(i)                                                                              \
+    b[2 * (i)] = (vf)_mm512_permutex2var_ps((__m512)a[i], low, (__m512)a[(i) + 8]);                \
     b[2 * (i) + 1] = (vf)_mm512_permutex2var_ps((__m512)a[i], high, (__m512)a[(i) + 8]);
-    VECTOR_ZIP(0) VECTOR_ZIP(1) VECTOR_ZIP(2) VECTOR_ZIP(3) VECTOR_ZIP(4) VECTOR_ZIP(5) VECTOR_ZIP(6) VECTOR_ZIP(7)
+    VECTOR_ZIP(0)
+    VECTOR_ZIP(1) VECTOR_ZIP(2) VECTOR_ZIP(3) VECTOR_ZIP(4) VECTOR_ZIP(5) VECTOR_ZIP(6)
+        VECTOR_ZIP(7)
 #undef VECTOR_ZIP
 }
 #endif

@@ -51,8 +51,10 @@ struct choices {
     uint32_t places, count;
 };
 
-static const char *const type_name[] = {
-    [PRODUCT_F32] = "fp32", [PRODUCT_TF32] = "tf32", [PRODUCT_BF16] = "bf16", [PRODUCT_FP16] = "fp16"};
+static const char *const type_name[] = {[PRODUCT_F32] = "fp32",
+                                        [PRODUCT_TF32] = "tf32",
+                                        [PRODUCT_BF16] = "bf16",
+                                        [PRODUCT_FP16] = "fp16"};
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -96,7 +98,8 @@ static uint32_t shape_hash(const struct shape *shape)
 static struct choice *choice_find(const struct choices *all, const struct shape *shape)
 {
     uint32_t at = shape_hash(shape) % all->places;
-    while (all->choice[at].shape.type != 0 && memcmp(&all->choice[at].shape, shape, sizeof *shape) != 0)
+    while (all->choice[at].shape.type != 0 &&
+           memcmp(&all->choice[at].shape, shape, sizeof *shape) != 0)
         at = (at + 1) % all->places;
     return &all->choice[at];
 }
@@ -104,7 +107,8 @@ static struct choice *choice_find(const struct choices *all, const struct shape 
 static bool choices_grow(struct stream *s, struct choices *all)
 {
     uint32_t places = all->places == 0 ? PLACES_BEGIN : 2 * all->places;
-    struct choices more = {.choice = calloc(places, sizeof *more.choice), .places = places, .count = all->count};
+    struct choices more = {
+        .choice = calloc(places, sizeof *more.choice), .places = places, .count = all->count};
     if (!more.choice) {
         stream_fail(s, SHOAL_E_NOMEM, "a stream of the device: out of memory");
         return false;
@@ -131,14 +135,16 @@ static struct choice *choice_of(struct stream *s, const struct product *p)
         return c;
     if (s->recorded) { /* (1) */
         counter_add(&cuda_counters.choices_recording);
-        stream_fail(s, SHOAL_E_INTERNAL, "a product of (%u, %u) by (%u, %u) is recorded that was not queued before", p->m,
-                    p->k, p->k, p->n);
+        stream_fail(s, SHOAL_E_INTERNAL,
+                    "a product of (%u, %u) by (%u, %u) is recorded that was not queued before",
+                    p->m, p->k, p->k, p->n);
         return NULL;
     }
     if (2 * (all->count + 1) > all->places && !choices_grow(s, all))
         return NULL;
     c = choice_find(all, &shape);
-    *c = (struct choice){.shape = shape, .rung = p->bias && shape.align_bias >= ALIGN_BIAS ? WHOLE : BARE};
+    *c = (struct choice){.shape = shape,
+                         .rung = p->bias && shape.align_bias >= ALIGN_BIAS ? WHOLE : BARE};
     all->count++;
     return c;
 }
@@ -157,7 +163,8 @@ void choices_free(struct stream *s)
 /* ---- rungs ----------------------------------------------------------------------------------- */
 
 /* An operand that is not of 16 bits, whose rows have other places already. */
-static void operand_align(struct stream *s, uint32_t rows, uint32_t columns, const void **x, uint32_t *ld)
+static void operand_align(struct stream *s, uint32_t rows, uint32_t columns, const void **x,
+                          uint32_t *ld)
 {
     uint32_t each = ALIGN_ROW / sizeof(float), ld_to = (columns + each - 1) / each * each;
     if (*ld % each == 0 && (uintptr_t)*x % ALIGN_ROW == 0)
@@ -191,7 +198,8 @@ static struct product rung_product(struct stream *s, enum rung rung, const struc
 }
 
 /* What the library has left undone. */
-static void rung_end(struct stream *s, enum rung rung, const struct product *p, const struct product *q)
+static void rung_end(struct stream *s, enum rung rung, const struct product *p,
+                     const struct product *q)
 {
     if (rung == ALIGNED)
         cuda_matrix_copy(s, p->m, p->n, q->c, q->ldc, p->c, p->ldc);
@@ -204,11 +212,14 @@ static void rung_end(struct stream *s, enum rung rung, const struct product *p, 
 static void ladder_fail(struct stream *s, const struct choice *c, const struct product *p)
 {
     stream_fail(s, SHOAL_E_INTERNAL,
-                "%s computes no product in %s of (%u, %u)%s by (%u, %u)%s, rows of a, b, c %u, %u, %u elements apart, "
-                "beginning at %u, %u, %u bytes%s: %u ways refused, the last: %.120s; set %strain.backend to cpu",
-                device_library(), type_name[p->type], p->m, p->k, p->transpose_a ? " turned" : "", p->k, p->n,
-                p->transpose_b ? " turned" : "", p->lda, p->ldb, p->ldc, c->shape.align_a, c->shape.align_b,
-                c->shape.align_c, p->bias ? ", with a bias" : "", c->refused, s->refusal,
+                "%s computes no product in %s of (%u, %u)%s by (%u, %u)%s, rows of a, b, c %u, %u, "
+                "%u elements apart, "
+                "beginning at %u, %u, %u bytes%s: %u ways refused, the last: %.120s; set "
+                "%strain.backend to cpu",
+                device_library(), type_name[p->type], p->m, p->k, p->transpose_a ? " turned" : "",
+                p->k, p->n, p->transpose_b ? " turned" : "", p->lda, p->ldb, p->ldc,
+                c->shape.align_a, c->shape.align_b, c->shape.align_c,
+                p->bias ? ", with a bias" : "", c->refused, s->refusal,
                 p->type == PRODUCT_F32 ? "" : "train.precision to fp32 or ");
 }
 
@@ -256,7 +267,8 @@ static void ladder_climb(struct stream *s, struct choice *c, const struct produc
         return;
     }
     c->rung++;
-    log_warn("%s: no way for a product in %s of (%u, %u) by (%u, %u) as it is (%s); it is computed %s, which is slower",
+    log_warn("%s: no way for a product in %s of (%u, %u) by (%u, %u) as it is (%s); it is computed "
+             "%s, which is slower",
              device_library(), type_name[p->type], p->m, p->k, p->k, p->n, s->refusal,
              c->rung == BARE ? "without its bias" : "with rows moved to 16 bytes");
 }
@@ -267,7 +279,8 @@ void product_compute(struct stream *s, const struct product *p)
 
     while (c && !stream_failed(s) && !ladder_try(s, c, p)) {
         if (s->recorded) { /* (1) */
-            stream_fail(s, SHOAL_E_INTERNAL, "a way of computing a product is refused in a recording: %s", s->refusal);
+            stream_fail(s, SHOAL_E_INTERNAL,
+                        "a way of computing a product is refused in a recording: %s", s->refusal);
             return;
         }
         ladder_climb(s, c, p);

@@ -42,8 +42,8 @@ void device_upload(struct stream *s, void *to, const void *from, size_t bytes);
 void device_download(struct stream *s, void *to, const void *from, size_t bytes);
 void device_copy(struct stream *s, void *to, const void *from, size_t bytes);
 void device_zero(struct stream *s, void *to, size_t bytes);
-void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
-                   size_t bytes);
+void device_launch(struct stream *s, const char *name, kernel_function function, size_t n,
+                   const void *args, size_t bytes);
 
 /* From record_begin to record_end what is queued is kept, not run. NULL: the stream has failed. */
 void device_record_begin(struct stream *s);
@@ -54,8 +54,9 @@ void device_recording_free(struct stream *s, struct recording *r);
 /* Sorts (key, value) pairs by key, keeping the order of equal keys; keys are below key_end.
  * scratch: of device_sort_bytes(s, count), or NULL for a failed stream. */
 size_t device_sort_bytes(struct stream *s, uint32_t count, uint32_t key_end);
-void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint32_t *key, const uint32_t *value,
-                 uint32_t *key_out, uint32_t *value_out, void *scratch, size_t scratch_bytes);
+void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint32_t *key,
+                 const uint32_t *value, uint32_t *key_out, uint32_t *value_out, void *scratch,
+                 size_t scratch_bytes);
 
 /* The element type of a product's operands. Sums are fp32 always, and so is c. */
 enum product_type { PRODUCT_F32, PRODUCT_TF32, PRODUCT_BF16, PRODUCT_FP16 };
@@ -79,7 +80,8 @@ struct product_ways;
 struct product_ways *device_ways_new(struct stream *s, const struct product *p, uint32_t *count);
 /* Queues the product; false: the library refuses this way, s->refusal says how, and nothing has
  * been queued. */
-bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way, const struct product *p);
+bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
+                     const struct product *p);
 void device_ways_free(struct stream *s, struct product_ways *w);
 
 #ifdef __cplusplus

@@ -10,10 +10,14 @@ struct cublaslt lt;
 
 int cublaslt_load(struct err *e)
 {
-    static const char *const folders[] = {"/usr/local/cuda/lib64",  "/usr/local/cuda*/lib64",
+    static const char *const folders[] = {"/usr/local/cuda/lib64",
+                                          "/usr/local/cuda*/lib64",
                                           "/usr/local/cuda*/targets/x86_64-linux/lib",
-                                          "/usr/lib/x86_64-linux-gnu", "/opt/cuda*/lib64", NULL};
-    static const char *const wheels[] = {"nvidia/cu" TEXT_OF(CUBLAS_VER_MAJOR) "/lib", "nvidia/cublas/lib", NULL};
+                                          "/usr/lib/x86_64-linux-gnu",
+                                          "/opt/cuda*/lib64",
+                                          NULL};
+    static const char *const wheels[] = {"nvidia/cu" TEXT_OF(CUBLAS_VER_MAJOR) "/lib",
+                                         "nvidia/cublas/lib", NULL};
     const struct library_search search = {CUBLASLT_FILE, "SHOAL_CUBLASLT", folders, wheels};
     void *handle = NULL;
 
@@ -30,11 +34,16 @@ int cublaslt_load(struct err *e)
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (!library_function(handle, wanted[i].name, wanted[i].function))
-            return err_set(e, SHOAL_E_UNAVAILABLE, "%s has no %s: it is of another version; install that of CUDA %d, or set "
-                           "SHOAL_CUBLASLT to its file or folder", lt.path, wanted[i].name, CUBLAS_VER_MAJOR);
+            return err_set(
+                e, SHOAL_E_UNAVAILABLE,
+                "%s has no %s: it is of another version; install that of CUDA %d, or set "
+                "SHOAL_CUBLASLT to its file or folder",
+                lt.path, wanted[i].name, CUBLAS_VER_MAJOR);
     if (lt.cublasLtGetVersion() / 10000 != CUBLAS_VER_MAJOR)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "%s is of version %zu; needed is %d.x: install that of CUDA %d, or set "
-                       "SHOAL_CUBLASLT to its file or folder", lt.path, lt.cublasLtGetVersion() / 10000, CUBLAS_VER_MAJOR,
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "%s is of version %zu; needed is %d.x: install that of CUDA %d, or set "
+                       "SHOAL_CUBLASLT to its file or folder",
+                       lt.path, lt.cublasLtGetVersion() / 10000, CUBLAS_VER_MAJOR,
                        CUBLAS_VER_MAJOR);
     return 0;
 }

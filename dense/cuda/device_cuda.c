@@ -71,8 +71,10 @@ int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *f
     int code = code_of(status);
     bool stays = failure_stays(); /* of any code: it must not be found again */
     bool lost = code == SHOAL_E_INTERNAL && stays;
-    return err_set(e, lost ? SHOAL_E_UNAVAILABLE : code, "device %d%s: %s (%s) at dense/cuda/%s:%d: %.200s", device_number,
-                   lost ? " is lost" : "", cudaGetErrorString(status), cudaGetErrorName(status), file_name(file), line, call);
+    return err_set(e, lost ? SHOAL_E_UNAVAILABLE : code,
+                   "device %d%s: %s (%s) at dense/cuda/%s:%d: %.200s", device_number,
+                   lost ? " is lost" : "", cudaGetErrorString(status), cudaGetErrorName(status),
+                   file_name(file), line, call);
 }
 
 bool cuda_ok(struct stream *s, cudaError_t status, const char *call, const char *file, int line)
@@ -85,13 +87,14 @@ bool cuda_ok(struct stream *s, cudaError_t status, const char *call, const char 
     return false;
 }
 
-bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const char *file, int line)
+bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const char *file,
+               int line)
 {
     if (status == CUBLAS_STATUS_SUCCESS)
         return true;
     stream_fail(s, status == CUBLAS_STATUS_ALLOC_FAILED ? SHOAL_E_NOMEM : SHOAL_E_INTERNAL,
-                "device %d: %s at dense/cuda/%s:%d: %.200s", device_number, lt.cublasLtGetStatusString(status),
-                file_name(file), line, call);
+                "device %d: %s at dense/cuda/%s:%d: %.200s", device_number,
+                lt.cublasLtGetStatusString(status), file_name(file), line, call);
     return false;
 }
 
@@ -118,7 +121,8 @@ static int device_choose(int count, struct err *e)
     char *end = NULL;
     unsigned long number = text && *text ? strtoul(text, &end, 10) : 0;
     if (text && *text && (*end != '\0' || *text == '-'))
-        return err_set(e, SHOAL_E_CONFIG, "SHOAL_DEVICE is \"%s\"; set it to the number of a device, 0 to %d", text,
+        return err_set(e, SHOAL_E_CONFIG,
+                       "SHOAL_DEVICE is \"%s\"; set it to the number of a device, 0 to %d", text,
                        count - 1);
     device_number = (int)(number % (unsigned long)count);
     return 0;
@@ -129,12 +133,12 @@ static int device_choose(int count, struct err *e)
 static void texts_make(const struct cudaDeviceProp *device)
 {
     size_t version = lt.cublasLtGetVersion();
-    snprintf(kernel_text, sizeof kernel_text, "cublasLt %zu sm_%d%d %d SMs %.100s", version, device->major, device->minor,
-             device->multiProcessorCount, device->name);
-    snprintf(library_text, sizeof library_text, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100,
-             version % 100);
-    snprintf(about_text, sizeof about_text, "%.100s (device %d), %s of %.200s", device->name, device_number, library_text,
-             lt.path);
+    snprintf(kernel_text, sizeof kernel_text, "cublasLt %zu sm_%d%d %d SMs %.100s", version,
+             device->major, device->minor, device->multiProcessorCount, device->name);
+    snprintf(library_text, sizeof library_text, "cuBLASLt %zu.%zu.%zu", version / 10000,
+             version / 100 % 100, version % 100);
+    snprintf(about_text, sizeof about_text, "%.100s (device %d), %s of %.200s", device->name,
+             device_number, library_text, lt.path);
 }
 
 int device_probe(struct err *e)
@@ -146,7 +150,8 @@ int device_probe(struct err *e)
     int code = CUDA_TELL(&why, cudaGetDeviceCount(&count));
     if (code != 0 || count == 0)
         return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "the NVIDIA driver is there, but there is no device to compute on: %s; look at nvidia-smi, or "
+                       "the NVIDIA driver is there, but there is no device to compute on: %s; look "
+                       "at nvidia-smi, or "
                        "set train.backend to cpu",
                        code != 0 ? why.text : "it counts 0");
     code = device_choose(count, e);
@@ -155,10 +160,11 @@ int device_probe(struct err *e)
     if (code != 0)
         return code;
     if (device.major * 10 + device.minor < ARCHITECTURE_MIN)
-        return err_set(
-            e, SHOAL_E_UNAVAILABLE,
-            "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; set train.backend to cpu",
-            device_number, device.name, device.major, device.minor, ARCHITECTURE_MIN / 10, ARCHITECTURE_MIN % 10);
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "device %d (%s) is of compute capability %d.%d; needed is %d.%d or later; "
+                       "set train.backend to cpu",
+                       device_number, device.name, device.major, device.minor,
+                       ARCHITECTURE_MIN / 10, ARCHITECTURE_MIN % 10);
     code = cublaslt_load(e);
     if (code == 0)
         texts_make(&device);
@@ -186,7 +192,8 @@ static int thread_enter(struct err *e)
         return 0;
     /* Threads that wait for the device sleep: by default they spin, each on a core that others
      * need. It is said before the device's context is made. */
-    int code = CUDA_TELL(e, cudaInitDevice(device_number, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid));
+    int code = CUDA_TELL(e, cudaInitDevice(device_number, cudaDeviceScheduleBlockingSync,
+                                           cudaInitDeviceFlagsAreValid));
     if (code == 0)
         code = CUDA_TELL(e, cudaSetDevice(device_number));
     thread_ready = code == 0;
@@ -327,8 +334,8 @@ void device_zero(struct stream *s, void *to, size_t bytes)
 
 /* ---- queueing -------------------------------------------------------------------------------- */
 
-void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
-                   size_t bytes)
+void device_launch(struct stream *s, const char *name, kernel_function function, size_t n,
+                   const void *args, size_t bytes)
 {
     void *values[] = {(void *)(uintptr_t)args, &n};
     size_t blocks = (n + THREADS - 1) / THREADS;
@@ -337,7 +344,8 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
     if (!device_enter(s))
         return;
     if (blocks > INT32_MAX) {
-        stream_fail(s, SHOAL_E_INTERNAL, "kernel %s: %zu elements are too many for one run; make train.batch smaller",
+        stream_fail(s, SHOAL_E_INTERNAL,
+                    "kernel %s: %zu elements are too many for one run; make train.batch smaller",
                     name, n);
         return;
     }
@@ -364,7 +372,8 @@ struct recording *device_record_end(struct stream *s)
     if (!r)
         stream_fail(s, SHOAL_E_NOMEM, "a recording: out of memory");
     bool ended = CUDA(s, cudaStreamEndCapture(s->device->stream, &graph));
-    bool made = ended && r && !stream_failed(s) && CUDA(s, cudaGraphInstantiate(&r->exec, graph, 0));
+    bool made =
+        ended && r && !stream_failed(s) && CUDA(s, cudaGraphInstantiate(&r->exec, graph, 0));
     if (graph)
         CUDA(s, cudaGraphDestroy(graph));
     if (made && CUDA(s, cudaGraphUpload(r->exec, s->device->stream)))

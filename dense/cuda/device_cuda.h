@@ -24,7 +24,8 @@ struct device {
 };
 
 bool cuda_ok(struct stream *s, cudaError_t status, const char *call, const char *file, int line);
-bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const char *file, int line);
+bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const char *file,
+               int line);
 int cuda_tell(struct err *e, cudaError_t status, const char *call, const char *file, int line);
 
 #define CUDA(s, call) cuda_ok(s, call, #call, __FILE__, __LINE__)
@@ -40,20 +41,20 @@ bool device_enter(struct stream *s);
 void device_look(struct stream *s);
 
 /* device_cublaslt.c */
-#define CUBLASLT_FUNCTIONS(X)                                                                                          \
-    X(cublasLtCreate)                                                                                                  \
-    X(cublasLtDestroy)                                                                                                 \
-    X(cublasLtGetStatusString)                                                                                         \
-    X(cublasLtGetVersion)                                                                                              \
-    X(cublasLtMatmul)                                                                                                  \
-    X(cublasLtMatmulAlgoGetHeuristic)                                                                                  \
-    X(cublasLtMatmulDescCreate)                                                                                        \
-    X(cublasLtMatmulDescDestroy)                                                                                       \
-    X(cublasLtMatmulDescSetAttribute)                                                                                  \
-    X(cublasLtMatmulPreferenceCreate)                                                                                  \
-    X(cublasLtMatmulPreferenceDestroy)                                                                                 \
-    X(cublasLtMatmulPreferenceSetAttribute)                                                                            \
-    X(cublasLtMatrixLayoutCreate)                                                                                      \
+#define CUBLASLT_FUNCTIONS(X)                                                                      \
+    X(cublasLtCreate)                                                                              \
+    X(cublasLtDestroy)                                                                             \
+    X(cublasLtGetStatusString)                                                                     \
+    X(cublasLtGetVersion)                                                                          \
+    X(cublasLtMatmul)                                                                              \
+    X(cublasLtMatmulAlgoGetHeuristic)                                                              \
+    X(cublasLtMatmulDescCreate)                                                                    \
+    X(cublasLtMatmulDescDestroy)                                                                   \
+    X(cublasLtMatmulDescSetAttribute)                                                              \
+    X(cublasLtMatmulPreferenceCreate)                                                              \
+    X(cublasLtMatmulPreferenceDestroy)                                                             \
+    X(cublasLtMatmulPreferenceSetAttribute)                                                        \
+    X(cublasLtMatrixLayoutCreate)                                                                  \
     X(cublasLtMatrixLayoutDestroy)
 
 struct cublaslt {
@@ -62,7 +63,7 @@ struct cublaslt {
 #undef X
     char path[LIMIT_PATH]; /* where it was found */
 };
-extern struct cublaslt lt; /* filled once, by device_probe */
+extern struct cublaslt lt;        /* filled once, by device_probe */
 int cublaslt_load(struct err *e); /* UNAVAILABLE */
 
 void products_open(struct stream *s);

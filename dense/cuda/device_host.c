@@ -118,7 +118,9 @@ int device_open(struct stream *s, struct err *e)
     if (!d)
         return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
     if (variable("SHOAL_CUDAHOST_ORDER", &value))
-        d->order = value[0] == 'f' ? ORDER_FORWARD : value[0] == 'r' ? ORDER_REVERSE : ORDER_SCRAMBLED;
+        d->order = value[0] == 'f'   ? ORDER_FORWARD
+                   : value[0] == 'r' ? ORDER_REVERSE
+                                     : ORDER_SCRAMBLED;
     if (variable("SHOAL_CUDAHOST_FAIL", &value)) {
         d->fail_at = strtoull(value, &end, 10);
         d->lost = strcmp(end, ":lost") == 0;
@@ -144,8 +146,8 @@ static bool call_begin(struct stream *s, const char *name)
     bool fails = d->lost ? call >= d->fail_at : call == d->fail_at;
     if (d->fail_at == 0 || !fails || d->full)
         return true;
-    stream_fail(s, d->lost ? SHOAL_E_UNAVAILABLE : SHOAL_E_INTERNAL, "%s failed: planted failure of call %llu", name,
-                (unsigned long long)call);
+    stream_fail(s, d->lost ? SHOAL_E_UNAVAILABLE : SHOAL_E_INTERNAL,
+                "%s failed: planted failure of call %llu", name, (unsigned long long)call);
     return false;
 }
 
@@ -308,7 +310,8 @@ void device_copy(struct stream *s, void *to, const void *from, size_t bytes)
         return;
     host_memory_check("copy", to, bytes);
     host_memory_check("copy", from, bytes);
-    (void)call_queue(s, &(struct call){.kind = CALL_COPY, .name = "copy", .n = bytes, .to = to, .from = from});
+    (void)call_queue(
+        s, &(struct call){.kind = CALL_COPY, .name = "copy", .n = bytes, .to = to, .from = from});
 }
 
 void device_zero(struct stream *s, void *to, size_t bytes)
@@ -319,8 +322,8 @@ void device_zero(struct stream *s, void *to, size_t bytes)
     (void)call_queue(s, &(struct call){.kind = CALL_ZERO, .name = "zero", .n = bytes, .to = to});
 }
 
-void device_launch(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
-                   size_t bytes)
+void device_launch(struct stream *s, const char *name, kernel_function function, size_t n,
+                   const void *args, size_t bytes)
 {
     struct call c = {.kind = CALL_KERNEL, .name = name, .function = function, .n = n};
     if (stream_failed(s))
@@ -353,7 +356,11 @@ void *device_alloc(struct stream *s, size_t bytes)
     counter_add(&cuda_counters.allocations);
     void *p = host_memory_alloc(bytes);
     if (p && !s->device->idle)
-        (void)call_keep(s, &s->device->queue, &(struct call){.kind = CALL_FILL, .name = "fill", .n = bytes < FILL_MOST ? bytes : FILL_MOST, .to = p});
+        (void)call_keep(s, &s->device->queue,
+                        &(struct call){.kind = CALL_FILL,
+                                       .name = "fill",
+                                       .n = bytes < FILL_MOST ? bytes : FILL_MOST,
+                                       .to = p});
     return p;
 }
 
@@ -361,7 +368,8 @@ void device_free(struct stream *s, void *p)
 {
     if (!p)
         return;
-    if (!call_keep(s, &s->device->queue, &(struct call){.kind = CALL_FREE, .name = "free", .to = p}))
+    if (!call_keep(s, &s->device->queue,
+                   &(struct call){.kind = CALL_FREE, .name = "free", .to = p}))
         host_memory_free(p);
 }
 
@@ -392,7 +400,9 @@ void device_download(struct stream *s, void *to, const void *from, size_t bytes)
     host_memory_refuse("download", to);
     if (s->device->idle)
         memset(to, 0, bytes);
-    (void)call_queue(s, &(struct call){.kind = CALL_COPY, .name = "download", .n = bytes, .to = to, .from = from});
+    (void)call_queue(
+        s,
+        &(struct call){.kind = CALL_COPY, .name = "download", .n = bytes, .to = to, .from = from});
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -409,14 +419,16 @@ static size_t element_bytes(const struct product *p)
 static bool rows_aligned(const struct product *p)
 {
     size_t bytes = element_bytes(p);
-    return p->lda * bytes % ROW_BYTES == 0 && p->ldb * bytes % ROW_BYTES == 0 && p->ldc * sizeof *p->c % ROW_BYTES == 0 &&
-           (uintptr_t)p->a % ROW_BYTES == 0 && (uintptr_t)p->b % ROW_BYTES == 0 && (uintptr_t)p->c % ROW_BYTES == 0;
+    return p->lda * bytes % ROW_BYTES == 0 && p->ldb * bytes % ROW_BYTES == 0 &&
+           p->ldc * sizeof *p->c % ROW_BYTES == 0 && (uintptr_t)p->a % ROW_BYTES == 0 &&
+           (uintptr_t)p->b % ROW_BYTES == 0 && (uintptr_t)p->c % ROW_BYTES == 0;
 }
 
 static bool same_product(const struct product *a, const struct product *b)
 {
-    return a->type == b->type && a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b && a->m == b->m &&
-           a->n == b->n && a->k == b->k && (a->beta == 0.0f) == (b->beta == 0.0f);
+    return a->type == b->type && a->transpose_a == b->transpose_a &&
+           a->transpose_b == b->transpose_b && a->m == b->m && a->n == b->n && a->k == b->k &&
+           (a->beta == 0.0f) == (b->beta == 0.0f);
 }
 
 struct product_ways *device_ways_new(struct stream *s, const struct product *p, uint32_t *count)
@@ -425,11 +437,13 @@ struct product_ways *device_ways_new(struct stream *s, const struct product *p, 
     d->asked += !same_product(p, &d->last_asked) || d->asked == 0;
     d->last_asked = *p;
     bool meant = d->asked == d->refuse_at;
-    bool none = meant && (d->refuse == 'n' || (d->refuse == 'b' && p->bias) || (d->refuse == 'r' && !rows_aligned(p)));
+    bool none = meant && (d->refuse == 'n' || (d->refuse == 'b' && p->bias) ||
+                          (d->refuse == 'r' && !rows_aligned(p)));
     struct product_ways *w = none ? NULL : calloc(1, sizeof *w);
     *count = w ? HOST_WAYS : 0;
     if (none)
-        snprintf(s->refusal, sizeof s->refusal, "planted: product %llu", (unsigned long long)d->asked);
+        snprintf(s->refusal, sizeof s->refusal, "planted: product %llu",
+                 (unsigned long long)d->asked);
     return w;
 }
 
@@ -444,7 +458,8 @@ static size_t matrix_bytes(uint32_t rows, uint32_t columns, uint32_t ld, size_t 
     return ((size_t)(rows - 1) * ld + columns) * each;
 }
 
-bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way, const struct product *p)
+bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
+                     const struct product *p)
 {
     struct device *d = s->device;
     size_t each = element_bytes(p);
@@ -454,14 +469,17 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way, con
         snprintf(s->refusal, sizeof s->refusal, "planted: run %llu", (unsigned long long)d->ran);
         return false;
     }
-    host_memory_check("product", p->a,
-                      matrix_bytes(p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, each));
-    host_memory_check("product", p->b,
-                      matrix_bytes(p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, each));
+    host_memory_check(
+        "product", p->a,
+        matrix_bytes(p->transpose_a ? p->k : p->m, p->transpose_a ? p->m : p->k, p->lda, each));
+    host_memory_check(
+        "product", p->b,
+        matrix_bytes(p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, each));
     host_memory_check("product", p->c, matrix_bytes(p->m, p->n, p->ldc, sizeof *p->c));
     if (p->bias)
         host_memory_check("product", p->bias, p->n * sizeof *p->bias);
-    if (call_queue(s, &(struct call){.kind = CALL_PRODUCT, .name = "product", .u.product = *p}) && !d->recording)
+    if (call_queue(s, &(struct call){.kind = CALL_PRODUCT, .name = "product", .u.product = *p}) &&
+        !d->recording)
         counter_add(&cuda_counters.products);
     return !stream_failed(s);
 }
@@ -511,8 +529,9 @@ size_t device_sort_bytes(struct stream *s, uint32_t count, uint32_t key_end)
     return ((size_t)key_end + 1) * sizeof(uint32_t);
 }
 
-void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint32_t *key, const uint32_t *value,
-                 uint32_t *key_out, uint32_t *value_out, void *scratch, size_t scratch_bytes)
+void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint32_t *key,
+                 const uint32_t *value, uint32_t *key_out, uint32_t *value_out, void *scratch,
+                 size_t scratch_bytes)
 {
     size_t bytes = count * sizeof *key;
     const void *used[] = {key, value, key_out, value_out};
@@ -521,8 +540,9 @@ void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint3
     for (size_t i = 0; i < sizeof used / sizeof *used && !s->device->idle; i++)
         host_memory_check("sort", used[i], bytes);
     host_memory_check("sort", scratch, scratch_bytes);
-    (void)call_queue(s, &(struct call){.kind = CALL_SORT,
-                                       .name = "sort",
-                                       .n = count,
-                                       .u.sort = {key, value, key_out, value_out, scratch, key_end}});
+    (void)call_queue(s,
+                     &(struct call){.kind = CALL_SORT,
+                                    .name = "sort",
+                                    .n = count,
+                                    .u.sort = {key, value, key_out, value_out, scratch, key_end}});
 }

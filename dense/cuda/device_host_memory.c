@@ -71,7 +71,8 @@ static void must(bool well, const char *what)
 
 static bool in_stretch(const void *p)
 {
-    return all.stretch && (const char *)p >= all.stretch && (const char *)p < all.stretch + STRETCH_BYTES;
+    return all.stretch && (const char *)p >= all.stretch &&
+           (const char *)p < all.stretch + STRETCH_BYTES;
 }
 
 /* The piece that p lies in, free or not; NULL. */
@@ -105,7 +106,8 @@ static void stretch_make(void)
 {
     if (all.stretch)
         return;
-    void *p = mmap(NULL, STRETCH_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p =
+        mmap(NULL, STRETCH_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     must(p != MAP_FAILED, "cudahost: a stretch of addresses");
     all.stretch = p;
 }
@@ -157,7 +159,8 @@ void host_memory_free(void *p)
     if (!given || given->at != p || given->bytes == 0)
         mixed_up("free", p, "which is no piece of device memory that is in use");
     if (given->bytes >= LARGE)
-        must(madvise(given->at, given->bytes / PAGE * PAGE, MADV_DONTNEED) == 0, "cudahost: giving memory back");
+        must(madvise(given->at, given->bytes / PAGE * PAGE, MADV_DONTNEED) == 0,
+             "cudahost: giving memory back");
     given->bytes = 0;
     given->next = all.free[given->bits];
     all.free[given->bits] = (uint32_t)(given - all.piece) + 1;
@@ -170,7 +173,8 @@ void host_memory_open(void)
     pthread_mutex_lock(&all.lock);
     size_t wanted = (all.used + PAGE - 1) / PAGE * PAGE;
     if (wanted > all.open_bytes) {
-        must(mprotect(all.stretch, wanted, PROT_READ | PROT_WRITE) == 0, "cudahost: opening device memory");
+        must(mprotect(all.stretch, wanted, PROT_READ | PROT_WRITE) == 0,
+             "cudahost: opening device memory");
         all.open_bytes = wanted;
     }
     all.open++;
@@ -181,7 +185,8 @@ void host_memory_close(void)
 {
     pthread_mutex_lock(&all.lock);
     if (--all.open == 0 && all.open_bytes > 0) {
-        must(mprotect(all.stretch, all.open_bytes, PROT_NONE) == 0, "cudahost: closing device memory");
+        must(mprotect(all.stretch, all.open_bytes, PROT_NONE) == 0,
+             "cudahost: closing device memory");
         all.open_bytes = 0;
     }
     pthread_mutex_unlock(&all.lock);
@@ -193,12 +198,14 @@ void host_memory_check(const char *what, const void *p, size_t bytes)
 {
     pthread_mutex_lock(&all.lock);
     const struct piece *found = piece_of(p);
-    bool within = found && found->bytes > 0 && bytes <= found->bytes - (size_t)((const char *)p - found->at);
+    bool within =
+        found && found->bytes > 0 && bytes <= found->bytes - (size_t)((const char *)p - found->at);
     bool device = in_stretch(p);
     pthread_mutex_unlock(&all.lock);
     if (!within)
-        mixed_up(what, p, device ? "device memory that is not in use, or less of it than it takes"
-                                 : "which is the host's memory and not the device's");
+        mixed_up(what, p,
+                 device ? "device memory that is not in use, or less of it than it takes"
+                        : "which is the host's memory and not the device's");
 }
 
 void host_memory_refuse(const char *what, const void *p)
@@ -261,7 +268,8 @@ void *pinned_alloc(size_t bytes)
 static uint32_t pinned_find(const void *p)
 {
     for (uint32_t i = 0; i < all.pinned_count; i++)
-        if ((const char *)p >= all.pinned[i].at && (const char *)p < all.pinned[i].at + all.pinned[i].bytes)
+        if ((const char *)p >= all.pinned[i].at &&
+            (const char *)p < all.pinned[i].at + all.pinned[i].bytes)
             return i;
     return NONE;
 }

@@ -28,11 +28,13 @@ static inline float operand_at(enum product_type type, const void *x, size_t at)
     int exponent = half >> 10 & 31, mantissa = half & 1023;
     if (exponent == 31)
         return mantissa ? NAN : sign * INFINITY;
-    return sign * (exponent == 0 ? ldexpf((float)mantissa, -24) : ldexpf((float)(1024 + mantissa), exponent - 25));
+    return sign * (exponent == 0 ? ldexpf((float)mantissa, -24)
+                                 : ldexpf((float)(1024 + mantissa), exponent - 25));
 }
 
 /* One row of a product. `type` is a constant where this is called: a loop for each. */
-static inline void product_row(enum product_type type, const struct product *p, size_t at_a, size_t step_a, float *to)
+static inline void product_row(enum product_type type, const struct product *p, size_t at_a,
+                               size_t step_a, float *to)
 {
     for (uint32_t j = 0; j < p->n; j++)
         to[j] = p->beta == 0.0f ? (p->bias ? p->bias[j] : 0.0f) : to[j] * p->beta;
@@ -41,8 +43,8 @@ static inline void product_row(enum product_type type, const struct product *p, 
         float sum[TOGETHER] = {0};
         for (uint32_t l = 0; l < p->k; l++)
             for (uint32_t t = 0; t < columns; t++)
-                sum[t] +=
-                    operand_at(type, p->a, at_a + l * step_a) * operand_at(type, p->b, (size_t)(j + t) * p->ldb + l);
+                sum[t] += operand_at(type, p->a, at_a + l * step_a) *
+                          operand_at(type, p->b, (size_t)(j + t) * p->ldb + l);
         for (uint32_t t = 0; t < columns; t++)
             to[j + t] += sum[t];
     }

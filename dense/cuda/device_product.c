@@ -38,7 +38,8 @@ void products_open(struct stream *s)
         return;
     p->workspace = device_alloc(s, WORKSPACE_BYTES);
     if (!p->workspace)
-        stream_fail(s, SHOAL_E_NOMEM, "no memory on the device for %zu bytes of cuBLAS workspace", WORKSPACE_BYTES);
+        stream_fail(s, SHOAL_E_NOMEM, "no memory on the device for %zu bytes of cuBLAS workspace",
+                    WORKSPACE_BYTES);
 }
 
 void products_close(struct stream *s)
@@ -83,7 +84,8 @@ static cudaDataType_t data_type_of(enum product_type type)
 
 static bool operation_make(struct stream *s, struct product_ways *w, const struct product *p)
 {
-    cublasComputeType_t compute = p->type == PRODUCT_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    cublasComputeType_t compute =
+        p->type == PRODUCT_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     cublasOperation_t first = p->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                       second = p->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
@@ -99,15 +101,17 @@ static bool operation_make(struct stream *s, struct product_ways *w, const struc
     if (!CUBLAS(s, lt.cublasLtMatmulDescCreate(&w->operation, compute, CUDA_R_32F)))
         return false;
     for (size_t i = 0; i < count; i++)
-        if (!CUBLAS(s, lt.cublasLtMatmulDescSetAttribute(w->operation, set[i].name, set[i].value, set[i].bytes)))
+        if (!CUBLAS(s, lt.cublasLtMatmulDescSetAttribute(w->operation, set[i].name, set[i].value,
+                                                         set[i].bytes)))
             return false;
     return true;
 }
 
 static bool bias_set(struct stream *s, struct product_ways *w, const float *bias)
 {
-    return !bias || CUBLAS(s, lt.cublasLtMatmulDescSetAttribute(w->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
-                                                                sizeof bias));
+    return !bias ||
+           CUBLAS(s, lt.cublasLtMatmulDescSetAttribute(
+                         w->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
 }
 
 static bool layouts_make(struct stream *s, struct product_ways *w, const struct product *p)
@@ -121,11 +125,14 @@ static bool layouts_make(struct stream *s, struct product_ways *w, const struct 
            CUBLAS(s, lt.cublasLtMatrixLayoutCreate(&w->c, CUDA_R_32F, p->n, p->m, p->ldc));
 }
 
-static bool preference_make(struct stream *s, cublasLtMatmulPreference_t *out, const struct product *p)
+static bool preference_make(struct stream *s, cublasLtMatmulPreference_t *out,
+                            const struct product *p)
 {
     size_t bytes = WORKSPACE_BYTES;
-    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
-    uint32_t align_a = alignment_of(p->b), align_b = alignment_of(p->a), align_c = alignment_of(p->c);
+    uint32_t schemes =
+        CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    uint32_t align_a = alignment_of(p->b), align_b = alignment_of(p->a),
+             align_c = alignment_of(p->c);
     struct {
         cublasLtMatmulPreferenceAttributes_t name;
         const void *value;
@@ -140,7 +147,8 @@ static bool preference_make(struct stream *s, cublasLtMatmulPreference_t *out, c
     if (!CUBLAS(s, lt.cublasLtMatmulPreferenceCreate(out)))
         return false;
     for (size_t i = 0; i < count; i++)
-        if (!CUBLAS(s, lt.cublasLtMatmulPreferenceSetAttribute(*out, set[i].name, set[i].value, set[i].bytes)))
+        if (!CUBLAS(s, lt.cublasLtMatmulPreferenceSetAttribute(*out, set[i].name, set[i].value,
+                                                               set[i].bytes)))
             return false;
     return true;
 }
@@ -151,16 +159,19 @@ static void refuse(struct stream *s, const char *what, cublasStatus_t status)
 }
 
 /* Of a result all fields but the state mean something only when that is success. */
-static uint32_t ways_ask(struct stream *s, struct product_ways *w, cublasLtMatmulPreference_t preference)
+static uint32_t ways_ask(struct stream *s, struct product_ways *w,
+                         cublasLtMatmulPreference_t preference)
 {
     cublasLtMatmulHeuristicResult_t result[WAYS_MAX];
     int found = 0;
     uint32_t count = 0;
 
-    cublasStatus_t status = lt.cublasLtMatmulAlgoGetHeuristic(s->device->products->handle, w->operation, w->a, w->b, w->c,
-                                                              w->c, preference, WAYS_MAX, result, &found);
+    cublasStatus_t status =
+        lt.cublasLtMatmulAlgoGetHeuristic(s->device->products->handle, w->operation, w->a, w->b,
+                                          w->c, w->c, preference, WAYS_MAX, result, &found);
     if (status != CUBLAS_STATUS_SUCCESS || found == 0)
-        refuse(s, "cublasLtMatmulAlgoGetHeuristic", status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status);
+        refuse(s, "cublasLtMatmulAlgoGetHeuristic",
+               status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED : status);
     for (int i = 0; i < found && status == CUBLAS_STATUS_SUCCESS; i++)
         if (result[i].state != CUBLAS_STATUS_SUCCESS)
             refuse(s, "cublasLtMatmulAlgoGetHeuristic, one result", result[i].state);
@@ -179,8 +190,8 @@ struct product_ways *device_ways_new(struct stream *s, const struct product *p, 
     *count = 0;
     if (!w)
         stream_fail(s, SHOAL_E_NOMEM, "a stream of the device: out of memory");
-    if (w && device_enter(s) && operation_make(s, w, p) && bias_set(s, w, p->bias) && layouts_make(s, w, p) &&
-        preference_make(s, &preference, p))
+    if (w && device_enter(s) && operation_make(s, w, p) && bias_set(s, w, p->bias) &&
+        layouts_make(s, w, p) && preference_make(s, &preference, p))
         *count = ways_ask(s, w, preference);
     if (preference)
         CUBLAS(s, lt.cublasLtMatmulPreferenceDestroy(preference));
@@ -193,15 +204,16 @@ struct product_ways *device_ways_new(struct stream *s, const struct product *p, 
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way, const struct product *p)
+bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
+                     const struct product *p)
 {
     float one = 1.0f;
     if (!device_enter(s) || !bias_set(s, w, p->bias))
         return false;
     struct products *all = s->device->products;
-    cublasStatus_t status =
-        lt.cublasLtMatmul(all->handle, w->operation, &one, p->b, w->a, p->a, w->b, &p->beta, p->c, w->c, p->c, w->c,
-                          &w->algorithm[way], all->workspace, WORKSPACE_BYTES, s->device->stream);
+    cublasStatus_t status = lt.cublasLtMatmul(
+        all->handle, w->operation, &one, p->b, w->a, p->a, w->b, &p->beta, p->c, w->c, p->c, w->c,
+        &w->algorithm[way], all->workspace, WORKSPACE_BYTES, s->device->stream);
     if (status != CUBLAS_STATUS_SUCCESS) {
         refuse(s, "cublasLtMatmul", status);
         device_look(s); /* a device that is lost refuses everything */

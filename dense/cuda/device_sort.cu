@@ -16,16 +16,19 @@ size_t device_sort_bytes(struct stream *s, uint32_t count, uint32_t key_end)
     size_t bytes = 0;
     const uint32_t *in = NULL;
     uint32_t *out = NULL;
-    if (!device_enter(s) || !CUDA(s, cub::DeviceRadixSort::SortPairs(NULL, bytes, in, out, in, out, count, 0,
-                                                                     key_bits(key_end), s->device->stream)))
+    if (!device_enter(s) ||
+        !CUDA(s, cub::DeviceRadixSort::SortPairs(NULL, bytes, in, out, in, out, count, 0,
+                                                 key_bits(key_end), s->device->stream)))
         return 0;
     return bytes;
 }
 
-void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint32_t *key, const uint32_t *value,
-                 uint32_t *key_out, uint32_t *value_out, void *scratch, size_t scratch_bytes)
+void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint32_t *key,
+                 const uint32_t *value, uint32_t *key_out, uint32_t *value_out, void *scratch,
+                 size_t scratch_bytes)
 {
     if (scratch && device_enter(s))
-        CUDA(s, cub::DeviceRadixSort::SortPairs(scratch, scratch_bytes, key, key_out, value, value_out, count, 0,
-                                                key_bits(key_end), s->device->stream));
+        CUDA(s,
+             cub::DeviceRadixSort::SortPairs(scratch, scratch_bytes, key, key_out, value, value_out,
+                                             count, 0, key_bits(key_end), s->device->stream));
 }

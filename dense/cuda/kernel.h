@@ -97,27 +97,27 @@ struct kernel_order {
 };
 typedef void (*kernel_function)(const void *args, size_t n, struct kernel_order order);
 
-#define KERNEL(name)                                                                                                   \
-    static void name##_loop(const void *args, size_t n, struct kernel_order order)                                     \
-    {                                                                                                                  \
-        size_t i = order.first;                                                                                        \
-        for (size_t left = n; left > 0; left--) {                                                                      \
-            name##_at((const struct name##_args *)args, i);                                                            \
-            i += order.step;                                                                                           \
-            i -= i >= n ? n : 0;                                                                                       \
-        }                                                                                                              \
-    }                                                                                                                  \
+#define KERNEL(name)                                                                               \
+    static void name##_loop(const void *args, size_t n, struct kernel_order order)                 \
+    {                                                                                              \
+        size_t i = order.first;                                                                    \
+        for (size_t left = n; left > 0; left--) {                                                  \
+            name##_at((const struct name##_args *)args, i);                                        \
+            i += order.step;                                                                       \
+            i -= i >= n ? n : 0;                                                                   \
+        }                                                                                          \
+    }                                                                                              \
     KERNEL_RUN(name, name##_loop)
 #else
 typedef const void *kernel_function;
 
-#define KERNEL(name)                                                                                                   \
-    static __global__ void name##_kernel(const __grid_constant__ struct name##_args a, size_t n)                       \
-    {                                                                                                                  \
-        size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;                                                      \
-        if (i < n)                                                                                                     \
-            name##_at(&a, i);                                                                                          \
-    }                                                                                                                  \
+#define KERNEL(name)                                                                               \
+    static __global__ void name##_kernel(const __grid_constant__ struct name##_args a, size_t n)   \
+    {                                                                                              \
+        size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;                                  \
+        if (i < n)                                                                                 \
+            name##_at(&a, i);                                                                      \
+    }                                                                                              \
     KERNEL_RUN(name, (const void *)name##_kernel)
 #endif
 
@@ -132,18 +132,18 @@ typedef const void *kernel_function;
 #define KERNEL_CLEAR(a) ((void)(a))
 #endif
 
-#define KERNEL_RUN(name, function)                                                                                     \
-    _Static_assert(sizeof(struct name##_args) <= KERNEL_ARGS_MAX, #name);                                              \
-    static void name##_run(struct stream *s, size_t n, const struct name##_args *a)                                    \
-    {                                                                                                                  \
-        struct name##_args given = *a;                                                                                 \
-        KERNEL_CLEAR(&given);                                                                                          \
-        kernel_queue(s, #name, function, n, &given, sizeof given);                                                     \
+#define KERNEL_RUN(name, function)                                                                 \
+    _Static_assert(sizeof(struct name##_args) <= KERNEL_ARGS_MAX, #name);                          \
+    static void name##_run(struct stream *s, size_t n, const struct name##_args *a)                \
+    {                                                                                              \
+        struct name##_args given = *a;                                                             \
+        KERNEL_CLEAR(&given);                                                                      \
+        kernel_queue(s, #name, function, n, &given, sizeof given);                                 \
     }
 
 /* n may be 0: nothing. */
-void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
-                  size_t bytes);
+void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n,
+                  const void *args, size_t bytes);
 
 /* ---- what ops call --------------------------------------------------------------------------- */
 
@@ -164,8 +164,9 @@ void cuda_zero(struct stream *s, void *to, size_t bytes);
 void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes); /* device -> device */
 
 /* As backend_ops.gemm, in the stream's precision. */
-void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
-               uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc);
+void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
+               uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb, float beta,
+               float *c, uint32_t ldc);
 
 /* Sums in double, in stages of SUM_CHUNK terms each: sum over many elements without one thread that
  * takes all. Whoever sums rows of a matrix lets element (chunk, column) sum its SUM_CHUNK rows into
@@ -189,8 +190,8 @@ void cuda_sum_add(struct stream *s, double *value, size_t n, double *out);
  * of one field, (values, ld) by place in index, `width` columns; for each row in the order of its
  * values. Gradients of other fields' values are not read. Only outside of recorded sections, in a
  * training batch (pool_begin has sorted its values). */
-void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width, const float *gradient,
-                     uint32_t ld, float *row_gradients, uint32_t row_width);
+void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width,
+                     const float *gradient, uint32_t ld, float *row_gradients, uint32_t row_width);
 
 /* The ops of single models: ops_<group>.cu fills its group. */
 void cuda_interact_fill(struct interact_ops *o);

@@ -16,7 +16,10 @@ BODY void act_forward_at(const struct act_forward_args *a, size_t i)
     float *y = a->y + (size_t)p.row * a->ldy + p.column;
     float v = act_value(a->act, a->bias ? *y + a->bias[p.column] : *y);
     if (a->mask.threshold > 0)
-        v = dropout_keeps(&a->mask, dropout_example(&a->mask, a->first + p.row) * a->width + p.column) ? v * a->mask.scale : 0.0f;
+        v = dropout_keeps(&a->mask,
+                          dropout_example(&a->mask, a->first + p.row) * a->width + p.column)
+                ? v * a->mask.scale
+                : 0.0f;
     *y = v;
 }
 KERNEL(act_forward)
@@ -30,7 +33,8 @@ struct act_backward_args {
     double *partial; /* (chunks, width) or NULL */
 };
 
-BODY float act_gradient(const struct act_backward_args *a, uint32_t row, uint32_t column, float y, float dy)
+BODY float act_gradient(const struct act_backward_args *a, uint32_t row, uint32_t column, float y,
+                        float dy)
 {
     if (a->mask.threshold == 0)
         return a->act == ACT_RELU ? (y > 0.0f ? dy : 0.0f) : dy * act_slope(a->act, y);
@@ -62,16 +66,17 @@ BODY void act_backward_at(const struct act_backward_args *a, size_t i)
 }
 KERNEL(act_backward)
 
-static void act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask, uint32_t first,
-                        uint32_t count, uint32_t width, const float *bias, float *y, uint32_t ldy)
+static void act_forward(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                        uint32_t first, uint32_t count, uint32_t width, const float *bias, float *y,
+                        uint32_t ldy)
 {
     struct act_forward_args a = {act, *mask, first, width, ldy, bias, y};
     act_forward_run(s, (size_t)count * width, &a);
 }
 
-static void act_backward(struct stream *s, enum activation act, const struct dropout_mask *mask, uint32_t first,
-                         uint32_t count, uint32_t width, const float *y, uint32_t ldy, float *dy, uint32_t lddy,
-                         float *bias_gradient)
+static void act_backward(struct stream *s, enum activation act, const struct dropout_mask *mask,
+                         uint32_t first, uint32_t count, uint32_t width, const float *y,
+                         uint32_t ldy, float *dy, uint32_t lddy, float *bias_gradient)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t chunk = bias_gradient ? SUM_CHUNK : 1, chunks = (count + chunk - 1) / chunk;
@@ -81,14 +86,16 @@ static void act_backward(struct stream *s, enum activation act, const struct dro
         if (!partial)
             return;
     }
-    struct act_backward_args a = {act, *mask, first, count, width, ldy, lddy, chunk, y, dy, partial};
+    struct act_backward_args a = {act,  *mask, first, count, width,  ldy,
+                                  lddy, chunk, y,     dy,    partial};
     act_backward_run(s, (size_t)chunks * width, &a);
     if (bias_gradient)
         cuda_columns_add(s, partial, chunks, width, bias_gradient);
     cuda_scratch_return(s, mark);
 }
 
-void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, float *c, uint32_t ldc)
+void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, float *c,
+                   uint32_t ldc)
 {
     struct dropout_mask keep_all = {NULL, 0, 1.0f, NULL};
     act_forward(s, ACT_NONE, &keep_all, 0, m, n, bias, c, ldc);

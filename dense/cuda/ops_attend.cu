@@ -38,7 +38,8 @@ BODY struct attend_pair attend_pair_of(const struct attend_kernel_args *a, size_
 /* The shares of an example's head; its maps of a field. */
 BODY float *attend_share(const struct attend_kernel_args *a, uint32_t example, uint32_t head)
 {
-    return a->a.share + ((size_t)example * a->a.heads + head) * a->a.fields * attend_lanes(a->a.fields);
+    return a->a.share +
+           ((size_t)example * a->a.heads + head) * a->a.fields * attend_lanes(a->a.fields);
 }
 
 BODY size_t attend_row(const struct attend_kernel_args *a, uint32_t example, uint32_t field)
@@ -77,7 +78,8 @@ BODY void attend_softmax_at(const struct attend_kernel_args *a, size_t i)
 {
     uint32_t fields = a->a.fields;
     struct place of_head = place_of(i, fields), of_example = place_of(of_head.row, a->a.heads);
-    float *share = attend_share(a, of_example.row, of_example.column) + (size_t)of_head.column * fields;
+    float *share =
+        attend_share(a, of_example.row, of_example.column) + (size_t)of_head.column * fields;
     uint32_t example = dropout_example(&a->mask, a->a.first + of_example.row);
     uint32_t value = (example * a->a.heads + of_example.column) * fields * fields + of_head.column;
     float most = -INFINITY, sum = 0.0f;
@@ -106,8 +108,10 @@ BODY size_t attend_apart(const struct attend_kernel_args *a, size_t i, uint32_t 
 BODY void attend_output_at(const struct attend_kernel_args *a, size_t i)
 {
     struct place p = place_of(i, a->a.width), of_example = place_of(p.row, a->a.fields);
-    const float *share = attend_share(a, of_example.row, p.column / a->part) + (size_t)of_example.column * a->a.fields;
-    const float *value = a->a.x + attend_row(a, of_example.row, 0) + 2 * (size_t)a->a.width + p.column;
+    const float *share = attend_share(a, of_example.row, p.column / a->part) +
+                         (size_t)of_example.column * a->a.fields;
+    const float *value =
+        a->a.x + attend_row(a, of_example.row, 0) + 2 * (size_t)a->a.width + p.column;
     float sum = a->a.residual ? a->a.residual[attend_apart(a, i, a->a.ldresidual)]
                               : a->a.x[(size_t)p.row * a->row + 3 * (size_t)a->a.width + p.column];
 
@@ -159,8 +163,10 @@ KERNEL(attend_value)
 BODY void attend_dshare_at(const struct attend_kernel_args *a, size_t i)
 {
     struct attend_pair p = attend_pair_of(a, i);
-    const float *value = a->a.x + attend_row(a, p.example, p.key) + 2 * (size_t)a->a.width + p.head * a->part;
-    const float *dy = a->a.dy + ((size_t)p.example * a->a.fields + p.query) * a->a.width + p.head * a->part;
+    const float *value =
+        a->a.x + attend_row(a, p.example, p.key) + 2 * (size_t)a->a.width + p.head * a->part;
+    const float *dy =
+        a->a.dy + ((size_t)p.example * a->a.fields + p.query) * a->a.width + p.head * a->part;
     float share = attend_share(a, p.example, p.head)[(size_t)p.query * a->a.fields + p.key];
     a->dshare[i] = share < 0.0f ? 0.0f : attend_dot(value, dy, a->part) * a->mask.scale;
 }
@@ -171,7 +177,8 @@ BODY void attend_slope_at(const struct attend_kernel_args *a, size_t i)
 {
     uint32_t fields = a->a.fields;
     struct place of_head = place_of(i, fields), of_example = place_of(of_head.row, a->a.heads);
-    float *share = attend_share(a, of_example.row, of_example.column) + (size_t)of_head.column * fields;
+    float *share =
+        attend_share(a, of_example.row, of_example.column) + (size_t)of_head.column * fields;
     const float *dshare = a->dshare + i * fields;
     float sum = 0.0f;
 
@@ -188,7 +195,8 @@ BODY void attend_maps_at(const struct attend_kernel_args *a, size_t i)
     uint32_t fields = a->a.fields;
     struct place p = place_of(i, a->a.width), of_example = place_of(p.row, fields);
     const float *slope = attend_share(a, of_example.row, p.column / a->part);
-    const float *query = a->a.x + attend_row(a, of_example.row, 0) + p.column, *key = query + a->a.width;
+    const float *query = a->a.x + attend_row(a, of_example.row, 0) + p.column,
+                *key = query + a->a.width;
     float *to = a->a.dx + (size_t)p.row * a->row + p.column;
     float to_query = 0.0f, to_key = 0.0f;
 

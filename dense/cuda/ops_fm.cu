@@ -44,14 +44,15 @@ BODY void fm_gradient_at(const struct fm_args *a, size_t i)
 {
     struct place p = place_of(i, a->fields * a->dim);
     float v = a->x[(size_t)p.row * a->ldx + p.column];
-    float d = (a->sums[(size_t)p.row * a->dim + p.column % a->dim] - v) * a->dlogit[(size_t)p.row * a->stride];
+    float d = (a->sums[(size_t)p.row * a->dim + p.column % a->dim] - v) *
+              a->dlogit[(size_t)p.row * a->stride];
     float *to = a->dx + (size_t)p.row * a->lddx + p.column;
     *to = a->add ? *to + d : d;
 }
 KERNEL(fm_gradient)
 
-static void fm_forward(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
-                       float *sums, float *logit, uint32_t stride)
+static void fm_forward(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
+                       const float *x, uint32_t ldx, float *sums, float *logit, uint32_t stride)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     float *pairs = (float *)cuda_scratch(s, (size_t)count * dim * sizeof *pairs);
@@ -63,10 +64,12 @@ static void fm_forward(struct stream *s, uint32_t count, uint32_t fields, uint32
     cuda_scratch_return(s, mark);
 }
 
-static void fm_backward(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
-                        const float *sums, const float *dlogit, uint32_t stride, bool add, float *dx, uint32_t lddx)
+static void fm_backward(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
+                        const float *x, uint32_t ldx, const float *sums, const float *dlogit,
+                        uint32_t stride, bool add, float *dx, uint32_t lddx)
 {
-    struct fm_args a = {fields, dim, ldx, stride, lddx, x, (float *)sums, NULL, NULL, dlogit, add, dx};
+    struct fm_args a = {fields,        dim,  ldx,  stride, lddx, x,
+                        (float *)sums, NULL, NULL, dlogit, add,  dx};
     fm_gradient_run(s, (size_t)count * fields * dim, &a);
 }
 

@@ -18,8 +18,8 @@ struct gate_kernel_args {
 BODY void gate_forward_at(const struct gate_kernel_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
-    a->y[(size_t)p.row * a->ldy + p.column] =
-        a->x[(size_t)p.row * a->ldx + p.column] * a->g[(size_t)p.row * a->ldg + p.column] * a->factor;
+    a->y[(size_t)p.row * a->ldy + p.column] = a->x[(size_t)p.row * a->ldx + p.column] *
+                                              a->g[(size_t)p.row * a->ldg + p.column] * a->factor;
 }
 KERNEL(gate_forward)
 
@@ -35,18 +35,22 @@ BODY void gate_backward_at(const struct gate_kernel_args *a, size_t i)
 }
 KERNEL(gate_backward)
 
-static void gate_forward(struct stream *s, uint32_t count, uint32_t width, float factor, const float *x, uint32_t ldx,
-                         const float *g, uint32_t ldg, float *y, uint32_t ldy)
+static void gate_forward(struct stream *s, uint32_t count, uint32_t width, float factor,
+                         const float *x, uint32_t ldx, const float *g, uint32_t ldg, float *y,
+                         uint32_t ldy)
 {
-    struct gate_kernel_args a = {width, ldx, ldg, ldy, 0, 0, 0, factor, false, x, g, NULL, y, NULL, NULL};
+    struct gate_kernel_args a = {width, ldx, ldg, ldy,  0, 0,    0,   factor,
+                                 false, x,   g,   NULL, y, NULL, NULL};
     gate_forward_run(s, (size_t)count * width, &a);
 }
 
-static void gate_backward(struct stream *s, uint32_t count, uint32_t width, float factor, const float *x, uint32_t ldx,
-                          const float *g, uint32_t ldg, const float *dy, uint32_t lddy, float *dg, uint32_t lddg,
-                          float *dx, uint32_t lddx, uint32_t dx_width, bool add)
+static void gate_backward(struct stream *s, uint32_t count, uint32_t width, float factor,
+                          const float *x, uint32_t ldx, const float *g, uint32_t ldg,
+                          const float *dy, uint32_t lddy, float *dg, uint32_t lddg, float *dx,
+                          uint32_t lddx, uint32_t dx_width, bool add)
 {
-    struct gate_kernel_args a = {width, ldx, ldg, lddy, lddg, lddx, dx_width, factor, add, x, g, dy, NULL, dg, dx};
+    struct gate_kernel_args a = {width, ldx, ldg, lddy, lddg, lddx, dx_width, factor,
+                                 add,   x,   g,   dy,   NULL, dg,   dx};
     gate_backward_run(s, (size_t)count * width, &a);
 }
 
@@ -88,19 +92,21 @@ BODY void dots_backward_at(const struct dots_kernel_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
     float d = a->dlogit[(size_t)p.row * a->stride];
-    float *t = a->t + (size_t)p.row * a->ldt + p.column, *dz = a->dz + (size_t)p.row * a->lddz + p.column;
+    float *t = a->t + (size_t)p.row * a->ldt + p.column,
+          *dz = a->dz + (size_t)p.row * a->lddz + p.column;
     *dz = (a->add ? *dz : 0.0f) + *t * d;
     *t = a->z[(size_t)p.row * a->ldz + p.column] * d;
 }
 KERNEL(dots_backward)
 
-static void dots_forward(struct stream *s, uint32_t count, uint32_t width, const float *t, uint32_t ldt, const float *z,
-                         uint32_t ldz, float *logit, uint32_t stride)
+static void dots_forward(struct stream *s, uint32_t count, uint32_t width, const float *t,
+                         uint32_t ldt, const float *z, uint32_t ldz, float *logit, uint32_t stride)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t lanes = width < DOTS_LANES ? width : DOTS_LANES;
     float *sums = (float *)cuda_scratch(s, (size_t)count * lanes * sizeof *sums);
-    struct dots_kernel_args a = {width, ldt, ldz, stride, 0, lanes, false, (float *)t, z, NULL, logit, NULL, sums};
+    struct dots_kernel_args a = {width,      ldt, ldz,  stride, 0,    lanes, false,
+                                 (float *)t, z,   NULL, logit,  NULL, sums};
     if (!sums)
         return;
     dots_lane_run(s, (size_t)count * lanes, &a);
@@ -108,10 +114,12 @@ static void dots_forward(struct stream *s, uint32_t count, uint32_t width, const
     cuda_scratch_return(s, mark);
 }
 
-static void dots_backward(struct stream *s, uint32_t count, uint32_t width, float *t, uint32_t ldt, const float *z,
-                          uint32_t ldz, const float *dlogit, uint32_t stride, float *dz, uint32_t lddz, bool add)
+static void dots_backward(struct stream *s, uint32_t count, uint32_t width, float *t, uint32_t ldt,
+                          const float *z, uint32_t ldz, const float *dlogit, uint32_t stride,
+                          float *dz, uint32_t lddz, bool add)
 {
-    struct dots_kernel_args a = {width, ldt, ldz, stride, lddz, 0, add, t, z, dlogit, NULL, dz, NULL};
+    struct dots_kernel_args a = {width, ldt, ldz,    stride, lddz, 0,   add,
+                                 t,     z,   dlogit, NULL,   dz,   NULL};
     dots_backward_run(s, (size_t)count * width, &a);
 }
 

@@ -42,7 +42,8 @@ BODY void add_at(const struct add_args *a, size_t i)
 }
 KERNEL(add)
 
-static void add(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, float *y, uint32_t ldy)
+static void add(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx,
+                float *y, uint32_t ldy)
 {
     struct add_args a = {width, ldx, ldy, x, y};
     add_run(s, (size_t)count * width, &a);
@@ -57,8 +58,8 @@ BODY void matrix_copy_at(const struct matrix_copy_args *a, size_t i)
 }
 KERNEL(matrix_copy)
 
-void cuda_matrix_copy(struct stream *s, uint32_t rows, uint32_t columns, const float *from, uint32_t ld, float *to,
-                      uint32_t ld_to)
+void cuda_matrix_copy(struct stream *s, uint32_t rows, uint32_t columns, const float *from,
+                      uint32_t ld, float *to, uint32_t ld_to)
 {
     struct add_args a = {columns, ld, ld_to, from, to};
     matrix_copy_run(s, (size_t)rows * columns, &a);

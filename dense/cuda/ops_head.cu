@@ -32,13 +32,15 @@ BODY void bias_backward_at(const struct bias_args *a, size_t i)
 }
 KERNEL(bias_backward)
 
-static void bias_forward(struct stream *s, uint32_t count, uint32_t stride, const float *bias, float *logit)
+static void bias_forward(struct stream *s, uint32_t count, uint32_t stride, const float *bias,
+                         float *logit)
 {
     struct bias_args a = {count, stride, bias, NULL, logit, NULL};
     bias_forward_run(s, (size_t)count * stride, &a);
 }
 
-static void bias_backward(struct stream *s, uint32_t count, uint32_t stride, const float *dlogit, float *bias_gradient)
+static void bias_backward(struct stream *s, uint32_t count, uint32_t stride, const float *dlogit,
+                          float *bias_gradient)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t chunks = sum_chunks(count);
@@ -82,8 +84,8 @@ BODY void head_logit_at(const struct head_args *a, size_t i)
 }
 KERNEL(head_logit)
 
-static void head_forward(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx, const float *w,
-                         float *logit, uint32_t stride)
+static void head_forward(struct stream *s, uint32_t count, uint32_t width, const float *x,
+                         uint32_t ldx, const float *w, float *logit, uint32_t stride)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t lanes = width < HEAD_LANES ? width : HEAD_LANES;
@@ -127,14 +129,15 @@ BODY void head_input_at(const struct head_back_args *a, size_t i)
 }
 KERNEL(head_input)
 
-static void head_backward(struct stream *s, uint32_t count, uint32_t width, const float *x, uint32_t ldx,
-                          const float *w, const float *dlogit, uint32_t stride, float *dw, float *dx, uint32_t lddx,
-                          uint32_t dx_width, bool add)
+static void head_backward(struct stream *s, uint32_t count, uint32_t width, const float *x,
+                          uint32_t ldx, const float *w, const float *dlogit, uint32_t stride,
+                          float *dw, float *dx, uint32_t lddx, uint32_t dx_width, bool add)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     uint32_t chunks = sum_chunks(count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * width * sizeof *partial);
-    struct head_back_args a = {count, width, ldx, stride, lddx, dx_width, x, w, dlogit, partial, dx, add};
+    struct head_back_args a = {count, width, ldx,    stride,  lddx, dx_width,
+                               x,     w,     dlogit, partial, dx,   add};
     if (!partial)
         return;
     head_weight_run(s, (size_t)chunks * width, &a);

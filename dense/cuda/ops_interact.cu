@@ -12,7 +12,8 @@ BODY float dot_by_four(const float *v, const float *w, uint32_t dim)
 {
     float sum = 0.0f;
     for (uint32_t d = 0; d < dim; d += 4) {
-        struct four p = *(const struct four *)(const void *)(v + d), q = *(const struct four *)(const void *)(w + d);
+        struct four p = *(const struct four *)(const void *)(v + d),
+                    q = *(const struct four *)(const void *)(w + d);
         sum += p.a * q.a;
         sum += p.b * q.b;
         sum += p.c * q.c;
@@ -57,7 +58,8 @@ BODY void products_forward_at(const struct products_forward_args *a, size_t i)
         return;
     }
     uint32_t pair = at.column - a->kept, row = products_row_of(pair);
-    const float *v = x + (size_t)row * a->p.dim, *w = x + (size_t)(pair - products_at(row, 0)) * a->p.dim;
+    const float *v = x + (size_t)row * a->p.dim,
+                *w = x + (size_t)(pair - products_at(row, 0)) * a->p.dim;
     *y = a->by_four ? dot_by_four(v, w, a->p.dim) : dot(v, w, a->p.dim);
 }
 KERNEL(products_forward)
@@ -82,7 +84,8 @@ BODY void products_backward_at(const struct products_backward_args *a, size_t i)
 {
     uint32_t dim = a->p.dim, vectors = a->p.vectors;
     struct place at = place_of(i, vectors * dim), in = place_of(at.column, dim);
-    const float *x = a->p.x + (size_t)at.row * a->p.ldx + in.column, *dy = a->p.dy + (size_t)at.row * a->p.lddy;
+    const float *x = a->p.x + (size_t)at.row * a->p.ldx + in.column,
+                *dy = a->p.dy + (size_t)at.row * a->p.lddy;
     const float *pairs = dy + a->kept, *row = pairs + products_at(in.row, 0);
     float *dx = a->p.dx + (size_t)at.row * a->p.lddx + at.column, sum = 0.0f;
 
@@ -115,7 +118,8 @@ struct cross_forward_args {
 BODY void cross_forward_at(const struct cross_forward_args *a, size_t i)
 {
     struct place at = place_of(i, a->c.width);
-    float x0 = a->c.x0[(size_t)at.row * a->c.ldx0 + at.column], x = a->c.x[(size_t)at.row * a->c.ldx + at.column];
+    float x0 = a->c.x0[(size_t)at.row * a->c.ldx0 + at.column],
+          x = a->c.x[(size_t)at.row * a->c.ldx + at.column];
     a->c.y[(size_t)at.row * a->c.ldy + at.column] = x0 * (a->c.u[i] + a->c.bias[at.column]) + x;
 }
 KERNEL(cross_forward)
@@ -190,8 +194,8 @@ BODY void turn_at(const struct turn_args *a, size_t i)
 }
 KERNEL(turn)
 
-static void cuda_turn(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim, const float *x, uint32_t ldx,
-                      bool add, float *y, uint32_t ldy)
+static void cuda_turn(struct stream *s, uint32_t count, uint32_t fields, uint32_t dim,
+                      const float *x, uint32_t ldx, bool add, float *y, uint32_t ldy)
 {
     struct turn_args a;
     a.fields = fields;
@@ -211,7 +215,8 @@ struct cin_outer_args {
 BODY void cin_outer_at(const struct cin_outer_args *a, size_t i)
 {
     struct place at = place_of(i, a->c.fields * a->c.maps), in = place_of(at.column, a->c.maps);
-    a->c.z[i] = a->c.x0[(size_t)at.row * a->c.fields + in.row] * a->c.x[(size_t)at.row * a->c.maps + in.column];
+    a->c.z[i] = a->c.x0[(size_t)at.row * a->c.fields + in.row] *
+                a->c.x[(size_t)at.row * a->c.maps + in.column];
 }
 KERNEL(cin_outer)
 
@@ -284,8 +289,8 @@ BODY void cin_pool_at(const struct cin_pool_args *a, size_t i)
 }
 KERNEL(cin_pool)
 
-static void cuda_cin_pool(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *x, uint32_t ldx,
-                          float *y, uint32_t ldy)
+static void cuda_cin_pool(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps,
+                          const float *x, uint32_t ldx, float *y, uint32_t ldy)
 {
     struct cin_pool_args a;
     a.dim = dim;
@@ -309,13 +314,15 @@ struct cin_pool_back_args {
 BODY void cin_pool_back_at(const struct cin_pool_back_args *a, size_t i)
 {
     struct place at = place_of(i, a->dim * a->maps), in = place_of(at.column, a->maps);
-    float *dx = a->dx + (size_t)at.row * a->lddx + at.column, d = a->dy[(size_t)at.row * a->lddy + in.column];
+    float *dx = a->dx + (size_t)at.row * a->lddx + at.column,
+          d = a->dy[(size_t)at.row * a->lddy + in.column];
     *dx = a->add ? *dx + d : d;
 }
 KERNEL(cin_pool_back)
 
-static void cuda_cin_pool_backward(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps, const float *dy,
-                                   uint32_t lddy, bool add, float *dx, uint32_t lddx)
+static void cuda_cin_pool_backward(struct stream *s, uint32_t count, uint32_t dim, uint32_t maps,
+                                   const float *dy, uint32_t lddy, bool add, float *dx,
+                                   uint32_t lddx)
 {
     struct cin_pool_back_args a;
     a.dim = dim;

@@ -47,9 +47,11 @@ KERNEL(layer_norm_lane)
 
 BODY void layer_norm_moments_at(const struct layer_norm_kernel_args *a, size_t i)
 {
-    double mean = layer_norm_sum(a, i, 0) / a->n.width, variance = layer_norm_sum(a, i, 1) / a->n.width - mean * mean;
+    double mean = layer_norm_sum(a, i, 0) / a->n.width,
+           variance = layer_norm_sum(a, i, 1) / a->n.width - mean * mean;
     a->n.moments[2 * i] = (float)mean;
-    a->n.moments[2 * i + 1] = (float)(1.0 / sqrt((variance < 0.0 ? 0.0 : variance) + (double)LAYER_NORM_EPS));
+    a->n.moments[2 * i + 1] =
+        (float)(1.0 / sqrt((variance < 0.0 ? 0.0 : variance) + (double)LAYER_NORM_EPS));
 }
 KERNEL(layer_norm_moments)
 
@@ -58,7 +60,8 @@ BODY void layer_norm_apply_at(const struct layer_norm_kernel_args *a, size_t i)
     struct place p = place_of(i, a->n.width);
     const float *moments = a->n.moments + 2 * (size_t)p.row;
     float h = (a->n.x[(size_t)p.row * a->n.ldx + p.column] - moments[0]) * moments[1];
-    a->n.y[(size_t)p.row * a->n.ldy + p.column] = act_value(a->n.act, h * a->n.gamma[p.column] + a->n.beta[p.column]);
+    a->n.y[(size_t)p.row * a->n.ldy + p.column] =
+        act_value(a->n.act, h * a->n.gamma[p.column] + a->n.beta[p.column]);
 }
 KERNEL(layer_norm_apply)
 
@@ -124,7 +127,8 @@ BODY void layer_norm_back_at(const struct layer_norm_kernel_args *a, size_t i)
         to_gamma += (double)(d * h);
         to_beta += (double)d;
         a->n.dy[(size_t)row * a->n.lddy + p.column] =
-            (d * a->n.gamma[p.column] - means[0] - h * means[1]) * a->n.moments[2 * (size_t)row + 1];
+            (d * a->n.gamma[p.column] - means[0] - h * means[1]) *
+            a->n.moments[2 * (size_t)row + 1];
     }
     a->to_gamma[i] = to_gamma;
     a->to_beta[i] = to_beta;

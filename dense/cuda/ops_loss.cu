@@ -32,9 +32,9 @@ BODY void loss_at(const struct loss_args *a, size_t i)
 }
 KERNEL(loss)
 
-static void loss_logistic(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks, const float *logit,
-                          float offset, const float *label, const float *weight, const float *factor, double *loss,
-                          float *scores, float *dlogit)
+static void loss_logistic(struct stream *s, uint32_t count, const uint32_t *live, uint32_t tasks,
+                          const float *logit, float offset, const float *label, const float *weight,
+                          const float *factor, double *loss, float *scores, float *dlogit)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     double *term = (double *)cuda_scratch(s, (size_t)count * tasks * sizeof *term);

@@ -31,7 +31,8 @@ BODY void mix_share_at(const struct mix_share_args *a, size_t i)
     float most = -INFINITY, sum = 0.0f;
 
     for (uint32_t e = 0; e < a->choices; e++) {
-        share[e] = a->m.top_k == 0 || mix_passes(gate, a->choices, a->m.top_k, e) ? gate[e] : -INFINITY;
+        share[e] =
+            a->m.top_k == 0 || mix_passes(gate, a->choices, a->m.top_k, e) ? gate[e] : -INFINITY;
         most = share[e] > most ? share[e] : most;
     }
     for (uint32_t e = 0; e < a->choices; e++) {
@@ -87,7 +88,8 @@ BODY void mix_slope_at(const struct mix_slope_args *a, size_t i)
 {
     uint32_t lane = (uint32_t)(i % MIX_LANES);
     struct place at = place_of(i / MIX_LANES, a->m.tasks * a->choices);
-    uint32_t task = at.column / a->choices, block = mix_expert(&a->m, task, at.column - task * a->choices);
+    uint32_t task = at.column / a->choices,
+             block = mix_expert(&a->m, task, at.column - task * a->choices);
     const float *x = a->m.x + (size_t)at.row * a->m.ldx + (size_t)block * a->m.width;
     const float *dy = a->m.dy + (size_t)at.row * a->m.lddy + (size_t)task * a->m.width;
     bool passed = a->m.share[i / MIX_LANES] != 0.0f;

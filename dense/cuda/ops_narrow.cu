@@ -49,7 +49,9 @@ BODY struct narrow_place narrow_place_of(const struct narrow_args *a, size_t i)
     struct narrow_place p;
     p.from = a->from + (size_t)at.row * a->ld + column;
     p.to = (size_t)at.row * a->ld_to + column;
-    p.count = column >= a->columns ? 0 : a->columns - column < NARROW_STEP ? a->columns - column : NARROW_STEP;
+    p.count = column >= a->columns                ? 0
+              : a->columns - column < NARROW_STEP ? a->columns - column
+                                                  : NARROW_STEP;
     return p;
 }
 
@@ -71,7 +73,8 @@ BODY void narrow_bf16_at(const struct narrow_args *a, size_t i)
     struct narrow_place p = narrow_place_of(a, i);
     uint32_t *to = (uint32_t *)(void *)((uint16_t *)a->to + p.to); /* two at a time */
     for (uint32_t j = 0; j < NARROW_STEP; j += 2) {
-        uint32_t low = j < p.count ? bf16_of(p.from[j]) : 0, high = j + 1 < p.count ? bf16_of(p.from[j + 1]) : 0;
+        uint32_t low = j < p.count ? bf16_of(p.from[j]) : 0,
+                 high = j + 1 < p.count ? bf16_of(p.from[j + 1]) : 0;
         to[j / 2] = high << 16 | low;
     }
 }
@@ -82,14 +85,15 @@ BODY void narrow_fp16_at(const struct narrow_args *a, size_t i)
     struct narrow_place p = narrow_place_of(a, i);
     uint32_t *to = (uint32_t *)(void *)((uint16_t *)a->to + p.to);
     for (uint32_t j = 0; j < NARROW_STEP; j += 2) {
-        uint32_t low = j < p.count ? fp16_of(p.from[j]) : 0, high = j + 1 < p.count ? fp16_of(p.from[j + 1]) : 0;
+        uint32_t low = j < p.count ? fp16_of(p.from[j]) : 0,
+                 high = j + 1 < p.count ? fp16_of(p.from[j + 1]) : 0;
         to[j / 2] = high << 16 | low;
     }
 }
 KERNEL(narrow_fp16)
 
-void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns, const float *from,
-                 uint32_t ld, void *to, uint32_t ld_to)
+void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns,
+                 const float *from, uint32_t ld, void *to, uint32_t ld_to)
 {
     struct narrow_args a = {from, to, columns, ld, ld_to};
     size_t n = (size_t)rows * (ld_to / NARROW_STEP);

@@ -14,7 +14,7 @@ struct norm_sums_args {
     const float *x, *middle;
     const float *dy;      /* on the way back, else NULL */
     const uint32_t *live; /* or NULL */
-    double *partial; /* (chunks, 2 * width) */
+    double *partial;      /* (chunks, 2 * width) */
 };
 
 /* Forward: sums of x - middle and of its square; back: of dy, and of dy (x - middle). */
@@ -105,7 +105,8 @@ BODY void norm_apply_backward_at(const struct norm_kernel_args *a, size_t i)
     float *dy = a->n.dy + (size_t)p.row * a->n.lddy + p.column;
     /* slope and shift are not for what fills the batch up */
     bool counts = !a->n.live || p.row < *a->n.live;
-    *dy = counts ? *dy * a->t.scale[p.column] - v * a->t.slope[p.column] - a->t.shift[p.column] : 0.0f;
+    *dy = counts ? *dy * a->t.scale[p.column] - v * a->t.slope[p.column] - a->t.shift[p.column]
+                 : 0.0f;
 }
 KERNEL(norm_apply_backward)
 
@@ -123,8 +124,9 @@ static void norm_gather(struct stream *s, const struct norm_args *n, bool back)
     struct norm_state t = norm_state_of(n->state, n->width);
     uint32_t chunks = sum_chunks(n->count);
     double *partial = (double *)cuda_scratch(s, (size_t)chunks * 2 * n->width * sizeof *partial);
-    struct norm_sums_args a = {n->count, n->width, n->ldx, n->lddy, n->x, back ? t.mean : t.pivot, back ? n->dy : NULL,
-                               n->live, partial};
+    struct norm_sums_args a = {
+        n->count, n->width, n->ldx, n->lddy, n->x, back ? t.mean : t.pivot, back ? n->dy : NULL,
+        n->live,  partial};
     if (!partial)
         return;
     norm_sums_run(s, (size_t)chunks * n->width, &a);

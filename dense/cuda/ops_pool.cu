@@ -45,7 +45,8 @@ BODY void pool_vectors_at(const struct pool_kernel_args *a, size_t i)
 {
     const struct pool_args *p = &a->p;
     struct place at = place_of(i, a->vectors);
-    uint32_t f = pool_field_of(p, at.column), d = at.column - (p->table ? p->column[f] : f * p->dim) + p->first_order;
+    uint32_t f = pool_field_of(p, at.column),
+             d = at.column - (p->table ? p->column[f] : f * p->dim) + p->first_order;
     uint32_t slot = (p->first + at.row) * p->fields + f;
     float *to = a->x + (size_t)at.row * a->ldx + at.column;
     if (p->pooling[f] == POOL_ATTENTION)
@@ -55,7 +56,8 @@ BODY void pool_vectors_at(const struct pool_kernel_args *a, size_t i)
         return;
     }
     uint32_t begin = p->offset[slot], end = p->offset[slot + 1];
-    float sum = 0.0f, share = p->pooling[f] != POOL_SUM && end - begin > 1 ? 1.0f / (float)(end - begin) : 1.0f;
+    float sum = 0.0f,
+          share = p->pooling[f] != POOL_SUM && end - begin > 1 ? 1.0f / (float)(end - begin) : 1.0f;
     for (uint32_t value = begin; value < end; value++)
         sum += pool_row(p, f, value)[d] * share;
     *to = sum;
@@ -98,7 +100,8 @@ BODY void pool_logit_at(const struct pool_kernel_args *a, size_t i)
 }
 KERNEL(pool_logit)
 
-static void pool_forward(struct stream *s, const struct pool_args *p, float *x, uint32_t ldx, float *logit)
+static void pool_forward(struct stream *s, const struct pool_args *p, float *x, uint32_t ldx,
+                         float *logit)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
     struct pool_kernel_args a = {*p, ldx, x, logit, NULL, pool_columns(p)};
@@ -132,8 +135,9 @@ BODY void rows_gather_at(const struct cache_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
     uint32_t source = a->place[p.row];
-    a->to[i] = source & MODEL_CACHED ? a->cached[(size_t)(source & ~MODEL_CACHED) * a->ld_cache + p.column]
-                                     : a->rows[(size_t)(source - a->first) * a->width + p.column];
+    a->to[i] = source & MODEL_CACHED
+                   ? a->cached[(size_t)(source & ~MODEL_CACHED) * a->ld_cache + p.column]
+                   : a->rows[(size_t)(source - a->first) * a->width + p.column];
 }
 KERNEL(rows_gather)
 
@@ -145,15 +149,16 @@ BODY void rows_keep_at(const struct cache_args *a, size_t i)
 }
 KERNEL(rows_keep)
 
-static void rows_gather(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *source,
-                        const float *rows, const float *cache, uint32_t ld_cache, float *out)
+static void rows_gather(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
+                        const uint32_t *source, const float *rows, const float *cache,
+                        uint32_t ld_cache, float *out)
 {
     struct cache_args a = {width, first, ld_cache, source, rows, cache, out};
     rows_gather_run(s, (size_t)count * width, &a);
 }
 
-static void rows_keep(struct stream *s, uint32_t count, uint32_t width, uint32_t first, const uint32_t *keep,
-                      const float *rows, float *cache, uint32_t ld_cache)
+static void rows_keep(struct stream *s, uint32_t count, uint32_t width, uint32_t first,
+                      const uint32_t *keep, const float *rows, float *cache, uint32_t ld_cache)
 {
     struct cache_args a = {width, first, ld_cache, keep, rows, NULL, cache};
     rows_keep_run(s, (size_t)count * width, &a);

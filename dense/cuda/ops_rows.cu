@@ -22,7 +22,7 @@ struct rows_args {
     uint32_t lddx, field;     /* VALUES: of this field alone */
     /* (chunks, width): sums of the chunk's first row, when it began before; of its last */
     float *head, *tail;
-    float *to;                /* (rows, ld_to) from the first summed column on */
+    float *to; /* (rows, ld_to) from the first summed column on */
     uint32_t ld_to;
     /* POOL, VALUES, of tables of several dims: rows lie as these say, not ld_to apart */
     const struct pool_table *table;
@@ -42,13 +42,14 @@ BODY uint32_t slot_of(const struct sorted_values *v, uint32_t position)
 /* What the value at a sorted position adds to its row. */
 BODY float rows_term(const struct rows_args *a, uint32_t position, uint32_t column)
 {
-    uint32_t slot = slot_of(&a->v, position), example = slot / a->fields, f = slot - example * a->fields;
+    uint32_t slot = slot_of(&a->v, position), example = slot / a->fields,
+             f = slot - example * a->fields;
     if (a->of == ROWS_OF_VALUES)
         return f == a->field ? a->dx[(size_t)a->v.value[position] * a->lddx + column] : 0.0f;
     if (a->of == ROWS_OF_PROBE) {
         /* -1 for each example, however often it names the row: a key belongs to one field */
-        bool again =
-            position > 0 && a->v.row[position - 1] == a->v.row[position] && slot_of(&a->v, position - 1) == slot;
+        bool again = position > 0 && a->v.row[position - 1] == a->v.row[position] &&
+                     slot_of(&a->v, position - 1) == slot;
         return again ? 0.0f : -1.0f;
     }
     uint32_t values = a->offset ? a->offset[slot + 1] - a->offset[slot] : 1;
@@ -86,7 +87,8 @@ BODY bool rows_goes_on(const struct rows_args *a, uint32_t chunk)
 BODY void rows_chunk_at(const struct rows_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
-    uint32_t begin = p.row * ROWS_CHUNK, end = part_end(p.row, ROWS_CHUNK, a->v.count), row = a->v.row[begin];
+    uint32_t begin = p.row * ROWS_CHUNK, end = part_end(p.row, ROWS_CHUNK, a->v.count),
+             row = a->v.row[begin];
     bool from_before = rows_goes_on(a, p.row);
     float sum = 0.0f;
     for (uint32_t position = begin; position < end; position++) {
@@ -116,7 +118,8 @@ KERNEL(rows_chunk)
 BODY void rows_long_at(const struct rows_args *a, size_t i)
 {
     struct place p = place_of(i, a->width);
-    uint32_t begin = p.row * ROWS_CHUNK, end = part_end(p.row, ROWS_CHUNK, a->v.count), row = a->v.row[end - 1];
+    uint32_t begin = p.row * ROWS_CHUNK, end = part_end(p.row, ROWS_CHUNK, a->v.count),
+             row = a->v.row[end - 1];
     uint32_t chunks = (a->v.count + ROWS_CHUNK - 1) / ROWS_CHUNK;
     bool began_before = rows_goes_on(a, p.row) && a->v.row[begin] == row;
     if (began_before || !rows_goes_on(a, p.row + 1))
@@ -191,7 +194,8 @@ static void pool_begin(struct stream *s, const struct pool_args *p, bool train)
     if (p->offset)
         slots_run(s, (size_t)p->examples * p->fields, &slots);
     if (!cuda_products_only)
-        device_sort(s, values, p->row_count, p->index, places.to, row, value, scratch, scratch_bytes);
+        device_sort(s, values, p->row_count, p->index, places.to, row, value, scratch,
+                    scratch_bytes);
     s->sorted.count = values;
     s->sorted.row = row;
     s->sorted.value = value;
@@ -204,10 +208,10 @@ static bool rows_args_begin(struct stream *s, const struct pool_args *p, struct 
     if (stream_failed(s) || p->values == 0)
         return false;
     if (p->count != p->examples || s->sorted.count != p->values) {
-        stream_fail(
-            s, SHOAL_E_INTERNAL,
-            "gradients of rows: %u of %u examples, %u of %u values sorted; this is a bug in Shoal, please report it",
-            p->count, p->examples, s->sorted.count, p->values);
+        stream_fail(s, SHOAL_E_INTERNAL,
+                    "gradients of rows: %u of %u examples, %u of %u values sorted; this is a bug "
+                    "in Shoal, please report it",
+                    p->count, p->examples, s->sorted.count, p->values);
         return false;
     }
     memset(a, 0, sizeof *a);
@@ -225,8 +229,8 @@ static bool rows_args_begin(struct stream *s, const struct pool_args *p, struct 
     return true;
 }
 
-static void pool_backward(struct stream *s, const struct pool_args *p, const float *dx, uint32_t lddx,
-                          const float *dlogit, float *row_gradients)
+static void pool_backward(struct stream *s, const struct pool_args *p, const float *dx,
+                          uint32_t lddx, const float *dlogit, float *row_gradients)
 {
     struct rows_args a;
     if (!rows_args_begin(s, p, &a))
@@ -250,8 +254,8 @@ static void probe_backward(struct stream *s, const struct pool_args *p, float *r
     rows_sum(s, &a);
 }
 
-void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width, const float *gradient,
-                     uint32_t ld, float *row_gradients, uint32_t row_width)
+void cuda_values_add(struct stream *s, uint32_t fields, uint32_t field, uint32_t width,
+                     const float *gradient, uint32_t ld, float *row_gradients, uint32_t row_width)
 {
     struct rows_args a;
     memset(&a, 0, sizeof a);

@@ -48,7 +48,8 @@ static void sequence_args_begin(const struct sequence_args *from, const struct s
 
 BODY void sequence_slots_at(const struct sequence_kernel_args *a, size_t i)
 {
-    uint32_t begin = a->a.offset ? a->a.offset[i] : (uint32_t)i, end = a->a.offset ? a->a.offset[i + 1] : begin + 1;
+    uint32_t begin = a->a.offset ? a->a.offset[i] : (uint32_t)i,
+             end = a->a.offset ? a->a.offset[i + 1] : begin + 1;
     for (uint32_t value = begin; value < end; value++)
         a->slot[value] = (uint32_t)i;
 }
@@ -67,7 +68,8 @@ static void *sequence_begin(struct stream *s, const struct sequence_args *from, 
     struct sequence_args with = *from;
     struct sequence_kernel_args a;
 
-    with.kept = cuda_scratch(s, slots_bytes(from) + (back ? (size_t)from->values * from->dim * sizeof(float) : 0) + 1);
+    with.kept = cuda_scratch(
+        s, slots_bytes(from) + (back ? (size_t)from->values * from->dim * sizeof(float) : 0) + 1);
     if (!with.kept)
         return NULL;
     sequence_args_begin(&with, NULL, &a);
@@ -87,7 +89,8 @@ BODY void sequence_owner_at(const struct sequence_kernel_args *a, size_t i)
 }
 KERNEL(sequence_owner)
 
-static bool sequence_next(struct stream *s, const struct sequence_args *from, struct sequence_chunk *c)
+static bool sequence_next(struct stream *s, const struct sequence_args *from,
+                          struct sequence_chunk *c)
 {
     struct sequence_kernel_args a;
     uint32_t left = from->values - c->place;
@@ -104,10 +107,12 @@ static bool sequence_next(struct stream *s, const struct sequence_args *from, st
 }
 
 /* The rows of a chunk that are of an example's values: [*begin, *end). */
-BODY void sequence_rows_of(const struct sequence_kernel_args *a, uint32_t example, uint32_t *begin, uint32_t *end)
+BODY void sequence_rows_of(const struct sequence_kernel_args *a, uint32_t example, uint32_t *begin,
+                           uint32_t *end)
 {
     uint32_t slot = (a->a.first + example) * a->a.fields + a->a.field, last = a->begin + a->c.rows;
-    uint32_t from = a->a.offset ? a->a.offset[slot] : slot, to = a->a.offset ? a->a.offset[slot + 1] : slot + 1;
+    uint32_t from = a->a.offset ? a->a.offset[slot] : slot,
+             to = a->a.offset ? a->a.offset[slot + 1] : slot + 1;
     from = from < a->begin ? a->begin : from;
     to = to > last ? last : to;
     *begin = from - a->begin;
@@ -124,7 +129,8 @@ BODY void sequence_features_at(const struct sequence_kernel_args *a, size_t i)
     float *to = a->a.features + (size_t)p.row * 4 * dim + p.column, h = 0.0f, t = 0.0f;
 
     if (owner != SEQUENCE_NOBODY) {
-        const float *row = a->a.rows + (size_t)a->a.index[a->begin + p.row] * (a->a.first_order + dim);
+        const float *row =
+            a->a.rows + (size_t)a->a.index[a->begin + p.row] * (a->a.first_order + dim);
         h = row[a->a.first_order + p.column];
         t = a->a.target[(size_t)owner * a->a.ldtarget + p.column];
     }
@@ -149,14 +155,16 @@ BODY void sequence_pool_at(const struct sequence_kernel_args *a, size_t i)
 }
 KERNEL(sequence_pool)
 
-static void sequence_features(struct stream *s, const struct sequence_args *from, const struct sequence_chunk *c)
+static void sequence_features(struct stream *s, const struct sequence_args *from,
+                              const struct sequence_chunk *c)
 {
     struct sequence_kernel_args a;
     sequence_args_begin(from, c, &a);
     sequence_features_run(s, (size_t)c->rows * from->dim, &a);
 }
 
-static void sequence_pool(struct stream *s, const struct sequence_args *from, const struct sequence_chunk *c)
+static void sequence_pool(struct stream *s, const struct sequence_args *from,
+                          const struct sequence_chunk *c)
 {
     struct sequence_kernel_args a;
     sequence_args_begin(from, c, &a);
@@ -175,7 +183,8 @@ BODY void sequence_weight_at(const struct sequence_kernel_args *a, size_t i)
 }
 KERNEL(sequence_weight)
 
-static void sequence_pool_backward(struct stream *s, const struct sequence_args *from, const struct sequence_chunk *c)
+static void sequence_pool_backward(struct stream *s, const struct sequence_args *from,
+                                   const struct sequence_chunk *c)
 {
     struct sequence_kernel_args a;
     sequence_args_begin(from, c, &a);

@@ -39,7 +39,8 @@ BODY void columns_end_at(const struct columns_args *a, size_t i)
 }
 KERNEL(columns_end)
 
-static void columns_add(struct stream *s, const double *partial, uint32_t rows, uint32_t width, double *sum, float *out)
+static void columns_add(struct stream *s, const double *partial, uint32_t rows, uint32_t width,
+                        double *sum, float *out)
 {
     while (rows > SUM_CHUNK) {
         uint32_t parts = sum_chunks(rows);
@@ -60,7 +61,8 @@ void cuda_columns_add(struct stream *s, double *partial, uint32_t rows, uint32_t
     columns_add(s, partial, rows, width, NULL, out);
 }
 
-void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, uint32_t width, double *out)
+void cuda_columns_add_double(struct stream *s, double *partial, uint32_t rows, uint32_t width,
+                             double *out)
 {
     columns_add(s, partial, rows, width, out, NULL);
 }

@@ -33,7 +33,8 @@ static bool lies_ready(const struct operand *o, enum product_type type)
 {
     if (type == PRODUCT_F32)
         return true;
-    return type == PRODUCT_TF32 && o->ld * sizeof *o->x % READY_BYTES == 0 && (uintptr_t)o->x % READY_BYTES == 0;
+    return type == PRODUCT_TF32 && o->ld * sizeof *o->x % READY_BYTES == 0 &&
+           (uintptr_t)o->x % READY_BYTES == 0;
 }
 
 static void operand_ready(struct stream *s, struct operand *o)
@@ -58,8 +59,9 @@ static void operand_ready(struct stream *s, struct operand *o)
     o->ready = to;
 }
 
-void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
-                     struct operand *a, struct operand *b, float beta, float *c, uint32_t ldc, const float *bias)
+void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
+                     uint32_t k, struct operand *a, struct operand *b, float beta, float *c,
+                     uint32_t ldc, const float *bias)
 {
     if (m == 0 || n == 0 || k == 0) /* no layer has no inputs, and no pass is of no examples */
         return;
@@ -69,8 +71,8 @@ void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint3
         return;
     /* Where k runs along the rows of both, the zeros behind the rows may take part: a k that the
      * tensor cores like. */
-    if (!transpose_a && transpose_b && a->ready != a->x && b->ready != b->x && a->ready_ld == b->ready_ld &&
-        a->columns == k && b->columns == k)
+    if (!transpose_a && transpose_b && a->ready != a->x && b->ready != b->x &&
+        a->ready_ld == b->ready_ld && a->columns == k && b->columns == k)
         k = a->ready_ld;
     struct product p = {.type = product_type_of(s),
                         .transpose_a = transpose_a,
@@ -89,12 +91,15 @@ void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint3
     product_compute(s, &p);
 }
 
-void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k, const float *a,
-               uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc)
+void cuda_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
+               uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb, float beta,
+               float *c, uint32_t ldc)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    struct operand x = {.x = a, .rows = transpose_a ? k : m, .columns = transpose_a ? m : k, .ld = lda};
-    struct operand y = {.x = b, .rows = transpose_b ? n : k, .columns = transpose_b ? k : n, .ld = ldb};
+    struct operand x = {
+        .x = a, .rows = transpose_a ? k : m, .columns = transpose_a ? m : k, .ld = lda};
+    struct operand y = {
+        .x = b, .rows = transpose_b ? n : k, .columns = transpose_b ? k : n, .ld = ldb};
     operand_product(s, transpose_a, transpose_b, m, n, k, &x, &y, beta, c, ldc, NULL);
     cuda_scratch_return(s, mark);
 }

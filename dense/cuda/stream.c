@@ -107,14 +107,18 @@ static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
 {
     size_t room = bytes > SCRATCH_BLOCK_BYTES || cuda_exact ? bytes : SCRATCH_BLOCK_BYTES;
     if (s->recorded || c->count == SCRATCH_BLOCKS) {
-        stream_fail(s, SHOAL_E_INTERNAL, "scratch of %zu bytes: %s; this is a bug in Shoal, please report it", bytes,
-                    s->recorded ? "a recorded section asks for more than when it was queued" : "too many blocks");
+        stream_fail(s, SHOAL_E_INTERNAL,
+                    "scratch of %zu bytes: %s; this is a bug in Shoal, please report it", bytes,
+                    s->recorded ? "a recorded section asks for more than when it was queued"
+                                : "too many blocks");
         return false;
     }
     c->block[c->count] = device_alloc(s, room);
     if (!c->block[c->count]) {
-        stream_fail(s, SHOAL_E_NOMEM,
-                    "no memory on the device for %zu bytes of a step's work; make train.batch smaller", room);
+        stream_fail(
+            s, SHOAL_E_NOMEM,
+            "no memory on the device for %zu bytes of a step's work; make train.batch smaller",
+            room);
         return false;
     }
     c->bytes[c->count++] = room;
@@ -206,8 +210,8 @@ void cuda_copy(struct stream *s, void *to, const void *from, size_t bytes)
         device_copy(s, to, from, bytes);
 }
 
-void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n, const void *args,
-                  size_t bytes)
+void kernel_queue(struct stream *s, const char *name, kernel_function function, size_t n,
+                  const void *args, size_t bytes)
 {
     if (n > 0 && (!cuda_products_only || s->operand))
         device_launch(s, name, function, n, args, bytes);
@@ -240,7 +244,7 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
         return true;
     }
     if (cuda_products_only)
-        number = ~number;             /* recordings of their own */
+        number = ~number; /* recordings of their own */
     /* before the place is looked for: it may drop what is recorded */
     scratch_begin(s, &s->scratch[1]);
     struct stream_recording *r = recording_place(s, number);

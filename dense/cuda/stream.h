@@ -59,8 +59,8 @@ struct stream {
     struct stream_spec spec;
     struct device *device; /* owned */
     struct err error;
-    struct scratch scratch[2];         /* queued freely; in recorded sections */
-    bool section;                      /* between graph_begin and graph_end */
+    struct scratch scratch[2]; /* queued freely; in recorded sections */
+    bool section;              /* between graph_begin and graph_end */
     bool operand; /* products only: what is queued makes an operand ready, and is run */
     struct stream_recording *recorded; /* that is being made, or NULL */
     struct err spoiled;                /* what went wrong with it */
@@ -77,9 +77,9 @@ struct cuda_counters {
     uint64_t launches;    /* kernels queued, recorded ones not */
     uint64_t products;    /* matrix products queued, recorded ones not */
     uint64_t recordings, plays;
-    uint64_t calls;             /* of the stand-in: what SHOAL_CUDAHOST_FAIL counts */
-    uint64_t spoiled;           /* recordings that failed */
-    uint64_t choices;           /* ways of computing a product that were asked for */
+    uint64_t calls;   /* of the stand-in: what SHOAL_CUDAHOST_FAIL counts */
+    uint64_t spoiled; /* recordings that failed */
+    uint64_t choices; /* ways of computing a product that were asked for */
     /* ... of these wanted while a section was recorded, which spoils it */
     uint64_t choices_recording;
     /* ways that were refused when they were run, and rungs (choice.c) without any */
@@ -102,7 +102,8 @@ extern bool cuda_products_only;
 extern bool cuda_exact;
 
 /* Keeps the first failure: of the recording where one is being made, else of the stream. */
-void stream_fail(struct stream *s, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void stream_fail(struct stream *s, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Where it is kept. */
 struct err *stream_error(struct stream *s);
 
@@ -134,17 +135,19 @@ struct operand {
     const void *ready;          /* in the product's type; NULL: not ready yet */
     uint32_t ready_ld;
 };
-void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
-                     struct operand *a, struct operand *b, float beta, float *c, uint32_t ldc, const float *bias);
+void operand_product(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
+                     uint32_t k, struct operand *a, struct operand *b, float beta, float *c,
+                     uint32_t ldc, const float *bias);
 /* ops_narrow.cu: rows x columns floats into type `type` with rows of ld_to >= columns, zeros
  * behind. */
-void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns, const float *from,
-                 uint32_t ld, void *to, uint32_t ld_to);
+void cuda_narrow(struct stream *s, enum product_type type, uint32_t rows, uint32_t columns,
+                 const float *from, uint32_t ld, void *to, uint32_t ld_to);
 
 /* ops_act.cu: c (m, n) += bias (n) in each row. ops_gradient.cu: to (rows, columns) = from. */
-void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, float *c, uint32_t ldc);
-void cuda_matrix_copy(struct stream *s, uint32_t rows, uint32_t columns, const float *from, uint32_t ld, float *to,
-                      uint32_t ld_to);
+void cuda_bias_add(struct stream *s, uint32_t m, uint32_t n, const float *bias, float *c,
+                   uint32_t ldc);
+void cuda_matrix_copy(struct stream *s, uint32_t rows, uint32_t columns, const float *from,
+                      uint32_t ld, float *to, uint32_t ld_to);
 
 /* backend_cuda.c fills the table from these: one for each file of core ops. */
 void cuda_act_fill(struct backend_ops *o);

@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const char where_help[] =
-    "  --coordinator EP  endpoint of a running cluster's coordinator, such as tcp://127.0.0.1:7000\n"
+    "  --coordinator EP  endpoint of a running cluster's coordinator, such as "
+    "tcp://127.0.0.1:7000\n"
     "  --run-dir DIR     run folder of `shoal local`, running or ended\n"
     "  --json            JSON instead of text\n";
 
@@ -19,7 +20,8 @@ struct admin { /* what both are told */
 };
 
 /* 0; 1 when --help was answered; or an error. */
-static int admin_options(int argc, char **argv, const char *usage, int words_max, struct admin *a, struct err *e)
+static int admin_options(int argc, char **argv, const char *usage, int words_max, struct admin *a,
+                         struct err *e)
 {
     struct cli_option options[OPTION_COUNT + 1] = {{"--coordinator", false, NULL, NULL},
                                                    {"--run-dir", false, NULL, NULL},
@@ -61,24 +63,33 @@ static void tiers_print(const struct json *v)
 {
     char memory[64], disk[64];
 
-    printf("            memory %s, disk %s%s\n", taken_text(json_as_number(json_get(v, "memory_bytes"), 0), json_as_number(json_get(v, "memory_max"), 0), memory),
-           taken_text(json_as_number(json_get(v, "disk_bytes"), 0), json_as_number(json_get(v, "disk_max"), 0), disk),
+    printf("            memory %s, disk %s%s\n",
+           taken_text(json_as_number(json_get(v, "memory_bytes"), 0),
+                      json_as_number(json_get(v, "memory_max"), 0), memory),
+           taken_text(json_as_number(json_get(v, "disk_bytes"), 0),
+                      json_as_number(json_get(v, "disk_max"), 0), disk),
            json_as_bool(json_get(v, "disk_short"), false) ? ": short, pushes are refused" : "");
-    if (json_as_number(json_get(v, "rows_store"), 0) + json_as_number(json_get(v, "evicted"), 0) == 0)
+    if (json_as_number(json_get(v, "rows_store"), 0) + json_as_number(json_get(v, "evicted"), 0) ==
+        0)
         return;
-    printf("            rows in memory %.0f, in the store %.0f; fetched %.0f, evicted %.0f (%.0f clean); %.0f requests wait for rows or room\n",
-           json_as_number(json_get(v, "rows_memory"), 0), json_as_number(json_get(v, "rows_store"), 0), json_as_number(json_get(v, "fetched"), 0),
-           json_as_number(json_get(v, "evicted"), 0), json_as_number(json_get(v, "evicted_clean"), 0), json_as_number(json_get(v, "parked"), 0));
+    printf(
+        "            rows in memory %.0f, in the store %.0f; fetched %.0f, evicted %.0f (%.0f "
+        "clean); %.0f requests wait for rows or room\n",
+        json_as_number(json_get(v, "rows_memory"), 0), json_as_number(json_get(v, "rows_store"), 0),
+        json_as_number(json_get(v, "fetched"), 0), json_as_number(json_get(v, "evicted"), 0),
+        json_as_number(json_get(v, "evicted_clean"), 0), json_as_number(json_get(v, "parked"), 0));
 }
 
 /* What it computes on, and why on that. */
 static void worker_print(const struct json *v)
 {
-    const char *device = json_as_string(json_get(v, "device"), ""), *why = json_as_string(json_get(v, "why"), "");
+    const char *device = json_as_string(json_get(v, "device"), ""),
+               *why = json_as_string(json_get(v, "why"), "");
 
-    printf("  worker %-2.0f %-16s %-26s %12.0f examples  %s%s%s\n", json_as_number(json_get(v, "worker"), 0),
-           json_as_string(json_get(v, "name"), "?"), json_as_string(json_get(v, "backend"), "?"),
-           json_as_number(json_get(v, "examples"), 0), device, device[0] != 0 && why[0] != 0 ? "; " : "", why);
+    printf("  worker %-2.0f %-16s %-26s %12.0f examples  %s%s%s\n",
+           json_as_number(json_get(v, "worker"), 0), json_as_string(json_get(v, "name"), "?"),
+           json_as_string(json_get(v, "backend"), "?"), json_as_number(json_get(v, "examples"), 0),
+           device, device[0] != 0 && why[0] != 0 ? "; " : "", why);
 }
 
 static void status_print(const struct json *s)
@@ -89,19 +100,21 @@ static void status_print(const struct json *s)
     if (json_as_string(json_get(s, "job"), "")[0] == 0)
         puts("no job has been submitted yet");
     else
-        printf("job %s: %s, epoch %.0f, %.0f examples, %.0f a second\n", json_as_string(json_get(s, "job"), ""),
-           json_as_string(json_get(s, "state"), "?"), json_as_number(json_get(s, "epoch"), 0),
-           json_as_number(json_get(s, "examples"), 0), json_as_number(json_get(s, "rate"), 0));
+        printf("job %s: %s, epoch %.0f, %.0f examples, %.0f a second\n",
+               json_as_string(json_get(s, "job"), ""), json_as_string(json_get(s, "state"), "?"),
+               json_as_number(json_get(s, "epoch"), 0), json_as_number(json_get(s, "examples"), 0),
+               json_as_number(json_get(s, "rate"), 0));
     if (!json_absent(json_get(s, "waiting")))
         printf("  %s\n", json_as_string(json_get(s, "waiting"), "?"));
     if (!json_absent(json_get(s, "publish")))
-        printf("  checkpoint.publish of %s: %s\n", json_as_string(json_get(s, "publish.checkpoint"), "?"),
+        printf("  checkpoint.publish of %s: %s\n",
+               json_as_string(json_get(s, "publish.checkpoint"), "?"),
                json_as_string(json_get(s, "publish.state"), "?"));
     for (size_t i = 0; i < json_count(servers); i++) {
         const struct json *v = json_array_at(servers, i);
-        printf("  shard %-3.0f %-16s %-26s %12.0f rows  %s\n", json_as_number(json_get(v, "shard"), 0),
-               json_as_string(json_get(v, "name"), "?"), json_as_string(json_get(v, "endpoint"), "?"),
-               json_as_number(json_get(v, "rows"), 0),
+        printf("  shard %-3.0f %-16s %-26s %12.0f rows  %s\n",
+               json_as_number(json_get(v, "shard"), 0), json_as_string(json_get(v, "name"), "?"),
+               json_as_string(json_get(v, "endpoint"), "?"), json_as_number(json_get(v, "rows"), 0),
                json_as_bool(json_get(v, "ready"), false) ? "ready" : "not ready");
         tiers_print(v);
     }
@@ -109,9 +122,11 @@ static void status_print(const struct json *s)
         worker_print(json_array_at(workers, i));
     for (size_t i = 0; i < json_count(lanes); i++) {
         const struct json *v = json_array_at(lanes, i);
-        printf("  lane  %-3.0f %-16s generation %-15.0f %12.0f batches done\n", json_as_number(json_get(v, "lane"), 0),
+        printf("  lane  %-3.0f %-16s generation %-15.0f %12.0f batches done\n",
+               json_as_number(json_get(v, "lane"), 0),
                worker_name(workers, json_as_int(json_get(v, "worker"), 0)),
-               json_as_number(json_get(v, "generation"), 0), json_as_number(json_get(v, "batch"), 0));
+               json_as_number(json_get(v, "generation"), 0),
+               json_as_number(json_get(v, "batch"), 0));
     }
 }
 
@@ -122,7 +137,8 @@ static struct json *report_read(const char *run_dir)
     char path[LIMIT_PATH];
     struct json *report = NULL;
 
-    if (run_dir == NULL || snprintf(path, sizeof path, "%s/report.json", run_dir) >= (int)sizeof path)
+    if (run_dir == NULL ||
+        snprintf(path, sizeof path, "%s/report.json", run_dir) >= (int)sizeof path)
         return NULL;
     (void)json_file(path, &report, NULL);
     return report;
@@ -134,9 +150,10 @@ static int live_status(const struct admin *a, struct json **out, struct err *e)
     int status = cluster_open(a->coordinator, a->run_dir, &c, e);
 
     if (status == 0 && !cluster_live(c))
-        status = err_set(e, SHOAL_E_UNAVAILABLE,
-                         "the run in %s is over and left no report: it failed or was killed; see %s/log", a->run_dir,
-                         a->run_dir);
+        status =
+            err_set(e, SHOAL_E_UNAVAILABLE,
+                    "the run in %s is over and left no report: it failed or was killed; see %s/log",
+                    a->run_dir, a->run_dir);
     if (status == 0)
         status = cluster_status(c, out, e);
     if (c != NULL)
@@ -150,7 +167,8 @@ int status_main(int argc, char **argv)
     struct json *j = NULL;
     struct err e = {0};
     int status = admin_options(argc, argv,
-                               "usage: shoal status [options]\n\nPhase, speed, shards, workers and lanes of a running cluster; "
+                               "usage: shoal status [options]\n\nPhase, speed, shards, workers and "
+                               "lanes of a running cluster; "
                                "the report of an ended run.\n",
                                0, &a, &e);
 
@@ -176,12 +194,13 @@ int digest_main(int argc, char **argv)
     struct cluster *c = NULL;
     struct err e = {0};
     uint32_t only = 0;
-    int status = admin_options(
-        argc, argv,
-        "usage: shoal digest [TABLE] [options]\n\nRows and digest of each table: XXH3 over the tablets in order, each "
-        "over its "
-        "rows (weights and\noptimizer state) sorted by key. Equal digests mean equal tables, bit for bit.\n",
-        1, &a, &e);
+    int status = admin_options(argc, argv,
+                               "usage: shoal digest [TABLE] [options]\n\nRows and digest of each "
+                               "table: XXH3 over the tablets in order, each "
+                               "over its "
+                               "rows (weights and\noptimizer state) sorted by key. Equal digests "
+                               "mean equal tables, bit for bit.\n",
+                               1, &a, &e);
 
     if (status == 1)
         return 0;
@@ -198,8 +217,8 @@ int digest_main(int argc, char **argv)
         if (status != 0)
             break;
         if (!a.as_json)
-            printf("%-16s %12llu rows  0x%016llx\n", cluster_schema(c, i)->name, (unsigned long long)rows,
-                   (unsigned long long)digest);
+            printf("%-16s %12llu rows  0x%016llx\n", cluster_schema(c, i)->name,
+                   (unsigned long long)rows, (unsigned long long)digest);
         struct json *t = json_new_object();
         (void)json_set_string(t, "name", cluster_schema(c, i)->name);
         (void)json_set_int(t, "rows", (int64_t)rows);

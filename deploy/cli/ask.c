@@ -9,7 +9,8 @@
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static struct cli_option *option_find(struct cli_option *options, const char *argument, const char **value)
+static struct cli_option *option_find(struct cli_option *options, const char *argument,
+                                      const char **value)
 {
     for (struct cli_option *o = options; o->name != NULL; o++) {
         size_t n = strlen(o->name);
@@ -21,20 +22,23 @@ static struct cli_option *option_find(struct cli_option *options, const char *ar
     return NULL;
 }
 
-int cli_parse(int argc, char **argv, struct cli_option *options, const char **words, int words_max, int *word_count, struct err *e)
+int cli_parse(int argc, char **argv, struct cli_option *options, const char **words, int words_max,
+              int *word_count, struct err *e)
 {
     *word_count = 0;
     for (int i = 1; i < argc; i++) {
         const char *value = NULL;
         if (strncmp(argv[i], "--", 2) != 0) {
             if (*word_count >= words_max)
-                return err_set(e, SHOAL_E_USAGE, "one word too many: %s; see `shoal %s --help`", argv[i], argv[0]);
+                return err_set(e, SHOAL_E_USAGE, "one word too many: %s; see `shoal %s --help`",
+                               argv[i], argv[0]);
             words[(*word_count)++] = argv[i];
             continue;
         }
         struct cli_option *o = option_find(options, argv[i], &value);
         if (o == NULL)
-            return err_set(e, SHOAL_E_USAGE, "unknown option %s; see `shoal %s --help`", argv[i], argv[0]);
+            return err_set(e, SHOAL_E_USAGE, "unknown option %s; see `shoal %s --help`", argv[i],
+                           argv[0]);
         if (o->flag) {
             o->value = "yes";
             continue;
@@ -57,8 +61,8 @@ int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *ou
     errno = 0;
     *out = strtoll(o->value, &end, 10);
     if (errno != 0 || end == o->value || *end != 0 || *out < min || *out > max)
-        return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from %lld to %lld", o->name, o->value, (long long)min,
-                       (long long)max);
+        return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from %lld to %lld",
+                       o->name, o->value, (long long)min, (long long)max);
     return 0;
 }
 
@@ -84,8 +88,8 @@ struct ask {
     struct env *env;
     peer_t peer;
     uint64_t id;
-    const struct wire *request;  /* lent while asking */
-    const struct frame *frames;  /* lent while asking */
+    const struct wire *request; /* lent while asking */
+    const struct frame *frames; /* lent while asking */
     uint32_t frame_count;
     struct env_timer resend, deadline;
     struct wire *reply;
@@ -104,8 +108,8 @@ static struct ask *the_ask_of_resend(struct env_timer *t)
 static uint32_t request_frames(enum wire_type type)
 {
     switch (type) {
-#define X(name, number, request, reply) \
-    case WIRE_TYPE_##name:              \
+#define X(name, number, request, reply)                                                            \
+    case WIRE_TYPE_##name:                                                                         \
         return request;
         WIRE_MAP(X)
 #undef X
@@ -170,7 +174,8 @@ static void ask_on_message(void *core, peer_t from, struct msg *m)
 
     (void)from;
     a->heard_ns = env_now_ns(a->env);
-    if (a->outcome != 1 || wire_decode(m, a->reply, &a->why) != 0 || !a->reply->reply || a->reply->id != a->id) {
+    if (a->outcome != 1 || wire_decode(m, a->reply, &a->why) != 0 || !a->reply->reply ||
+        a->reply->id != a->id) {
         msg_free(m);
         return;
     }
@@ -192,7 +197,8 @@ int ask_open(const char *endpoint, struct ask **out, struct err *e)
 
     if (strncmp(endpoint, "tcp://", 6) != 0 && strncmp(endpoint, "ipc://", 6) != 0) {
         free(a);
-        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000", endpoint);
+        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
+                       endpoint);
     }
     if (a == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
@@ -209,7 +215,8 @@ int ask_open(const char *endpoint, struct ask **out, struct err *e)
     status = env_connect(a->env, endpoint, &a->peer);
     if (status != 0) {
         ask_close(a);
-        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000", endpoint);
+        return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
+                       endpoint);
     }
     *out = a;
     return 0;
@@ -223,8 +230,8 @@ void ask_close(struct ask *a)
     free(a);
 }
 
-int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms, struct wire *reply,
-        struct msg **reply_message, struct err *e)
+int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
+        struct wire *reply, struct msg **reply_message, struct err *e)
 {
     request->id = ++a->id;
     request->reply = false;
@@ -241,10 +248,13 @@ int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_
     env_timer_stop(a->env, &a->resend);
     env_timer_stop(a->env, &a->deadline);
     if (a->outcome == SHOAL_E_TIMEOUT && a->message == NULL)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "no answer to %s within %g s; is it running, and is that its address?",
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "no answer to %s within %g s; is it running, and is that its address?",
                        wire_type_name(request->type), timeout_ms / 1000.0);
     if (a->outcome == SHOAL_E_UNAVAILABLE && a->message == NULL)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "nothing heard for %g s while waiting for the answer to %s; has it stopped? Look with `shoal status`, then ask again",
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "nothing heard for %g s while waiting for the answer to %s; has it stopped? "
+                       "Look with `shoal status`, then ask again",
                        (double)a->silent_ns / 1e9, wire_type_name(request->type));
     if (a->outcome == 1)
         return err_set(e, SHOAL_E_STOPPED, "interrupted");

@@ -20,14 +20,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEYS = BENCH_KEYS, WIDTH = BENCH_WIDTH, SETS = 256, TABLET_BITS = BENCH_TABLET_BITS, WINDOW_MAX = 16 };
+enum {
+    KEYS = BENCH_KEYS,
+    WIDTH = BENCH_WIDTH,
+    SETS = 256,
+    TABLET_BITS = BENCH_TABLET_BITS,
+    WINDOW_MAX = 16
+};
 
 struct bench {
     /* the table */
     uint64_t rows;
-    uint64_t *keys;      /* (SETS, KEYS), each set sorted by key_mix */
-    float *gradients;    /* (KEYS, WIDTH) */
-    uint64_t *fill;      /* all keys, sorted by key_mix */
+    uint64_t *keys;   /* (SETS, KEYS), each set sorted by key_mix */
+    float *gradients; /* (KEYS, WIDTH) */
+    uint64_t *fill;   /* all keys, sorted by key_mix */
     /* the connection */
     struct net *net;
     struct env *env;
@@ -47,18 +53,22 @@ struct bench {
 
 static const char help[] =
     "usage: shoal bench [options]\n\n"
-    "Measures pull and push of 8,192 random keys (dim 16, AdaGrad, one server, one client, tcp loopback) and training of\n"
+    "Measures pull and push of 8,192 random keys (dim 16, AdaGrad, one server, one client, tcp "
+    "loopback) and training of\n"
     "DeepFM on a synthetic log with server and worker on this machine.\n\n"
     "  --rows N        rows of the table (default 10000000)\n"
     "  --seconds S     length of each in-memory phase (default 3)\n"
     "  --journal-seconds S  length of the journal phase after 10 s of warm-up (default 60)\n"
-    "  --only LIST     of growth,checkpoint,cold,memory,journal,fsync,train (default all but fsync)\n"
+    "  --only LIST     of growth,checkpoint,cold,memory,journal,fsync,train (default all but "
+    "fsync)\n"
     "  --growth-rows N rows that a table in this process grows to (default 20000000)\n"
     "  --checkpoint-rows N  rows of the table whose checkpoints are measured (default 1000000)\n"
     "  --cold-rows N   rows of the table that is four times its memory budget (default 2000000)\n"
     "  --train-rows N  examples of the training log (default 1000000)\n"
-    "  --dir DIR       where server and log keep their files (default ./shoal-bench; on the disk to be measured)\n"
-    "  --json          one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, train_deepfm in examples/s\n"
+    "  --dir DIR       where server and log keep their files (default ./shoal-bench; on the disk "
+    "to be measured)\n"
+    "  --json          one flat JSON object: pull_w1, pull_w4, push_memory_w4, ... in keys/s, "
+    "train_deepfm in examples/s\n"
     "  --help          this text\n";
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -82,7 +92,8 @@ static int keys_make(struct bench *b, struct err *e)
     b->gradients = malloc(sizeof(float) * KEYS * WIDTH);
     b->fill = malloc(sizeof(uint64_t) * b->rows);
     if (b->keys == NULL || b->gradients == NULL || b->fill == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory for %llu keys", (unsigned long long)b->rows);
+        return err_set(e, SHOAL_E_NOMEM, "out of memory for %llu keys",
+                       (unsigned long long)b->rows);
     for (size_t i = 0; i < KEYS * WIDTH; i++)
         b->gradients[i] = 1e-3f;
     for (uint64_t i = 0; i < b->rows; i++)
@@ -111,16 +122,27 @@ static void request_send(struct bench *b)
     }
     if (b->pushing) {
         w.type = WIRE_TYPE_PUSH;
-        w.u.PUSH = (struct wire_PUSH){.run = 1, .generation = 1, .from = b->batch, .to = b->batch + 1, .tablet_count = 1u << TABLET_BITS,
-                                      .lr_scale = 1, .key_count = count, .map_epoch = 1};
+        w.u.PUSH = (struct wire_PUSH){.run = 1,
+                                      .generation = 1,
+                                      .from = b->batch,
+                                      .to = b->batch + 1,
+                                      .tablet_count = 1u << TABLET_BITS,
+                                      .lr_scale = 1,
+                                      .key_count = count,
+                                      .map_epoch = 1};
         b->batch++;
     } else {
         w.type = WIRE_TYPE_PULL;
-        w.u.PULL = (struct wire_PULL){.run = 1, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .key_count = count, .map_epoch = 1};
+        w.u.PULL = (struct wire_PULL){.run = 1,
+                                      .lane = UINT32_MAX,
+                                      .bound = WIRE_BOUND_ASYNC,
+                                      .key_count = count,
+                                      .map_epoch = 1};
     }
     struct msg *m = wire_encode(&w);
     if (m == NULL || msg_add_borrowed(m, (void *)(uintptr_t)keys, 8ull * count, NULL, NULL) != 0 ||
-        (b->pushing && msg_add_borrowed(m, b->gradients, 4ull * count * WIDTH, NULL, NULL) != 0) || env_send(b->env, b->peer, m) != 0) {
+        (b->pushing && msg_add_borrowed(m, b->gradients, 4ull * count * WIDTH, NULL, NULL) != 0) ||
+        env_send(b->env, b->peer, m) != 0) {
         err_set(&b->why, SHOAL_E_INTERNAL, "a request could not be sent");
         env_stop(b->env);
         return;
@@ -164,7 +186,8 @@ static void deadline_fire(struct env_timer *t)
 }
 
 /* Runs one phase for `seconds` (a fill until it is done) and tells keys a second. */
-static int phase_run(struct bench *b, bool pushing, bool filling, uint32_t window, double seconds, double *keys_per_second, struct err *e)
+static int phase_run(struct bench *b, bool pushing, bool filling, uint32_t window, double seconds,
+                     double *keys_per_second, struct err *e)
 {
     b->pushing = pushing;
     b->filling = filling;
@@ -192,7 +215,8 @@ void bench_touch(uint64_t bytes)
 
     if (bytes > most)
         bytes = most;
-    char *p = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return;
     (void)madvise(p, bytes, MADV_HUGEPAGE);
@@ -201,7 +225,8 @@ void bench_touch(uint64_t bytes)
     munmap(p, bytes + 1);
 }
 
-int bench_figure(struct bench_out *out, const char *name, double value, int decimals, const char *unit)
+int bench_figure(struct bench_out *out, const char *name, double value, int decimals,
+                 const char *unit)
 {
     if (!out->as_json)
         printf("  %-26s %14.*f %s\n", name, decimals, value, unit);
@@ -233,7 +258,10 @@ static int memory_measure(struct bench *b, struct err *e)
         const char *name;
         bool pushing;
         uint32_t window;
-    } phase[] = {{"pull_w1", false, 1}, {"pull_w4", false, 4}, {"push_memory_w1", true, 1}, {"push_memory_w4", true, 4}};
+    } phase[] = {{"pull_w1", false, 1},
+                 {"pull_w4", false, 4},
+                 {"push_memory_w1", true, 1},
+                 {"push_memory_w4", true, 4}};
 
     for (size_t i = 0; i < 4 && status == 0; i++) {
         status = phase_run(b, phase[i].pushing, false, phase[i].window, 0.5, &warm, e);
@@ -278,7 +306,8 @@ static int durability_run(struct bench *b, const char *durability, double second
     if (status == 0)
         status = phase_run(b, true, true, 4, 0, &fill, e);
     if (status == 0)
-        status = strcmp(durability, "memory") == 0 ? memory_measure(b, e) : durable_measure(b, durability, seconds, e);
+        status = strcmp(durability, "memory") == 0 ? memory_measure(b, e)
+                                                   : durable_measure(b, durability, seconds, e);
     if (b->net != NULL)
         net_free(b->net);
     b->net = NULL;
@@ -302,22 +331,30 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
     FILE *f = fopen(job, "w");
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", job, strerror(errno));
-    fprintf(f, "job: bench\ndata: {format: criteo, train: [\"%s\"]}\ntables: [{name: emb, dim: 16, optimizer: {kind: adagrad, lr: 0.02}}]\n"
-               "model: {kind: deepfm, hidden: [400, 400, 400]}\ntrain: {batch: 4096, consistency: ssp, staleness: 2, prefetch: 1, lanes: 2, warmup: 20}\n"
-               "durability: journal\n", log);
+    fprintf(f,
+            "job: bench\ndata: {format: criteo, train: [\"%s\"]}\ntables: [{name: emb, dim: 16, "
+            "optimizer: {kind: adagrad, lr: 0.02}}]\n"
+            "model: {kind: deepfm, hidden: [400, 400, 400]}\ntrain: {batch: 4096, consistency: "
+            "ssp, staleness: 2, prefetch: 1, lanes: 2, warmup: 20}\n"
+            "durability: journal\n",
+            log);
     fclose(f);
     (void)snprintf(command, sizeof command,
-                   "test -s '%s' || '%s' synth --rows %lld --seed 1 --out '%s' >'%s/synth.log' 2>&1 && '%s' local '%s' --run-dir '%s' >'%s/local.log' 2>&1",
+                   "test -s '%s' || '%s' synth --rows %lld --seed 1 --out '%s' >'%s/synth.log' "
+                   "2>&1 && '%s' local '%s' --run-dir '%s' >'%s/local.log' 2>&1",
                    log, self, (long long)rows, log, b->dir, self, job, run, b->dir);
     if (system(command) != 0)
-        return err_set(e, SHOAL_E_INTERNAL, "training did not run; see %s/local.log and %s/synth.log", b->dir, b->dir);
+        return err_set(e, SHOAL_E_INTERNAL,
+                       "training did not run; see %s/local.log and %s/synth.log", b->dir, b->dir);
     (void)snprintf(run + strlen(run), sizeof run - strlen(run), "/report.json");
     f = fopen(run, "rb");
     char *text = malloc(1u << 20);
     size_t bytes = f == NULL || text == NULL ? 0 : fread(text, 1, 1u << 20, f);
     int status = json_parse(text, bytes, &report, e);
     if (status == 0)
-        status = bench_figure(&b->out, "train_deepfm", json_as_number(json_get(report, "examples_per_second"), 0), 0, "examples/s");
+        status = bench_figure(&b->out, "train_deepfm",
+                              json_as_number(json_get(report, "examples_per_second"), 0), 0,
+                              "examples/s");
     if (f != NULL)
         fclose(f);
     free(text);
@@ -327,7 +364,8 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
 
 static int only_check(const char *list, struct err *e)
 {
-    static const char *const part[] = {"memory", "journal", "fsync", "train", "growth", "checkpoint", "cold"};
+    static const char *const part[] = {"memory", "journal",    "fsync", "train",
+                                       "growth", "checkpoint", "cold"};
     enum { PARTS = sizeof part / sizeof *part };
 
     for (const char *p = list;; p++) {
@@ -335,7 +373,10 @@ static int only_check(const char *list, struct err *e)
         while (i < PARTS && (strlen(part[i]) != n || strncmp(p, part[i], n) != 0))
             i++;
         if (i == PARTS)
-            return err_set(e, SHOAL_E_USAGE, "--only %s: expected some of growth,checkpoint,cold,memory,journal,fsync,train", list);
+            return err_set(
+                e, SHOAL_E_USAGE,
+                "--only %s: expected some of growth,checkpoint,cold,memory,journal,fsync,train",
+                list);
         p += n;
         if (*p == 0)
             return 0;
@@ -347,21 +388,30 @@ int bench_main(int argc, char **argv)
     static struct bench b;
     struct err e = {0};
     int count;
-    int64_t rows = 0, train_rows = 0, growth_rows = 0, checkpoint_rows = 0, cold_rows = 0, seconds = 0, journal_seconds = 0;
-    struct cli_option o[] = {{"--rows", false, "10000000", NULL}, {"--seconds", false, "3", NULL},
-                             {"--journal-seconds", false, "60", NULL}, {"--only", false, "growth,checkpoint,cold,memory,journal,train", NULL},
-                             {"--train-rows", false, "1000000", NULL}, {"--dir", false, "shoal-bench", NULL},
-                             {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL},
-                             {"--growth-rows", false, "20000000", NULL}, {"--checkpoint-rows", false, "1000000", NULL},
-                             {"--cold-rows", false, "2000000", NULL}, {NULL, false, NULL, NULL}};
+    int64_t rows = 0, train_rows = 0, growth_rows = 0, checkpoint_rows = 0, cold_rows = 0,
+            seconds = 0, journal_seconds = 0;
+    struct cli_option o[] = {{"--rows", false, "10000000", NULL},
+                             {"--seconds", false, "3", NULL},
+                             {"--journal-seconds", false, "60", NULL},
+                             {"--only", false, "growth,checkpoint,cold,memory,journal,train", NULL},
+                             {"--train-rows", false, "1000000", NULL},
+                             {"--dir", false, "shoal-bench", NULL},
+                             {"--json", true, NULL, NULL},
+                             {"--help", true, NULL, NULL},
+                             {"--growth-rows", false, "20000000", NULL},
+                             {"--checkpoint-rows", false, "1000000", NULL},
+                             {"--cold-rows", false, "2000000", NULL},
+                             {NULL, false, NULL, NULL}};
     int status = cli_parse(argc, argv, o, NULL, 0, &count, &e);
 
     if (status == 0 && o[7].value != NULL) {
         fputs(help, stdout);
         return 0;
     }
-    if (status == 0 && (cli_number(&o[0], KEYS, 100000000, &rows, &e) != 0 || cli_number(&o[1], 1, 3600, &seconds, &e) != 0 ||
-                        cli_number(&o[2], 1, 3600, &journal_seconds, &e) != 0 || cli_number(&o[4], 1, 1000000000, &train_rows, &e) != 0 ||
+    if (status == 0 && (cli_number(&o[0], KEYS, 100000000, &rows, &e) != 0 ||
+                        cli_number(&o[1], 1, 3600, &seconds, &e) != 0 ||
+                        cli_number(&o[2], 1, 3600, &journal_seconds, &e) != 0 ||
+                        cli_number(&o[4], 1, 1000000000, &train_rows, &e) != 0 ||
                         cli_number(&o[8], 1000000, 200000000, &growth_rows, &e) != 0 ||
                         cli_number(&o[9], BENCH_KEYS, 100000000, &checkpoint_rows, &e) != 0 ||
                         cli_number(&o[10], 100000, 200000000, &cold_rows, &e) != 0))
@@ -376,7 +426,8 @@ int bench_main(int argc, char **argv)
     b.out.as_json = o[6].value != NULL;
     b.out.figures = json_new_object();
     if ((mkdir(o[5].value, 0755) != 0 && errno != EEXIST) || realpath(o[5].value, b.dir) == NULL)
-        status = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", o[5].value, strerror(errno));
+        status = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", o[5].value,
+                         strerror(errno));
     /* first, while this process is small */
     if (status == 0 && strstr(o[3].value, "growth") != NULL)
         status = bench_growth(&b.out, (uint64_t)growth_rows, &e);
@@ -384,7 +435,9 @@ int bench_main(int argc, char **argv)
         status = bench_checkpoint(&b.out, b.dir, (uint64_t)checkpoint_rows, b.seconds, &e);
     if (status == 0 && strstr(o[3].value, "cold") != NULL)
         status = bench_cold(&b.out, b.dir, (uint64_t)cold_rows, b.seconds, &e);
-    if (status == 0 && (strstr(o[3].value, "memory") != NULL || strstr(o[3].value, "journal") != NULL || strstr(o[3].value, "fsync") != NULL))
+    if (status == 0 &&
+        (strstr(o[3].value, "memory") != NULL || strstr(o[3].value, "journal") != NULL ||
+         strstr(o[3].value, "fsync") != NULL))
         status = keys_make(&b, &e);
     static const char *const durability[] = {"memory", "journal", "fsync"};
     for (int i = 0; i < 3 && status == 0; i++)

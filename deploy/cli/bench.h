@@ -20,7 +20,8 @@ struct bench_out {
 };
 
 /* Puts a figure among the others; `decimals` are for the table that people see. 0 or NOMEM. */
-int bench_figure(struct bench_out *out, const char *name, double value, int decimals, const char *unit);
+int bench_figure(struct bench_out *out, const char *name, double value, int decimals,
+                 const char *unit);
 
 /* The key of row `row` of a table: rows have keys all over the key space. */
 static inline uint64_t bench_key(uint64_t row)
@@ -47,8 +48,8 @@ struct bench_server {
 /* Starts shoal-server with data_dir DIR/NAME; fresh: without what an earlier run left there.
  * Returns when it takes connections. A server that is started again gets its port back. UNAVAILABLE
  * with its last words when it ends. */
-int bench_server_start(struct bench_server *s, const char *dir, const char *name, const char *durability, bool fresh,
-                       struct err *e);
+int bench_server_start(struct bench_server *s, const char *dir, const char *name,
+                       const char *durability, bool fresh, struct err *e);
 /* Makes the table (number 0; dim 16, AdaGrad). */
 int bench_server_table(struct bench_server *s, struct err *e);
 /* Leads all tablets. */
@@ -74,10 +75,12 @@ int bench_growth(struct bench_out *out, uint64_t rows, struct err *e);
 
 /* bench_checkpoint.c: checkpoints of so many rows under load, recovery after kill -9, restoring;
  * files below dir. */
-int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e);
+int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
+                     struct err *e);
 
 /* bench_cold.c: pulls of a table of so many rows, four times its server's memory budget; files
  * below dir. rows: at most 2^31. */
-int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e);
+int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
+               struct err *e);
 
 #endif

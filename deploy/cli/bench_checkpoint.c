@@ -65,14 +65,15 @@ static int entry_remove(const char *path, const struct stat *st, int type, struc
 
 static int folder_make(const char *folder, struct err *e)
 {
-    if ((nftw(folder, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT) || mkdir(folder, 0755) != 0)
+    if ((nftw(folder, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT) ||
+        mkdir(folder, 0755) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot make %s: %s", folder, strerror(errno));
     return 0;
 }
 
 /* Cut `cut` into dir/checkpoint, under load. */
-static int checkpoint_make(struct load *l, const char *folder, uint64_t cut, struct times *during, double *seconds,
-                           double *held_ms, struct err *e)
+static int checkpoint_make(struct load *l, const char *folder, uint64_t cut, struct times *during,
+                           double *seconds, double *held_ms, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_HOLD};
 
@@ -97,8 +98,9 @@ static int checkpoint_make(struct load *l, const char *folder, uint64_t cut, str
     return status != 0 ? status : load_ask(l, &w, e);
 }
 
-static int checkpoints_measure(struct load *l, struct bench_out *out, const char *folder, double seconds,
-                               struct times *before, struct times *during, struct err *e)
+static int checkpoints_measure(struct load *l, struct bench_out *out, const char *folder,
+                               double seconds, struct times *before, struct times *during,
+                               struct err *e)
 {
     double worst = 0, held = 0, took = 0, held_ms = 0;
     int status = load_rest(l, e);
@@ -133,7 +135,8 @@ static int checkpoints_measure(struct load *l, struct bench_out *out, const char
     return status;
 }
 
-static int recovery_measure(struct load *l, struct bench_out *out, const char *dir, double seconds, struct err *e)
+static int recovery_measure(struct load *l, struct bench_out *out, const char *dir, double seconds,
+                            struct err *e)
 {
     struct json *status_json = NULL;
 
@@ -155,7 +158,8 @@ static int recovery_measure(struct load *l, struct bench_out *out, const char *d
         status = bench_server_lead(&l->server, e);
     if (status == 0)
         status = bench_server_back(&l->server, e);
-    double took = (double)(time_monotonic_ns() - began) / 1e9, allowed = 3 + rows / 1e9 + journal / 200e6;
+    double took = (double)(time_monotonic_ns() - began) / 1e9,
+           allowed = 3 + rows / 1e9 + journal / 200e6;
     l->pushing = false;
     if (status == 0)
         status = load_connect(l, e);
@@ -170,14 +174,15 @@ static int recovery_measure(struct load *l, struct bench_out *out, const char *d
     if (status == 0)
         status = bench_figure(out, "recovery_s", took, 3, "s until all rows were back");
     if (status == 0)
-        status = bench_figure(out, "recovery_pull_s", pulled, 3, "s until 8,192 keys from all over were pulled");
+        status = bench_figure(out, "recovery_pull_s", pulled, 3,
+                              "s until 8,192 keys from all over were pulled");
     if (status == 0)
         status = bench_figure(out, "recovery_row_mb", rows / 1e6, 0, "MB of rows");
     if (status == 0)
         status = bench_figure(out, "recovery_journal_mb", journal / 1e6, 0, "MB of journal");
-    return status != 0
-               ? status
-               : bench_figure(out, "recovery_allowed_s", allowed, 3, "s: 3 + rows / 1 GB/s + journal / 200 MB/s");
+    return status != 0 ? status
+                       : bench_figure(out, "recovery_allowed_s", allowed, 3,
+                                      "s: 3 + rows / 1 GB/s + journal / 200 MB/s");
 }
 
 /* Killed while nobody trains, it is asked for a few tablets at the end of the order in which the
@@ -196,12 +201,15 @@ static int restart_measure(struct load *l, struct bench_out *out, const char *di
         status = bench_server_back(&l->server, e);
     double back = (double)(time_monotonic_ns() - began) / 1e9;
     if (status == 0)
-        status = bench_figure(out, "restart_pull_s", pulled, 3, "s until 64 keys of a few tablets were pulled");
-    return status != 0 ? status : bench_figure(out, "restart_s", back, 3, "s until all rows were back");
+        status = bench_figure(out, "restart_pull_s", pulled, 3,
+                              "s until 64 keys of a few tablets were pulled");
+    return status != 0 ? status
+                       : bench_figure(out, "restart_s", back, 3, "s until all rows were back");
 }
 
 /* A checkpoint of rows that are all written, so that it has next to no journal. */
-static int still_make(struct load *l, struct bench_out *out, const char *dir, const char *folder, struct err *e)
+static int still_make(struct load *l, struct bench_out *out, const char *dir, const char *folder,
+                      struct err *e)
 {
     double seconds, held_ms;
 
@@ -222,7 +230,8 @@ static int still_make(struct load *l, struct bench_out *out, const char *dir, co
     return status;
 }
 
-static int tell_restored(struct bench_out *out, const char *what, double rows, double seconds, double cpu)
+static int tell_restored(struct bench_out *out, const char *what, double rows, double seconds,
+                         double cpu)
 {
     char name[64];
 
@@ -230,12 +239,13 @@ static int tell_restored(struct bench_out *out, const char *what, double rows, d
     int status = bench_figure(out, name, rows / seconds, 0, "rows/s");
     (void)snprintf(name, sizeof name, "restore_%s_rows_core", what);
     return status != 0 ? status
-                       : bench_figure(out, name, rows / (cpu > 0.01 ? cpu : 0.01), 0, "rows a second of processor");
+                       : bench_figure(out, name, rows / (cpu > 0.01 ? cpu : 0.01), 0,
+                                      "rows a second of processor");
 }
 
 /* The checkpoint in `folder` into an empty server. */
-static int restore_measure(struct load *l, struct bench_out *out, const char *dir, const char *folder, const char *what,
-                           struct err *e)
+static int restore_measure(struct load *l, struct bench_out *out, const char *dir,
+                           const char *folder, const char *what, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_LOAD};
 
@@ -258,16 +268,17 @@ static int restore_measure(struct load *l, struct bench_out *out, const char *di
     double took = (double)(time_monotonic_ns() - began) / 1e9;
     cpu = bench_server_cpu(&l->server) - cpu;
     if (status == 0 && l->reply.u.LOAD_reply.rows != l->rows)
-        status = err_set(e, SHOAL_E_INTERNAL, "%llu rows were restored of %llu",
-                         (unsigned long long)l->reply.u.LOAD_reply.rows, (unsigned long long)l->rows);
+        status =
+            err_set(e, SHOAL_E_INTERNAL, "%llu rows were restored of %llu",
+                    (unsigned long long)l->reply.u.LOAD_reply.rows, (unsigned long long)l->rows);
     if (status == 0)
         status = tell_restored(out, what, (double)l->rows, took, cpu);
     load_disconnect(l);
     return status;
 }
 
-static int measure_all(struct load *l, struct bench_out *out, const char *dir, double seconds, struct times t[3],
-                       struct err *e)
+static int measure_all(struct load *l, struct bench_out *out, const char *dir, double seconds,
+                       struct times t[3], struct err *e)
 {
     char folder[4200], still[4200];
 
@@ -282,8 +293,9 @@ static int measure_all(struct load *l, struct bench_out *out, const char *dir, d
     if (status == 0)
         status = load_fill(l, &t[0], e);
     if (status == 0)
-        status = bench_figure(out, "checkpoint_fill", (double)l->rows / ((double)(time_monotonic_ns() - began) / 1e9),
-                              0, "new rows/s");
+        status = bench_figure(out, "checkpoint_fill",
+                              (double)l->rows / ((double)(time_monotonic_ns() - began) / 1e9), 0,
+                              "new rows/s");
     if (status == 0)
         status = tell_times(out, "fill", &t[0]);
     if (status == 0)
@@ -301,13 +313,15 @@ static int measure_all(struct load *l, struct bench_out *out, const char *dir, d
     return status;
 }
 
-int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e)
+int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
+                     struct err *e)
 {
     struct load *l = calloc(1, sizeof *l);
     struct times t[3] = {{malloc(LOAD_TIMES * sizeof(uint64_t)), 0},
                          {malloc(LOAD_TIMES * sizeof(uint64_t)), 0},
                          {malloc(LOAD_TIMES * sizeof(uint64_t)), 0}};
-    int status = l == NULL || t[0].ns == NULL || t[1].ns == NULL || t[2].ns == NULL || load_prepare(l, rows) != 0
+    int status = l == NULL || t[0].ns == NULL || t[1].ns == NULL || t[2].ns == NULL ||
+                         load_prepare(l, rows) != 0
                      ? err_set(e, SHOAL_E_NOMEM, "out of memory")
                      : measure_all(l, out, dir, seconds, t, e);
 

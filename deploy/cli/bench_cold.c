@@ -16,8 +16,8 @@
 #include <string.h>
 
 enum { WINDOW = 4, SETS_SECOND = 250, SLOTS = 4 * BENCH_KEYS, TABLET_BITS = 6 };
-#define ROW_BYTES 136ull       /* key, weights, state */
-#define STORE_ROWS 340000.0    /* rows a second that the store gives: RocksDB's own, measured */
+#define ROW_BYTES 136ull    /* key, weights, state */
+#define STORE_ROWS 340000.0 /* rows a second that the store gives: RocksDB's own, measured */
 #define EXPONENT 1.05
 /* a prime above the number of rows: rank times it, modulo rows, is a bijection */
 #define SPREAD 2654435761ull
@@ -103,17 +103,29 @@ static void request_send(struct cold *c)
             keys[i] = bench_key(c->filled++);
         bench_keys_sort(keys, count);
         w.type = WIRE_TYPE_PUSH;
-        w.u.PUSH = (struct wire_PUSH){.run = 1, .generation = 1, .from = c->batch, .to = c->batch + 1, .tablet_count = 1u << TABLET_BITS,
-                                      .lr_scale = 1, .key_count = count, .map_epoch = 1};
+        w.u.PUSH = (struct wire_PUSH){.run = 1,
+                                      .generation = 1,
+                                      .from = c->batch,
+                                      .to = c->batch + 1,
+                                      .tablet_count = 1u << TABLET_BITS,
+                                      .lr_scale = 1,
+                                      .key_count = count,
+                                      .map_epoch = 1};
         c->batch++;
     } else {
         w.type = WIRE_TYPE_PULL;
-        w.u.PULL = (struct wire_PULL){.run = 1, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .key_count = count, .map_epoch = 1};
+        w.u.PULL = (struct wire_PULL){.run = 1,
+                                      .lane = UINT32_MAX,
+                                      .bound = WIRE_BOUND_ASYNC,
+                                      .key_count = count,
+                                      .map_epoch = 1};
         c->next++;
     }
     struct msg *m = wire_encode(&w);
     if (m == NULL || msg_add_borrowed(m, keys, 8ull * count, NULL, NULL) != 0 ||
-        (c->filling && msg_add_borrowed(m, c->gradients, 4ull * count * BENCH_WIDTH, NULL, NULL) != 0) || env_send(c->env, c->peer, m) != 0) {
+        (c->filling &&
+         msg_add_borrowed(m, c->gradients, 4ull * count * BENCH_WIDTH, NULL, NULL) != 0) ||
+        env_send(c->env, c->peer, m) != 0) {
         err_set(&c->why, SHOAL_E_INTERNAL, "a request could not be sent");
         env_stop(c->env);
         return;
@@ -157,7 +169,8 @@ static void deadline_fire(struct env_timer *t)
 }
 
 /* Rows pulled (or pushed) a second. seconds 0: until there is nothing more to send. */
-static int phase(struct cold *c, bool filling, double seconds, double *rows_per_second, struct err *e)
+static int phase(struct cold *c, bool filling, double seconds, double *rows_per_second,
+                 struct err *e)
 {
     c->filling = filling;
     c->stopping = false;
@@ -170,13 +183,15 @@ static int phase(struct cold *c, bool filling, double seconds, double *rows_per_
     if (c->in_flight > 0)
         net_run(c->net);
     env_timer_stop(c->env, &c->deadline);
-    *rows_per_second = (double)c->answered * BENCH_KEYS / ((double)(time_monotonic_ns() - began) / 1e9);
+    *rows_per_second =
+        (double)c->answered * BENCH_KEYS / ((double)(time_monotonic_ns() - began) / 1e9);
     return c->why.code == 0 ? 0 : err_set(e, c->why.code, "%s", c->why.text);
 }
 
 /* ---- the measurement ------------------------------------------------------------------------- */
 
-static int status_read(struct cold *c, double *fetched, double *cold_rows, double *pulled, struct err *e)
+static int status_read(struct cold *c, double *fetched, double *cold_rows, double *pulled,
+                       struct err *e)
 {
     struct json *j = NULL;
     int status = bench_server_status(&c->server, &j, e);
@@ -200,7 +215,8 @@ static int connection_open(struct cold *c, struct err *e)
     return env_connect(c->env, c->server.endpoint, &c->peer);
 }
 
-static int measure(struct cold *c, struct bench_out *out, const char *dir, double seconds, struct err *e)
+static int measure(struct cold *c, struct bench_out *out, const char *dir, double seconds,
+                   struct err *e)
 {
     double rate, fetched[2], cold_rows, pulled[2];
     c->server.memory = c->rows * ROW_BYTES / 4;
@@ -227,9 +243,11 @@ static int measure(struct cold *c, struct bench_out *out, const char *dir, doubl
     double share = (fetched[1] - fetched[0]) / (pulled[1] - pulled[0]);
     if ((status = bench_figure(out, "pull_cold", rate, 0, "rows/s")) != 0 ||
         (status = bench_figure(out, "pull_cold_misses", share, 4, "of the rows")) != 0 ||
-        (status = bench_figure(out, "pull_cold_stored", cold_rows / (double)c->rows, 4, "of the table")) != 0)
+        (status = bench_figure(out, "pull_cold_stored", cold_rows / (double)c->rows, 4,
+                               "of the table")) != 0)
         return status;
-    return bench_figure(out, "pull_cold_of_store", rate * share / STORE_ROWS, 3, "of 0.34 M rows/s by misses");
+    return bench_figure(out, "pull_cold_of_store", rate * share / STORE_ROWS, 3,
+                        "of 0.34 M rows/s by misses");
 }
 
 int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e)
@@ -243,7 +261,8 @@ int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double sec
         c->keys = malloc(sizeof *c->keys * BENCH_KEYS * c->sets);
         c->gradients = malloc(sizeof *c->gradients * BENCH_KEYS * BENCH_WIDTH);
     }
-    if (c == NULL || c->fill == NULL || c->keys == NULL || c->gradients == NULL || keys_draw(c) != 0)
+    if (c == NULL || c->fill == NULL || c->keys == NULL || c->gradients == NULL ||
+        keys_draw(c) != 0)
         status = err_set(e, SHOAL_E_NOMEM, "out of memory");
     for (size_t i = 0; status == 0 && i < (size_t)BENCH_KEYS * BENCH_WIDTH; i++)
         c->gradients[i] = 1e-3f;

@@ -76,7 +76,8 @@ static void most(double *worst, double x)
 
 static int push_next(struct growth *g, uint64_t first, size_t count)
 {
-    const struct push_args args = {.lr_scale = 1, .batch = first, .step = 1, .tablet_count = 1u << BENCH_TABLET_BITS};
+    const struct push_args args = {
+        .lr_scale = 1, .batch = first, .step = 1, .tablet_count = 1u << BENCH_TABLET_BITS};
 
     for (size_t i = 0; i < count; i++)
         g->keys[i] = bench_key(first + i);
@@ -122,7 +123,8 @@ static int weigh(struct bench_out *out, struct growth *g, uint64_t pushes)
     if (!report)
         return 0;
     g->next_report += g->report_step;
-    (void)snprintf(name, sizeof name, "memory_row_bytes_%llum", (unsigned long long)(rows / FIRST_ROWS));
+    (void)snprintf(name, sizeof name, "memory_row_bytes_%llum",
+                   (unsigned long long)(rows / FIRST_ROWS));
     return bench_figure(out, name, arena > resident ? arena : resident, 1, "bytes/row");
 }
 
@@ -153,7 +155,8 @@ static int tell(struct bench_out *out, const struct growth *g)
     } f[] = {{"memory_row_bytes_worst", g->arena_worst, 1, "bytes/row of the arena"},
              {"memory_rss_row_bytes_worst", g->resident_worst, 1, "bytes/row of the process"},
              {"memory_row_worst_ratio",
-              (g->arena_worst > g->resident_worst ? g->arena_worst : g->resident_worst) / PAYLOAD, 3, "of 136 bytes"},
+              (g->arena_worst > g->resident_worst ? g->arena_worst : g->resident_worst) / PAYLOAD,
+              3, "of 136 bytes"},
              {"pull_growth_max_ms", g->first.ns_max / 1e6, 3, "ms, of 8,192 keys"},
              {"pull_growth_max_cpu_ms", g->first.cpu_ns_max / 1e6, 3, "ms of processor time"},
              {"pull_growth_slow", (double)g->first.slow, 0, "pulls of 10 ms and more"},
@@ -172,12 +175,13 @@ static int tell(struct bench_out *out, const struct growth *g)
 
 int bench_growth(struct bench_out *out, uint64_t rows, struct err *e)
 {
-    const struct table_schema schema = {.name = "growth",
-                                        .width = BENCH_WIDTH,
-                                        .tablet_bits = BENCH_TABLET_BITS,
-                                        .seed = 1,
-                                        .init = {INIT_UNIFORM, 0.01f},
-                                        .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
+    const struct table_schema schema = {
+        .name = "growth",
+        .width = BENCH_WIDTH,
+        .tablet_bits = BENCH_TABLET_BITS,
+        .seed = 1,
+        .init = {INIT_UNIFORM, 0.01f},
+        .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
     struct growth *g = malloc(sizeof *g);
     int status;
 

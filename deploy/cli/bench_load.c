@@ -52,11 +52,15 @@ static void pull_send(struct load *l)
     const uint64_t *keys = l->keys + (l->sequence * 7 % LOAD_SETS) * BENCH_KEYS;
     struct wire w = {.id = ++l->sequence, .type = WIRE_TYPE_PULL};
 
-    w.u.PULL = (struct wire_PULL){
-        .run = 1, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .key_count = BENCH_KEYS, .map_epoch = 1};
+    w.u.PULL = (struct wire_PULL){.run = 1,
+                                  .lane = UINT32_MAX,
+                                  .bound = WIRE_BOUND_ASYNC,
+                                  .key_count = BENCH_KEYS,
+                                  .map_epoch = 1};
     struct msg *m = wire_encode(&w);
     l->pull_began = time_monotonic_ns();
-    if (m == NULL || msg_add_borrowed(m, (void *)(uintptr_t)keys, 8ull * BENCH_KEYS, NULL, NULL) != 0 ||
+    if (m == NULL ||
+        msg_add_borrowed(m, (void *)(uintptr_t)keys, 8ull * BENCH_KEYS, NULL, NULL) != 0 ||
         env_send(l->env, l->puller, m) != 0)
         fail(l, "a pull");
 }
@@ -181,8 +185,9 @@ int load_ask(struct load *l, struct wire *w, struct err *e)
     int status = 0;
     while (status == 0 && l->answer == 1)
         status = turn(l, e);
-    return status != 0 || l->answer == 0 ? status
-                                         : err_set(e, l->answer, "%s: %s", wire_type_name(w->type), l->reply.error);
+    return status != 0 || l->answer == 0
+               ? status
+               : err_set(e, l->answer, "%s: %s", wire_type_name(w->type), l->reply.error);
 }
 
 int load_rest(struct load *l, struct err *e)

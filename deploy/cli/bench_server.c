@@ -24,13 +24,16 @@ static int entry_remove(const char *path, const struct stat *st, int type, struc
     return remove(path);
 }
 
-static int config_write(const struct bench_server *s, const char *path, const char *durability, struct err *e)
+static int config_write(const struct bench_server *s, const char *path, const char *durability,
+                        struct err *e)
 {
     FILE *f = fopen(path, "w");
 
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
-    fprintf(f, "name: bench\nlisten: \"%s\"\ndata_dir: \"%s\"\nshards: 1\ncoordinator: \"\"\ndurability: %s\n",
+    fprintf(f,
+            "name: bench\nlisten: \"%s\"\ndata_dir: \"%s\"\nshards: 1\ncoordinator: "
+            "\"\"\ndurability: %s\n",
             s->endpoint, s->data, durability);
     if (s->memory > 0)
         fprintf(f, "memory: %llu\n", (unsigned long long)s->memory);
@@ -40,8 +43,9 @@ static int config_write(const struct bench_server *s, const char *path, const ch
 
 static bool listens(int port)
 {
-    struct sockaddr_in to = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool yes = fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof to) == 0;
 
@@ -50,8 +54,8 @@ static bool listens(int port)
     return yes;
 }
 
-int bench_server_start(struct bench_server *s, const char *dir, const char *name, const char *durability, bool fresh,
-                       struct err *e)
+int bench_server_start(struct bench_server *s, const char *dir, const char *name,
+                       const char *durability, bool fresh, struct err *e)
 {
     char path[4300], programs[512], words[256];
     ssize_t n = readlink("/proc/self/exe", programs, sizeof programs - 1);
@@ -66,8 +70,10 @@ int bench_server_start(struct bench_server *s, const char *dir, const char *name
     (void)snprintf(s->endpoint, sizeof s->endpoint, "tcp://127.0.0.1:%d", s->port);
     (void)snprintf(s->data, sizeof s->data, "%s/%s", dir, name);
     (void)snprintf(path, sizeof path, "%s/server.yaml", dir);
-    if (fresh && access(s->data, F_OK) == 0 && nftw(s->data, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0)
-        return err_set(e, SHOAL_E_CANTCREATE, "cannot remove %s of an earlier run: %s", s->data, strerror(errno));
+    if (fresh && access(s->data, F_OK) == 0 &&
+        nftw(s->data, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0)
+        return err_set(e, SHOAL_E_CANTCREATE, "cannot remove %s of an earlier run: %s", s->data,
+                       strerror(errno));
     if ((status = config_write(s, path, durability, e)) != 0)
         return status;
     s->child = (struct child){.name = "server", .args = 3};
@@ -80,7 +86,8 @@ int bench_server_start(struct bench_server *s, const char *dir, const char *name
     while (!listens(s->port)) {
         if (child_ended(&s->child)) {
             child_last_words(&s->child, words);
-            return err_set(e, SHOAL_E_UNAVAILABLE, "the server ended: %s (%s)", words, s->child.log);
+            return err_set(e, SHOAL_E_UNAVAILABLE, "the server ended: %s (%s)", words,
+                           s->child.log);
         }
         usleep(5000);
     }
@@ -103,7 +110,8 @@ double bench_server_cpu(const struct bench_server *s)
     FILE *f = fopen(path, "r");
     if (f == NULL)
         return 0;
-    if (fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
+    if (fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+               &system) != 2)
         user = system = 0;
     fclose(f);
     return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
@@ -119,7 +127,8 @@ static int question(struct ask *a, struct wire *w, const void *data, size_t byte
     return ask(a, w, f, QUESTION_MS, &reply, NULL, e);
 }
 
-static int one_question(struct bench_server *s, struct wire *w, const void *data, size_t bytes, struct err *e)
+static int one_question(struct bench_server *s, struct wire *w, const void *data, size_t bytes,
+                        struct err *e)
 {
     struct ask *a;
     int status = ask_open(s->endpoint, &a, e);
@@ -138,12 +147,13 @@ static uint32_t tablet_bits(const struct bench_server *s)
 
 int bench_server_table(struct bench_server *s, struct err *e)
 {
-    struct table_schema schema = {.name = "bench",
-                                  .width = BENCH_WIDTH,
-                                  .tablet_bits = tablet_bits(s),
-                                  .seed = 1,
-                                  .init = {INIT_UNIFORM, 0.01f},
-                                  .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
+    struct table_schema schema = {
+        .name = "bench",
+        .width = BENCH_WIDTH,
+        .tablet_bits = tablet_bits(s),
+        .seed = 1,
+        .init = {INIT_UNIFORM, 0.01f},
+        .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
     struct wire w = {.type = WIRE_TYPE_TABLE_CREATE};
 
     wire_schema_to(&schema, &w.u.TABLE_CREATE);
@@ -163,7 +173,11 @@ int bench_server_pull(struct bench_server *s, const uint64_t *keys, uint32_t cou
 {
     struct wire w = {.type = WIRE_TYPE_PULL};
 
-    w.u.PULL = (struct wire_PULL){.run = 1, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .key_count = count, .map_epoch = 1};
+    w.u.PULL = (struct wire_PULL){.run = 1,
+                                  .lane = UINT32_MAX,
+                                  .bound = WIRE_BOUND_ASYNC,
+                                  .key_count = count,
+                                  .map_epoch = 1};
     return one_question(s, &w, keys, count * sizeof *keys, e);
 }
 

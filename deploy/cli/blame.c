@@ -11,15 +11,19 @@ static const char blame_help[] =
     "usage: shoal blame TABLE KEY [options]\n"
     "       shoal blame TABLE --field NAME --value TEXT [options]\n"
     "\n"
-    "The pushes that changed a row, newest first: event time, lane and batch, the worker that computed it, the positions\n"
-    "of the epoch's order that it read, and the norm of the row's gradient. It looks back as far as the journal and its\n"
+    "The pushes that changed a row, newest first: event time, lane and batch, the worker that "
+    "computed it, the positions\n"
+    "of the epoch's order that it read, and the norm of the row's gradient. It looks back as far "
+    "as the journal and its\n"
     "archive reach (journal.keep). KEY as in `shoal inspect`.\n"
     "\n"
     "  --limit N         at most so many (20)\n"
     "  --field NAME, --value TEXT   instead of KEY\n"
     "  --job JOB.yaml    where names of fields come from (job.yaml of the run folder)\n"
-    "  --coordinator EP  endpoint of a running cluster's coordinator, such as tcp://127.0.0.1:7000\n"
-    "  --run-dir DIR     run folder of `shoal local`, running or ended (an ended one does not know workers any more)\n"
+    "  --coordinator EP  endpoint of a running cluster's coordinator, such as "
+    "tcp://127.0.0.1:7000\n"
+    "  --run-dir DIR     run folder of `shoal local`, running or ended (an ended one does not know "
+    "workers any more)\n"
     "  --json            JSON instead of text\n";
 
 enum { LIMIT, FIELD, VALUE, JOB, COORDINATOR, RUN_DIR, JSON, HELP, COUNT };
@@ -28,19 +32,24 @@ static void push_print(const struct json *p)
 {
     const struct json *who = json_get(p, "who");
     time_t at = (time_t)json_as_int(json_get(p, "event_time"), 0);
-    int64_t first = json_as_int(json_get(who, "position"), 0), rows = json_as_int(json_get(who, "rows"), 0);
+    int64_t first = json_as_int(json_get(who, "position"), 0),
+            rows = json_as_int(json_get(who, "rows"), 0);
     char when[32] = "-", worker[48] = "-", input[64] = "-";
 
     if (at != 0)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", gmtime(&at));
     if (!json_absent(who)) {
-        (void)snprintf(worker, sizeof worker, "%lld %.30s", (long long)json_as_int(json_get(who, "worker"), 0),
+        (void)snprintf(worker, sizeof worker, "%lld %.30s",
+                       (long long)json_as_int(json_get(who, "worker"), 0),
                        json_as_string(json_get(who, "name"), "?"));
-        (void)snprintf(input, sizeof input, "epoch %lld, %lld to %lld", (long long)json_as_int(json_get(who, "epoch"), 0),
-                       (long long)first, (long long)(first + rows - (rows > 0)));
+        (void)snprintf(input, sizeof input, "epoch %lld, %lld to %lld",
+                       (long long)json_as_int(json_get(who, "epoch"), 0), (long long)first,
+                       (long long)(first + rows - (rows > 0)));
     }
-    printf("%-19s %6lld %10lld %6lld  %-24s %-34s %12.6g\n", when, (long long)json_as_int(json_get(p, "lane"), 0),
-           (long long)json_as_int(json_get(p, "batch"), 0), (long long)json_as_int(json_get(p, "run"), 0), worker, input,
+    printf("%-19s %6lld %10lld %6lld  %-24s %-34s %12.6g\n", when,
+           (long long)json_as_int(json_get(p, "lane"), 0),
+           (long long)json_as_int(json_get(p, "batch"), 0),
+           (long long)json_as_int(json_get(p, "run"), 0), worker, input,
            json_as_number(json_get(p, "norm"), 0));
 }
 
@@ -50,12 +59,13 @@ static void blame_print(const struct json *found)
     bool complete = json_as_bool(json_get(found, "complete"), false);
 
     if (json_count(pushes) > 0)
-        printf("%-19s %6s %10s %6s  %-24s %-34s %12s\n", "event time (UTC)", "lane", "batch", "run", "worker",
-               "input: positions of the order", "gradient");
+        printf("%-19s %6s %10s %6s  %-24s %-34s %12s\n", "event time (UTC)", "lane", "batch", "run",
+               "worker", "input: positions of the order", "gradient");
     for (size_t i = 0; i < json_count(pushes); i++)
         push_print(json_array_at(pushes, i));
     if (json_count(pushes) == 0)
-        puts(complete ? "no push ever had this key" : "no push in the journal has this key; older ones are no longer kept");
+        puts(complete ? "no push ever had this key"
+                      : "no push in the journal has this key; older ones are no longer kept");
     else if (!complete)
         puts("there may be older ones: past --limit, or no longer kept (journal.keep)");
 }
@@ -73,7 +83,8 @@ static int blame(const char *const *words, int count, const struct cli_option *o
         return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal blame --help`");
     int status = cli_number(&o[LIMIT], 1, 65536, &limit, e);
     if (status == 0)
-        status = key_take(&place, count > 1 ? words[1] : NULL, o[FIELD].value, o[VALUE].value, &key, e);
+        status =
+            key_take(&place, count > 1 ? words[1] : NULL, o[FIELD].value, o[VALUE].value, &key, e);
     if (status == 0)
         status = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
     if (status == 0)

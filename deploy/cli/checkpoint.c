@@ -31,7 +31,9 @@ static void usage(FILE *f)
     fputs("usage: shoal checkpoint VERB [options]\n\n", f);
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         fprintf(f, "  %-8s %s\n", verbs[i].name, verbs[i].text);
-    fputs("\n`shoal checkpoint VERB --help` tells more. A checkpoint is a folder: all tables with their optimizers' state, and where the job stood.\n", f);
+    fputs("\n`shoal checkpoint VERB --help` tells more. A checkpoint is a folder: all tables with "
+          "their optimizers' state, and where the job stood.\n",
+          f);
 }
 
 int checkpoint_main(int argc, char **argv)
@@ -65,7 +67,8 @@ const char *checkpoint_size(double bytes, char out[32])
     return out;
 }
 
-int checkpoint_file(const char *folder, const char *file, size_t most, char **text, size_t *bytes, struct err *e)
+int checkpoint_file(const char *folder, const char *file, size_t most, char **text, size_t *bytes,
+                    struct err *e)
 {
     char path[2 * LIMIT_PATH];
     struct stat st;
@@ -76,7 +79,8 @@ int checkpoint_file(const char *folder, const char *file, size_t most, char **te
         int why = errno;
         if (f != NULL)
             fclose(f);
-        return err_set(e, why == ENOENT || why == ENOTDIR ? SHOAL_E_NOINPUT : SHOAL_E_IO, "cannot read %s: %s", path, strerror(why));
+        return err_set(e, why == ENOENT || why == ENOTDIR ? SHOAL_E_NOINPUT : SHOAL_E_IO,
+                       "cannot read %s: %s", path, strerror(why));
     }
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > most) {
         fclose(f);
@@ -104,7 +108,9 @@ int checkpoint_manifest(const char *folder, struct json **out, struct err *e)
     int status = checkpoint_file(folder, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
 
     if (status != 0)
-        return status == SHOAL_E_NOINPUT ? err_set(e, status, "%s is no checkpoint: it has no " MANIFEST_FILE, folder) : status;
+        return status == SHOAL_E_NOINPUT
+                   ? err_set(e, status, "%s is no checkpoint: it has no " MANIFEST_FILE, folder)
+                   : status;
     status = manifest_parse(text, bytes, out, e);
     free(text);
     return status == 0 ? 0 : err_wrap(e, status, "%s/" MANIFEST_FILE, folder);
@@ -114,8 +120,10 @@ int checkpoint_manifest(const char *folder, struct json **out, struct err *e)
 
 static const char create_help[] =
     "usage: shoal checkpoint create [NAME] [options]\n\n"
-    "Makes a checkpoint of the job that runs, while it goes on, in the job's checkpoint.dir; returns when it is complete and prints its\n"
-    "folder. Without a name it gets a number; one with a name is never removed by checkpoint.keep.\n\n"
+    "Makes a checkpoint of the job that runs, while it goes on, in the job's checkpoint.dir; "
+    "returns when it is complete and prints its\n"
+    "folder. Without a name it gets a number; one with a name is never removed by "
+    "checkpoint.keep.\n\n"
     "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
     "  --run-dir DIR     run folder of `shoal local`, running\n"
     "  --json            JSON instead of text\n";
@@ -125,7 +133,8 @@ static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
     char size[32];
 
     if (!as_json) {
-        printf("%s: %llu rows, %s\n", r->path, (unsigned long long)r->rows, checkpoint_size((double)r->bytes, size));
+        printf("%s: %llu rows, %s\n", r->path, (unsigned long long)r->rows,
+               checkpoint_size((double)r->bytes, size));
         return;
     }
     struct json *j = json_new_object();
@@ -147,17 +156,24 @@ static int endpoint_find(const char *coordinator, const char *run_dir, char out[
         return 0;
     }
     if (run_dir == NULL)
-        return err_set(e, SHOAL_E_USAGE, "say where: --coordinator tcp://HOST:PORT of a running cluster, or --run-dir DIR of a run");
+        return err_set(e, SHOAL_E_USAGE,
+                       "say where: --coordinator tcp://HOST:PORT of a running cluster, or "
+                       "--run-dir DIR of a run");
     if (!cluster_endpoint(run_dir, out))
-        return err_set(e, SHOAL_E_NOINPUT, "%s/coordinator.yaml names no endpoint: is it the run folder of a `shoal local`?", run_dir);
+        return err_set(
+            e, SHOAL_E_NOINPUT,
+            "%s/coordinator.yaml names no endpoint: is it the run folder of a `shoal local`?",
+            run_dir);
     return 0;
 }
 
 int checkpoint_create_main(int argc, char **argv)
 {
     enum { COORDINATOR, RUN_DIR, JSON, HELP, END };
-    struct cli_option o[END + 1] = {
-        {"--coordinator", false, NULL, NULL}, {"--run-dir", false, NULL, NULL}, {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}};
+    struct cli_option o[END + 1] = {{"--coordinator", false, NULL, NULL},
+                                    {"--run-dir", false, NULL, NULL},
+                                    {"--json", true, NULL, NULL},
+                                    {"--help", true, NULL, NULL}};
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT}, reply;
     struct ask *a = NULL;
     struct err e = {0};
@@ -170,7 +186,9 @@ int checkpoint_create_main(int argc, char **argv)
         return 0;
     }
     if (status == 0 && count == 1 && !manifest_name_ok(words[0]))
-        status = err_set(&e, SHOAL_E_USAGE, "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not first a '.', not last .tmp",
+        status = err_set(&e, SHOAL_E_USAGE,
+                         "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
+                         "first a '.', not last .tmp",
                          words[0]);
     if (status == 0)
         status = endpoint_find(o[COORDINATOR].value, o[RUN_DIR].value, endpoint, &e);
@@ -178,7 +196,8 @@ int checkpoint_create_main(int argc, char **argv)
         status = ask_open(endpoint, &a, &e);
     if (status == 0) {
         ask_silence(a, SILENT_MS);
-        (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s", count == 1 ? words[0] : "");
+        (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s",
+                       count == 1 ? words[0] : "");
         status = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
         for (int i = 0; status == SHOAL_E_BUSY && i < BUSY_TRIES; i++) {
             /* another one is being made */
@@ -198,8 +217,10 @@ int checkpoint_create_main(int argc, char **argv)
 
 static const char list_help[] =
     "usage: shoal checkpoint list DIR [--json]\n\n"
-    "The checkpoints in DIR (a job's checkpoint.dir; of a run of `shoal local` RUN_DIR/checkpoints), oldest first. One whose manifest is\n"
-    "damaged is named as such, and the exit status is then 74; unfinished ones (*.tmp) are left out.\n";
+    "The checkpoints in DIR (a job's checkpoint.dir; of a run of `shoal local` "
+    "RUN_DIR/checkpoints), oldest first. One whose manifest is\n"
+    "damaged is named as such, and the exit status is then 74; unfinished ones (*.tmp) are left "
+    "out.\n";
 
 struct listed {
     char name[LIMIT_NAME];
@@ -210,7 +231,8 @@ struct listed {
 static int listed_compare(const void *a, const void *b)
 {
     const struct listed *x = a, *y = b;
-    int by_date = strcmp(json_as_string(json_get(x->manifest, "date"), ""), json_as_string(json_get(y->manifest, "date"), ""));
+    int by_date = strcmp(json_as_string(json_get(x->manifest, "date"), ""),
+                         json_as_string(json_get(y->manifest, "date"), ""));
 
     return by_date != 0 ? by_date : strcmp(x->name, y->name);
 }
@@ -258,11 +280,12 @@ static void list_print(const struct listed *l)
     if (m == NULL)
         printf("%-20s damaged: %s\n", l->name, l->why.text);
     else
-        printf("%-20s %s  job %s, epoch %.0f, %.0f examples  %12.0f rows  %s in %zu part%s\n", l->name,
-               json_as_string(json_get(m, "date"), "?"), json_as_string(json_get(m, "job"), "?"), json_as_number(json_get(m, "epoch"), 0),
+        printf("%-20s %s  job %s, epoch %.0f, %.0f examples  %12.0f rows  %s in %zu part%s\n",
+               l->name, json_as_string(json_get(m, "date"), "?"),
+               json_as_string(json_get(m, "job"), "?"), json_as_number(json_get(m, "epoch"), 0),
                json_as_number(json_get(m, "examples"), 0), json_as_number(json_get(m, "rows"), 0),
-               checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size), json_count(json_get(m, "parts")),
-               json_count(json_get(m, "parts")) == 1 ? "" : "s");
+               checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size),
+               json_count(json_get(m, "parts")), json_count(json_get(m, "parts")) == 1 ? "" : "s");
 }
 
 static void list_json(const struct listed *l, size_t count)
@@ -285,7 +308,8 @@ static void list_json(const struct listed *l, size_t count)
 
 int checkpoint_list_main(int argc, char **argv)
 {
-    struct cli_option o[] = {{"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
+    struct cli_option o[] = {
+        {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
     const char *words[1];
     struct listed *list = NULL;
     size_t count = 0, damaged = 0;
@@ -297,7 +321,8 @@ int checkpoint_list_main(int argc, char **argv)
         return 0;
     }
     if (status == 0 && words_count != 1)
-        status = err_set(&e, SHOAL_E_USAGE, "name the folder of the checkpoints; see `shoal checkpoint list --help`");
+        status = err_set(&e, SHOAL_E_USAGE,
+                         "name the folder of the checkpoints; see `shoal checkpoint list --help`");
     if (status == 0)
         status = list_read(words[0], &list, &count, &e);
     for (size_t i = 0; status == 0 && i < count; i++) {
@@ -319,8 +344,10 @@ int checkpoint_list_main(int argc, char **argv)
 
 static const char restore_help[] =
     "usage: shoal checkpoint restore FOLDER [JOB.yaml] --coordinator EP [options]\n\n"
-    "Goes on with the job of the checkpoint, at the very batch, on a cluster whose tables are empty; without JOB.yaml with the job file that\n"
-    "is kept in the checkpoint. Servers and workers may be more or fewer than they were. On one machine: `shoal local JOB.yaml --from FOLDER`.\n\n"
+    "Goes on with the job of the checkpoint, at the very batch, on a cluster whose tables are "
+    "empty; without JOB.yaml with the job file that\n"
+    "is kept in the checkpoint. Servers and workers may be more or fewer than they were. On one "
+    "machine: `shoal local JOB.yaml --from FOLDER`.\n\n"
     "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
     "  --workers N       begin when N workers have joined (default 1)\n"
     "  --set KEY=VALUE   change a key of the job file; may be repeated\n"
@@ -330,8 +357,11 @@ int checkpoint_restore_main(int argc, char **argv)
 {
     enum { COORDINATOR, WORKERS, SET, NO_WAIT, HELP, END };
     struct string_list set = {0};
-    struct cli_option o[END + 1] = {{"--coordinator", false, NULL, NULL}, {"--workers", false, "1", NULL}, {"--set", false, NULL, &set},
-                                    {"--no-wait", true, NULL, NULL},      {"--help", true, NULL, NULL}};
+    struct cli_option o[END + 1] = {{"--coordinator", false, NULL, NULL},
+                                    {"--workers", false, "1", NULL},
+                                    {"--set", false, NULL, &set},
+                                    {"--no-wait", true, NULL, NULL},
+                                    {"--help", true, NULL, NULL}};
     const char *words[2];
     struct json *m = NULL;
     struct err e = {0};
@@ -344,7 +374,9 @@ int checkpoint_restore_main(int argc, char **argv)
         return 0;
     }
     if (status == 0 && (count < 1 || o[COORDINATOR].value == NULL))
-        status = err_set(&e, SHOAL_E_USAGE, "name the checkpoint's folder and the coordinator; see `shoal checkpoint restore --help`");
+        status = err_set(&e, SHOAL_E_USAGE,
+                         "name the checkpoint's folder and the coordinator; see `shoal checkpoint "
+                         "restore --help`");
     if (status == 0)
         status = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
     if (status == 0 && count == 1) {

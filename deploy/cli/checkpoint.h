@@ -21,7 +21,8 @@ int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err
 /* FOLDER's manifest, checked. NOINPUT, CHECKSUM, CORRUPT, VERSION. */
 int checkpoint_manifest(const char *folder, struct json **out, struct err *e);
 /* A file of it, with a NUL behind it; the caller frees it. NOINPUT, TOO_BIG, IO. */
-int checkpoint_file(const char *folder, const char *file, size_t most, char **text, size_t *bytes, struct err *e);
+int checkpoint_file(const char *folder, const char *file, size_t most, char **text, size_t *bytes,
+                    struct err *e);
 /* "1.2 GB" */
 const char *checkpoint_size(double bytes, char out[32]);
 

@@ -12,8 +12,10 @@
 
 static const char diff_help[] =
     "usage: shoal checkpoint diff FROM TO [--json]\n\n"
-    "Of each table, and in it of each field: rows that came, went and changed (their weights; state is not looked at), the mean distance\n"
-    "(2-norm) that the weights of changed rows moved, and the row that moved furthest. Fields that moved most come first. Tables are matched by\n"
+    "Of each table, and in it of each field: rows that came, went and changed (their weights; "
+    "state is not looked at), the mean distance\n"
+    "(2-norm) that the weights of changed rows moved, and the row that moved furthest. Fields that "
+    "moved most come first. Tables are matched by\n"
     "name; where the width differs, rows are only counted.\n";
 
 enum { FIELDS = 65536, FIELDS_SHOWN = 12 }; /* all that a key can name */
@@ -25,10 +27,10 @@ struct moved {
 };
 
 struct compare {
-    const struct table *was; /* NULL: the table is new */
+    const struct table *was;                           /* NULL: the table is new */
     const struct table_schema *schema_was, *schema_is; /* borrowed */
-    uint32_t width;          /* 0: not comparable */
-    struct moved *field;     /* (FIELDS), owned */
+    uint32_t width;                                    /* 0: not comparable */
+    struct moved *field;                               /* (FIELDS), owned */
     struct moved all;
 };
 
@@ -134,7 +136,8 @@ static int most_moved_first(const void *a, const void *b)
 
     if (x->distance_sum != y->distance_sum)
         return x->distance_sum < y->distance_sum ? 1 : -1;
-    return (*(const uint32_t *)a > *(const uint32_t *)b) - (*(const uint32_t *)a < *(const uint32_t *)b);
+    return (*(const uint32_t *)a > *(const uint32_t *)b) -
+           (*(const uint32_t *)a < *(const uint32_t *)b);
 }
 
 /* Numbers of the fields that have rows, those that moved most first; the caller frees it. */
@@ -154,10 +157,12 @@ static uint32_t *fields_sorted(const struct compare *c, uint32_t *count)
 
 static void moved_print(const char *what, const struct moved *m)
 {
-    printf("  %-14s %11llu -> %-11llu came %-9llu gone %-9llu changed %-9llu", what, (unsigned long long)m->before, (unsigned long long)m->after,
-           (unsigned long long)m->came, (unsigned long long)m->gone, (unsigned long long)m->changed);
+    printf("  %-14s %11llu -> %-11llu came %-9llu gone %-9llu changed %-9llu", what,
+           (unsigned long long)m->before, (unsigned long long)m->after, (unsigned long long)m->came,
+           (unsigned long long)m->gone, (unsigned long long)m->changed);
     if (m->changed > 0)
-        printf(" by %.4g, at most %.4g (0x%016llx)", mean_of(m), m->distance_max, (unsigned long long)m->key_max);
+        printf(" by %.4g, at most %.4g (0x%016llx)", mean_of(m), m->distance_max,
+               (unsigned long long)m->key_max);
     putchar('\n');
 }
 
@@ -193,13 +198,16 @@ static void table_tell(const struct compare *c, const char *name, struct json *l
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* Table i of `from`, or table k of `to`; UINT32_MAX where one has none. */
-static int table_diff(struct checkpoint *from, uint32_t i, struct checkpoint *to, uint32_t k, struct json *list, struct err *e)
+static int table_diff(struct checkpoint *from, uint32_t i, struct checkpoint *to, uint32_t k,
+                      struct json *list, struct err *e)
 {
     struct compare c = {.field = calloc(FIELDS, sizeof *c.field)};
     struct arena *arena = NULL;
     struct table *was = NULL;
-    const struct table_schema *a = i == UINT32_MAX ? NULL : checkpoint_table(from, i), *b = k == UINT32_MAX ? NULL : checkpoint_table(to, k);
-    int status = c.field == NULL || arena_new(&arena) != 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
+    const struct table_schema *a = i == UINT32_MAX ? NULL : checkpoint_table(from, i),
+                              *b = k == UINT32_MAX ? NULL : checkpoint_table(to, k);
+    int status =
+        c.field == NULL || arena_new(&arena) != 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
 
     if (status == 0 && a != NULL)
         status = checkpoint_table_read(from, i, UINT32_MAX, arena, &was, e);
@@ -232,7 +240,8 @@ static int diff(const char *from_path, const char *to_path, struct json *list, s
     if (status == 0)
         status = checkpoint_rows_open(to_path, &to, e);
     for (uint32_t i = 0; status == 0 && i < checkpoint_facts(from)->tables; i++)
-        status = table_diff(from, i, to, checkpoint_find(to, checkpoint_table(from, i)->name), list, e);
+        status =
+            table_diff(from, i, to, checkpoint_find(to, checkpoint_table(from, i)->name), list, e);
     for (uint32_t k = 0; status == 0 && k < checkpoint_facts(to)->tables; k++)
         if (checkpoint_find(from, checkpoint_table(to, k)->name) == UINT32_MAX)
             status = table_diff(from, UINT32_MAX, to, k, list, e);
@@ -243,7 +252,8 @@ static int diff(const char *from_path, const char *to_path, struct json *list, s
 
 int checkpoint_diff_main(int argc, char **argv)
 {
-    struct cli_option o[] = {{"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
+    struct cli_option o[] = {
+        {"--json", true, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
     const char *words[2];
     struct json *list = NULL;
     struct err e = {0};
@@ -254,7 +264,9 @@ int checkpoint_diff_main(int argc, char **argv)
         return 0;
     }
     if (status == 0 && count != 2)
-        status = err_set(&e, SHOAL_E_USAGE, "name two checkpoints' folders, the earlier one first; see `shoal checkpoint diff --help`");
+        status = err_set(&e, SHOAL_E_USAGE,
+                         "name two checkpoints' folders, the earlier one first; see `shoal "
+                         "checkpoint diff --help`");
     if (status == 0 && o[0].value != NULL)
         list = json_new_array();
     if (status == 0)

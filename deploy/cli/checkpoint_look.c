@@ -14,7 +14,8 @@
 
 static const char verify_help[] =
     "usage: shoal checkpoint verify FOLDER\n\n"
-    "Reads every file and compares its checksum. Names each damaged, missing or foreign file, and the first tablet that cannot be read\n"
+    "Reads every file and compares its checksum. Names each damaged, missing or foreign file, and "
+    "the first tablet that cannot be read\n"
     "because of it; the exit status is then 74. A checkpoint that passes can be restored.\n";
 
 static void damage_say(void *context, const struct checkpoint_damage *d)
@@ -29,7 +30,8 @@ static void damage_say(void *context, const struct checkpoint_damage *d)
 }
 
 /* A thing that the coordinator's manifest has the checksum of. */
-static void own_file_look(const char *folder, const struct json *m, const char *name, uint32_t *damaged)
+static void own_file_look(const char *folder, const struct json *m, const char *name,
+                          uint32_t *damaged)
 {
     struct err e = {0};
     char *text = NULL;
@@ -55,10 +57,13 @@ static void part_look(const char *folder, const struct json *part, uint32_t *dam
     size_t bytes;
 
     (void)manifest_hex(json_get(part, "manifest"), &sum);
-    (void)snprintf(name, sizeof name, "%.40s/manifest", json_as_string(json_get(part, "folder"), "?"));
+    (void)snprintf(name, sizeof name, "%.40s/manifest",
+                   json_as_string(json_get(part, "folder"), "?"));
     int status = checkpoint_file(folder, name, (size_t)1 << 30, &text, &bytes, &e);
     if (status == 0 && hash_bytes(text, bytes, 0) != sum) {
-        (void)err_set(&e, SHOAL_E_CHECKSUM, "%s/%s: its checksum is not that of the coordinator's manifest: changed, or of another checkpoint",
+        (void)err_set(&e, SHOAL_E_CHECKSUM,
+                      "%s/%s: its checksum is not that of the coordinator's manifest: changed, or "
+                      "of another checkpoint",
                       folder, name);
     }
     if (e.code != 0) {
@@ -88,7 +93,8 @@ static int verify(const char *folder, struct err *e)
     if (status == 0) {
         (void)checkpoint_verify(c, damage_say, &damaged, &inner);
         if (checkpoint_facts(c)->parts != json_count(json_get(m, "parts"))) {
-            printf("%s has %u parts, the manifest names %zu\n", folder, checkpoint_facts(c)->parts, json_count(json_get(m, "parts")));
+            printf("%s has %u parts, the manifest names %zu\n", folder, checkpoint_facts(c)->parts,
+                   json_count(json_get(m, "parts")));
             damaged++;
         }
     } else {
@@ -97,7 +103,8 @@ static int verify(const char *folder, struct err *e)
     }
     checkpoint_close(c);
     if (damaged > 0)
-        status = err_set(e, SHOAL_E_CORRUPT, "%s is damaged in %u place%s: take another one", folder, damaged, damaged == 1 ? "" : "s");
+        status = err_set(e, SHOAL_E_CORRUPT, "%s is damaged in %u place%s: take another one",
+                         folder, damaged, damaged == 1 ? "" : "s");
     else
         printf("%s is whole: %.0f rows, %s\n", folder, json_as_number(json_get(m, "rows"), 0),
                checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size));
@@ -117,7 +124,8 @@ int checkpoint_verify_main(int argc, char **argv)
         return 0;
     }
     if (status == 0 && count != 1)
-        status = err_set(&e, SHOAL_E_USAGE, "name the checkpoint's folder; see `shoal checkpoint verify --help`");
+        status = err_set(&e, SHOAL_E_USAGE,
+                         "name the checkpoint's folder; see `shoal checkpoint verify --help`");
     if (status == 0)
         status = verify(words[0], &e);
     return status == 0 ? 0 : cli_fail("checkpoint verify", &e);
@@ -138,16 +146,21 @@ int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err
 
 static const char export_help[] =
     "usage: shoal checkpoint export FOLDER TABLE --out FILE [options]\n\n"
-    "Writes the rows of a table, in no order. tsv and csv: a line of names, then key (hexadecimal), field, weights w0, w1, ... (w0 is the\n"
-    "first-order weight of a sparse row). binary: for each row the key as u64, then the weights as float32, little-endian, nothing else.\n\n"
+    "Writes the rows of a table, in no order. tsv and csv: a line of names, then key "
+    "(hexadecimal), field, weights w0, w1, ... (w0 is the\n"
+    "first-order weight of a sparse row). binary: for each row the key as u64, then the weights as "
+    "float32, little-endian, nothing else.\n\n"
     "  --out FILE       where to; must not exist\n"
     "  --format F       tsv (default), csv or binary\n"
-    "  --state          the optimizer's state too: s0, s1, ... behind the weights; and where rows have statistics show, click, delta_score,\n"
-    "                   time (seconds since 1970, 0: not told), flags (1: has its vector); binary: 4 bytes each, the last two u32\n";
+    "  --state          the optimizer's state too: s0, s1, ... behind the weights; and where rows "
+    "have statistics show, click, delta_score,\n"
+    "                   time (seconds since 1970, 0: not told), flags (1: has its vector); binary: "
+    "4 bytes each, the last two u32\n";
 
 enum export_format { EXPORT_TSV, EXPORT_CSV, EXPORT_BINARY };
 
-struct export {
+struct export
+{
     FILE *out;
     const struct table_schema *schema; /* borrowed */
     enum export_format format;
@@ -167,7 +180,8 @@ static void row_export(void *context, const void *row)
 
     memcpy(&key, row, sizeof key);
     table_row_weights(x->schema, row, x->number);
-    memcpy(x->number + width, table_row_state(x->schema, row), (x->floats - width) * sizeof *x->number);
+    memcpy(x->number + width, table_row_state(x->schema, row),
+           (x->floats - width) * sizeof *x->number);
     x->rows++;
     if (x->format == EXPORT_BINARY) {
         x->failed |= fwrite(&key, sizeof key, 1, x->out) != 1 ||
@@ -180,8 +194,9 @@ static void row_export(void *context, const void *row)
     if (x->plain < x->floats) {
         struct row_stats s;
         memcpy(&s, x->number + x->plain, sizeof s);
-        fprintf(x->out, "%c%.9g%c%.9g%c%.9g%c%u%c%u", separator, (double)s.show, separator, (double)s.click, separator, (double)s.delta_score,
-                separator, s.time, separator, s.flags);
+        fprintf(x->out, "%c%.9g%c%.9g%c%.9g%c%u%c%u", separator, (double)s.show, separator,
+                (double)s.click, separator, (double)s.delta_score, separator, s.time, separator,
+                s.flags);
     }
     x->failed |= fputc('\n', x->out) == EOF;
 }
@@ -191,12 +206,15 @@ static void head_export(struct export *x, const struct table_schema *s)
     static const char *const statistics[] = {"show", "click", "delta_score", "time", "flags"};
     char separator = x->format == EXPORT_CSV ? ',' : '\t';
 
-    _Static_assert(sizeof statistics / sizeof *statistics == sizeof(struct row_stats) / sizeof(float), "one name each");
+    _Static_assert(sizeof statistics / sizeof *statistics ==
+                       sizeof(struct row_stats) / sizeof(float),
+                   "one name each");
     if (x->format == EXPORT_BINARY)
         return;
     fprintf(x->out, "key%cfield", separator);
     for (uint32_t i = 0; i < x->plain; i++)
-        fprintf(x->out, "%c%c%u", separator, i < s->width ? 'w' : 's', i < s->width ? i : i - s->width);
+        fprintf(x->out, "%c%c%u", separator, i < s->width ? 'w' : 's',
+                i < s->width ? i : i - s->width);
     for (uint32_t i = x->plain; i < x->floats; i++)
         fprintf(x->out, "%c%s", separator, statistics[i - x->plain]);
     fputc('\n', x->out);
@@ -209,26 +227,31 @@ static int table_find(const struct checkpoint *c, const char *name, uint32_t *ou
     *out = checkpoint_find(c, name);
     if (*out != UINT32_MAX)
         return 0;
-    for (uint32_t i = 0; i < checkpoint_facts(c)->tables && strlen(names) + LIMIT_NAME + 2 < sizeof names; i++)
-        (void)snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i == 0 ? "" : ", ", checkpoint_table(c, i)->name);
+    for (uint32_t i = 0;
+         i < checkpoint_facts(c)->tables && strlen(names) + LIMIT_NAME + 2 < sizeof names; i++)
+        (void)snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
+                       i == 0 ? "" : ", ", checkpoint_table(c, i)->name);
     return err_set(e, SHOAL_E_NOT_FOUND, "there is no table %s; there are: %s", name, names);
 }
 
 /* The file gets its name when it is whole. */
-static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, bool state, const char *path, struct err *e)
+static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, bool state,
+                       const char *path, struct err *e)
 {
     const struct table_schema *s = checkpoint_table(c, table);
     char half[2 * LIMIT_PATH];
 
     if (access(path, F_OK) == 0)
-        return err_set(e, SHOAL_E_EXISTS, "%s exists already: remove it, or name another file", path);
+        return err_set(e, SHOAL_E_EXISTS, "%s exists already: remove it, or name another file",
+                       path);
     (void)snprintf(half, sizeof half, "%.2000s.tmp", path);
     x->out = fopen(half, "we");
     if (x->out == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", half, strerror(errno));
     x->schema = s;
     x->floats = s->width + (state ? schema_state_floats(s) : 0);
-    x->plain = x->floats - (state && s->rules.stats ? (uint32_t)(sizeof(struct row_stats) / sizeof(float)) : 0);
+    x->plain = x->floats -
+               (state && s->rules.stats ? (uint32_t)(sizeof(struct row_stats) / sizeof(float)) : 0);
     x->number = malloc(x->floats * sizeof *x->number);
     int status = x->number == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
     head_export(x, s);
@@ -247,7 +270,8 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
         why = errno;
     }
     if (status == 0 && !good)
-        status = err_set(e, why == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "cannot write %s: %s", path, strerror(why));
+        status = err_set(e, why == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "cannot write %s: %s",
+                         path, strerror(why));
     if (status != 0)
         (void)unlink(half);
     return status;
@@ -268,8 +292,10 @@ static int format_find(const char *name, enum export_format *out, struct err *e)
 int checkpoint_export_main(int argc, char **argv)
 {
     enum { OUT, FORMAT, STATE, HELP, END };
-    struct cli_option o[END + 1] = {
-        {"--out", false, NULL, NULL}, {"--format", false, "tsv", NULL}, {"--state", true, NULL, NULL}, {"--help", true, NULL, NULL}};
+    struct cli_option o[END + 1] = {{"--out", false, NULL, NULL},
+                                    {"--format", false, "tsv", NULL},
+                                    {"--state", true, NULL, NULL},
+                                    {"--help", true, NULL, NULL}};
     const char *words[2];
     struct checkpoint *c = NULL;
     struct export x = {.format = EXPORT_TSV};
@@ -282,7 +308,9 @@ int checkpoint_export_main(int argc, char **argv)
         return 0;
     }
     if (status == 0 && (count != 2 || o[OUT].value == NULL))
-        status = err_set(&e, SHOAL_E_USAGE, "name the checkpoint's folder, the table and --out FILE; see `shoal checkpoint export --help`");
+        status = err_set(&e, SHOAL_E_USAGE,
+                         "name the checkpoint's folder, the table and --out FILE; see `shoal "
+                         "checkpoint export --help`");
     if (status == 0)
         status = format_find(o[FORMAT].value, &x.format, &e);
     if (status == 0)
@@ -292,7 +320,8 @@ int checkpoint_export_main(int argc, char **argv)
     if (status == 0)
         status = export_rows(c, table, &x, o[STATE].value != NULL, o[OUT].value, &e);
     if (status == 0)
-        printf("%s: %llu rows of %s, %u numbers each\n", o[OUT].value, (unsigned long long)x.rows, words[1], x.floats);
+        printf("%s: %llu rows of %s, %u numbers each\n", o[OUT].value, (unsigned long long)x.rows,
+               words[1], x.floats);
     checkpoint_close(c);
     return status == 0 ? 0 : cli_fail("checkpoint export", &e);
 }

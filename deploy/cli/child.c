@@ -64,7 +64,8 @@ bool child_ended(struct child *c)
     /* SIGKILL comes from outside (an operator, a test, the OOM killer): it says nothing of the
      * program. A device that fails (69, 70) takes its time to be made ready first. */
     uint64_t quick_ns = c->exit_status == 69 || c->exit_status == 70 ? 60000000000u : 2000000000u;
-    bool by_itself = c->exit_status != 128 + SIGKILL && time_monotonic_ns() - c->started_ns < quick_ns;
+    bool by_itself =
+        c->exit_status != 128 + SIGKILL && time_monotonic_ns() - c->started_ns < quick_ns;
     c->quick_deaths = by_itself ? c->quick_deaths + 1 : 0;
     return true;
 }
@@ -120,7 +121,8 @@ static int read_all(int fd, char **out, size_t *bytes)
     *bytes = 0;
     for (;;) {
         if (room - *bytes < 2) {
-            char *grown = room < 64u << 20 ? realloc(*out, room = room == 0 ? 4096 : 2 * room) : NULL;
+            char *grown =
+                room < 64u << 20 ? realloc(*out, room = room == 0 ? 4096 : 2 * room) : NULL;
             if (grown == NULL)
                 return SHOAL_E_NOMEM;
             *out = grown;
@@ -138,8 +140,9 @@ static int read_all(int fd, char **out, size_t *bytes)
 
 static int code_of_exit(int exit_status)
 {
-    static const int code[] = {SHOAL_E_USAGE,  SHOAL_E_DATA, SHOAL_E_NOINPUT, SHOAL_E_UNAVAILABLE, SHOAL_E_CANTCREATE,
-                               SHOAL_E_IO,     SHOAL_E_DENIED, SHOAL_E_CONFIG};
+    static const int code[] = {SHOAL_E_USAGE,       SHOAL_E_DATA,       SHOAL_E_NOINPUT,
+                               SHOAL_E_UNAVAILABLE, SHOAL_E_CANTCREATE, SHOAL_E_IO,
+                               SHOAL_E_DENIED,      SHOAL_E_CONFIG};
 
     for (size_t i = 0; i < sizeof code / sizeof code[0]; i++)
         if (err_exit_status(code[i]) == exit_status)
@@ -159,7 +162,9 @@ int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes
     path[n] = 0;
     (void)snprintf(strrchr(path, '/') + 1, 64, "%s", argv[0]);
     if (access(path, X_OK) != 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "%s is not there: install or build all of Shoal's programs into one folder", path);
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "%s is not there: install or build all of Shoal's programs into one folder",
+                       path);
     if (pipe2(ends, O_CLOEXEC) != 0)
         return err_set(e, SHOAL_E_INTERNAL, "cannot run %s: %s", argv[0], strerror(errno));
     pid_t pid = fork();
@@ -176,5 +181,6 @@ int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes
     *out = NULL;
     if (failed != 0)
         return err_set(e, failed, "cannot run %s: %s", argv[0], err_text(failed));
-    return err_set(e, code_of_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 70), "%s %s failed: it says why above", argv[0], argv[1]);
+    return err_set(e, code_of_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 70),
+                   "%s %s failed: it says why above", argv[0], argv[1]);
 }

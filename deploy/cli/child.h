@@ -13,16 +13,16 @@
 enum { CHILD_ARGS = 24 };
 
 struct child {
-    char name[32];              /* "server-0": also its log file's name */
-    char arg[CHILD_ARGS][256];  /* arg[0] is the program's path */
+    char name[32];             /* "server-0": also its log file's name */
+    char arg[CHILD_ARGS][256]; /* arg[0] is the program's path */
     int args;
     char log[LIMIT_PATH];
-    pid_t pid;                  /* 0: not running */
+    pid_t pid; /* 0: not running */
     uint64_t started_ns;
     /* one after the other, within 2 s of the start (60 s with exit status 69 or 70) */
     uint32_t restarts, quick_deaths;
-    bool done;                  /* exited 0, or not to be started again */
-    int exit_status;            /* of the last end; 128 + signal when killed */
+    bool done;       /* exited 0, or not to be started again */
+    int exit_status; /* of the last end; 128 + signal when killed */
 };
 
 int child_start(struct child *c, struct err *e);

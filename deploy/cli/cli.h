@@ -42,14 +42,15 @@ int submit_from(const char *folder, char out[LIMIT_PATH], struct err *e);
 
 /* ---- arguments ---- */
 struct cli_option {
-    const char *name; /* "--servers" */
-    bool flag;        /* takes no value */
-    const char *value; /* last one given, or the default */
+    const char *name;         /* "--servers" */
+    bool flag;                /* takes no value */
+    const char *value;        /* last one given, or the default */
     struct string_list *list; /* when not NULL: every value is added here */
 };
 /* Fills options (ended by a NULL name) and the plain words. 0, or USAGE with a sentence.
  * `--name=value` and `--name value`. */
-int cli_parse(int argc, char **argv, struct cli_option *options, const char **words, int words_max, int *word_count, struct err *e);
+int cli_parse(int argc, char **argv, struct cli_option *options, const char **words, int words_max,
+              int *word_count, struct err *e);
 /* Whole number option within [min, max]. */
 int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *out, struct err *e);
 /* Prints j, indented. */
@@ -67,8 +68,8 @@ void ask_silence(struct ask *a, uint32_t silent_ms);
 /* Sends a request (frames: raw frames, lent) and waits for its reply; resends each second.
  * reply_message, when not NULL, gets the message whose frames belong to reply (msg_free). A refusal
  * is an error with the peer's sentence. TIMEOUT after timeout_ms. */
-int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms, struct wire *reply,
-        struct msg **reply_message, struct err *e);
+int ask(struct ask *a, struct wire *request, const struct frame *frames, uint32_t timeout_ms,
+        struct wire *reply, struct msg **reply_message, struct err *e);
 
 /* A status of the coordinator as one line: phase, epoch, examples, speed, loss, time left. */
 void progress_text(const struct json *status, char out[256]);

@@ -22,7 +22,8 @@ static int live_map(struct cluster *c, struct err *e)
     c->shards = reply.u.MAP_GET_reply.shards;
     if (c->shards > LIMIT_SHARDS) {
         msg_free(m);
-        return err_set(e, SHOAL_E_TOO_BIG, "the map names %u shards, at most %u", c->shards, LIMIT_SHARDS);
+        return err_set(e, SHOAL_E_TOO_BIG, "the map names %u shards, at most %u", c->shards,
+                       LIMIT_SHARDS);
     }
     c->shard_of = malloc(m->frame[1].bytes + 1);
     c->endpoint = calloc(c->shards + 1, sizeof *c->endpoint);
@@ -58,8 +59,9 @@ static int live_tables(struct cluster *c, struct err *e)
             return err_set(e, status, "%s", silent.text);
         memcpy(&create, &reply.u.TABLE_GET_reply, sizeof create);
         c->schema[c->tables] = calloc(1, sizeof *c->schema[0]);
-        status = c->schema[c->tables] == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                                              : wire_schema_from(&create, &m->frame[1], c->schema[c->tables], e);
+        status = c->schema[c->tables] == NULL
+                     ? err_set(e, SHOAL_E_NOMEM, "out of memory")
+                     : wire_schema_from(&create, &m->frame[1], c->schema[c->tables], e);
         msg_free(m);
         if (status != 0)
             return status;
@@ -71,7 +73,8 @@ static int live_tables(struct cluster *c, struct err *e)
 int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct err *e)
 {
     if (shard >= c->shards || c->endpoint[shard][0] == 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "shard %u has not registered with the coordinator", shard);
+        return err_set(e, SHOAL_E_UNAVAILABLE, "shard %u has not registered with the coordinator",
+                       shard);
     if (c->shard[shard] == NULL) {
         int status = ask_open(c->endpoint[shard], &c->shard[shard], e);
         if (status != 0)
@@ -91,7 +94,10 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
 
     (void)snprintf(pattern, sizeof pattern, "%s/server-*/shard-*", run_dir);
     if (glob(pattern, 0, NULL, &found) != 0)
-        return err_set(e, SHOAL_E_NOINPUT, "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, such as runs/JOB-DATE-TIME", run_dir);
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, "
+                       "such as runs/JOB-DATE-TIME",
+                       run_dir);
     int status = net_new(&none, &c->net, e);
     c->folder = calloc(found.gl_pathc, sizeof *c->folder);
     if (status == 0 && c->folder == NULL)
@@ -120,7 +126,8 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
     return status;
 }
 
-static int offline_digest(struct cluster *c, uint32_t table, uint64_t *tablet_digest, uint32_t tablets, uint64_t *rows, struct err *e)
+static int offline_digest(struct cluster *c, uint32_t table, uint64_t *tablet_digest,
+                          uint32_t tablets, uint64_t *rows, struct err *e)
 {
     for (uint32_t i = 0; i < c->engines; i++) {
         if (engine_table(c->engine[i], table) == NULL)
@@ -181,7 +188,9 @@ int cluster_open(const char *coordinator, const char *run_dir, struct cluster **
     int status;
 
     if (coordinator == NULL && run_dir == NULL)
-        return err_set(e, SHOAL_E_USAGE, "say where: --coordinator tcp://HOST:PORT of a running cluster, or --run-dir DIR of a run");
+        return err_set(e, SHOAL_E_USAGE,
+                       "say where: --coordinator tcp://HOST:PORT of a running cluster, or "
+                       "--run-dir DIR of a run");
     struct cluster *c = calloc(1, sizeof *c);
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
@@ -247,10 +256,12 @@ int cluster_table(const struct cluster *c, const char *name, uint32_t *index, st
         size_t n = strlen(names);
         (void)snprintf(names + n, sizeof names - n, "%s%s", n > 0 ? ", " : "", c->schema[i]->name);
     }
-    return err_set(e, SHOAL_E_NOT_FOUND, "no table %s; there are: %s", name, names[0] != 0 ? names : "none yet");
+    return err_set(e, SHOAL_E_NOT_FOUND, "no table %s; there are: %s", name,
+                   names[0] != 0 ? names : "none yet");
 }
 
-static int live_digest(struct cluster *c, uint32_t table, uint64_t *tablet_digest, uint32_t tablets, uint64_t *rows, struct err *e)
+static int live_digest(struct cluster *c, uint32_t table, uint64_t *tablet_digest, uint32_t tablets,
+                       uint64_t *rows, struct err *e)
 {
     for (uint32_t i = 0; i < c->shards; i++) {
         struct wire w = {.type = WIRE_TYPE_DIGEST}, reply;
@@ -262,7 +273,8 @@ static int live_digest(struct cluster *c, uint32_t table, uint64_t *tablet_diges
             status = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
         if (status != 0)
             return status;
-        uint32_t first = reply.u.DIGEST_reply.tablet_first, count = reply.u.DIGEST_reply.tablet_count;
+        uint32_t first = reply.u.DIGEST_reply.tablet_first,
+                 count = reply.u.DIGEST_reply.tablet_count;
         *rows += reply.u.DIGEST_reply.rows;
         if (first <= tablets && count <= tablets - first && count > 0)
             memcpy(tablet_digest + first, m->frame[1].data, 8ull * count);
@@ -271,7 +283,8 @@ static int live_digest(struct cluster *c, uint32_t table, uint64_t *tablet_diges
     return 0;
 }
 
-int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *digest, struct err *e)
+int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *digest,
+                   struct err *e)
 {
     const struct table_schema *s = c->schema[index];
     uint32_t tablets = 1u << s->tablet_bits;

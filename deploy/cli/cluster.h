@@ -22,21 +22,25 @@ const struct table_schema *cluster_schema(const struct cluster *c, uint32_t inde
 int cluster_table(const struct cluster *c, const char *name, uint32_t *index, struct err *e);
 /* Rows of all shards, and XXH3 over the digests of the table's tablets in order of tablet (each
  * over its rows sorted by key). */
-int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *digest, struct err *e);
+int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *digest,
+                   struct err *e);
 /* One row as JSON (embedding/row_json.h); *found false when there is no such row: *out is then what
  * the shard says of the key, or NULL. */
-int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out, struct err *e);
+int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out,
+                    struct err *e);
 /* What is in a table, of all shards (embedding/census.h). The caller frees it. */
-int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish, struct census **out, struct err *e);
+int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish,
+                   struct census **out, struct err *e);
 /* Pushes of a key (embedding/engine.h), newest first, as JSON: table, key, complete, pushes: a
  * list, each with `who` (server/coord_lease.h; null: not known any more; missing where the cluster
  * does not run). */
-int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limit, struct json **out, struct err *e);
+int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limit,
+                  struct json **out, struct err *e);
 /* Erases keys (count <= LIMIT_KEYS, each once) and waits until no shard has anything of them in
  * memory, journal, archive and store. *shards: a list of what each one did; the caller's in any
  * case (or NULL). */
-int cluster_erase(struct cluster *c, uint32_t index, const uint64_t *keys, uint32_t count, struct json **shards,
-                  struct err *e);
+int cluster_erase(struct cluster *c, uint32_t index, const uint64_t *keys, uint32_t count,
+                  struct json **shards, struct err *e);
 /* STATUS of a live coordinator, as JSON. */
 int cluster_status(struct cluster *c, struct json **out, struct err *e);
 

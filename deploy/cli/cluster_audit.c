@@ -10,8 +10,8 @@ enum { SCRUB_MS = 3600000, BUSY_TRIES = 60 };
 
 /* ---- blame ----------------------------------------------------------------------------------- */
 
-static int live_blame(struct cluster *c, const struct table_schema *s, uint64_t key, uint32_t limit, struct json **list,
-                      bool *complete, struct err *e)
+static int live_blame(struct cluster *c, const struct table_schema *s, uint64_t key, uint32_t limit,
+                      struct json **list, bool *complete, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_BLAME}, reply;
     uint32_t tablet = s->tablet_first + mixed_tablet(key_mix(key), s->tablet_bits);
@@ -40,8 +40,8 @@ struct offline_blame {
     struct err *err;
 };
 
-static void offline_done(void *context, int status, const char *text, const struct blame_entry *entry, uint32_t count,
-                         bool complete)
+static void offline_done(void *context, int status, const char *text,
+                         const struct blame_entry *entry, uint32_t count, bool complete)
 {
     struct offline_blame *b = context;
 
@@ -62,8 +62,8 @@ static void offline_done(void *context, int status, const char *text, const stru
 }
 
 /* A key's tablet was led by one shard alone, so at most one folder has pushes of it. */
-static int offline_blame(struct cluster *c, const struct table_schema *s, uint64_t key, uint32_t limit,
-                         struct json **list, bool *complete, struct err *e)
+static int offline_blame(struct cluster *c, const struct table_schema *s, uint64_t key,
+                         uint32_t limit, struct json **list, bool *complete, struct err *e)
 {
     *list = json_new_array();
     *complete = true;
@@ -93,14 +93,16 @@ static int who_of_run(struct cluster *c, struct json *list, int64_t run, struct 
     struct msg *m;
     uint32_t count = 0;
 
-    for (size_t i = 0; name != NULL && at != NULL && i < json_count(list) && count < WIRE_WHO_MAX; i++) {
+    for (size_t i = 0; name != NULL && at != NULL && i < json_count(list) && count < WIRE_WHO_MAX;
+         i++) {
         struct json *p = json_array_at(list, i);
         if (json_as_int(json_get(p, "run"), -1) != run || json_get(p, "who") != NULL)
             continue;
         at[count] = p;
-        name[count++] = (struct wire_batch_name){(uint64_t)json_as_int(json_get(p, "generation"), 0),
-                                                 (uint64_t)json_as_int(json_get(p, "batch"), 0),
-                                                 (uint32_t)json_as_int(json_get(p, "lane"), 0), 0};
+        name[count++] =
+            (struct wire_batch_name){(uint64_t)json_as_int(json_get(p, "generation"), 0),
+                                     (uint64_t)json_as_int(json_get(p, "batch"), 0),
+                                     (uint32_t)json_as_int(json_get(p, "lane"), 0), 0};
     }
     const struct frame frame = {.data = name, .bytes = count * sizeof *name};
     w.u.WHO = (struct wire_WHO){(uint64_t)run, count};
@@ -111,15 +113,17 @@ static int who_of_run(struct cluster *c, struct json *list, int64_t run, struct 
         msg_free(m);
     }
     for (uint32_t i = 0; i < count && status == 0; i++)
-        (void)json_set(at[i], "who", json_absent(json_array_at(answer, i)) ? json_new_null()
-                                                                             : json_hold(json_array_at(answer, i)));
+        (void)json_set(at[i], "who",
+                       json_absent(json_array_at(answer, i)) ? json_new_null()
+                                                             : json_hold(json_array_at(answer, i)));
     json_free(answer);
     free(name);
     free(at);
     return status;
 }
 
-int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limit, struct json **out, struct err *e)
+int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limit,
+                  struct json **out, struct err *e)
 {
     const struct table_schema *s = c->schema[index];
     struct json *list = NULL;
@@ -146,8 +150,8 @@ int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limi
 
 /* ---- erase ----------------------------------------------------------------------------------- */
 
-static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action action, const uint64_t *keys, uint32_t count,
-                    uint64_t *changed, struct err *e)
+static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action action,
+                    const uint64_t *keys, uint32_t count, uint64_t *changed, struct err *e)
 {
     struct wire reply;
     const struct frame frame = {.data = (void *)(uintptr_t)keys, .bytes = count * sizeof *keys};
@@ -158,7 +162,8 @@ static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action acti
         if (i > 0)
             nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
         w.u.KEYS = (struct wire_KEYS){table, action, count};
-        status = ask(shard, &w, &frame, action == WIRE_KEY_SCRUB ? SCRUB_MS : QUESTION_MS, &reply, NULL, e);
+        status = ask(shard, &w, &frame, action == WIRE_KEY_SCRUB ? SCRUB_MS : QUESTION_MS, &reply,
+                     NULL, e);
     }
     *changed = status == 0 ? reply.u.KEYS_reply.changed : 0;
     return status;
@@ -182,8 +187,9 @@ static int shard_cuts(struct ask *shard, struct json **cuts, struct err *e)
 }
 
 /* mine: room for count keys. */
-static int shard_erase(struct cluster *c, uint32_t number, const struct table_schema *s, const uint64_t *keys,
-                       uint32_t count, uint64_t *mine, struct json *list, struct err *e)
+static int shard_erase(struct cluster *c, uint32_t number, const struct table_schema *s,
+                       const uint64_t *keys, uint32_t count, uint64_t *mine, struct json *list,
+                       struct err *e)
 {
     uint64_t changed, sequence;
     uint32_t n = 0;
@@ -215,17 +221,19 @@ static int shard_erase(struct cluster *c, uint32_t number, const struct table_sc
     return 0;
 }
 
-int cluster_erase(struct cluster *c, uint32_t index, const uint64_t *keys, uint32_t count, struct json **shards,
-                  struct err *e)
+int cluster_erase(struct cluster *c, uint32_t index, const uint64_t *keys, uint32_t count,
+                  struct json **shards, struct err *e)
 {
     const struct table_schema *s = c->schema[index];
     uint64_t *mine = malloc((count + 1) * sizeof *mine);
     int status = 0;
 
     if (!cluster_live(c))
-        status = err_set(e, SHOAL_E_UNAVAILABLE, "erasing needs the cluster to run: start it, or delete the run folder");
+        status = err_set(e, SHOAL_E_UNAVAILABLE,
+                         "erasing needs the cluster to run: start it, or delete the run folder");
     else if (s->tablet_first + (1u << s->tablet_bits) > c->tablet_count)
-        status = err_set(e, SHOAL_E_NOT_LEADER, "the map does not have all tablets of table %s yet", s->name);
+        status = err_set(e, SHOAL_E_NOT_LEADER, "the map does not have all tablets of table %s yet",
+                         s->name);
     else if (mine == NULL)
         status = err_set(e, SHOAL_E_NOMEM, "out of memory");
     *shards = json_new_array();

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-static int live_inspect(struct cluster *c, const struct table_schema *s, uint64_t key, bool *found, struct json **out,
-                        struct err *e)
+static int live_inspect(struct cluster *c, const struct table_schema *s, uint64_t key, bool *found,
+                        struct json **out, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_INSPECT}, reply;
     struct ask *shard;
@@ -28,7 +28,8 @@ static int live_inspect(struct cluster *c, const struct table_schema *s, uint64_
     return status;
 }
 
-int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out, struct err *e)
+int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out,
+                    struct err *e)
 {
     const struct table_schema *s = c->schema[index];
 
@@ -50,16 +51,16 @@ int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found
     return 0;
 }
 
-static int live_census(struct cluster *c, const struct table_schema *s, const struct census_ask *wish,
-                       struct census *sum, struct err *e)
+static int live_census(struct cluster *c, const struct table_schema *s,
+                       const struct census_ask *wish, struct census *sum, struct err *e)
 {
     for (uint32_t i = 0; i < c->shards; i++) {
         struct wire w = {.type = WIRE_TYPE_TABLE_STATS}, reply;
         struct json *part = NULL;
         struct ask *shard;
         struct msg *m;
-        w.u.TABLE_STATS =
-            (struct wire_TABLE_STATS){s->table, wish->what_if, wish->shows, wish->score, wish->ttl, wish->rows};
+        w.u.TABLE_STATS = (struct wire_TABLE_STATS){s->table,    wish->what_if, wish->shows,
+                                                    wish->score, wish->ttl,     wish->rows};
         int status = cluster_shard(c, i, &shard, e);
         if (status == 0)
             status = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
@@ -76,7 +77,8 @@ static int live_census(struct cluster *c, const struct table_schema *s, const st
     return 0;
 }
 
-static int offline_census(struct cluster *c, const struct table_schema *s, struct census *sum, struct err *e)
+static int offline_census(struct cluster *c, const struct table_schema *s, struct census *sum,
+                          struct err *e)
 {
     for (uint32_t i = 0; i < c->engines; i++) {
         const struct table *t = engine_table(c->engine[i], s->table);
@@ -91,7 +93,8 @@ static int offline_census(struct cluster *c, const struct table_schema *s, struc
     return 0;
 }
 
-int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish, struct census **out, struct err *e)
+int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *wish,
+                   struct census **out, struct err *e)
 {
     const struct table_schema *s = c->schema[index];
     int status = census_new(s, wish, out, e);

@@ -15,16 +15,20 @@ static const char erase_help[] =
     "usage: shoal erase TABLE --keys FILE [options]\n"
     "       shoal erase TABLE --field NAME --value TEXT [--value TEXT]... [options]\n"
     "\n"
-    "Erases rows for good: they go from memory, journal, archive and store of every shard, and their keys are blocked from\n"
-    "coming back. It ends when that is done: each shard writes all its rows once. The receipt says what was done,\n"
+    "Erases rows for good: they go from memory, journal, archive and store of every shard, and "
+    "their keys are blocked from\n"
+    "coming back. It ends when that is done: each shard writes all its rows once. The receipt says "
+    "what was done,\n"
     "and what else still holds the keys: cuts, and checkpoints under --checkpoints.\n"
     "\n"
     "  --keys FILE        a key a line: 0x..., decimal, or FIELD:VALUE; at most 65,536\n"
     "  --field NAME, --value TEXT   values of a field instead\n"
     "  --receipt FILE     where the receipt goes (JSON; standard output)\n"
-    "  --checkpoints DIR  folder of checkpoints: those that still hold any of the keys are listed in the receipt\n"
+    "  --checkpoints DIR  folder of checkpoints: those that still hold any of the keys are listed "
+    "in the receipt\n"
     "  --job JOB.yaml     where names of fields come from (job.yaml of the run folder)\n"
-    "  --coordinator EP   endpoint of the running cluster's coordinator, such as tcp://127.0.0.1:7000\n"
+    "  --coordinator EP   endpoint of the running cluster's coordinator, such as "
+    "tcp://127.0.0.1:7000\n"
     "  --run-dir DIR      run folder of a running `shoal local`\n";
 
 enum { KEYS, FIELD, VALUE, RECEIPT, CHECKPOINTS, JOB, COORDINATOR, RUN_DIR, HELP, COUNT };
@@ -39,7 +43,8 @@ struct keys {
 static int key_add(struct keys *k, uint64_t key, struct err *e)
 {
     if (k->count == LIMIT_KEYS)
-        return err_set(e, SHOAL_E_TOO_BIG, "more than %u keys; erase them in several goes", LIMIT_KEYS);
+        return err_set(e, SHOAL_E_TOO_BIG, "more than %u keys; erase them in several goes",
+                       LIMIT_KEYS);
     k->key[k->count++] = key;
     return 0;
 }
@@ -75,14 +80,17 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Sorted, each once. */
-static int keys_take(const struct cli_option *o, const struct string_list *values, struct keys *k, struct err *e)
+static int keys_take(const struct cli_option *o, const struct string_list *values, struct keys *k,
+                     struct err *e)
 {
     struct key_place place = {o[JOB].value, o[RUN_DIR].value};
     uint32_t unique = 0;
     int status = 0;
 
-    if ((o[KEYS].value != NULL) == (o[FIELD].value != NULL) || (o[FIELD].value != NULL && values->count == 0))
-        return err_set(e, SHOAL_E_USAGE, "say which keys: --keys FILE, or --field NAME and --value TEXT");
+    if ((o[KEYS].value != NULL) == (o[FIELD].value != NULL) ||
+        (o[FIELD].value != NULL && values->count == 0))
+        return err_set(e, SHOAL_E_USAGE,
+                       "say which keys: --keys FILE, or --field NAME and --value TEXT");
     if (o[KEYS].value != NULL)
         status = file_take(o[KEYS].value, &place, k, e);
     for (size_t i = 0; i < values->count && status == 0; i++) {
@@ -112,12 +120,14 @@ static void held_visit(void *context, const void *row)
 {
     struct held *h = context;
 
-    h->count += bsearch(row, h->keys->key, h->keys->count, sizeof h->keys->key[0], by_value) != NULL;
+    h->count +=
+        bsearch(row, h->keys->key, h->keys->count, sizeof h->keys->key[0], by_value) != NULL;
 }
 
 /* A folder that is no checkpoint is passed over; one that cannot be read is listed with the
  * reason. */
-static void checkpoint_look(const char *path, const char *table, const struct keys *k, struct json *list)
+static void checkpoint_look(const char *path, const char *table, const struct keys *k,
+                            struct json *list)
 {
     struct held h = {.keys = k};
     struct checkpoint *c = NULL;
@@ -142,7 +152,8 @@ static void checkpoint_look(const char *path, const char *table, const struct ke
     (void)json_append(list, j);
 }
 
-static int checkpoints_look(const char *dir, const char *table, const struct keys *k, struct json *list, struct err *e)
+static int checkpoints_look(const char *dir, const char *table, const struct keys *k,
+                            struct json *list, struct err *e)
 {
     char path[LIMIT_PATH];
     DIR *d = opendir(dir);
@@ -151,7 +162,8 @@ static int checkpoints_look(const char *dir, const char *table, const struct key
         return err_set(e, SHOAL_E_NOINPUT, "cannot read the folder %s: %s", dir, strerror(errno));
     checkpoint_look(dir, table, k, list);
     for (struct dirent *entry = readdir(d); entry != NULL; entry = readdir(d))
-        if (entry->d_name[0] != '.' && snprintf(path, sizeof path, "%s/%s", dir, entry->d_name) < (int)sizeof path)
+        if (entry->d_name[0] != '.' &&
+            snprintf(path, sizeof path, "%s/%s", dir, entry->d_name) < (int)sizeof path)
             checkpoint_look(path, table, k, list);
     closedir(d);
     return 0;
@@ -182,13 +194,14 @@ static int receipt_write(const struct json *j, const char *path, struct err *e)
     if (f != NULL && f != stdout)
         failed |= fclose(f) != 0;
     free(text);
-    return failed ? err_set(e, SHOAL_E_CANTCREATE, "the keys are erased, but the receipt cannot be written to %s: %s",
+    return failed ? err_set(e, SHOAL_E_CANTCREATE,
+                            "the keys are erased, but the receipt cannot be written to %s: %s",
                             path == NULL ? "standard output" : path, strerror(errno))
                   : 0;
 }
 
-static int erase(const char *name, const struct cli_option *o, const struct string_list *values, struct keys *k,
-                 struct err *e)
+static int erase(const char *name, const struct cli_option *o, const struct string_list *values,
+                 struct keys *k, struct err *e)
 {
     struct json *shards = NULL, *checkpoints = json_new_array();
     struct cluster *c = NULL;

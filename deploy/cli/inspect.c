@@ -11,13 +11,17 @@ static const char inspect_help[] =
     "usage: shoal inspect TABLE KEY [options]\n"
     "       shoal inspect TABLE --field NAME --value TEXT [options]\n"
     "\n"
-    "One row: weights, optimizer state, statistics, tablet, shard, tier. KEY is a row's key (0x... or decimal), or\n"
-    "FIELD:VALUE. A field is named as its column is (Criteo: C1 to C26), or by its number: categorical fields count from\n"
-    "0, in the order of features.fields or of the columns. A value stands as it does in the input.\n"
+    "One row: weights, optimizer state, statistics, tablet, shard, tier. KEY is a row's key (0x... "
+    "or decimal), or\n"
+    "FIELD:VALUE. A field is named as its column is (Criteo: C1 to C26), or by its number: "
+    "categorical fields count from\n"
+    "0, in the order of features.fields or of the columns. A value stands as it does in the "
+    "input.\n"
     "\n"
     "  --field NAME, --value TEXT   instead of KEY\n"
     "  --job JOB.yaml    where names of fields come from (job.yaml of the run folder)\n"
-    "  --coordinator EP  endpoint of a running cluster's coordinator, such as tcp://127.0.0.1:7000\n"
+    "  --coordinator EP  endpoint of a running cluster's coordinator, such as "
+    "tcp://127.0.0.1:7000\n"
     "  --run-dir DIR     run folder of `shoal local`, running or ended\n"
     "  --json            JSON instead of text\n";
 
@@ -30,7 +34,8 @@ static void floats_print(const char *name, const struct json *list)
     for (size_t i = 0; i < n; i++) {
         if (i % 8 == 0)
             printf(i == 0 ? "  %-9s" : "  %9s", i == 0 ? name : "");
-        printf(" %12.6g%s", json_as_number(json_array_at(list, i), 0), i % 8 == 7 || i + 1 == n ? "\n" : "");
+        printf(" %12.6g%s", json_as_number(json_array_at(list, i), 0),
+               i % 8 == 7 || i + 1 == n ? "\n" : "");
     }
 }
 
@@ -41,10 +46,11 @@ static void stats_print(const struct json *s)
 
     if (at != 0)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", gmtime(&at));
-    printf("  stats     shows %g, clicks %g, score %g (%g since last published), last event %s, vector %s\n",
+    printf("  stats     shows %g, clicks %g, score %g (%g since last published), last event %s, "
+           "vector %s\n",
            json_as_number(json_get(s, "show"), 0), json_as_number(json_get(s, "click"), 0),
-           json_as_number(json_get(s, "score"), 0), json_as_number(json_get(s, "delta_score"), 0), when,
-           json_as_bool(json_get(s, "has_vector"), true) ? "begun" : "not yet");
+           json_as_number(json_get(s, "score"), 0), json_as_number(json_get(s, "delta_score"), 0),
+           when, json_as_bool(json_get(s, "has_vector"), true) ? "begun" : "not yet");
 }
 
 static void row_print(const struct json *row, const struct json *fields)
@@ -52,9 +58,10 @@ static void row_print(const struct json *row, const struct json *fields)
     int64_t field = json_as_int(json_get(row, "field"), 0);
     const char *name = key_field_name(fields, (uint64_t)field);
 
-    printf("%s %s: field %lld%s%s%s, tablet %lld, shard %s, in %s\n", json_as_string(json_get(row, "table"), "?"),
-           json_as_string(json_get(row, "key"), "?"), (long long)field, name[0] != 0 ? " (" : "", name,
-           name[0] != 0 ? ")" : "", (long long)json_as_int(json_get(row, "tablet"), 0),
+    printf("%s %s: field %lld%s%s%s, tablet %lld, shard %s, in %s\n",
+           json_as_string(json_get(row, "table"), "?"), json_as_string(json_get(row, "key"), "?"),
+           (long long)field, name[0] != 0 ? " (" : "", name, name[0] != 0 ? ")" : "",
+           (long long)json_as_int(json_get(row, "tablet"), 0),
            json_as_string(json_get(row, "shard"), "?"), json_as_string(json_get(row, "tier"), "?"));
     floats_print("weights", json_get(row, "weights"));
     floats_print("state", json_get(row, "state"));
@@ -69,14 +76,17 @@ static int none(const struct json *row, const char *table, uint64_t key, struct 
     uint32_t field = (uint32_t)(key >> 48);
 
     if (!json_absent(json_get(row, "named")))
-        return err_set(e, SHOAL_E_NOT_FOUND, "table %s has no row with key 0x%016llx: the key is %s by name", table,
+        return err_set(e, SHOAL_E_NOT_FOUND,
+                       "table %s has no row with key 0x%016llx: the key is %s by name", table,
                        (unsigned long long)key, json_as_string(json_get(row, "named"), "?"));
     if (!json_absent(waiting) && json_as_number(waiting, 0) > 0)
         return err_set(e, SHOAL_E_NOT_FOUND,
-                       "table %s has no row with key 0x%016llx yet: it waits for admission with %g appearances", table,
-                       (unsigned long long)key, json_as_number(waiting, 0));
+                       "table %s has no row with key 0x%016llx yet: it waits for admission with %g "
+                       "appearances",
+                       table, (unsigned long long)key, json_as_number(waiting, 0));
     return err_set(e, SHOAL_E_NOT_FOUND,
-                   "table %s has no row with key 0x%016llx: no training example had that value in field %u (fields "
+                   "table %s has no row with key 0x%016llx: no training example had that value in "
+                   "field %u (fields "
                    "count from 0), or the row was not admitted or went",
                    table, (unsigned long long)key, field);
 }
@@ -92,7 +102,8 @@ static int inspect(const char *const *words, int count, const struct cli_option 
 
     if (count < 1)
         return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal inspect --help`");
-    int status = key_take(&place, count > 1 ? words[1] : NULL, o[FIELD].value, o[VALUE].value, &key, e);
+    int status =
+        key_take(&place, count > 1 ? words[1] : NULL, o[FIELD].value, o[VALUE].value, &key, e);
     if (status == 0)
         status = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
     if (status == 0)

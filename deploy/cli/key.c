@@ -21,10 +21,11 @@ static bool job_path(const struct key_place *at, char out[LIMIT_PATH])
 }
 
 /* What `shoal-worker fields` says. */
-static int fields_ask(const char *job, const char *field, const char *value, bool quiet, struct json **out,
-                      struct err *e)
+static int fields_ask(const char *job, const char *field, const char *value, bool quiet,
+                      struct json **out, struct err *e)
 {
-    const char *argv[] = {"shoal-worker", "fields", "--config", job, "--field", field, "--value", value, NULL};
+    const char *argv[] = {"shoal-worker", "fields",  "--config", job, "--field",
+                          field,          "--value", value,      NULL};
     char *text = NULL;
     size_t bytes = 0;
 
@@ -37,7 +38,8 @@ static int fields_ask(const char *job, const char *field, const char *value, boo
     return status;
 }
 
-static int key_of(const struct key_place *at, const char *field, const char *value, uint64_t *key, struct err *e)
+static int key_of(const struct key_place *at, const char *field, const char *value, uint64_t *key,
+                  struct err *e)
 {
     char job[LIMIT_PATH], *end;
     struct json *answer = NULL;
@@ -46,7 +48,9 @@ static int key_of(const struct key_place *at, const char *field, const char *val
 
     if (!job_path(at, job)) {
         if (!by_number)
-            return err_set(e, SHOAL_E_USAGE, "field %s: names of fields are in the job file; give --job JOB.yaml, or the field's number",
+            return err_set(e, SHOAL_E_USAGE,
+                           "field %s: names of fields are in the job file; give --job JOB.yaml, or "
+                           "the field's number",
                            field);
         *key = key_of_value((uint32_t)number, value, strlen(value));
         return 0;
@@ -58,8 +62,8 @@ static int key_of(const struct key_place *at, const char *field, const char *val
     return status;
 }
 
-int key_take(const struct key_place *at, const char *word, const char *field, const char *value, uint64_t *key,
-             struct err *e)
+int key_take(const struct key_place *at, const char *word, const char *field, const char *value,
+             uint64_t *key, struct err *e)
 {
     char name[LIMIT_NAME + 1], *end;
 
@@ -68,7 +72,8 @@ int key_take(const struct key_place *at, const char *word, const char *field, co
                    ? key_of(at, field, value, key, e)
                    : err_set(e, SHOAL_E_USAGE, "name a key, or --field NAME and --value TEXT");
     if (field != NULL || value != NULL)
-        return err_set(e, SHOAL_E_USAGE, "a key %s and --field or --value: one of the two says which row", word);
+        return err_set(e, SHOAL_E_USAGE,
+                       "a key %s and --field or --value: one of the two says which row", word);
     unsigned long long x = strtoull(word, &end, 0);
     if (end != word && *end == 0) {
         *key = x;
@@ -76,8 +81,9 @@ int key_take(const struct key_place *at, const char *word, const char *field, co
     }
     const char *colon = strchr(word, ':');
     if (colon == NULL || colon == word || colon - word > (long)LIMIT_NAME)
-        return err_set(e, SHOAL_E_USAGE, "%s is neither a key (0x... or decimal) nor FIELD:VALUE (such as C3:68fd1e64)",
-                       word);
+        return err_set(
+            e, SHOAL_E_USAGE,
+            "%s is neither a key (0x... or decimal) nor FIELD:VALUE (such as C3:68fd1e64)", word);
     (void)snprintf(name, sizeof name, "%.*s", (int)(colon - word), word);
     return key_of(at, name, colon + 1, key, e);
 }

@@ -6,15 +6,15 @@
 
 #include "deploy/cli/cli.h"
 
-struct key_place { /* where names of fields come from */
+struct key_place {       /* where names of fields come from */
     const char *job;     /* job file; NULL: job.yaml of run_dir */
     const char *run_dir; /* or NULL */
 };
 
 /* word: "0x1f" or "31": a key; or "FIELD:VALUE". word NULL: field and value stand alone. FIELD is a
  * column's name or a field's number. USAGE, NOINPUT, NOT_FOUND. */
-int key_take(const struct key_place *at, const char *word, const char *field, const char *value, uint64_t *key,
-             struct err *e);
+int key_take(const struct key_place *at, const char *word, const char *field, const char *value,
+             uint64_t *key, struct err *e);
 /* The list of fields of the job as `shoal-worker fields` tells it; NULL where there is no job, or
  * it cannot be told. */
 struct json *key_fields(const struct key_place *at);

@@ -17,19 +17,26 @@
 
 static const char help[] =
     "usage: shoal local JOB.yaml [options]\n\n"
-    "Runs the job with a coordinator, servers and workers on this machine and leaves DIR/report.json.\n\n"
+    "Runs the job with a coordinator, servers and workers on this machine and leaves "
+    "DIR/report.json.\n\n"
     "  --servers N      server processes (default 1)\n"
     "  --workers N      worker processes (default 1)\n"
-    "  --run-dir DIR    where everything of this run is kept (default runs/JOB-DATE-TIME; must be new or empty)\n"
-    "  --set KEY=VALUE  change a key of the job file, such as --set train.batch=8192; may be repeated\n"
-    "  --server-set KEY=VALUE  change a key of each server's file, such as --server-set memory=4GiB; may be repeated\n"
+    "  --run-dir DIR    where everything of this run is kept (default runs/JOB-DATE-TIME; must be "
+    "new or empty)\n"
+    "  --set KEY=VALUE  change a key of the job file, such as --set train.batch=8192; may be "
+    "repeated\n"
+    "  --server-set KEY=VALUE  change a key of each server's file, such as --server-set "
+    "memory=4GiB; may be repeated\n"
     "  --worker-io-threads N  threads that carry a worker's messages (default 1)\n"
     "  --tensorboard DIR  write event files for TensorBoard into DIR/JOB-NUMBER\n"
     "  --no-restart     do not start a dead server or worker again\n"
-    "  --warm-start DIR begin with the tables of the ended run in DIR; as `warm_start` of the job file\n"
-    "  --from FOLDER    go on from a checkpoint at the very batch; with any number of servers and workers\n"
+    "  --warm-start DIR begin with the tables of the ended run in DIR; as `warm_start` of the job "
+    "file\n"
+    "  --from FOLDER    go on from a checkpoint at the very batch; with any number of servers and "
+    "workers\n"
     "  --help           this text\n\n"
-    "Exit status: 0 done, 64 wrong usage, 65 bad data, 66 input missing, 69 service unreachable, 70 internal error,\n"
+    "Exit status: 0 done, 64 wrong usage, 65 bad data, 66 input missing, 69 service unreachable, "
+    "70 internal error,\n"
     "73 cannot create output, 74 I/O error, 78 bad configuration.\n";
 
 /* ---- the report ------------------------------------------------------------------------------ */
@@ -82,13 +89,15 @@ static int report_finish(struct local *l, struct err *e)
     (void)snprintf(temporary, sizeof temporary, "%s/report.json.tmp", l->dir);
     struct json *report;
     if (json_file(path, &report, NULL) != 0)
-        return err_set(e, SHOAL_E_INTERNAL, "the coordinator left no %s; see %s/log/coordinator.log", path, l->dir);
+        return err_set(e, SHOAL_E_INTERNAL,
+                       "the coordinator left no %s; see %s/log/coordinator.log", path, l->dir);
     for (int i = 0; i < l->children; i++)
         restarts += (int)l->child[i].restarts;
     teacher_fill(l, report);
     (void)json_set_int(report, "restarts", restarts);
     char *text = json_text(report, 2);
-    int status = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : local_file_write(temporary, text, e);
+    int status = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
+                              : local_file_write(temporary, text, e);
     free(text);
     if (status == 0 && rename(temporary, path) != 0)
         status = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
@@ -110,8 +119,10 @@ static int job_failure(struct local *l, int job_status, struct err *e)
     struct err silent;
     bool other_tables = job_status == SHOAL_E_SCHEMA && l->job.warm_start[0] != 0;
 
-    if (ask(l->ask, &w, NULL, 3000, &reply, NULL, &silent) == 0 && reply.u.REPORT_reply.job_text[0] != 0)
-        return err_set(e, job_status, "%s%s%s", reply.u.REPORT_reply.job_text, other_tables ? "; a warm start needs the very tables of " : "",
+    if (ask(l->ask, &w, NULL, 3000, &reply, NULL, &silent) == 0 &&
+        reply.u.REPORT_reply.job_text[0] != 0)
+        return err_set(e, job_status, "%s%s%s", reply.u.REPORT_reply.job_text,
+                       other_tables ? "; a warm start needs the very tables of " : "",
                        other_tables ? l->job.warm_start : "");
     return err_set(e, job_status, "the job failed: %s; see %s/log", err_text(job_status), l->dir);
 }
@@ -128,8 +139,9 @@ static int local_run(struct local *l, const char *run_dir, struct err *e)
     if (status == 0)
         status = ask_open(l->coordinator, &l->ask, e);
     if (status == 0) {
-        printf("%s: %d server%s, %d worker%s; everything of this run is in %s\n", l->job.name, l->servers, l->servers == 1 ? "" : "s",
-               l->workers, l->workers == 1 ? "" : "s", l->dir);
+        printf("%s: %d server%s, %d worker%s; everything of this run is in %s\n", l->job.name,
+               l->servers, l->servers == 1 ? "" : "s", l->workers, l->workers == 1 ? "" : "s",
+               l->dir);
         status = local_submit(l, text, e);
     }
     free(text);
@@ -164,11 +176,18 @@ int local_main(int argc, char **argv)
     const char *words[1];
     int word_count;
     int64_t servers = 0, workers = 0, io_threads = 0;
-    struct cli_option options[] = {{"--servers", false, "1", NULL},  {"--workers", false, "1", NULL}, {"--run-dir", false, NULL, NULL},
-                                   {"--set", false, NULL, &l.set},   {"--no-restart", true, NULL, NULL}, {"--help", true, NULL, NULL},
-                                   {"--tensorboard", false, NULL, NULL}, {"--warm-start", false, NULL, NULL}, {"--from", false, NULL, NULL},
+    struct cli_option options[] = {{"--servers", false, "1", NULL},
+                                   {"--workers", false, "1", NULL},
+                                   {"--run-dir", false, NULL, NULL},
+                                   {"--set", false, NULL, &l.set},
+                                   {"--no-restart", true, NULL, NULL},
+                                   {"--help", true, NULL, NULL},
+                                   {"--tensorboard", false, NULL, NULL},
+                                   {"--warm-start", false, NULL, NULL},
+                                   {"--from", false, NULL, NULL},
                                    {"--server-set", false, NULL, &l.server_set},
-                                   {"--worker-io-threads", false, "1", NULL}, {NULL, false, NULL, NULL}};
+                                   {"--worker-io-threads", false, "1", NULL},
+                                   {NULL, false, NULL, NULL}};
 
     int status = cli_parse(argc, argv, options, words, 1, &word_count, &e);
     if (status == 0 && options[5].value != NULL) {
@@ -176,7 +195,9 @@ int local_main(int argc, char **argv)
         return 0;
     }
     if (status == 0 && word_count != 1)
-        status = err_set(&e, SHOAL_E_USAGE, "name one job file: shoal local JOB.yaml; those that ship are in deploy/jobs");
+        status =
+            err_set(&e, SHOAL_E_USAGE,
+                    "name one job file: shoal local JOB.yaml; those that ship are in deploy/jobs");
     if (status == 0)
         status = cli_number(&options[0], 1, SERVERS_MAX, &servers, &e);
     if (status == 0)

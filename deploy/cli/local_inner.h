@@ -23,7 +23,7 @@ struct local {
     struct ask *ask;
     char from[LIMIT_PATH];   /* a checkpoint to go on from; empty: none */
     const char *tensorboard; /* folder for event files; NULL: none */
-    bool restart; /* --no-restart: tests of what happens then */
+    bool restart;            /* --no-restart: tests of what happens then */
     uint64_t last_line_ns;
     bool line_open;
 };

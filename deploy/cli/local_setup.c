@@ -31,7 +31,8 @@ static int folder_make(const char *path, struct err *e)
         char keep = *p;
         *p = 0;
         if (mkdir(part, 0755) != 0 && errno != EEXIST)
-            return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part, strerror(errno));
+            return err_set(e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", part,
+                           strerror(errno));
         *p = keep;
         if (keep == 0)
             return 0;
@@ -48,17 +49,20 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     if (wish != NULL)
         (void)snprintf(path, sizeof path, "%s", wish);
     else
-        (void)snprintf(path, sizeof path, "runs/%s-%04d%02d%02d-%02d%02d%02d", l->job.name, t.tm_year + 1900, t.tm_mon + 1, t.tm_mday,
-                       t.tm_hour, t.tm_min, t.tm_sec);
+        (void)snprintf(path, sizeof path, "runs/%s-%04d%02d%02d-%02d%02d%02d", l->job.name,
+                       t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
     int status = folder_make(path, e);
     if (status != 0)
         return status;
     if (realpath(path, absolute) == NULL || strlen(absolute) >= sizeof l->dir)
-        return err_set(e, SHOAL_E_CANTCREATE, "the folder %s cannot be used: its full path is too long or not readable", path);
+        return err_set(e, SHOAL_E_CANTCREATE,
+                       "the folder %s cannot be used: its full path is too long or not readable",
+                       path);
     memcpy(l->dir, absolute, strlen(absolute) + 1);
     (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
     if (access(path, F_OK) == 0)
-        return err_set(e, SHOAL_E_EXISTS, "%s holds an earlier run; name another --run-dir or remove it", l->dir);
+        return err_set(e, SHOAL_E_EXISTS,
+                       "%s holds an earlier run; name another --run-dir or remove it", l->dir);
     (void)snprintf(path, sizeof path, "%s/log", l->dir);
     return folder_make(path, e);
 }
@@ -75,7 +79,8 @@ static int ports_find(struct local *l, struct err *e)
         struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
         socklen_t bytes = sizeof a;
         fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd[i] < 0 || bind(fd[i], (struct sockaddr *)&a, sizeof a) != 0 || getsockname(fd[i], (struct sockaddr *)&a, &bytes) != 0)
+        if (fd[i] < 0 || bind(fd[i], (struct sockaddr *)&a, sizeof a) != 0 ||
+            getsockname(fd[i], (struct sockaddr *)&a, &bytes) != 0)
             status = err_set(e, SHOAL_E_UNAVAILABLE, "no free loopback port: %s", strerror(errno));
         l->ports[i] = ntohs(a.sin_port);
     }
@@ -121,14 +126,17 @@ static int coordinator_prepare(struct local *l, struct err *e)
     char text[4096], path[LIMIT_PATH];
 
     (void)snprintf(l->coordinator, sizeof l->coordinator, "tcp://127.0.0.1:%d", l->ports[0]);
-    (void)snprintf(text, sizeof text,
-                   "# written by `shoal local`\nlisten: \"%s\"\ndata_dir: \"%s/coordinator\"\nshards: %d\nlease: %u ms\nreport: \"%s/report.json\"\npublish: true\n",
-                   l->coordinator, l->dir, l->servers, l->job.coordinator.lease_ms, l->dir);
+    (void)snprintf(
+        text, sizeof text,
+        "# written by `shoal local`\nlisten: \"%s\"\ndata_dir: \"%s/coordinator\"\nshards: "
+        "%d\nlease: %u ms\nreport: \"%s/report.json\"\npublish: true\n",
+        l->coordinator, l->dir, l->servers, l->job.coordinator.lease_ms, l->dir);
     (void)snprintf(path, sizeof path, "%s/coordinator.yaml", l->dir);
     struct child *c = child_add(l, "shoal-coordinator", "coordinator");
     child_arg(c, "--config", path);
     if (l->tensorboard != NULL && strlen(l->tensorboard) >= sizeof c->arg[0])
-        return err_set(e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes", sizeof c->arg[0] - 1);
+        return err_set(e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes",
+                       sizeof c->arg[0] - 1);
     if (l->tensorboard != NULL)
         child_arg(c, "--tensorboard", l->tensorboard);
     return local_file_write(path, text, e);
@@ -141,20 +149,25 @@ static int server_prepare(struct local *l, int i, struct err *e)
 
     (void)snprintf(name, sizeof name, "server-%d", i);
     if (l->job.journal.max > 0 || l->job.journal.keep > 0) /* max 0: the server's own choice */
-        (void)snprintf(journal, sizeof journal, "journal: {max: %llu, keep: %llu}\n", (unsigned long long)l->job.journal.max,
+        (void)snprintf(journal, sizeof journal, "journal: {max: %llu, keep: %llu}\n",
+                       (unsigned long long)l->job.journal.max,
                        (unsigned long long)l->job.journal.keep);
     (void)snprintf(text, sizeof text,
-                   "# written by `shoal local`\nname: %s\nlisten: \"tcp://127.0.0.1:%d\"\ndata_dir: \"%s/%s\"\nshards: 1\n"
+                   "# written by `shoal local`\nname: %s\nlisten: "
+                   "\"tcp://127.0.0.1:%d\"\ndata_dir: \"%s/%s\"\nshards: 1\n"
                    "coordinator: \"%s\"\ndurability: %s\nnet: {drop: %g}\n%s",
-                   name, l->ports[1 + i], l->dir, name, l->coordinator, durability[l->job.durability], l->job.net.drop, journal);
+                   name, l->ports[1 + i], l->dir, name, l->coordinator,
+                   durability[l->job.durability], l->job.net.drop, journal);
     (void)snprintf(path, sizeof path, "%s/%s.yaml", l->dir, name);
     struct child *c = child_add(l, "shoal-server", name);
     child_arg(c, "--config", path);
     if (l->server_set.count > SERVER_SETS_MAX)
-        return err_set(e, SHOAL_E_USAGE, "--server-set may be given %d times at most", SERVER_SETS_MAX);
+        return err_set(e, SHOAL_E_USAGE, "--server-set may be given %d times at most",
+                       SERVER_SETS_MAX);
     for (size_t k = 0; k < l->server_set.count; k++) {
         if (strlen(l->server_set.item[k]) >= sizeof c->arg[0])
-            return err_set(e, SHOAL_E_USAGE, "--server-set %.40s...: at most %zu bytes", l->server_set.item[k], sizeof c->arg[0] - 1);
+            return err_set(e, SHOAL_E_USAGE, "--server-set %.40s...: at most %zu bytes",
+                           l->server_set.item[k], sizeof c->arg[0] - 1);
         child_arg(c, "--set", l->server_set.item[k]);
     }
     return local_file_write(path, text, e);
@@ -202,7 +215,9 @@ static int programs_find(struct local *l, struct err *e)
     *strrchr(l->programs, '/') = 0;
     (void)snprintf(probe, sizeof probe, "%s/shoal-server", l->programs);
     if (access(probe, X_OK) != 0)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "%s is not there: install or build all of Shoal's programs into one folder", probe);
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "%s is not there: install or build all of Shoal's programs into one folder",
+                       probe);
     return 0;
 }
 

@@ -83,30 +83,38 @@ static int children_watch(struct local *l, struct err *e)
             continue;
         }
         if (!l->restart) {
-            (void)snprintf(line, sizeof line, "%s ended (%s %d)", c->name, c->exit_status > 128 ? "signal" : "exit status",
+            (void)snprintf(line, sizeof line, "%s ended (%s %d)", c->name,
+                           c->exit_status > 128 ? "signal" : "exit status",
                            c->exit_status > 128 ? c->exit_status - 128 : c->exit_status);
             line_show(l, line, false);
             c->done = true;
             continue;
         }
         if (c->exit_status == 78 && worker_spared(l, c)) {
-            (void)snprintf(line, sizeof line, "%s cannot work for this job (exit status 78: %s); going on without it", c->name, words);
+            (void)snprintf(line, sizeof line,
+                           "%s cannot work for this job (exit status 78: %s); going on without it",
+                           c->name, words);
             line_show(l, line, false);
             c->done = true;
             continue;
         }
         if (c->quick_deaths >= QUICK_DEATHS_MAX && worker_spared(l, c)) {
-            (void)snprintf(line, sizeof line, "%s ended %u times soon after its start (exit status %d: %s); going on without it", c->name,
-                           c->quick_deaths, c->exit_status, words);
+            (void)snprintf(
+                line, sizeof line,
+                "%s ended %u times soon after its start (exit status %d: %s); going on without it",
+                c->name, c->quick_deaths, c->exit_status, words);
             line_show(l, line, false);
             c->done = true;
             continue;
         }
-        if (c->quick_deaths >= QUICK_DEATHS_MAX || c->exit_status == 78 || c->exit_status == 77 || c->exit_status == 64)
-            return err_set(e, c->exit_status == 78 ? SHOAL_E_CONFIG : SHOAL_E_UNAVAILABLE, "%s cannot run (exit status %d): %s; see %s",
-                           c->name, c->exit_status, words, c->log);
+        if (c->quick_deaths >= QUICK_DEATHS_MAX || c->exit_status == 78 || c->exit_status == 77 ||
+            c->exit_status == 64)
+            return err_set(e, c->exit_status == 78 ? SHOAL_E_CONFIG : SHOAL_E_UNAVAILABLE,
+                           "%s cannot run (exit status %d): %s; see %s", c->name, c->exit_status,
+                           words, c->log);
         c->restarts++;
-        (void)snprintf(line, sizeof line, "%s ended (%s %d), starting it again", c->name, c->exit_status > 128 ? "signal" : "exit status",
+        (void)snprintf(line, sizeof line, "%s ended (%s %d), starting it again", c->name,
+                       c->exit_status > 128 ? "signal" : "exit status",
                        c->exit_status > 128 ? c->exit_status - 128 : c->exit_status);
         line_show(l, line, false);
         int status = child_start(c, e);
@@ -128,12 +136,14 @@ static int children_missed(struct local *l, uint64_t *alone_ns, struct err *e)
         bool worker = is_worker(c);
         any |= worker && !c->done;
         if (c->done && !worker && l->job.durability != DURABLE_MEMORY)
-            return err_set(e, SHOAL_E_UNAVAILABLE, "%s has ended and --no-restart leaves it so; see %s", c->name, c->log);
+            return err_set(e, SHOAL_E_UNAVAILABLE,
+                           "%s has ended and --no-restart leaves it so; see %s", c->name, c->log);
     }
     if (any || *alone_ns == 0)
         *alone_ns = now;
     if (now - *alone_ns > ALONE_NS)
-        return err_set(e, SHOAL_E_UNAVAILABLE, "no worker is left and the job is not over; see %s/log", l->dir);
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "no worker is left and the job is not over; see %s/log", l->dir);
     return 0;
 }
 
@@ -175,7 +185,9 @@ int local_follow(struct local *l, int *job_status, struct err *e)
             return status;
         if (ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0) {
             if (time_monotonic_ns() - heard > 60000000000u)
-                return err_set(e, SHOAL_E_UNAVAILABLE, "the coordinator has been silent for 60 s; see %s/log/coordinator.log", l->dir);
+                return err_set(
+                    e, SHOAL_E_UNAVAILABLE,
+                    "the coordinator has been silent for 60 s; see %s/log/coordinator.log", l->dir);
             continue;
         }
         heard = time_monotonic_ns();
@@ -184,7 +196,8 @@ int local_follow(struct local *l, int *job_status, struct err *e)
             progress_show(l, s);
         json_free(s);
         msg_free(m);
-        if (reply.u.STATUS_reply.state == WIRE_JOB_DONE || reply.u.STATUS_reply.state == WIRE_JOB_FAILED) {
+        if (reply.u.STATUS_reply.state == WIRE_JOB_DONE ||
+            reply.u.STATUS_reply.state == WIRE_JOB_FAILED) {
             *job_status = reply.u.STATUS_reply.job_status;
             return 0;
         }
@@ -211,7 +224,8 @@ void local_stop(struct local *l)
                 (void)child_ended(c);
                 if (c->pid != 0 && waited > 30000000000u)
                     child_signal(c, SIGKILL);
-                else if (c->pid != 0 && !told && (step > 0 || waited > 1000000000u || interrupted != 0))
+                else if (c->pid != 0 && !told &&
+                         (step > 0 || waited > 1000000000u || interrupted != 0))
                     child_signal(c, SIGTERM);
                 running |= c->pid != 0;
             }

@@ -11,7 +11,8 @@ static const struct {
     int (*run)(int argc, char **argv);
     const char *text;
 } verbs[] = {
-    {"local", local_main, "run a job on this machine: coordinator, servers and workers over loopback"},
+    {"local", local_main,
+     "run a job on this machine: coordinator, servers and workers over loopback"},
     {"submit", submit_main, "hand a job to a running cluster and show it until it ends"},
     {"stop", stop_main, "end the job of a running cluster early"},
     {"checkpoint", checkpoint_main, "make, list, check, compare, restore and export checkpoints"},
@@ -19,7 +20,8 @@ static const struct {
     {"digest", digest_main, "rows and digest of each table"},
     {"tables", tables_main, "what is in the tables, what a rule would keep, what a log will need"},
     {"inspect", inspect_main, "one row: weights, optimizer state, statistics, tablet, shard"},
-    {"blame", blame_main, "which pushes changed a row, computed by whom, from which rows of the input"},
+    {"blame", blame_main,
+     "which pushes changed a row, computed by whom, from which rows of the input"},
     {"erase", erase_main, "rows gone for good, with a receipt"},
     {"report", report_main, "a report.json as a page of HTML"},
     {"synth", synth_main, "write a made-up click log whose best possible AUC is known"},
@@ -31,7 +33,9 @@ static void usage(FILE *f)
     fputs("usage: shoal VERB [options]\n\n", f);
     for (size_t i = 0; i < sizeof verbs / sizeof verbs[0]; i++)
         fprintf(f, "  %-10s %s\n", verbs[i].name, verbs[i].text);
-    fputs("\n`shoal VERB --help` tells more. `shoal local JOB.yaml` is the way to begin; job files that ship are in deploy/jobs.\n", f);
+    fputs("\n`shoal VERB --help` tells more. `shoal local JOB.yaml` is the way to begin; job files "
+          "that ship are in deploy/jobs.\n",
+          f);
 }
 
 int main(int argc, char **argv)
@@ -41,7 +45,8 @@ int main(int argc, char **argv)
         usage(stderr);
         return 64;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "help") == 0) {
         usage(stdout);
         return 0;
     }

@@ -39,8 +39,9 @@ void progress_text(const struct json *s, char out[256])
         (void)snprintf(out, 256, "%.255s", waiting);
         return;
     }
-    int n = snprintf(out, 256, "%-8.16s epoch %.0f   %.0f examples", json_as_string(json_get(s, "state"), "?"),
-                     json_as_number(json_get(s, "epoch"), 0), json_as_number(json_get(s, "examples"), 0));
+    int n = snprintf(
+        out, 256, "%-8.16s epoch %.0f   %.0f examples", json_as_string(json_get(s, "state"), "?"),
+        json_as_number(json_get(s, "epoch"), 0), json_as_number(json_get(s, "examples"), 0));
 
     if (rate > 0) /* between epochs there is none */
         n += snprintf(out + n, 256 - (size_t)n, "   %.0f/s", rate);
@@ -54,7 +55,8 @@ void progress_text(const struct json *s, char out[256])
 
 double report_teacher(const struct json *r, const char *split)
 {
-    const char *of = json_as_string(json_get(r, "teacher_split"), json_absent(json_get(r, "test")) ? "valid" : "test");
+    const char *of = json_as_string(json_get(r, "teacher_split"),
+                                    json_absent(json_get(r, "test")) ? "valid" : "test");
 
     return strcmp(of, split) == 0 ? number(r, "teacher_auc") : (double)NAN;
 }
@@ -84,13 +86,15 @@ static void quality_print(const struct json *r)
         putchar('\n');
         double teacher = report_teacher(r, split[i]);
         if (!isnan(teacher))
-            printf("    %-12s AUC %.4f   the best possible: the log was drawn from this teacher\n", "teacher", teacher);
+            printf("    %-12s AUC %.4f   the best possible: the log was drawn from this teacher\n",
+                   "teacher", teacher);
     }
     size_t epochs = json_count(json_get(r, "epochs"));
     for (size_t i = 0; i < epochs; i++) {
         const struct json *p = json_array_at(json_get(r, "epochs"), i);
         double auc = number(p, "valid.auc");
-        printf("    epoch %-6.0f train logloss %.4f", number(p, "epoch"), number(p, "train_logloss"));
+        printf("    epoch %-6.0f train logloss %.4f", number(p, "epoch"),
+               number(p, "train_logloss"));
         if (!isnan(auc))
             printf("   valid AUC %.4f   logloss %.4f", auc, number(p, "valid.logloss"));
         putchar('\n');
@@ -100,7 +104,8 @@ static void quality_print(const struct json *r)
 static void time_print(const struct json *r)
 {
     static const char *const part[] = {"read", "pull", "compute", "push", "wait"};
-    static const char *const text[] = {"read, parse and hash", "pull rows", "forward and backward", "push gradients", "wait"};
+    static const char *const text[] = {"read, parse and hash", "pull rows", "forward and backward",
+                                       "push gradients", "wait"};
     double sum = 0, x[5];
 
     for (int i = 0; i < 5; i++) {
@@ -116,7 +121,8 @@ static void time_print(const struct json *r)
     printf("\n  where the workers' time went (stages overlap)\n");
     for (int i = 0; i < 5; i++) {
         int bar = (int)(x[i] / sum * 40 + 0.5);
-        printf("    %-22s %7.1f s  %3.0f %%  %.*s\n", text[i], x[i], x[i] / sum * 100, bar, "########################################");
+        printf("    %-22s %7.1f s  %3.0f %%  %.*s\n", text[i], x[i], x[i] / sum * 100, bar,
+               "########################################");
     }
 }
 
@@ -126,9 +132,11 @@ static void bottleneck_print(const struct json *r)
     double faster = number(r, "bottleneck.speedup_if_free"), hits = number(r, "cache.hit_rate");
 
     if (stage != NULL) {
-        printf("    limited by %s, %.0f %% of the lanes' time with work", stage, number(r, "bottleneck.share") * 100);
+        printf("    limited by %s, %.0f %% of the lanes' time with work", stage,
+               number(r, "bottleneck.share") * 100);
         if (!isnan(faster))
-            printf("; without it about %.1f times as fast, then by %s", faster, json_as_string(json_get(r, "bottleneck.next"), "?"));
+            printf("; without it about %.1f times as fast, then by %s", faster,
+                   json_as_string(json_get(r, "bottleneck.next"), "?"));
         putchar('\n');
     }
     if (!isnan(hits))
@@ -145,8 +153,8 @@ static void tables_print(const struct json *r)
     printf("\n  tables\n");
     for (size_t i = 0; i < tables; i++) {
         const struct json *t = json_array_at(json_get(r, "tables"), i);
-        printf("    %-12s %12s rows   digest %s\n", json_as_string(json_get(t, "name"), "?"), grouped(number(t, "rows"), n),
-               json_as_string(json_get(t, "digest"), "?"));
+        printf("    %-12s %12s rows   digest %s\n", json_as_string(json_get(t, "name"), "?"),
+               grouped(number(t, "rows"), n), json_as_string(json_get(t, "digest"), "?"));
     }
 }
 
@@ -161,10 +169,13 @@ static void inspect_hint(const struct json *r, const char *shoal, const char *ru
     bool several = json_count(json_get(r, "tables")) > 1 && strcmp(table_name(r, 1), "dense") != 0;
 
     if (several)
-        printf("  try next       %s inspect --run-dir %s TABLE FIELD:VALUE     one row: of the table that has the field\n", shoal, run_dir);
+        printf("  try next       %s inspect --run-dir %s TABLE FIELD:VALUE     one row: of the "
+               "table that has the field\n",
+               shoal, run_dir);
     else
-        printf("  try next       %s inspect --run-dir %s %s 0:VALUE     one row: a value of the first categorical field\n", shoal, run_dir,
-               table_name(r, 0));
+        printf("  try next       %s inspect --run-dir %s %s 0:VALUE     one row: a value of the "
+               "first categorical field\n",
+               shoal, run_dir, table_name(r, 0));
 }
 
 /* On what the workers computed, and why on that: a line each, of the first ones. */
@@ -173,45 +184,57 @@ static void backends_print(const struct json *list)
     for (size_t i = 0; i < json_count(list) && i < BACKENDS_SHOWN; i++) {
         const struct json *b = json_array_at(list, i);
         const char *device = json_as_string(json_get(b, "device"), "");
-        printf("  %-14s %s: %s%s%s (%s)\n", i == 0 ? "computed by" : "", json_as_string(json_get(b, "name"), "?"),
-               json_as_string(json_get(b, "backend"), "?"), device[0] != 0 ? ", " : "", device, json_as_string(json_get(b, "why"), ""));
+        printf("  %-14s %s: %s%s%s (%s)\n", i == 0 ? "computed by" : "",
+               json_as_string(json_get(b, "name"), "?"),
+               json_as_string(json_get(b, "backend"), "?"), device[0] != 0 ? ", " : "", device,
+               json_as_string(json_get(b, "why"), ""));
     }
     if (json_count(list) > BACKENDS_SHOWN)
-        printf("                 and %zu more: `backends` of report.json\n", json_count(list) - BACKENDS_SHOWN);
+        printf("                 and %zu more: `backends` of report.json\n",
+               json_count(list) - BACKENDS_SHOWN);
 }
 
 void report_print(const struct json *r, const char *run_dir, const char *job_path)
 {
     char n[32], s[32];
 
-    printf("\n%s: %s examples in %.1f s, %s examples a second\n", json_as_string(json_get(r, "job"), "job"),
-           grouped(number(r, "examples"), n), number(r, "seconds"), grouped(number(r, "examples_per_second"), s));
+    printf("\n%s: %s examples in %.1f s, %s examples a second\n",
+           json_as_string(json_get(r, "job"), "job"), grouped(number(r, "examples"), n),
+           number(r, "seconds"), grouped(number(r, "examples_per_second"), s));
     quality_print(r);
     time_print(r);
     bottleneck_print(r);
     tables_print(r);
-    printf("\n  batches        applied %s, skipped as already there %s\n", grouped(number(r, "batches.applied"), n),
-           grouped(number(r, "batches.skipped"), s));
-    printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n", number(r, "staleness.p50"), number(r, "staleness.p99"),
-           number(r, "staleness.max"));
+    printf("\n  batches        applied %s, skipped as already there %s\n",
+           grouped(number(r, "batches.applied"), n), grouped(number(r, "batches.skipped"), s));
+    printf("  staleness      p50 %.0f, p99 %.0f, max %.0f clocks\n", number(r, "staleness.p50"),
+           number(r, "staleness.p99"), number(r, "staleness.max"));
     printf("  bad lines      %s\n", grouped(number(r, "bad_lines"), n));
     if (number(r, "clamped_times") > 0)
-        printf("  event times    %s examples were stamped in the future; they count as of when they were read\n",
+        printf("  event times    %s examples were stamped in the future; they count as of when "
+               "they were read\n",
                grouped(number(r, "clamped_times"), n));
     if (number(r, "refused.batches") > 0)
-        printf("  refused        %s batches for their gradients; quarantine.jsonl of the servers has them\n",
+        printf("  refused        %s batches for their gradients; quarantine.jsonl of the servers "
+               "has them\n",
                grouped(number(r, "refused.batches"), n));
     if (number(r, "peak_server_rss_bytes") > 0) /* a job shorter than a beat has none */
-        printf("  server memory  %.0f MiB at its peak\n", number(r, "peak_server_rss_bytes") / 1048576);
+        printf("  server memory  %.0f MiB at its peak\n",
+               number(r, "peak_server_rss_bytes") / 1048576);
     backends_print(json_get(r, "backends"));
     if (run_dir == NULL)
         return;
-    printf("\n  files          %s/report.html (curves; opens in a browser), %s/report.json (every figure), %s/log/*.log\n", run_dir,
-           run_dir, run_dir);
+    printf("\n  files          %s/report.html (curves; opens in a browser), %s/report.json (every "
+           "figure), %s/log/*.log\n",
+           run_dir, run_dir, run_dir);
     if (job_path == NULL)
         return;
     const char *shoal = program_invocation_name;
     inspect_hint(r, shoal, run_dir);
-    printf("                 %s local %s --set train.consistency=bsp     the same bits at every run\n", shoal, job_path);
-    printf("                 %s local %s --servers 2 --workers 2     kill -9 one of them: the job ends all the same\n", shoal, job_path);
+    printf(
+        "                 %s local %s --set train.consistency=bsp     the same bits at every run\n",
+        shoal, job_path);
+    printf("                 %s local %s --servers 2 --workers 2     kill -9 one of them: the job "
+           "ends all the same\n",
+           shoal, job_path);
 }

@@ -36,7 +36,8 @@ double *page_smooth(const struct json *list, const double *x)
     double *mean = malloc((count + 1) * sizeof *mean), *epoch = page_column(list, "epoch");
 
     for (size_t i = 0; i < count && mean != NULL && epoch != NULL; i++) {
-        size_t from = i < reach ? 0 : i - reach, to = i + reach < count ? i + reach : count - 1, seen = 0;
+        size_t from = i < reach ? 0 : i - reach, to = i + reach < count ? i + reach : count - 1,
+               seen = 0;
         double sum = 0;
         for (size_t k = from; k <= to; k++)
             if (isfinite(x[k]) && epoch[k] == epoch[i]) {
@@ -76,9 +77,14 @@ static void pair(FILE *out, const char *name, const struct json *value)
 
 static void head(FILE *out, const struct json *r)
 {
-    static const char *const key[][2] = {
-        {"model", "model"},     {"backend", "backend"}, {"kernels", "kernel"},          {"servers", "servers"},
-        {"workers", "workers"}, {"lanes", "lanes"},     {"consistency", "consistency"}, {"durability", "durability"}};
+    static const char *const key[][2] = {{"model", "model"},
+                                         {"backend", "backend"},
+                                         {"kernels", "kernel"},
+                                         {"servers", "servers"},
+                                         {"workers", "workers"},
+                                         {"lanes", "lanes"},
+                                         {"consistency", "consistency"},
+                                         {"durability", "durability"}};
 
     fputs("<header>\n<h1>", out);
     html_text(out, TEXT(json_get(r, "job")));
@@ -94,7 +100,8 @@ static void head(FILE *out, const struct json *r)
 static void tile(FILE *out, const char *name, const char *value, const char *more)
 {
     fprintf(out,
-            "<div class=\"tile\"><div class=\"k\">%s</div><div class=\"v\">%s</div><div class=\"s\">%s</div></div>\n",
+            "<div class=\"tile\"><div class=\"k\">%s</div><div class=\"v\">%s</div><div "
+            "class=\"s\">%s</div></div>\n",
             name, value, more);
 }
 
@@ -128,7 +135,8 @@ static void auc_tile(FILE *out, const struct json *r, const char *split)
 
 static void tiles(FILE *out, const struct json *r)
 {
-    const struct json *v = json_absent(json_get(r, "test")) ? json_get(r, "valid") : json_get(r, "test");
+    const struct json *v =
+        json_absent(json_get(r, "test")) ? json_get(r, "valid") : json_get(r, "test");
     char value[32], text[32], more[64];
 
     fputs("<div class=\"tiles\">\n", out);
@@ -138,7 +146,8 @@ static void tiles(FILE *out, const struct json *r)
         if (json_count(json_get(v, "tasks")) > 0)
             (void)snprintf(more, sizeof more, "mean over labels");
         else
-            (void)snprintf(more, sizeof more, "over %s groups", n(page_number(v, "groups"), 0, text));
+            (void)snprintf(more, sizeof more, "over %s groups",
+                           n(page_number(v, "groups"), 0, text));
         tile(out, "Group AUC", n(page_number(v, "gauc"), 4, value), more);
     }
     if (!json_absent(v)) {
@@ -181,8 +190,8 @@ static double *epoch_ends(const struct json *training, size_t epochs)
 }
 
 /* label: of several, its number and name; NULL: there is one. */
-static void loss_chart(FILE *out, const struct json *training, const struct json *epochs, size_t label,
-                       const char *name)
+static void loss_chart(FILE *out, const struct json *training, const struct json *epochs,
+                       size_t label, const char *name)
 {
     size_t count = json_count(training), ends = json_count(epochs);
     char of_train[32] = "logloss", of_valid[48] = "valid.logloss";
@@ -193,14 +202,21 @@ static void loss_chart(FILE *out, const struct json *training, const struct json
     }
     double *x = page_column(training, "examples"), *raw = page_column(training, of_train),
            *end = epoch_ends(training, ends);
-    double *mean = raw == NULL ? NULL : page_smooth(training, raw), *valid = page_column(epochs, of_valid);
+    double *mean = raw == NULL ? NULL : page_smooth(training, raw),
+           *valid = page_column(epochs, of_valid);
 
     if (x != NULL && raw != NULL && mean != NULL && end != NULL && valid != NULL) {
         bool evaluated = ends > 0 && isfinite(valid[ends - 1]);
         struct svg_series s[] = {
             {.colour = "c1", .x = x, .y = raw, .count = count, .faint = true},
             {.name = "train", .colour = "c1", .x = x, .y = mean, .count = count},
-            {.name = "valid", .colour = "c2", .x = end, .y = valid, .count = ends, .dots = true, .note = "epoch"}};
+            {.name = "valid",
+             .colour = "c2",
+             .x = end,
+             .y = valid,
+             .count = ends,
+             .dots = true,
+             .note = "epoch"}};
         struct svg_chart c = {.label = "Logloss over examples of training",
                               .x_name = "examples",
                               .y_name = "logloss",
@@ -219,15 +235,19 @@ static void loss_chart(FILE *out, const struct json *training, const struct json
 static void auc_chart(FILE *out, const struct json *r, const struct json *epochs, size_t labels)
 {
     static const char *const colour[] = {"c1", "c3", "c2", "c4", "c5"};
-    size_t count = json_count(epochs), lines = labels > 0 ? labels < LIMIT_TASKS ? labels : LIMIT_TASKS : 2;
+    size_t count = json_count(epochs),
+           lines = labels > 0 ? labels < LIMIT_TASKS ? labels : LIMIT_TASKS : 2;
     struct svg_series s[LIMIT_TASKS];
     double *x = page_column(epochs, "epoch");
     char path[64], more[96];
     size_t drawn = 0;
 
     for (size_t i = 0; i < lines; i++) {
-        s[drawn] = (struct svg_series){
-            .name = i == 0 ? "AUC" : "group AUC", .colour = colour[i % 5], .x = x, .count = count, .dots = true};
+        s[drawn] = (struct svg_series){.name = i == 0 ? "AUC" : "group AUC",
+                                       .colour = colour[i % 5],
+                                       .x = x,
+                                       .count = count,
+                                       .dots = true};
         (void)snprintf(path, sizeof path, "epochs.0.tasks.%zu.label", i);
         if (labels > 0)
             s[drawn].name = json_as_string(json_get(r, path), "label");
@@ -246,7 +266,8 @@ static void auc_chart(FILE *out, const struct json *r, const struct json *epochs
                               .series_count = drawn,
                               .x_min = 0.5,
                               .x_max = (double)count + 0.5};
-        (void)snprintf(more, sizeof more, "on the validation split, after each epoch; the tables hold epoch %lld",
+        (void)snprintf(more, sizeof more,
+                       "on the validation split, after each epoch; the tables hold epoch %lld",
                        (long long)json_as_int(json_get(r, "final_epoch"), (int64_t)count));
         card_begin(out, "AUC", NULL, more);
         svg_chart(out, &c);
@@ -263,13 +284,16 @@ static void epochs_table(FILE *out, const struct json *r)
     int64_t final = json_as_int(json_get(r, "final_epoch"), 0);
     char text[32];
 
-    fputs("<details><summary>Every epoch as a table</summary><div class=\"scroll\"><table><tr><th>epoch</th><th>train "
+    fputs("<details><summary>Every epoch as a table</summary><div "
+          "class=\"scroll\"><table><tr><th>epoch</th><th>train "
           "logloss</th>"
-          "<th>valid logloss</th><th>valid AUC</th><th>NE</th><th>calibration</th><th>ECE</th><th>seconds</th></tr>\n",
+          "<th>valid logloss</th><th>valid "
+          "AUC</th><th>NE</th><th>calibration</th><th>ECE</th><th>seconds</th></tr>\n",
           out);
     for (size_t i = 0; i < json_count(epochs); i++) {
         const struct json *e = json_array_at(epochs, i);
-        fprintf(out, "<tr%s><td>%s</td>", json_as_int(json_get(e, "epoch"), -1) == final ? " class=\"best\"" : "",
+        fprintf(out, "<tr%s><td>%s</td>",
+                json_as_int(json_get(e, "epoch"), -1) == final ? " class=\"best\"" : "",
                 n(page_number(e, "epoch"), 0, text));
         fprintf(out, "<td>%s</td>", n(page_number(e, "train_logloss"), 5, text));
         fprintf(out, "<td>%s</td>", n(page_number(e, "valid.logloss"), 5, text));
@@ -311,7 +335,8 @@ static void rules(FILE *out, const struct json *of)
     char text[32];
 
     for (size_t i = 0; i < json_members(of); i++) {
-        fprintf(out, "%s%s ", i > 0 ? ", " : "", n(json_as_number(json_member_at(of, i), 0), 0, text));
+        fprintf(out, "%s%s ", i > 0 ? ", " : "",
+                n(json_as_number(json_member_at(of, i), 0), 0, text));
         for (const char *p = json_member_name(of, i); *p != 0; p++) {
             const char one[2] = {*p == '_' ? ' ' : *p, 0};
             html_text(out, one);
@@ -326,7 +351,8 @@ static void tables(FILE *out, const struct json *r)
 
     if (json_count(list) == 0)
         return;
-    fputs("<h2>Tables</h2>\n<div class=\"card scroll\"><table><tr><th>table</th><th>rows</th><th>rules</th><th>digest</th></tr>\n",
+    fputs("<h2>Tables</h2>\n<div class=\"card "
+          "scroll\"><table><tr><th>table</th><th>rows</th><th>rules</th><th>digest</th></tr>\n",
           out);
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *t = json_array_at(list, i);
@@ -338,9 +364,9 @@ static void tables(FILE *out, const struct json *r)
         html_text(out, TEXT(json_get(t, "digest")));
         fputs("</td></tr>\n", out);
     }
-    fputs(
-        "</table><p class=\"note\">Equal digests, equal tables, bit for bit: weights and optimizer state.</p></div>\n",
-        out);
+    fputs("</table><p class=\"note\">Equal digests, equal tables, bit for bit: weights and "
+          "optimizer state.</p></div>\n",
+          out);
 }
 
 /* What each worker computed on, and why on that. */
@@ -351,7 +377,8 @@ static void workers(FILE *out, const struct json *r)
 
     if (json_count(list) == 0)
         return;
-    fputs("<h2>Workers</h2>\n<div class=\"card scroll\"><table><tr><th>worker</th><th>backend</th><th>device</th><th>why</th></tr>\n",
+    fputs("<h2>Workers</h2>\n<div class=\"card "
+          "scroll\"><table><tr><th>worker</th><th>backend</th><th>device</th><th>why</th></tr>\n",
           out);
     for (size_t i = 0; i < json_count(list); i++) {
         fputs("<tr>", out);
@@ -370,7 +397,8 @@ int report_html(const struct json *r, const char *path, struct err *e)
     char temporary[LIMIT_PATH + 8], title[LIMIT_NAME + 32];
 
     (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
-    (void)snprintf(title, sizeof title, "%.63s \u2013 report", json_as_string(json_get(r, "job"), "job"));
+    (void)snprintf(title, sizeof title, "%.63s \u2013 report",
+                   json_as_string(json_get(r, "job"), "job"));
     FILE *out = fopen(temporary, "we");
     if (out == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", temporary, strerror(errno));

@@ -9,12 +9,13 @@
 
 #define FILE_BYTES_MAX (32u << 20)
 
-static const char help[] = "usage: shoal report REPORT.json [--html FILE]\n\n"
-                           "Writes the report as one page of HTML: learning curves, calibration, where the time went, "
-                           "tables. It opens from disk and needs no\n"
-                           "network. `shoal local` leaves one beside its report.json.\n\n"
-                           "  --html FILE      where to write it (default: beside REPORT.json, with .html at the end)\n"
-                           "  --help           this text\n";
+static const char help[] =
+    "usage: shoal report REPORT.json [--html FILE]\n\n"
+    "Writes the report as one page of HTML: learning curves, calibration, where the time went, "
+    "tables. It opens from disk and needs no\n"
+    "network. `shoal local` leaves one beside its report.json.\n\n"
+    "  --html FILE      where to write it (default: beside REPORT.json, with .html at the end)\n"
+    "  --help           this text\n";
 
 int json_file(const char *path, struct json **out, struct err *e)
 {
@@ -31,8 +32,8 @@ int json_file(const char *path, struct json **out, struct err *e)
     if (text == NULL)
         status = err_set(e, SHOAL_E_NOMEM, "out of memory");
     else if (ferror(f) != 0 || bytes > FILE_BYTES_MAX)
-        status = err_set(e, SHOAL_E_DATA, "%s is no report: it cannot be read, or is over %u MiB", path,
-                         FILE_BYTES_MAX >> 20);
+        status = err_set(e, SHOAL_E_DATA, "%s is no report: it cannot be read, or is over %u MiB",
+                         path, FILE_BYTES_MAX >> 20);
     else
         status = json_parse(text, bytes, out, e);
     fclose(f);
@@ -46,7 +47,8 @@ static void page_name(const char *report, char out[LIMIT_PATH])
     size_t length = strlen(report),
            stem = length > 5 && strcmp(report + length - 5, ".json") == 0 ? length - 5 : length;
 
-    (void)snprintf(out, LIMIT_PATH, "%.*s.html", (int)(stem > LIMIT_PATH - 6 ? LIMIT_PATH - 6 : stem), report);
+    (void)snprintf(out, LIMIT_PATH, "%.*s.html",
+                   (int)(stem > LIMIT_PATH - 6 ? LIMIT_PATH - 6 : stem), report);
 }
 
 int report_main(int argc, char **argv)

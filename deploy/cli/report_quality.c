@@ -22,8 +22,13 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
     for (size_t i = 0; i < count && x != NULL && y != NULL; i++)
         most = fmax(most, fmax(x[i], y[i]));
     if (count > 0 && x != NULL && y != NULL && examples != NULL && most > 0) {
-        struct svg_series s = {
-            .colour = "c1", .x = x, .y = y, .count = count, .dots = true, .note = "bucket", .name = NULL};
+        struct svg_series s = {.colour = "c1",
+                               .x = x,
+                               .y = y,
+                               .count = count,
+                               .dots = true,
+                               .note = "bucket",
+                               .name = NULL};
         struct svg_chart c = {.label = "Mean label by mean prediction",
                               .x_name = "mean prediction",
                               .y_name = "mean label",
@@ -40,11 +45,13 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
             html_text(out, label);
         }
         fprintf(out,
-                "</h3><p class=\"note\">mean label by mean prediction in %zu buckets of examples; on the dashed line "
+                "</h3><p class=\"note\">mean label by mean prediction in %zu buckets of examples; "
+                "on the dashed line "
                 "predictions are "
                 "right. Calibration %s, ",
                 count, html_number(page_number(of, "calibration"), 3, text));
-        fprintf(out, "expected error %s. Bars: examples.</p>\n", html_number(page_number(of, "ece"), 5, text));
+        fprintf(out, "expected error %s. Bars: examples.</p>\n",
+                html_number(page_number(of, "ece"), 5, text));
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
@@ -88,7 +95,8 @@ static void tasks_table(FILE *out, const struct json *split, const char *name)
 
     if (labels_of(tasks) == 0)
         return;
-    fprintf(out, "<h2>Labels, %s split</h2>\n<div class=\"card scroll\"><table><tr><th>label</th>", name);
+    fprintf(out, "<h2>Labels, %s split</h2>\n<div class=\"card scroll\"><table><tr><th>label</th>",
+            name);
     for (size_t f = 0; f < sizeof figure / sizeof figure[0]; f++)
         fprintf(out, "<th>%s</th>", figure[f].name);
     fputs("</tr>\n", out);
@@ -98,7 +106,8 @@ static void tasks_table(FILE *out, const struct json *split, const char *name)
         html_text(out, json_as_string(json_get(t, "label"), ""));
         fputs("</td>", out);
         for (size_t f = 0; f < sizeof figure / sizeof figure[0]; f++)
-            fprintf(out, "<td>%s</td>", html_number(page_number(t, figure[f].key), figure[f].digits, text));
+            fprintf(out, "<td>%s</td>",
+                    html_number(page_number(t, figure[f].key), figure[f].digits, text));
         fputs("</tr>\n", out);
     }
     fputs("</table></div>\n", out);
@@ -110,10 +119,12 @@ static void tasks_table(FILE *out, const struct json *split, const char *name)
  * fills it. */
 static void calibration_bar(FILE *out, double calibration)
 {
-    double log2_of = isfinite(calibration) && calibration > 0 ? fmax(-1, fmin(1, log2(calibration))) : 0;
+    double log2_of =
+        isfinite(calibration) && calibration > 0 ? fmax(-1, fmin(1, log2(calibration))) : 0;
     double width = fabs(log2_of) * 50;
 
-    fprintf(out, "<span class=\"bar\"><i class=\"%s\" style=\"left:%.1f%%;width:%.1f%%\"></i></span>",
+    fprintf(out,
+            "<span class=\"bar\"><i class=\"%s\" style=\"left:%.1f%%;width:%.1f%%\"></i></span>",
             log2_of > 0 ? "over" : "under", log2_of > 0 ? 50 : 50 - width, width);
 }
 
@@ -153,7 +164,8 @@ static void field_table(FILE *out, const char *field, const struct json *values)
     }
     fputs("</table>", out);
     if (count > VALUES_SHOWN + 1)
-        fprintf(out, "<p class=\"note\">%zu more values in report.json.</p>", count - VALUES_SHOWN - 1);
+        fprintf(out, "<p class=\"note\">%zu more values in report.json.</p>",
+                count - VALUES_SHOWN - 1);
     fputs("</div>\n", out);
 }
 
@@ -189,5 +201,6 @@ void report_page_quality(FILE *out, const struct json *r)
     if (labels_of(tasks) == 0)
         fields_of(out, last, NULL);
     for (size_t i = 0; i < labels_of(tasks); i++)
-        fields_of(out, json_array_at(tasks, i), json_as_string(json_get(json_array_at(tasks, i), "label"), "label"));
+        fields_of(out, json_array_at(tasks, i),
+                  json_as_string(json_get(json_array_at(tasks, i), "label"), "label"));
 }

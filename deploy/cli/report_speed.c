@@ -25,7 +25,8 @@ static void bottleneck(FILE *out, const struct json *r)
     fprintf(out, "</b>, with %s %% of the time that lanes had work",
             html_number(page_number(r, "bottleneck.share") * 100, 0, text));
     if (isfinite(speedup)) {
-        fprintf(out, "; if it took none, the job would be about %s times as fast, and then limited by ",
+        fprintf(out,
+                "; if it took none, the job would be about %s times as fast, and then limited by ",
                 html_number(speedup, 2, text));
         html_text(out, json_as_string(json_get(r, "bottleneck.next"), "something else"));
     }
@@ -35,8 +36,8 @@ static void bottleneck(FILE *out, const struct json *r)
 static void time_card(FILE *out, const struct json *r)
 {
     static const char *const key[] = {"compute", "read", "pull", "push", "wait"};
-    static const char *const name[] = {"forward and backward", "read, parse and hash", "pull rows", "push gradients",
-                                       "wait"};
+    static const char *const name[] = {"forward and backward", "read, parse and hash", "pull rows",
+                                       "push gradients", "wait"};
     static const char *const colour[] = {"c1", "c2", "c3", "c4", "c5"};
     const struct json *time = json_get(r, "time");
     struct svg_part part[5];
@@ -47,7 +48,8 @@ static void time_card(FILE *out, const struct json *r)
         (void)snprintf(text[i], sizeof text[i], "%.1f s", isfinite(s) ? s : 0);
         part[i] = (struct svg_part){name[i], colour[i], isfinite(s) ? s : 0, text[i]};
     }
-    fputs("<div class=\"card wide\"><h3>Where the workers' time went</h3><p class=\"note\">lane time, each moment "
+    fputs("<div class=\"card wide\"><h3>Where the workers' time went</h3><p class=\"note\">lane "
+          "time, each moment "
           "charged to one "
           "thing; what overlaps with computing costs nothing</p>\n",
           out);
@@ -61,7 +63,8 @@ static void time_card(FILE *out, const struct json *r)
 /* Reports of tasks come in bunches, so speed is taken over equal stretches of time: x and y
  * (points) are seconds and examples a second. seconds and examples (count) rise; count at least
  * 2. */
-static void speeds(const double *seconds, const double *examples, size_t count, size_t points, double *x, double *y)
+static void speeds(const double *seconds, const double *examples, size_t count, size_t points,
+                   double *x, double *y)
 {
     double width = seconds[count - 1] / (double)points, before = 0;
     size_t at = 0;
@@ -86,7 +89,8 @@ static void speed_chart(FILE *out, const struct json *training)
 {
     size_t count = json_count(training),
            points = count / SPEED_REPORTS < SPEED_POINTS ? count / SPEED_REPORTS : SPEED_POINTS;
-    double *seconds = page_column(training, "seconds"), *examples = page_column(training, "examples");
+    double *seconds = page_column(training, "seconds"),
+           *examples = page_column(training, "examples");
     double x[SPEED_POINTS], y[SPEED_POINTS], most = 0;
 
     if (seconds != NULL && examples != NULL && points > 2 && seconds[count - 1] > 0) {
@@ -100,7 +104,8 @@ static void speed_chart(FILE *out, const struct json *training)
                               .series = &s,
                               .series_count = 1,
                               .y_max = most * 1.1};
-        fputs("<div class=\"card\"><h3>Examples a second</h3><p class=\"note\">over the time spent training</p>\n",
+        fputs("<div class=\"card\"><h3>Examples a second</h3><p class=\"note\">over the time spent "
+              "training</p>\n",
               out);
         svg_chart(out, &c);
         fputs("</div>\n", out);
@@ -124,14 +129,17 @@ static void norm_chart(FILE *out, const struct json *training)
         rows[count++] = rows[i];
     }
     if (count > 1) {
-        struct svg_series s[] = {{.name = "rows", .colour = "c3", .x = x, .y = rows, .count = count},
-                                 {.name = "dense", .colour = "c4", .x = x, .y = dense, .count = count}};
+        struct svg_series s[] = {
+            {.name = "rows", .colour = "c3", .x = x, .y = rows, .count = count},
+            {.name = "dense", .colour = "c4", .x = x, .y = dense, .count = count}};
         struct svg_chart c = {.label = "Norm of a batch's gradient over examples",
                               .x_name = "examples",
                               .y_name = "norm",
                               .series = s,
                               .series_count = 2};
-        fputs("<div class=\"card\"><h3>Gradient norms</h3><p class=\"note\">of a batch, before clipping</p>\n", out);
+        fputs("<div class=\"card\"><h3>Gradient norms</h3><p class=\"note\">of a batch, before "
+              "clipping</p>\n",
+              out);
         svg_chart(out, &c);
         fputs("</div>\n", out);
     }
@@ -142,14 +150,16 @@ static void staleness_card(FILE *out, const struct json *r)
 {
     const struct json *training = json_get(r, "training");
     size_t count = json_count(training);
-    double *x = page_column(training, "examples"), *y = page_column(training, "staleness"), most = 0;
+    double *x = page_column(training, "examples"), *y = page_column(training, "staleness"),
+           most = 0;
     double *mean = y == NULL ? NULL : page_smooth(training, y);
     char text[32];
 
     for (size_t i = 0; i < count && y != NULL; i++)
         most = isfinite(y[i]) ? fmax(most, y[i]) : most;
     fprintf(out,
-            "<div class=\"card\"><h3>Staleness</h3><p class=\"note\">clocks that a pull was behind: half of them at "
+            "<div class=\"card\"><h3>Staleness</h3><p class=\"note\">clocks that a pull was "
+            "behind: half of them at "
             "most %s, ",
             html_number(page_number(r, "staleness.p50"), 0, text));
     fprintf(out, "99 %% at most %s, ", html_number(page_number(r, "staleness.p99"), 0, text));
@@ -192,7 +202,8 @@ static void batches_card(FILE *out, const struct json *r)
     for (size_t i = 0; i < sizeof figure / sizeof figure[0]; i++)
         if (!json_absent(json_get(r, figure[i].key)))
             fprintf(out, "<tr><td>%s</td><td>%s</td></tr>\n", figure[i].name,
-                    html_number(page_number(r, figure[i].key) / figure[i].unit, figure[i].digits, text));
+                    html_number(page_number(r, figure[i].key) / figure[i].unit, figure[i].digits,
+                                text));
     fputs("</table></div>\n", out);
 }
 

@@ -13,14 +13,17 @@ enum { QUESTION_MS = 10000, SILENCE_MAX_MS = 60000 };
 
 static const char submit_help[] =
     "usage: shoal submit JOB.yaml --coordinator EP [options]\n\n"
-    "Hands a job to a running cluster and shows it until it ends; interrupting this command leaves the job running.\n"
+    "Hands a job to a running cluster and shows it until it ends; interrupting this command leaves "
+    "the job running.\n"
     "The workers read the input: its paths must hold on their machines.\n\n"
     "  --coordinator EP  endpoint of the coordinator, such as tcp://127.0.0.1:7000\n"
     "  --workers N       begin when N workers have joined (default 1)\n"
     "  --set KEY=VALUE   change a key of the job file; may be repeated\n"
-    "  --from FOLDER     go on from a checkpoint, at the very batch; the coordinator and the servers read the folder\n"
+    "  --from FOLDER     go on from a checkpoint, at the very batch; the coordinator and the "
+    "servers read the folder\n"
     "  --no-wait         return as soon as the job is taken\n\n"
-    "Event files for TensorBoard are the coordinator's: `tensorboard: DIR` in its configuration, for every job.\n";
+    "Event files for TensorBoard are the coordinator's: `tensorboard: DIR` in its configuration, "
+    "for every job.\n";
 static const char stop_help[] =
     "usage: shoal stop --coordinator EP\n\n"
     "Ends the running job, which then counts as failed; coordinator, servers and workers stay.\n\n"
@@ -40,7 +43,8 @@ int submit_from(const char *folder, char out[LIMIT_PATH], struct err *e)
     return status;
 }
 
-static int job_submit(struct ask *a, const char *text, int64_t workers, const char *from, uint64_t *run, struct err *e)
+static int job_submit(struct ask *a, const char *text, int64_t workers, const char *from,
+                      uint64_t *run, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
@@ -89,7 +93,8 @@ static int job_follow(struct ask *a, int *job_status, struct err *e)
         json_free(s);
         msg_free(m);
         *job_status = reply.u.STATUS_reply.job_status;
-        if (reply.u.STATUS_reply.state == WIRE_JOB_DONE || reply.u.STATUS_reply.state == WIRE_JOB_FAILED)
+        if (reply.u.STATUS_reply.state == WIRE_JOB_DONE ||
+            reply.u.STATUS_reply.state == WIRE_JOB_FAILED)
             return 0;
     }
 }
@@ -106,7 +111,8 @@ static int job_outcome(struct ask *a, int job_status, const char *path, struct e
         return status;
     if (job_status != 0)
         status = err_set(e, job_status, "%s",
-                         reply.u.REPORT_reply.job_text[0] != 0 ? reply.u.REPORT_reply.job_text : err_text(job_status));
+                         reply.u.REPORT_reply.job_text[0] != 0 ? reply.u.REPORT_reply.job_text
+                                                               : err_text(job_status));
     else
         status = json_parse(m->frame[1].data, m->frame[1].bytes, &report, e);
     if (status == 0)
@@ -127,8 +133,10 @@ static int warm_start_check(const char *path, const struct string_list *set, str
         return status;
     if (job.warm_start[0] != 0)
         status = err_set(e, SHOAL_E_CONFIG,
-                         "%s: warm_start is for shoal local. In a fleet a job with the same tables begins with what the last one has left on the "
-                         "servers: take warm_start away", path);
+                         "%s: warm_start is for shoal local. In a fleet a job with the same tables "
+                         "begins with what the last one has left on the "
+                         "servers: take warm_start away",
+                         path);
     job_free(&job);
     return status;
 }
@@ -150,7 +158,8 @@ int submit_job(const struct submit_order *o, struct err *e)
             err_wrap(e, status, "coordinator %s", o->coordinator);
     }
     if (status == 0) {
-        printf("%s is run %llu; `shoal status --coordinator %s` shows it, `shoal stop --coordinator %s` ends it\n",
+        printf("%s is run %llu; `shoal status --coordinator %s` shows it, `shoal stop "
+               "--coordinator %s` ends it\n",
                o->path, (unsigned long long)run, o->coordinator, o->coordinator);
         fflush(stdout);
     }
@@ -170,12 +179,10 @@ int submit_main(int argc, char **argv)
 {
     enum { COORDINATOR, WORKERS, SET, NO_WAIT, FROM, HELP, END };
     struct string_list set = {0};
-    struct cli_option o[END + 1] = {{"--coordinator", false, NULL, NULL},
-                                    {"--workers", false, "1", NULL},
-                                    {"--set", false, NULL, &set},
-                                    {"--no-wait", true, NULL, NULL},
-                                    {"--from", false, NULL, NULL},
-                                    {"--help", true, NULL, NULL}};
+    struct cli_option o[END + 1] = {
+        {"--coordinator", false, NULL, NULL}, {"--workers", false, "1", NULL},
+        {"--set", false, NULL, &set},         {"--no-wait", true, NULL, NULL},
+        {"--from", false, NULL, NULL},        {"--help", true, NULL, NULL}};
     const char *words[1];
     int count;
     int64_t workers = 1;
@@ -189,9 +196,9 @@ int submit_main(int argc, char **argv)
     if (status == 0 && count != 1)
         status = err_set(&e, SHOAL_E_USAGE, "name one job file; see `shoal submit --help`");
     if (status == 0 && o[COORDINATOR].value == NULL)
-        status =
-            err_set(&e, SHOAL_E_USAGE,
-                    "say where: --coordinator tcp://HOST:PORT (on one machine `shoal local` needs no coordinator)");
+        status = err_set(&e, SHOAL_E_USAGE,
+                         "say where: --coordinator tcp://HOST:PORT (on one machine `shoal local` "
+                         "needs no coordinator)");
     if (status == 0)
         status = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
     if (status == 0)
@@ -208,8 +215,9 @@ int submit_main(int argc, char **argv)
 
 int stop_main(int argc, char **argv)
 {
-    struct cli_option o[] = {
-        {"--coordinator", false, NULL, NULL}, {"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
+    struct cli_option o[] = {{"--coordinator", false, NULL, NULL},
+                             {"--help", true, NULL, NULL},
+                             {NULL, false, NULL, NULL}};
     struct wire w = {.type = WIRE_TYPE_STOP}, reply;
     struct ask *a = NULL;
     struct err e = {0};
@@ -220,8 +228,9 @@ int stop_main(int argc, char **argv)
         return 0;
     }
     if (status == 0 && o[0].value == NULL)
-        status = err_set(&e, SHOAL_E_USAGE,
-                         "say where: --coordinator tcp://HOST:PORT (a run of `shoal local` ends with Ctrl-C)");
+        status = err_set(
+            &e, SHOAL_E_USAGE,
+            "say where: --coordinator tcp://HOST:PORT (a run of `shoal local` ends with Ctrl-C)");
     if (status == 0)
         status = ask_open(o[0].value, &a, &e);
     w.u.STOP.job_only = true;

@@ -6,7 +6,17 @@
 #include <string.h>
 
 /* The box, and the rectangle in it that values are drawn in. */
-enum { WIDTH = 520, HEIGHT = 260, LEFT = 52, RIGHT = 508, TOP = 12, BOTTOM = 218, TICKS = 5, TICKS_MAX = 20, BAR_HEIGHT = 34 };
+enum {
+    WIDTH = 520,
+    HEIGHT = 260,
+    LEFT = 52,
+    RIGHT = 508,
+    TOP = 12,
+    BOTTOM = 218,
+    TICKS = 5,
+    TICKS_MAX = 20,
+    BAR_HEIGHT = 34
+};
 #define VALUE_MAX 1e300 /* larger ones are not drawn: spans and means of them must stay finite */
 
 struct frame {
@@ -106,23 +116,26 @@ static void axes(FILE *out, const struct svg_chart *c, const struct frame *f)
 {
     char text[32];
     bool whole = c->x_name != NULL && strcmp(c->x_name, "epoch") == 0;
-    double x_step = tick_step(f->x_max - f->x_min, whole ? 1 : 0), y_step = tick_step(f->y_max - f->y_min, 0);
+    double x_step = tick_step(f->x_max - f->x_min, whole ? 1 : 0),
+           y_step = tick_step(f->y_max - f->y_min, 0);
 
     double at;
     for (int k = 0; tick_at(f->y_min, f->y_max, y_step, k, &at); k++) {
         double y = frame_y(f, at);
-        fprintf(out, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", LEFT, y, RIGHT, y);
+        fprintf(out, "<line class=\"grid\" x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\"/>", LEFT, y,
+                RIGHT, y);
         fprintf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y + 4,
                 html_short(at, text));
     }
     for (int k = 0; tick_at(f->x_min, f->x_max, x_step, k, &at); k++)
-        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", frame_x(f, at), BOTTOM + 17,
-                html_short(at, text));
+        fprintf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", frame_x(f, at),
+                BOTTOM + 17, html_short(at, text));
     for (size_t i = 0; i < c->mark_count; i++)
         if (c->mark[i] > f->x_min && c->mark[i] < f->x_max)
-            fprintf(out, "<line class=\"mark\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n", frame_x(f, c->mark[i]),
-                    TOP, frame_x(f, c->mark[i]), BOTTOM);
-    fprintf(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT, BOTTOM, RIGHT, BOTTOM);
+            fprintf(out, "<line class=\"mark\" x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\"/>\n",
+                    frame_x(f, c->mark[i]), TOP, frame_x(f, c->mark[i]), BOTTOM);
+    fprintf(out, "<line class=\"axis\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT, BOTTOM,
+            RIGHT, BOTTOM);
     fprintf(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"end\">", RIGHT, HEIGHT - 6);
     html_text(out, c->x_name);
     fputs("</text>\n", out);
@@ -140,10 +153,11 @@ static void bars(FILE *out, const struct svg_chart *c, const struct frame *f)
         if (!drawable(c->series[0].x[i], c->bar[i]))
             continue;
         double width = fmin(fmax(room * 0.5, 3), 14), height = c->bar[i] / most * BAR_HEIGHT;
-        fprintf(
-            out,
-            "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>%s examples</title></rect>",
-            frame_x(f, c->series[0].x[i]) - width / 2, BOTTOM - height, width, height, html_number(c->bar[i], 0, text));
+        fprintf(out,
+                "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>%s "
+                "examples</title></rect>",
+                frame_x(f, c->series[0].x[i]) - width / 2, BOTTOM - height, width, height,
+                html_number(c->bar[i], 0, text));
     }
     fputs("</g>\n", out);
 }
@@ -164,15 +178,16 @@ static void line(FILE *out, const struct svg_series *s, const struct frame *f)
     fputs("\"/>\n", out);
 }
 
-static void dots(FILE *out, const struct svg_chart *c, const struct svg_series *s, const struct frame *f)
+static void dots(FILE *out, const struct svg_chart *c, const struct svg_series *s,
+                 const struct frame *f)
 {
     char x[32], y[32];
 
     for (size_t i = 0; i < s->count; i++) {
         if (!drawable(s->x[i], s->y[i]))
             continue;
-        fprintf(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.6\"><title>", s->colour, frame_x(f, s->x[i]),
-                frame_y(f, s->y[i]));
+        fprintf(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.6\"><title>", s->colour,
+                frame_x(f, s->x[i]), frame_y(f, s->y[i]));
         if (s->note != NULL)
             fprintf(out, "%s %zu: ", s->note, i + 1);
         html_text(out, c->x_name);
@@ -205,7 +220,9 @@ void svg_chart(FILE *out, const struct svg_chart *c)
 
     fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
     html_text(out, c->label);
-    fprintf(out, "\">\n<clipPath id=\"clip%u\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/></clipPath>\n",
+    fprintf(out,
+            "\">\n<clipPath id=\"clip%u\"><rect x=\"%d\" y=\"%d\" width=\"%d\" "
+            "height=\"%d\"/></clipPath>\n",
             ++number, LEFT, TOP - 6, RIGHT - LEFT, BOTTOM - TOP + 6);
     axes(out, c, &f);
     if (c->bar_count > 0)
@@ -213,8 +230,8 @@ void svg_chart(FILE *out, const struct svg_chart *c)
     fprintf(out, "<g clip-path=\"url(#clip%u)\">\n", number);
     if (c->diagonal) {
         double low = fmax(f.x_min, f.y_min), high = fmin(f.x_max, f.y_max);
-        fprintf(out, "<line class=\"diag\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", frame_x(&f, low),
-                frame_y(&f, low), frame_x(&f, high), frame_y(&f, high));
+        fprintf(out, "<line class=\"diag\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+                frame_x(&f, low), frame_y(&f, low), frame_x(&f, high), frame_y(&f, high));
     }
     for (size_t i = 0; i < c->series_count; i++) {
         named |= c->series[i].name != NULL;
@@ -245,14 +262,16 @@ void svg_stack(FILE *out, const char *label, const struct svg_part *part, size_t
         double width = part[i].value > 0 ? part[i].value / sum * 1040 : 0;
         if (width > 0)
             fprintf(out,
-                    "<rect class=\"%s\" x=\"%.2f\" y=\"2\" width=\"%.2f\" height=\"30\" rx=\"%.1f\"><title>%s: "
+                    "<rect class=\"%s\" x=\"%.2f\" y=\"2\" width=\"%.2f\" height=\"30\" "
+                    "rx=\"%.1f\"><title>%s: "
                     "%s</title></rect>\n",
-                    part[i].colour, at, fmax(width - 2, 0.5), width > 12 ? 5.0 : 0.0, part[i].name, part[i].text);
+                    part[i].colour, at, fmax(width - 2, 0.5), width > 12 ? 5.0 : 0.0, part[i].name,
+                    part[i].text);
         at += width;
     }
     fputs("</svg>\n<div class=\"legend\">", out);
     for (size_t i = 0; i < count; i++)
-        fprintf(out, "<span><i class=\"%s\"></i><b>%s</b> %s, %.0f %%</span>", part[i].colour, part[i].name,
-                part[i].text, (part[i].value > 0 ? part[i].value : 0) / sum * 100);
+        fprintf(out, "<span><i class=\"%s\"></i><b>%s</b> %s, %.0f %%</span>", part[i].colour,
+                part[i].name, part[i].text, (part[i].value > 0 ? part[i].value : 0) / sum * 100);
     fputs("</div>\n", out);
 }

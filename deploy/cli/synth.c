@@ -92,7 +92,8 @@ static void tally_result(const struct tally *tally, uint64_t rows, struct synth_
     }
     out->rate = (double)tally->positive / (double)rows;
     out->logloss = tally->loss / (double)rows;
-    out->auc = tally->positive > 0 && negative > 0 ? pairs / ((double)tally->positive * negative) : 0.5;
+    out->auc =
+        tally->positive > 0 && negative > 0 ? pairs / ((double)tally->positive * negative) : 0.5;
 }
 
 static int tallies_new(struct tally tally[SYNTH_LABELS], struct err *e)
@@ -117,14 +118,16 @@ static void tallies_free(struct tally tally[SYNTH_LABELS])
 static int write_failed(const char *path, struct err *e)
 {
     return err_set(e,
-                   errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == ENOENT || errno == EACCES
+                   errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == ENOENT ||
+                           errno == EACCES
                        ? SHOAL_E_CANTCREATE
                        : SHOAL_E_IO,
                    "%s: %s; choose another --out or free some space", path, strerror(errno));
 }
 
 /* The text of a row and its share of the figures. */
-static char *row_write(const struct synth_teacher *t, uint64_t part, uint64_t i, char *to, struct tally *tally)
+static char *row_write(const struct synth_teacher *t, uint64_t part, uint64_t i, char *to,
+                       struct tally *tally)
 {
     struct synth_truth truth;
     if (t->kind == SYNTH_CRITEO) {
@@ -141,7 +144,8 @@ static char *row_write(const struct synth_teacher *t, uint64_t part, uint64_t i,
     return to;
 }
 
-static int rows_write(FILE *file, const struct synth_teacher *t, uint64_t part, uint64_t rows, struct tally *tally)
+static int rows_write(FILE *file, const struct synth_teacher *t, uint64_t part, uint64_t rows,
+                      struct tally *tally)
 {
     static char block[BLOCK_BYTES + SYNTH_ROW_BYTES];
     char *to = block;
@@ -173,7 +177,8 @@ static int finish(FILE *file, int failed, const char *temporary, const char *pat
     return error;
 }
 
-static int sidecar_write(const char *log, const struct synth_teacher *t, const struct synth_result *r, struct err *e)
+static int sidecar_write(const char *log, const struct synth_teacher *t,
+                         const struct synth_result *r, struct err *e)
 {
     char path[LIMIT_PATH + 16], temporary[LIMIT_PATH + 32];
     snprintf(path, sizeof path, "%s.teacher.json", log);
@@ -186,19 +191,22 @@ static int sidecar_write(const char *log, const struct synth_teacher *t, const s
         /* the first label's figures have plain names too */
         uint32_t i = n == 0 ? 0 : n - 1;
         const char *of = n == 0 ? "" : synth_label(t->kind, i), *joint = n == 0 ? "" : "_";
-        failed |= fprintf(file, ", \"%s%sauc\": %.6f, \"%s%slogloss\": %.6f, \"%s%slabel_rate\": %.6f", of, joint,
-                          r->label[i].auc, of, joint, r->label[i].logloss, of, joint, r->label[i].rate) < 0;
+        failed |=
+            fprintf(file, ", \"%s%sauc\": %.6f, \"%s%slogloss\": %.6f, \"%s%slabel_rate\": %.6f",
+                    of, joint, r->label[i].auc, of, joint, r->label[i].logloss, of, joint,
+                    r->label[i].rate) < 0;
     }
     failed |= fprintf(file, ", \"seed\": %" PRIu64 "}\n", t->seed) < 0;
     return finish(file, failed, temporary, path, e);
 }
 
-int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path, struct synth_result *out,
-                struct err *e)
+int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, const char *path,
+                struct synth_result *out, struct err *e)
 {
     char temporary[LIMIT_PATH + 32];
     if (strlen(path) >= LIMIT_PATH)
-        return err_set(e, SHOAL_E_USAGE, "the path of the log is longer than %u bytes; choose a shorter one",
+        return err_set(e, SHOAL_E_USAGE,
+                       "the path of the log is longer than %u bytes; choose a shorter one",
                        LIMIT_PATH - 1);
     snprintf(temporary, sizeof temporary, "%s.part", path);
     struct tally tally[SYNTH_LABELS] = {{{NULL, NULL}, 0, 0}};
@@ -222,29 +230,35 @@ int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, con
 
 static void help(void)
 {
-    puts("usage: shoal synth --out FILE [--kind KIND] [--rows N] [--seed S] [--part P] [--valid-out FILE]\n"
+    puts("usage: shoal synth --out FILE [--kind KIND] [--rows N] [--seed S] [--part P] "
+         "[--valid-out FILE]\n"
          "                   [--valid-rows N]\n"
          "\n"
-         "Writes a made-up click log, drawn from a known teacher, and FILE.teacher.json with the AUC and logloss of "
+         "Writes a made-up click log, drawn from a known teacher, and FILE.teacher.json with the "
+         "AUC and logloss of "
          "the\n"
          "teacher: the best that a model can reach on it.\n"
          "\n"
          "  --out FILE        the log to write\n"
          "  --kind KIND       criteo (the default): label, 13 integers, 26 categories, tabs\n"
-         "                    sequence: csv, label,user,item,history; history is 4 to 20 items, \"a|b|c\", the latest "
+         "                    sequence: csv, label,user,item,history; history is 4 to 20 items, "
+         "\"a|b|c\", the latest "
          "last;\n"
-         "                    a click is likely when the item is of the hidden class of one of the last 8\n"
+         "                    a click is likely when the item is of the hidden class of one of the "
+         "last 8\n"
          "                    tasks: csv, click,buy and eight categories; who buys has clicked\n"
          "  --rows N          rows of it (1000000)\n"
          "  --seed S          the same seed gives the same files (2026)\n"
-         "  --part P          other rows of the same teacher (0; 1 is what --valid-out has): a log in several files, each "
+         "  --part P          other rows of the same teacher (0; 1 is what --valid-out has): a log "
+         "in several files, each "
          "by a\n"
          "                    process of its own\n"
          "  --valid-out FILE  another log of the same teacher, with other rows\n"
          "  --valid-rows N    rows of that (a tenth of --rows)");
 }
 
-static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t rows, const char *path, struct err *e)
+static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t rows,
+                         const char *path, struct err *e)
 {
     struct synth_result r;
     int error = synth_write(t, part, (uint64_t)rows, path, &r, e);
@@ -252,8 +266,9 @@ static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t r
         return error;
     printf("%s: %" PRIu64 " rows", path, r.rows);
     for (uint32_t i = 0; i < r.labels; i++)
-        printf("%s%s%s rate %.4f, teacher AUC %.4f, logloss %.4f", i == 0 ? ", " : "; ", r.labels > 1 ? "label " : "",
-               synth_label(t->kind, i), r.label[i].rate, r.label[i].auc, r.label[i].logloss);
+        printf("%s%s%s rate %.4f, teacher AUC %.4f, logloss %.4f", i == 0 ? ", " : "; ",
+               r.labels > 1 ? "label " : "", synth_label(t->kind, i), r.label[i].rate,
+               r.label[i].auc, r.label[i].logloss);
     putchar('\n');
     return 0;
 }
@@ -305,7 +320,8 @@ int synth_main(int argc, char **argv)
     if (error == 0 && o[OUT].value == NULL)
         error = err_set(&e, SHOAL_E_USAGE, "--out is missing: give the file to write");
     if (error == 0 && o[VALID_ROWS].value != NULL && o[VALID_OUT].value == NULL)
-        error = err_set(&e, SHOAL_E_USAGE, "--valid-rows without --valid-out: give the file to write them to");
+        error = err_set(&e, SHOAL_E_USAGE,
+                        "--valid-rows without --valid-out: give the file to write them to");
     struct synth_teacher teacher;
     if (error == 0) {
         synth_teacher_make(kind, (uint64_t)seed, &teacher);

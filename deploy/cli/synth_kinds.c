@@ -27,8 +27,8 @@ const char *synth_label(enum synth_kind kind, uint32_t label)
 const char *synth_kind_head(enum synth_kind kind)
 {
     return kind == SYNTH_SEQUENCE ? "label,user,item,history\n"
-           : kind == SYNTH_TASKS  ? "click,buy,user,item,brand,city,hour_of_week,age,month,weekday\n"
-                                  : "";
+           : kind == SYNTH_TASKS ? "click,buy,user,item,brand,city,hour_of_week,age,month,weekday\n"
+                                 : "";
 }
 
 /* From 0, small numbers more often. */
@@ -47,7 +47,8 @@ static uint32_t draw_item(struct rng *rng, uint64_t user_hash, unsigned of_256)
     return class + CLASSES * draw_popular(rng, ITEMS / CLASSES);
 }
 
-static char *sequence_put(const struct synth_teacher *t, struct rng *rng, char *to, struct synth_truth *truth)
+static char *sequence_put(const struct synth_teacher *t, struct rng *rng, char *to,
+                          struct synth_truth *truth)
 {
     uint32_t history[HISTORY_MAX], user = draw_popular(rng, USERS);
     uint32_t length = HISTORY_MIN + (uint32_t)rng_below(rng, HISTORY_MAX - HISTORY_MIN + 1);
@@ -58,7 +59,8 @@ static char *sequence_put(const struct synth_teacher *t, struct rng *rng, char *
         history[i] = draw_item(rng, user_hash, 160);
         recent |= i + SYNTH_RECENT >= length && history[i] % CLASSES == item % CLASSES;
     }
-    double logit = -2.0 + (recent ? 2.8 : 0.0) + 0.5 * synth_normal(rng_mix(rng_mix(t->seed + 2) ^ item)) +
+    double logit = -2.0 + (recent ? 2.8 : 0.0) +
+                   0.5 * synth_normal(rng_mix(rng_mix(t->seed + 2) ^ item)) +
                    0.3 * synth_normal(rng_mix(user_hash));
     truth->probability[0] = synth_probability(logit);
     truth->label[0] = rng_double(rng) < truth->probability[0];
@@ -75,7 +77,8 @@ static char *sequence_put(const struct synth_teacher *t, struct rng *rng, char *
 }
 
 /* Effects of a value: what both labels share, and what each has of its own. */
-static char *tasks_put(const struct synth_teacher *t, struct rng *rng, char *to, struct synth_truth *truth)
+static char *tasks_put(const struct synth_teacher *t, struct rng *rng, char *to,
+                       struct synth_truth *truth)
 {
     uint32_t value[TASK_FIELDS];
     double shared = 0, own[2] = {0, 0};
@@ -86,7 +89,8 @@ static char *tasks_put(const struct synth_teacher *t, struct rng *rng, char *to,
         own[0] += 0.25 * synth_normal(rng_mix(hash + 1));
         own[1] += 0.25 * synth_normal(rng_mix(hash + 2));
     }
-    double click = synth_probability(-1.0 + shared + own[0]), after = synth_probability(-1.2 + shared + own[1]);
+    double click = synth_probability(-1.0 + shared + own[0]),
+           after = synth_probability(-1.2 + shared + own[1]);
     truth->probability[0] = click;
     truth->probability[1] = click * after;
     truth->label[0] = rng_double(rng) < click;
@@ -105,7 +109,8 @@ char *synth_kind_put(const struct synth_teacher *t, uint64_t part, uint64_t numb
                      struct synth_truth *truth)
 {
     struct rng rng = rng_of(t->seed, part, number_of_row);
-    to = t->kind == SYNTH_SEQUENCE ? sequence_put(t, &rng, to, truth) : tasks_put(t, &rng, to, truth);
+    to = t->kind == SYNTH_SEQUENCE ? sequence_put(t, &rng, to, truth)
+                                   : tasks_put(t, &rng, to, truth);
     *to++ = '\n';
     return to;
 }

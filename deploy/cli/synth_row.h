@@ -19,7 +19,8 @@ struct synth_row {
     bool label;
 };
 
-void synth_row_draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row, struct synth_row *row);
+void synth_row_draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row,
+                    struct synth_row *row);
 double synth_probability(double logit);
 double synth_normal(uint64_t hash); /* close to normal, mean 0, deviation 1 */
 char *synth_put_number(char *to, int64_t x);

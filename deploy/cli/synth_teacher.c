@@ -14,8 +14,9 @@
 static const double variance_share[3] = {0.66, 0.12, 0.22};
 
 static const uint32_t field_values[SYNTH_FIELDS] = {
-    1400, 550,    1000000, 600000, 300,    24,   120000, 630,    400000,  90000,  5600,   800000, 1000000,
-    60,   300000, 500000,  400000, 200000, 2100, 700000, 600000, 1000000, 300000, 500000, 250000, 140000,
+    1400,  550,    1000000, 600000,  300,    24,     120000, 630,    400000,
+    90000, 5600,   800000,  1000000, 60,     300000, 500000, 400000, 200000,
+    2100,  700000, 600000,  1000000, 300000, 500000, 250000, 140000,
 };
 
 /* Fields whose hidden factors are multiplied: small by small and small by large, so that an FM or a
@@ -29,10 +30,12 @@ static const struct {
     uint32_t empty;
     double slope, bend, middle;
 } number[SYNTH_NUMBERS] = {
-    {1.0, 0.10, 0, 115, 1.0, 0.0, 0}, {4.0, 0.06, 3, 0, -0.4, 0.0, 0},   {5.0, 0.05, 0, 55, 0.0, 0.6, 3},
-    {4.0, 0.25, 0, 55, 0.5, 0.0, 0},  {900.0, 0.04, 0, 7, 0.0, 0.8, 10}, {30.0, 0.08, 0, 55, -0.5, 0.0, 0},
-    {3.0, 0.07, 0, 10, 0.8, 0.0, 0},  {8.0, 0.20, 0, 0, 0.3, 0.0, 0},    {50.0, 0.08, 0, 10, 0.0, -0.5, 6},
-    {0.5, 0.40, 0, 115, 0.6, 0.0, 0}, {1.5, 0.15, 0, 10, 0.4, 0.0, 0},   {0.5, 0.20, 0, 190, -0.7, 0.0, 0},
+    {1.0, 0.10, 0, 115, 1.0, 0.0, 0},  {4.0, 0.06, 3, 0, -0.4, 0.0, 0},
+    {5.0, 0.05, 0, 55, 0.0, 0.6, 3},   {4.0, 0.25, 0, 55, 0.5, 0.0, 0},
+    {900.0, 0.04, 0, 7, 0.0, 0.8, 10}, {30.0, 0.08, 0, 55, -0.5, 0.0, 0},
+    {3.0, 0.07, 0, 10, 0.8, 0.0, 0},   {8.0, 0.20, 0, 0, 0.3, 0.0, 0},
+    {50.0, 0.08, 0, 10, 0.0, -0.5, 6}, {0.5, 0.40, 0, 115, 0.6, 0.0, 0},
+    {1.5, 0.15, 0, 10, 0.4, 0.0, 0},   {0.5, 0.20, 0, 190, -0.7, 0.0, 0},
     {5.0, 0.20, 0, 55, -0.6, 0.0, 0},
 };
 
@@ -51,8 +54,8 @@ static double root_20(double a)
 /* Four 16-bit pieces of a hash. */
 double synth_normal(uint64_t hash)
 {
-    double sum =
-        (double)(hash & 0xffff) + (double)(hash >> 16 & 0xffff) + (double)(hash >> 32 & 0xffff) + (double)(hash >> 48);
+    double sum = (double)(hash & 0xffff) + (double)(hash >> 16 & 0xffff) +
+                 (double)(hash >> 32 & 0xffff) + (double)(hash >> 48);
     return (sum - 131070.0) * (1.0 / 37837.0);
 }
 
@@ -78,7 +81,8 @@ static void draw_numbers(struct rng *rng, struct synth_row *row, double *effect)
         row->number[i] = 0;
         if (row->present[i]) {
             double y = 1.0 - (double)(draw >> 11) * 0x1p-53 * (1.0 - number[i].least);
-            row->number[i] = (int64_t)(number[i].scale * (1.0 / (y * y * y) - 1.0)) - (int64_t)number[i].shift;
+            row->number[i] =
+                (int64_t)(number[i].scale * (1.0 / (y * y * y) - 1.0)) - (int64_t)number[i].shift;
         }
         int64_t x = row->number[i];
         double t = log2_about(1.0 + (double)(x < 0 ? -x : x));
@@ -87,7 +91,8 @@ static void draw_numbers(struct rng *rng, struct synth_row *row, double *effect)
     }
 }
 
-static void draw_fields(const struct synth_teacher *t, struct rng *rng, struct synth_row *row, double *effect)
+static void draw_fields(const struct synth_teacher *t, struct rng *rng, struct synth_row *row,
+                        double *effect)
 {
     double sum = 0;
     for (uint32_t i = 0; i < SYNTH_FIELDS; i++) {
@@ -97,19 +102,21 @@ static void draw_fields(const struct synth_teacher *t, struct rng *rng, struct s
         double x = 1.0 / (y16 * y4);
         uint32_t rank = x < (double)f->values ? (uint32_t)x : f->values;
         row->rank[i] = rank < 1 ? 1 : rank;
-        sum += f->weight * weight_of_rank(row->rank[i]) * synth_normal(rng_mix(f->salt + row->rank[i]));
+        sum += f->weight * weight_of_rank(row->rank[i]) *
+               synth_normal(rng_mix(f->salt + row->rank[i]));
     }
     *effect += sum;
 }
 
 static double hidden(const struct synth_teacher *t, const struct synth_row *row, uint32_t field)
 {
-    return weight_of_rank(row->rank[field]) * synth_normal(rng_mix(~t->field[field].salt ^ rng_mix(row->rank[field])));
+    return weight_of_rank(row->rank[field]) *
+           synth_normal(rng_mix(~t->field[field].salt ^ rng_mix(row->rank[field])));
 }
 
 /* The three parts of the logit, without their scales. */
-static void draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row, struct synth_row *row,
-                 double effect[3])
+static void draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row,
+                 struct synth_row *row, double effect[3])
 {
     struct rng rng = rng_of(t->seed, part, number_of_row);
     effect[0] = effect[1] = effect[2] = 0;
@@ -120,11 +127,13 @@ static void draw(const struct synth_teacher *t, uint64_t part, uint64_t number_o
     row->draw = rng_double(&rng);
 }
 
-void synth_row_draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row, struct synth_row *row)
+void synth_row_draw(const struct synth_teacher *t, uint64_t part, uint64_t number_of_row,
+                    struct synth_row *row)
 {
     double effect[3];
     draw(t, part, number_of_row, row, effect);
-    row->logit = t->bias + t->scale[0] * effect[0] + t->scale[1] * effect[1] + t->scale[2] * effect[2];
+    row->logit =
+        t->bias + t->scale[0] * effect[0] + t->scale[1] * effect[1] + t->scale[2] * effect[2];
     row->label = row->draw < synth_probability(row->logit);
 }
 

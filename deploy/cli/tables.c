@@ -14,18 +14,24 @@ static const char tables_help[] =
     "       shoal tables TABLE --what-if RULE=VALUE [--what-if ...] [options]\n"
     "       shoal tables --sample JOB.yaml [--share P] [--json]\n"
     "\n"
-    "Rows and bytes by field and tier, histograms of weight norms, and, where rows have statistics, of shows and ages.\n"
+    "Rows and bytes by field and tier, histograms of weight norms, and, where rows have "
+    "statistics, of shows and ages.\n"
     "\n"
-    "  --what-if shows=N     what would be left if rows with fewer shows went: a dry run, nothing changes\n"
+    "  --what-if shows=N     what would be left if rows with fewer shows went: a dry run, nothing "
+    "changes\n"
     "  --what-if score=S     rows with a lower score\n"
     "  --what-if ttl=DAYS    rows without an event for longer\n"
-    "  --what-if memory=SIZE all but as many rows as fit SIZE (over all shards): the newest stay, or those of the highest\n"
+    "  --what-if memory=SIZE all but as many rows as fit SIZE (over all shards): the newest stay, "
+    "or those of the highest\n"
     "                        score where the table's evict.by says so\n"
-    "  --sample JOB.yaml     instead: reads the job's training input and tells how many rows it makes, by field, with\n"
+    "  --sample JOB.yaml     instead: reads the job's training input and tells how many rows it "
+    "makes, by field, with\n"
     "                        admission by count 1, 2, 3, 5 and 10; no cluster is needed\n"
-    "  --share P             of --sample: share of the input that is read, 0 to 1 (1); the whole log is reckoned from it\n"
+    "  --share P             of --sample: share of the input that is read, 0 to 1 (1); the whole "
+    "log is reckoned from it\n"
     "  --job JOB.yaml        where names of fields come from (job.yaml of the run folder)\n"
-    "  --coordinator EP      endpoint of a running cluster's coordinator, such as tcp://127.0.0.1:7000\n"
+    "  --coordinator EP      endpoint of a running cluster's coordinator, such as "
+    "tcp://127.0.0.1:7000\n"
     "  --run-dir DIR         run folder of `shoal local`, running or ended\n"
     "  --json                JSON instead of text\n";
 
@@ -33,8 +39,8 @@ enum { WHAT_IF, SAMPLE, SHARE, JOB, COORDINATOR, RUN_DIR, JSON, HELP, COUNT };
 
 /* ---- a dry run ------------------------------------------------------------------------------- */
 
-static int what_if_take(const struct string_list *rules, const struct table_schema *schema, struct census_ask *ask,
-                        struct err *e)
+static int what_if_take(const struct string_list *rules, const struct table_schema *schema,
+                        struct census_ask *ask, struct err *e)
 {
     static const struct config_key spec[] = {{"shows", CONFIG_FLOAT, 0, 1e9, NULL},
                                              {"score", CONFIG_FLOAT, 0, 1e9, NULL},
@@ -53,15 +59,17 @@ static int what_if_take(const struct string_list *rules, const struct table_sche
     ask->ttl = (uint32_t)(config_float(c, "ttl", 0) * 86400 + 0.5);
     ask->rows = (uint64_t)((double)config_size(c, "memory", 0) / census_row_memory(floats));
     if (config_has(c, "memory") && ask->rows >> schema->tablet_bits == 0)
-        status = err_set(e, SHOAL_E_USAGE, "memory=%llu is less than a row of %.0f bytes for each of the %u tablets of table %s",
-                         (unsigned long long)config_size(c, "memory", 0), census_row_memory(floats),
-                         1u << schema->tablet_bits, schema->name);
+        status = err_set(
+            e, SHOAL_E_USAGE,
+            "memory=%llu is less than a row of %.0f bytes for each of the %u tablets of table %s",
+            (unsigned long long)config_size(c, "memory", 0), census_row_memory(floats),
+            1u << schema->tablet_bits, schema->name);
     config_free(c);
     return status;
 }
 
-static int table_tell(struct cluster *c, uint32_t table, const struct string_list *rules, const struct json *fields,
-                      struct json *list, struct err *e)
+static int table_tell(struct cluster *c, uint32_t table, const struct string_list *rules,
+                      const struct json *fields, struct json *list, struct err *e)
 {
     struct census_ask ask = {0};
     struct census *sum;
@@ -82,7 +90,8 @@ static int table_tell(struct cluster *c, uint32_t table, const struct string_lis
     return 0;
 }
 
-static int tables(const char *name, const struct cli_option *o, const struct string_list *rules, struct err *e)
+static int tables(const char *name, const struct cli_option *o, const struct string_list *rules,
+                  struct err *e)
 {
     struct key_place place = {o[JOB].value, o[RUN_DIR].value};
     struct cluster *c = NULL;
@@ -111,7 +120,8 @@ static int tables(const char *name, const struct cli_option *o, const struct str
 
 static int sample(const struct cli_option *o, struct err *e)
 {
-    const char *argv[] = {"shoal-worker", "count", "--config", o[SAMPLE].value, "--share", o[SHARE].value, NULL};
+    const char *argv[] = {"shoal-worker", "count",        "--config", o[SAMPLE].value,
+                          "--share",      o[SHARE].value, NULL};
     struct json *j = NULL;
     char *text = NULL;
     size_t bytes = 0;
@@ -153,9 +163,12 @@ int tables_main(int argc, char **argv)
     if (status == 0 && options[HELP].value != NULL)
         fputs(tables_help, stdout);
     else if (status == 0 && options[SAMPLE].value != NULL)
-        status = count > 0 || rules.count > 0
-                     ? err_set(&e, SHOAL_E_USAGE, "--sample looks at a log, not at a table: leave the table and --what-if out")
-                     : sample(options, &e);
+        status =
+            count > 0 || rules.count > 0
+                ? err_set(
+                      &e, SHOAL_E_USAGE,
+                      "--sample looks at a log, not at a table: leave the table and --what-if out")
+                : sample(options, &e);
     else if (status == 0)
         status = tables(count > 0 ? words[0] : NULL, options, &rules, &e);
     string_list_free(&rules);

@@ -43,7 +43,8 @@ static void histogram_print(const char *what, const struct json *h)
         if (rows == 0)
             continue;
         if (i > 0)
-            (void)snprintf(from, sizeof from, "%.4g", ldexp(1, (int)json_as_int(json_array_at(cell, 0), 0)));
+            (void)snprintf(from, sizeof from, "%.4g",
+                           ldexp(1, (int)json_as_int(json_array_at(cell, 0), 0)));
         printf("    %12s %14.0f  ", from, rows);
         for (int n = (int)(BAR * rows / most + 0.5); n > 0; n--)
             putchar('#');
@@ -54,17 +55,19 @@ static void histogram_print(const char *what, const struct json *h)
 static void fields_print(const struct json *census, const struct json *fields)
 {
     const struct json *list = json_get(census, "fields");
-    bool statistics = json_as_bool(json_get(census, "statistics"), false), what_if = statistics && json_get(census, "what_if") != NULL;
+    bool statistics = json_as_bool(json_get(census, "statistics"), false),
+         what_if = statistics && json_get(census, "what_if") != NULL;
     bool stored = in(census, "tier.store") > 0;
     char bytes[32];
 
-    printf("  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", stored ? "   in the store" : "", statistics ? "          shows         clicks" : "",
-           what_if ? "           kept" : "");
+    printf("  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", stored ? "   in the store" : "",
+           statistics ? "          shows         clicks" : "", what_if ? "           kept" : "");
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *f = json_array_at(list, i);
         uint64_t number = (uint64_t)json_as_int(json_get(f, "field"), 0);
         char name[96];
-        (void)snprintf(name, sizeof name, "%llu %s", (unsigned long long)number, key_field_name(fields, number));
+        (void)snprintf(name, sizeof name, "%llu %s", (unsigned long long)number,
+                       key_field_name(fields, number));
         printf("  %-24s %14.0f %10s", name, in(f, "rows"), bytes_text(in(f, "bytes"), bytes));
         if (stored)
             printf(" %14.0f", in(f, "stored"));
@@ -81,12 +84,16 @@ void tables_print(const struct json *census, const struct json *fields)
     const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier");
     char bytes[32], memory[32];
 
-    printf("%s (%s): %.0f rows of %.0f bytes: %s; in memory %s\n", json_as_string(json_get(census, "table"), "?"),
-           json_as_string(json_get(census, "values"), "fp32"), in(census, "rows"), in(census, "row_bytes"), bytes_text(in(census, "bytes"), bytes),
+    printf("%s (%s): %.0f rows of %.0f bytes: %s; in memory %s\n",
+           json_as_string(json_get(census, "table"), "?"),
+           json_as_string(json_get(census, "values"), "fp32"), in(census, "rows"),
+           in(census, "row_bytes"), bytes_text(in(census, "bytes"), bytes),
            bytes_text(in(census, "memory_bytes"), memory));
     for (size_t i = 0; i < json_members(tier); i++)
-        printf("  tier %-19s %14.0f %10s\n", json_member_name(tier, i), json_as_number(json_member_at(tier, i), 0),
-               bytes_text(json_as_number(json_member_at(tier, i), 0) * in(census, "row_bytes"), bytes));
+        printf("  tier %-19s %14.0f %10s\n", json_member_name(tier, i),
+               json_as_number(json_member_at(tier, i), 0),
+               bytes_text(json_as_number(json_member_at(tier, i), 0) * in(census, "row_bytes"),
+                          bytes));
     if (in(census, "rows") > 0)
         fields_print(census, fields);
     histogram_print("2-norm of the weights, from", json_get(census, "norms"));
@@ -98,7 +105,8 @@ void tables_print(const struct json *census, const struct json *fields)
         return;
     printf("  kept: %.0f rows (%.1f %%), %s, in memory %s", in(what_if, "rows"),
            in(census, "rows") > 0 ? 100 * in(what_if, "rows") / in(census, "rows") : 100,
-           bytes_text(in(what_if, "bytes"), bytes), bytes_text(in(what_if, "memory_bytes"), memory));
+           bytes_text(in(what_if, "bytes"), bytes),
+           bytes_text(in(what_if, "memory_bytes"), memory));
     if (json_get(what_if, "capacity") != NULL)
         printf("; as evict.capacity: %.0f", in(what_if, "capacity"));
     if (json_get(what_if, "shows_share") != NULL)
@@ -141,8 +149,8 @@ static void sample_fields(const struct json *count, const char *table, struct sa
     const struct json *list = json_get(count, "fields");
     double row = row_memory(count, table);
 
-    printf("  %-24s %12s %12s %12s %12s %12s  (table %s: a row takes %.0f bytes)\n", "field", "1 or more", "2", "3", "5",
-           "10", table, row);
+    printf("  %-24s %12s %12s %12s %12s %12s  (table %s: a row takes %.0f bytes)\n", "field",
+           "1 or more", "2", "3", "5", "10", table, row);
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *f = json_array_at(list, i);
         struct sample_sum one = {0};
@@ -163,7 +171,8 @@ void tables_print_sample(const struct json *count)
     struct sample_sum sum = {0};
     char bytes[32];
 
-    printf("%.0f of %.0f rows of the log read, %.0f of them malformed; keys by how often they appear\n",
+    printf("%.0f of %.0f rows of the log read, %.0f of them malformed; keys by how often they "
+           "appear\n",
            in(count, "sampled"), in(count, "rows"), in(count, "bad_lines"));
     for (size_t i = 0; i < json_count(list); i++)
         sample_fields(count, json_as_string(json_get(json_array_at(list, i), "name"), "?"), &sum);
@@ -176,5 +185,6 @@ void tables_print_sample(const struct json *count)
             printf(" %12s", bytes_text(sum.bytes[whole][k], bytes));
         putchar('\n');
     }
-    printf("  memory: a row's share of the index counted; admission by count k keeps the rows under k\n");
+    printf("  memory: a row's share of the index counted; admission by count k keeps the rows "
+           "under k\n");
 }

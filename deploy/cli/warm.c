@@ -15,8 +15,8 @@
 
 static int failed(struct err *e, const char *what, const char *path)
 {
-    return err_set(e, errno == ENOSPC || errno == EACCES ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "warm start: cannot %s %s: %s", what, path,
-                   strerror(errno));
+    return err_set(e, errno == ENOSPC || errno == EACCES ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+                   "warm start: cannot %s %s: %s", what, path, strerror(errno));
 }
 
 static int file_copy(const char *from, const char *to, struct err *e)
@@ -26,12 +26,14 @@ static int file_copy(const char *from, const char *to, struct err *e)
 
     if (in < 0 || fstat(in, &st) != 0)
         status = failed(e, "read", from);
-    if (status == 0 && (out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0777)) < 0)
+    if (status == 0 &&
+        (out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st.st_mode & 0777)) < 0)
         status = failed(e, "make", to);
     while (status == 0) {
         char block[1 << 16];
         ssize_t n = copy_file_range(in, NULL, out, NULL, 1 << 30, 0);
-        if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
+        if (n < 0 &&
+            (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
             n = read(in, block, sizeof block);
             if (n > 0 && write(out, block, (size_t)n) != n)
                 n = -1;
@@ -51,7 +53,8 @@ static int file_copy(const char *from, const char *to, struct err *e)
 /* Locks are the process's own, spare segments of a journal hold nothing. */
 static bool left_out(const char *name)
 {
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcasecmp(name, "lock") == 0 || strncmp(name, "free-", 5) == 0;
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcasecmp(name, "lock") == 0 ||
+           strncmp(name, "free-", 5) == 0;
 }
 
 static int tree_copy(const char *from, const char *to, struct err *e)
@@ -69,9 +72,11 @@ static int tree_copy(const char *from, const char *to, struct err *e)
         struct stat st;
         if (left_out(entry->d_name))
             continue;
-        int n = snprintf(a, sizeof a, "%s/%s", from, entry->d_name), m = snprintf(b, sizeof b, "%s/%s", to, entry->d_name);
+        int n = snprintf(a, sizeof a, "%s/%s", from, entry->d_name),
+            m = snprintf(b, sizeof b, "%s/%s", to, entry->d_name);
         if (n >= (int)sizeof a || m >= (int)sizeof b)
-            status = err_set(e, SHOAL_E_CANTCREATE, "warm start: the path of %s is too long", entry->d_name);
+            status = err_set(e, SHOAL_E_CANTCREATE, "warm start: the path of %s is too long",
+                             entry->d_name);
         else if (lstat(a, &st) != 0)
             status = failed(e, "read", a);
         else if (S_ISDIR(st.st_mode))
@@ -91,10 +96,15 @@ static int idle_check(const char *from, const char *part, struct err *e)
     (void)snprintf(path, sizeof path, "%s/%s/lock", from, part);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
-        return err_set(e, SHOAL_E_NOINPUT, "warm start: %s/%s is not there: %s is no folder of a run of shoal local", from, part, from);
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "warm start: %s/%s is not there: %s is no folder of a run of shoal local",
+                       from, part, from);
     int busy = flock(fd, LOCK_EX | LOCK_NB);
     close(fd);
-    return busy == 0 ? 0 : err_set(e, SHOAL_E_BUSY, "warm start: the run in %s is still going on; wait for its end", from);
+    return busy == 0
+               ? 0
+               : err_set(e, SHOAL_E_BUSY,
+                         "warm start: the run in %s is still going on; wait for its end", from);
 }
 
 static bool exists(const char *from, const char *name)
@@ -111,7 +121,9 @@ static int run_check(const char *from, int servers, struct err *e)
     int found = 0, status = 0;
 
     if (!exists(from, "report.json"))
-        return err_set(e, SHOAL_E_NOINPUT, "warm start: %s has no report.json: it holds no run whose job has ended", from);
+        return err_set(e, SHOAL_E_NOINPUT,
+                       "warm start: %s has no report.json: it holds no run whose job has ended",
+                       from);
     for (;; found++) {
         (void)snprintf(name, sizeof name, "server-%d", found);
         if (!exists(from, name))
@@ -120,14 +132,17 @@ static int run_check(const char *from, int servers, struct err *e)
             status = idle_check(from, name, e);
         (void)snprintf(name, sizeof name, "server-%d/shard-0/rows", found);
         if (status == 0 && !exists(from, name))
-            status = err_set(e, SHOAL_E_CONFIG, "warm start: the servers of %s kept nothing (durability: memory)", from);
+            status =
+                err_set(e, SHOAL_E_CONFIG,
+                        "warm start: the servers of %s kept nothing (durability: memory)", from);
     }
     if (status == 0)
         status = idle_check(from, "coordinator", e);
     if (status == 0 && found != servers)
         status = err_set(e, SHOAL_E_CONFIG,
-                         "warm start: the run in %s had %d servers, this one is to have %d: its tables lie on as many; give --servers %d", from,
-                         found, servers, found);
+                         "warm start: the run in %s had %d servers, this one is to have %d: its "
+                         "tables lie on as many; give --servers %d",
+                         from, found, servers, found);
     return status;
 }
 

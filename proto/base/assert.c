@@ -6,6 +6,7 @@
 
 void assert_fail(const char *file, int line, const char *expression)
 {
-    log_error("%s:%d: assertion failed: %s; this is a bug in Shoal, please report it", file, line, expression);
+    log_error("%s:%d: assertion failed: %s; this is a bug in Shoal, please report it", file, line,
+              expression);
     abort();
 }

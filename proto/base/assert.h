@@ -6,7 +6,8 @@
 
 _Noreturn void assert_fail(const char *file, int line, const char *expression);
 
-#define SHOAL_ASSERT(x) ((__builtin_expect(!!(x), 1)) ? (void)0 : assert_fail(__FILE__, __LINE__, #x))
+#define SHOAL_ASSERT(x)                                                                            \
+    ((__builtin_expect(!!(x), 1)) ? (void)0 : assert_fail(__FILE__, __LINE__, #x))
 #ifdef SHOAL_VERIFY
 #define SHOAL_VERIFY_ASSERT(x) SHOAL_ASSERT(x)
 #else

@@ -24,14 +24,16 @@ struct entry *config_entry_find(const struct config *c, const char *path)
     return NULL;
 }
 
-static int entry_add(struct config *c, const char *path, const char *value, int line, bool quoted, struct err *e)
+static int entry_add(struct config *c, const char *path, const char *value, int line, bool quoted,
+                     struct err *e)
 {
     if (c->count >= ENTRIES_MAX)
         return err_set(e, SHOAL_E_CONFIG, "%s: more than %d values", c->name, ENTRIES_MAX);
     if (strlen(path) >= PATH_MAX_BYTES)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: key %.60s... is too long", c->name, line, path);
     if (config_entry_find(c, path) != NULL)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: key %s stands twice; keep one", c->name, line, path);
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: key %s stands twice; keep one", c->name, line,
+                       path);
     struct entry *grown = realloc(c->entry, (c->count + 1) * sizeof *grown);
     if (grown == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
@@ -55,24 +57,25 @@ static void entry_remove_under(struct config *c, const char *prefix)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < c->count; i++) {
+    for (size_t i = 0; i < c->count; i++)
         if (config_path_under(c->entry[i].path, prefix))
             free(c->entry[i].value);
         else
             c->entry[kept++] = c->entry[i];
-    }
     c->count = kept;
 }
 
 /* ---- YAML -> entries ------------------------------------------------------------------------- */
 
-static int node_flatten(struct config *c, yaml_document_t *d, yaml_node_t *node, const char *path, int depth, struct err *e)
+static int node_flatten(struct config *c, yaml_document_t *d, yaml_node_t *node, const char *path,
+                        int depth, struct err *e)
 {
     char below[2 * PATH_MAX_BYTES];
     int line = (int)node->start_mark.line + 1, status = 0;
 
     if (depth > DEPTH_MAX)
-        return err_set(e, SHOAL_E_CONFIG, "%s:%d: nested deeper than %d levels", c->name, line, DEPTH_MAX);
+        return err_set(e, SHOAL_E_CONFIG, "%s:%d: nested deeper than %d levels", c->name, line,
+                       DEPTH_MAX);
     switch (node->type) {
     case YAML_SCALAR_NODE:
         return entry_add(c, path, (const char *)node->data.scalar.value, line,
@@ -81,18 +84,21 @@ static int node_flatten(struct config *c, yaml_document_t *d, yaml_node_t *node,
         int index = 0;
         if (node->data.sequence.items.start == node->data.sequence.items.top)
             return entry_add(c, path, NULL, line, false, e);
-        for (yaml_node_item_t *i = node->data.sequence.items.start; i < node->data.sequence.items.top && status == 0; i++) {
+        for (yaml_node_item_t *i = node->data.sequence.items.start;
+             i < node->data.sequence.items.top && status == 0; i++) {
             (void)snprintf(below, sizeof below, "%.*s[%d]", PATH_MAX_BYTES, path, index++);
             status = node_flatten(c, d, yaml_document_get_node(d, *i), below, depth + 1, e);
         }
         return status;
     }
     case YAML_MAPPING_NODE:
-        for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top && status == 0; p++) {
+        for (yaml_node_pair_t *p = node->data.mapping.pairs.start;
+             p < node->data.mapping.pairs.top && status == 0; p++) {
             yaml_node_t *key = yaml_document_get_node(d, p->key);
             if (key->type != YAML_SCALAR_NODE)
                 return err_set(e, SHOAL_E_CONFIG, "%s:%d: a key must be a word", c->name, line);
-            (void)snprintf(below, sizeof below, "%.*s%s%.*s", PATH_MAX_BYTES, path, path[0] != 0 ? "." : "", PATH_MAX_BYTES / 2,
+            (void)snprintf(below, sizeof below, "%.*s%s%.*s", PATH_MAX_BYTES, path,
+                           path[0] != 0 ? "." : "", PATH_MAX_BYTES / 2,
                            (const char *)key->data.scalar.value);
             status = node_flatten(c, d, yaml_document_get_node(d, p->value), below, depth + 1, e);
             if (status == 0 && c->count > 0 && strcmp(c->entry[c->count - 1].path, below) == 0)
@@ -106,21 +112,24 @@ static int node_flatten(struct config *c, yaml_document_t *d, yaml_node_t *node,
 }
 
 /* Adds the entries of a YAML text under `prefix` ("" for a file). */
-static int text_flatten(struct config *c, const char *text, size_t bytes, const char *prefix, struct err *e)
+static int text_flatten(struct config *c, const char *text, size_t bytes, const char *prefix,
+                        struct err *e)
 {
     yaml_parser_t parser;
     yaml_document_t document;
     int status;
 
     if (bytes > LIMIT_CONFIG_BYTES)
-        return err_set(e, SHOAL_E_CONFIG, "%s: %zu bytes, at most %u", c->name, bytes, LIMIT_CONFIG_BYTES);
+        return err_set(e, SHOAL_E_CONFIG, "%s: %zu bytes, at most %u", c->name, bytes,
+                       LIMIT_CONFIG_BYTES);
     if (!yaml_parser_initialize(&parser))
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     if (!yaml_parser_load(&parser, &document)) {
-        status = err_set(e, SHOAL_E_CONFIG, "%s:%d: %s%s%s", c->name, (int)parser.problem_mark.line + 1,
-                         parser.context != NULL ? parser.context : "", parser.context != NULL ? ", " : "",
-                         parser.problem != NULL ? parser.problem : "not YAML");
+        status = err_set(
+            e, SHOAL_E_CONFIG, "%s:%d: %s%s%s", c->name, (int)parser.problem_mark.line + 1,
+            parser.context != NULL ? parser.context : "", parser.context != NULL ? ", " : "",
+            parser.problem != NULL ? parser.problem : "not YAML");
         yaml_parser_delete(&parser);
         return status;
     }
@@ -162,7 +171,8 @@ static int overrides_apply(struct config *c, const struct string_list *set, stru
     for (size_t i = 0; set != NULL && i < set->count; i++) {
         const char *equals = strchr(set->item[i], '=');
         if (equals == NULL || equals == set->item[i])
-            return err_set(e, SHOAL_E_USAGE, "--set %s: expected KEY=VALUE, such as train.batch=4096", set->item[i]);
+            return err_set(e, SHOAL_E_USAGE,
+                           "--set %s: expected KEY=VALUE, such as train.batch=4096", set->item[i]);
         path_normalise(set->item[i], (size_t)(equals - set->item[i]), path);
         entry_remove_under(c, path);
         size_t before = c->count;
@@ -177,8 +187,8 @@ static int overrides_apply(struct config *c, const struct string_list *set, stru
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-int config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, const struct config_key *spec,
-                 struct config **out, struct err *e)
+int config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+                 const struct config_key *spec, struct config **out, struct err *e)
 {
     struct config *c = calloc(1, sizeof *c);
 
@@ -198,7 +208,8 @@ int config_parse(const char *text, size_t bytes, const char *name, const struct 
     return 0;
 }
 
-int config_load(const char *path, const struct string_list *set, const struct config_key *spec, struct config **out, struct err *e)
+int config_load(const char *path, const struct string_list *set, const struct config_key *spec,
+                struct config **out, struct err *e)
 {
     FILE *f = fopen(path, "rb");
 
@@ -231,14 +242,13 @@ void config_free(struct config *c)
 static void text_quote(FILE *f, const char *value)
 {
     fputc('"', f);
-    for (const unsigned char *p = (const unsigned char *)value; *p != 0; p++) {
+    for (const unsigned char *p = (const unsigned char *)value; *p != 0; p++)
         if (*p == '"' || *p == '\\')
             fprintf(f, "\\%c", *p);
         else if (*p < 0x20 || *p == 0x7f)
             fprintf(f, "\\x%02x", *p);
         else
             fputc(*p, f);
-    }
     fputc('"', f);
 }
 

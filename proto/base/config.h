@@ -15,7 +15,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum config_type { CONFIG_STRING, CONFIG_INT, CONFIG_FLOAT, CONFIG_BOOL, CONFIG_SIZE, CONFIG_ENUM, CONFIG_LIST, CONFIG_ANY };
+enum config_type {
+    CONFIG_STRING,
+    CONFIG_INT,
+    CONFIG_FLOAT,
+    CONFIG_BOOL,
+    CONFIG_SIZE,
+    CONFIG_ENUM,
+    CONFIG_LIST,
+    CONFIG_ANY
+};
 
 struct config_key {
     const char *path;
@@ -26,9 +35,10 @@ struct config_key {
 
 struct config; /* a parsed and checked file */
 
-int config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, const struct config_key *spec,
-                 struct config **out, struct err *e);
-int config_load(const char *path, const struct string_list *set, const struct config_key *spec, struct config **out, struct err *e);
+int config_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+                 const struct config_key *spec, struct config **out, struct err *e);
+int config_load(const char *path, const struct string_list *set, const struct config_key *spec,
+                struct config **out, struct err *e);
 void config_free(struct config *c);
 /* The whole as YAML text, overrides applied; caller frees. */
 char *config_text(const struct config *c);

@@ -24,8 +24,18 @@ bool config_size_parse(const char *text, double *out)
     static const struct {
         const char *suffix;
         double factor;
-    } unit[] = {{"", 1},           {"k", 1e3},         {"M", 1e6},         {"G", 1e9},  {"T", 1e12},  {"KiB", 1024.0},
-                {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0}, {"ms", 1},   {"s", 1e3},   {"min", 6e4}};
+    } unit[] = {{"", 1},
+                {"k", 1e3},
+                {"M", 1e6},
+                {"G", 1e9},
+                {"T", 1e12},
+                {"KiB", 1024.0},
+                {"MiB", 1048576.0},
+                {"GiB", 1073741824.0},
+                {"TiB", 1099511627776.0},
+                {"ms", 1},
+                {"s", 1e3},
+                {"min", 6e4}};
     char *end;
     double x = strtod(text, &end);
 
@@ -80,7 +90,8 @@ int config_choice_parse(const char *text, const char *choices)
     size_t n = strlen(text);
     int index = 0;
 
-    for (const char *p = choices; p != NULL; p = strchr(p, '|') == NULL ? NULL : strchr(p, '|') + 1, index++)
+    for (const char *p = choices; p != NULL;
+         p = strchr(p, '|') == NULL ? NULL : strchr(p, '|') + 1, index++)
         if (strncmp(p, text, n) == 0 && (p[n] == 0 || p[n] == '|'))
             return index;
     return -1;
@@ -113,7 +124,8 @@ static unsigned edit_distance(const char *a, const char *b)
         unsigned diagonal = row[0];
         row[0] = (unsigned)i;
         for (size_t j = 1; j <= n; j++) {
-            unsigned change = diagonal + (a[i - 1] != b[j - 1]), least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            unsigned change = diagonal + (a[i - 1] != b[j - 1]),
+                     least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
             diagonal = row[j];
             row[j] = change < least ? change : least;
         }
@@ -146,7 +158,8 @@ static const struct config_key *key_find(const struct config_key *spec, const ch
         if (spec->type == CONFIG_LIST) { /* its elements: "x[]", "x[].cmd", "x.cmd" */
             size_t k = strlen(spec->path);
             if (n > k && strncmp(spec->path, generic, k) == 0 &&
-                (strcmp(generic + k, "[]") == 0 || strcmp(generic + k, "[].cmd") == 0 || strcmp(generic + k, ".cmd") == 0))
+                (strcmp(generic + k, "[]") == 0 || strcmp(generic + k, "[].cmd") == 0 ||
+                 strcmp(generic + k, ".cmd") == 0))
                 return spec;
         }
     }
@@ -164,17 +177,21 @@ static const char *place_of(const struct config *c, const struct entry *n, char 
     return out;
 }
 
-static int value_check(const struct config *c, const struct entry *n, const struct config_key *k, struct err *e)
+static int value_check(const struct config *c, const struct entry *n, const struct config_key *k,
+                       struct err *e)
 {
     char where[PLACE_BYTES];
     double x = 0;
     int64_t whole;
 
     if (n->value == NULL) /* an empty list */
-        return k->type == CONFIG_LIST ? 0
-                                      : err_set(e, SHOAL_E_CONFIG, "%s: %s: an empty list is no value here", place_of(c, n, where), n->path);
+        return k->type == CONFIG_LIST
+                   ? 0
+                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: an empty list is no value here",
+                             place_of(c, n, where), n->path);
     if (n->value[0] == 0 && !n->quoted)
-        return err_set(e, SHOAL_E_CONFIG, "%s: %s has no value; give one or take the line out", place_of(c, n, where), n->path);
+        return err_set(e, SHOAL_E_CONFIG, "%s: %s has no value; give one or take the line out",
+                       place_of(c, n, where), n->path);
     switch (k->type) {
     case CONFIG_STRING:
     case CONFIG_LIST:
@@ -183,26 +200,32 @@ static int value_check(const struct config *c, const struct entry *n, const stru
     case CONFIG_BOOL:
         return config_bool_parse(n->value) >= 0
                    ? 0
-                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not true or false", place_of(c, n, where), n->path, n->value);
+                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not true or false",
+                             place_of(c, n, where), n->path, n->value);
     case CONFIG_ENUM:
         return config_choice_parse(n->value, k->choices) >= 0
                    ? 0
-                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not one of %s", place_of(c, n, where), n->path, n->value, k->choices);
+                   : err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not one of %s",
+                             place_of(c, n, where), n->path, n->value, k->choices);
     case CONFIG_SIZE:
         if (!config_size_parse(n->value, &x) || x < 0 || x > SIZE_LARGEST)
-            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a size or time (such as 512MiB, 4GiB, 10s)", place_of(c, n, where),
-                           n->path, n->value);
+            return err_set(e, SHOAL_E_CONFIG,
+                           "%s: %s: %s is not a size or time (such as 512MiB, 4GiB, 10s)",
+                           place_of(c, n, where), n->path, n->value);
         break;
     case CONFIG_INT:
     case CONFIG_FLOAT:
         if (!config_number_parse(n->value, &x))
-            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a number", place_of(c, n, where), n->path, n->value);
+            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a number", place_of(c, n, where),
+                           n->path, n->value);
         if (k->type == CONFIG_INT && !config_int_parse(n->value, &whole))
-            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a whole number of at most 63 bits", place_of(c, n, where), n->path, n->value);
+            return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not a whole number of at most 63 bits",
+                           place_of(c, n, where), n->path, n->value);
         break;
     }
     if ((k->min != 0 || k->max != 0) && (x < k->min || x > k->max))
-        return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not between %g and %g", place_of(c, n, where), n->path, n->value, k->min, k->max);
+        return err_set(e, SHOAL_E_CONFIG, "%s: %s: %s is not between %g and %g",
+                       place_of(c, n, where), n->path, n->value, k->min, k->max);
     return 0;
 }
 
@@ -217,10 +240,11 @@ int config_entries_check(struct config *c, const struct config_key *spec, struct
         if (n->key == NULL) {
             for (const struct config_key *k = spec; k->path != NULL; k++)
                 if (config_path_under(k->path, generic) && k->path[strlen(generic)] != 0)
-                    return err_set(e, SHOAL_E_CONFIG, "%s: %s holds further keys (such as %s), not a value", place_of(c, n, where), n->path,
-                                   k->path);
-            return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; the nearest known key is %s", place_of(c, n, where), n->path,
-                           nearest_key(spec, generic));
+                    return err_set(e, SHOAL_E_CONFIG,
+                                   "%s: %s holds further keys (such as %s), not a value",
+                                   place_of(c, n, where), n->path, k->path);
+            return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; the nearest known key is %s",
+                           place_of(c, n, where), n->path, nearest_key(spec, generic));
         }
         int status = value_check(c, n, n->key, e);
         if (status != 0)

@@ -55,7 +55,8 @@ size_t config_count(const struct config *c, const char *path)
     return count;
 }
 
-static const struct entry *entry_typed(const struct config *c, const char *path, enum config_type type)
+static const struct entry *entry_typed(const struct config *c, const char *path,
+                                       enum config_type type)
 {
     const struct entry *n = config_entry_find(c, path);
 

@@ -11,7 +11,7 @@ struct entry {
     char path[PATH_MAX_BYTES];
     char *value; /* owned; NULL for an empty list */
     int line;
-    bool set; /* by --set */
+    bool set;    /* by --set */
     bool quoted; /* so that "" is a value */
     const struct config_key *key;
 };
@@ -35,7 +35,7 @@ bool config_number_parse(const char *text, double *out);
 /* Plain digits are exact up to 63 bits, for seeds; 1e6 and 0x1f are taken as far as a double holds
  * every whole number. */
 bool config_int_parse(const char *text, int64_t *out);
-int config_bool_parse(const char *text);                        /* 0, 1; -1 when it is neither */
+int config_bool_parse(const char *text); /* 0, 1; -1 when it is neither */
 /* its index; -1 when it is none of them */
 int config_choice_parse(const char *text, const char *choices);
 

@@ -29,7 +29,7 @@ struct env_work {
     void (*done)(struct env_work *w); /* on the loop, once, after run */
     /* set by env before done: how long run took, waiting for a thread not counted */
     uint64_t ran_ns;
-    void *impl;                       /* of the env */
+    void *impl; /* of the env */
 };
 
 /* What a core answers to. on_message owns m. on_drained follows a batch of on_message calls (at

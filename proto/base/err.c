@@ -10,8 +10,8 @@ const char *err_name(int code)
     switch (code) {
     case SHOAL_OK:
         return "OK";
-#define X(name, wire, status, text) \
-    case SHOAL_E_##name:            \
+#define X(name, wire, status, text)                                                                \
+    case SHOAL_E_##name:                                                                           \
         return #name;
         SHOAL_ERR_MAP(X)
 #undef X
@@ -25,8 +25,8 @@ const char *err_text(int code)
     switch (code) {
     case SHOAL_OK:
         return "ok";
-#define X(name, wire, status, text) \
-    case SHOAL_E_##name:            \
+#define X(name, wire, status, text)                                                                \
+    case SHOAL_E_##name:                                                                           \
         return text;
         SHOAL_ERR_MAP(X)
 #undef X
@@ -40,8 +40,8 @@ int err_exit_status(int code)
     switch (code) {
     case SHOAL_OK:
         return 0;
-#define X(name, wire, status, text) \
-    case SHOAL_E_##name:            \
+#define X(name, wire, status, text)                                                                \
+    case SHOAL_E_##name:                                                                           \
         return status;
         SHOAL_ERR_MAP(X)
 #undef X
@@ -75,7 +75,8 @@ int err_wrap(struct err *e, int code, const char *format, ...)
     int used = vsnprintf(e->text, sizeof e->text, format, arguments);
     va_end(arguments);
     if (used >= 0 && (size_t)used < sizeof e->text)
-        (void)snprintf(e->text + used, sizeof e->text - (size_t)used, ": %.*s", (int)(sizeof e->text) - used - 3, before);
+        (void)snprintf(e->text + used, sizeof e->text - (size_t)used, ": %.*s",
+                       (int)(sizeof e->text) - used - 3, before);
     if (e->code == 0)
         e->code = code;
     return e->code;

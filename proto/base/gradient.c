@@ -23,10 +23,13 @@ double gradient_norm(const float *gradient, uint32_t width)
 
 static enum gradient_why value_why(float x)
 {
-    return !isfinite(x) ? GRADIENT_NOT_FINITE : fabsf(x) > LIMIT_GRADIENT ? GRADIENT_TOO_LARGE : GRADIENT_GOOD;
+    return !isfinite(x)                ? GRADIENT_NOT_FINITE
+           : fabsf(x) > LIMIT_GRADIENT ? GRADIENT_TOO_LARGE
+                                       : GRADIENT_GOOD;
 }
 
-static enum gradient_why row_fault(const struct table_schema *s, const float *row, struct gradient_fault *out)
+static enum gradient_why row_fault(const struct table_schema *s, const float *row,
+                                   struct gradient_fault *out)
 {
     uint32_t floats = schema_push_floats(s);
 

@@ -14,28 +14,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-int job_name_take(const struct config *c, const char *path, const char *fallback, char out[LIMIT_NAME], struct err *e)
+int job_name_take(const struct config *c, const char *path, const char *fallback,
+                  char out[LIMIT_NAME], struct err *e)
 {
     const char *s = config_string(c, path, fallback);
 
     if (strlen(s) >= LIMIT_NAME || s[0] == 0)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s must have 1 to %u bytes", config_line(c, path), path, LIMIT_NAME - 1);
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s must have 1 to %u bytes",
+                       config_line(c, path), path, LIMIT_NAME - 1);
     (void)snprintf(out, LIMIT_NAME, "%s", s);
     return 0;
 }
 
 static int evaluate_take(const struct config *c, struct job *j, struct err *e)
 {
-    if (config_has(c, "evaluate.group") && job_name_take(c, "evaluate.group", "", j->evaluate.group, e) != 0)
+    if (config_has(c, "evaluate.group") &&
+        job_name_take(c, "evaluate.group", "", j->evaluate.group, e) != 0)
         return SHOAL_E_CONFIG;
     if (config_list(c, "evaluate.by", &j->evaluate.by) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (j->evaluate.by.count > LIMIT_BY)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: evaluate.by: at most %u fields", config_line(c, "evaluate.by"), LIMIT_BY);
+        return err_set(e, SHOAL_E_CONFIG, "line %d: evaluate.by: at most %u fields",
+                       config_line(c, "evaluate.by"), LIMIT_BY);
     j->evaluate.buckets = (uint32_t)config_int(c, "evaluate.buckets", 20);
     j->evaluate.exact = config_size(c, "evaluate.exact", 20000000);
     if (j->train.early_stop.metric == METRIC_GAUC && j->evaluate.group[0] == '\0')
-        return err_set(e, SHOAL_E_CONFIG, "line %d: train.early_stop.metric is gauc: evaluate.group must name the field of the groups",
+        return err_set(e, SHOAL_E_CONFIG,
+                       "line %d: train.early_stop.metric is gauc: evaluate.group must name the "
+                       "field of the groups",
                        config_line(c, "train.early_stop.metric"));
     (void)snprintf(j->warm_start, sizeof j->warm_start, "%s", config_string(c, "warm_start", ""));
     return 0;
@@ -49,9 +55,12 @@ static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
     if (status != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (strlen(dir) >= LIMIT_PATH / 2) /* names are put behind it */
-        return err_set(e, SHOAL_E_CONFIG, "line %d: checkpoint.dir has at most %u bytes", config_line(c, "checkpoint.dir"), LIMIT_PATH / 2 - 1);
+        return err_set(e, SHOAL_E_CONFIG, "line %d: checkpoint.dir has at most %u bytes",
+                       config_line(c, "checkpoint.dir"), LIMIT_PATH / 2 - 1);
     if (j->checkpoint.publish.count > 32)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: checkpoint.publish: a command has at most 32 words", config_line(c, "checkpoint.publish"));
+        return err_set(e, SHOAL_E_CONFIG,
+                       "line %d: checkpoint.publish: a command has at most 32 words",
+                       config_line(c, "checkpoint.publish"));
     (void)snprintf(j->checkpoint.dir, sizeof j->checkpoint.dir, "%s", dir);
     j->checkpoint.every_batches = config_size(c, "checkpoint.every_batches", 0);
     j->checkpoint.every_minutes = config_float(c, "checkpoint.every_minutes", 0);
@@ -64,7 +73,8 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
 {
     j->train.batch = (uint32_t)config_int(c, "train.batch", 4096);
     j->train.epochs = (uint32_t)config_int(c, "train.epochs", 1);
-    j->train.early_stop.metric = (enum early_metric)config_enum(c, "train.early_stop.metric", METRIC_AUC);
+    j->train.early_stop.metric =
+        (enum early_metric)config_enum(c, "train.early_stop.metric", METRIC_AUC);
     j->train.early_stop.patience = (uint32_t)config_int(c, "train.early_stop.patience", 0);
     j->train.early_stop.lr_decay = config_float(c, "train.early_stop.lr_decay", 1);
     j->train.mode = (uint32_t)config_enum(c, "train.consistency", 1);
@@ -76,7 +86,8 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->train.task_batches = (uint32_t)config_int(c, "train.task_batches", 0);
     j->train.max_refused = config_float(c, "train.max_refused", 0.01);
     j->train.warmup = (uint32_t)config_int(c, "train.warmup", 0);
-    j->train.schedule.kind = (enum schedule_kind)config_enum(c, "train.schedule.kind", SCHEDULE_CONSTANT);
+    j->train.schedule.kind =
+        (enum schedule_kind)config_enum(c, "train.schedule.kind", SCHEDULE_CONSTANT);
     j->train.schedule.batches = (uint32_t)config_int(c, "train.schedule.batches", 0);
     j->train.schedule.floor = config_float(c, "train.schedule.floor", 0);
     j->train.schedule.factor = config_float(c, "train.schedule.factor", 0.1);
@@ -94,17 +105,26 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
     j->journal.max = config_size(c, "journal.max", 0);
     j->journal.keep = config_size(c, "journal.keep", 0);
     if (j->train.early_stop.patience > 0 && j->data.valid.count == 0)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: train.early_stop needs data.valid", config_line(c, "train.early_stop"));
+        return err_set(e, SHOAL_E_CONFIG, "line %d: train.early_stop needs data.valid",
+                       config_line(c, "train.early_stop"));
     if (j->train.schedule.kind != SCHEDULE_CONSTANT && j->train.schedule.batches == 0)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: train.schedule needs batches: over how many batches of a lane the rate falls",
-                       config_line(c, "train.schedule.kind"));
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: train.schedule needs batches: over how many batches of a lane the rate falls",
+            config_line(c, "train.schedule.kind"));
     if (j->train.cache.rows > 0 && j->train.mode == 2) /* WIRE_BSP */
-        return err_set(e, SHOAL_E_CONFIG, "line %d: train.cache: under bsp a pull sees all pushes of the clocks before, so no cached row could "
-                       "ever serve; take the cache away, or use ssp or async", config_line(c, "train.cache.rows"));
+        return err_set(e, SHOAL_E_CONFIG,
+                       "line %d: train.cache: under bsp a pull sees all pushes of the clocks "
+                       "before, so no cached row could "
+                       "ever serve; take the cache away, or use ssp or async",
+                       config_line(c, "train.cache.rows"));
     if (j->train.precision == PRECISION_FP16 && j->train.mode == 2) /* WIRE_BSP */
-        return err_set(e, SHOAL_E_CONFIG, "line %d: train.precision fp16 finds a loss scale for each lane where it runs, so a lane that moves "
-                       "to another worker would round differently, and bsp promises the same bits; use bf16",
-                       config_line(c, "train.precision"));
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: train.precision fp16 finds a loss scale for each lane where it runs, so a "
+            "lane that moves "
+            "to another worker would round differently, and bsp promises the same bits; use bf16",
+            config_line(c, "train.precision"));
     return evaluate_take(c, j, e);
 }
 
@@ -141,7 +161,8 @@ static int job_from(struct config *c, const char *name, struct job *out, struct 
     return 0;
 }
 
-int job_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, struct job *out, struct err *e)
+int job_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+              struct job *out, struct err *e)
 {
     struct config *c;
     int status = config_parse(text, bytes, name, set, job_keys, &c, e);

@@ -57,12 +57,12 @@ struct string_list {
 struct column {
     char name[LIMIT_NAME];
     enum column_type type;
-    char separator;         /* of a MULTI value; '|' by default */
-    enum pooling pooling;   /* of a MULTI field */
+    char separator;       /* of a MULTI value; '|' by default */
+    enum pooling pooling; /* of a MULTI field */
     /* another column whose rows this one uses: the same value is the same key; empty: its own */
     char share[LIMIT_NAME];
     char attend[LIMIT_NAME]; /* pooling attention: the column of the target; empty otherwise */
-    uint32_t max;           /* of a MULTI: the last `max` values count; 0: all */
+    uint32_t max;            /* of a MULTI: the last `max` values count; 0: all */
 };
 
 /* Widths of the layers of a network. */
@@ -79,7 +79,7 @@ struct job_field_rule {
 };
 
 struct job_table {
-    char name[LIMIT_NAME];         /* no two tables have one name */
+    char name[LIMIT_NAME]; /* no two tables have one name */
     /* owned: columns whose rows lie here; none: all that no other table names */
     struct string_list fields;
     int fields_line; /* of the job file, for messages about them; without, the table's */
@@ -88,9 +88,9 @@ struct job_table {
     struct init_spec init;
     uint64_t seed;
     struct optimizer_spec optimizer;
-    uint32_t values;             /* enum value_kind */
+    uint32_t values;        /* enum value_kind */
     struct row_rules rules; /* as in the schema, but for age_capacity, which is of a tablet: 0 */
-    uint64_t capacity;           /* rows of the whole table; 0: any number */
+    uint64_t capacity;      /* rows of the whole table; 0: any number */
     struct job_field_rule *rule; /* owned (rule_count); no field twice */
     size_t rule_count;
 };
@@ -105,58 +105,58 @@ struct job {
         /* columns by name or number; one, "0", by default; several: a task each */
         char label[LIMIT_TASKS][LIMIT_NAME];
         uint32_t label_count;
-        double label_above;                    /* label = value > label_above; default 0 */
-        char weight[LIMIT_NAME]; /* column of the examples' weights; empty: all weigh 1 */
-        char time[LIMIT_NAME]; /* column of the examples' event times; empty: none is known */
-        enum time_unit time_unit;              /* of a time that is a number; default seconds */
+        double label_above;       /* label = value > label_above; default 0 */
+        char weight[LIMIT_NAME];  /* column of the examples' weights; empty: all weigh 1 */
+        char time[LIMIT_NAME];    /* column of the examples' event times; empty: none is known */
+        enum time_unit time_unit; /* of a time that is a number; default seconds */
         /* of one label: share of the examples without a positive one that training keeps; 1: all.
          * Predictions are corrected for it */
         double negatives;
-        bool header;                           /* csv: first line names the columns; default true */
-        char delimiter;                        /* csv; default ',' */
+        bool header;    /* csv: first line names the columns; default true */
+        char delimiter; /* csv; default ',' */
         /* owned; csv: names and types; may be empty: all but the label are categories */
         struct column *column;
         size_t column_count;
-        double max_bad;                        /* share of malformed lines allowed; default 0.001 */
+        double max_bad; /* share of malformed lines allowed; default 0.001 */
         /* folder for decoded input and indexes; default "shoal-cache" under the run folder or
          * TMPDIR */
         char cache[LIMIT_PATH];
         bool shuffle; /* default true: rows of an epoch in an order drawn from (seed, epoch) */
     } data;
     struct {
-        bool fields_auto;                      /* `fields: auto` */
-        struct string_list fields;             /* else names of columns used */
-        enum number_transform number;          /* default log1p for criteo, none else */
+        bool fields_auto;             /* `fields: auto` */
+        struct string_list fields;    /* else names of columns used */
+        enum number_transform number; /* default log1p for criteo, none else */
     } features;
     /* owned; the sparse tables: 1 to LIMIT_JOB_TABLES, at most one of them without `fields` */
     struct job_table *table;
     size_t table_count;
     struct {
         enum model_kind kind;
-        struct widths hidden;    /* the network; default 400, 400, 400 */
-        struct widths hidden2;   /* finalmlp: the second stream; default: as hidden */
+        struct widths hidden;  /* the network; default 400, 400, 400 */
+        struct widths hidden2; /* finalmlp: the second stream; default: as hidden */
         /* dlrm: the network over the numbers, without its last layer, which has dim outputs */
         struct widths bottom;
-        struct widths cin;       /* xdeepfm: feature maps of each layer; default 100, 100 */
-        struct widths tower;     /* mmoe, ple: a task's own network; default 64 */
+        struct widths cin;              /* xdeepfm: feature maps of each layer; default 100, 100 */
+        struct widths tower;            /* mmoe, ple: a task's own network; default 64 */
         struct widths attention_hidden; /* din: the network that weighs a value; default 80, 40 */
         struct widths gate_hidden;      /* finalmlp: of the feature gates; default: no gates */
         /* finalmlp: columns whose vectors the gates look at; default: empty, a learned vector */
         char gate_field[2][LIMIT_NAME];
-        uint32_t cross_layers;   /* dcnv2; default 3 */
-        uint32_t heads;          /* autoint, finalmlp; default 2 */
+        uint32_t cross_layers;                    /* dcnv2; default 3 */
+        uint32_t heads;                           /* autoint, finalmlp; default 2 */
         uint32_t attention_layers, attention_dim; /* autoint; default 3, 64 (all heads together) */
         enum interaction interaction;             /* dlrm; default dot */
-        uint32_t experts;        /* mmoe: all; ple: shared; default 4 */
-        uint32_t own_experts;    /* ple: of each task; default 2 */
-        uint32_t levels;         /* ple: of experts and gates, one on another; default 1 */
-        uint32_t top_k;          /* mmoe, ple: experts that a gate lets through; 0: all */
+        uint32_t experts;                         /* mmoe: all; ple: shared; default 4 */
+        uint32_t own_experts;                     /* ple: of each task; default 2 */
+        uint32_t levels;                 /* ple: of experts and gates, one on another; default 1 */
+        uint32_t top_k;                  /* mmoe, ple: experts that a gate lets through; 0: all */
         double task_weight[LIMIT_TASKS]; /* of the tasks' losses; default 1; not all 0 */
         double dropout;
         enum norm_kind norm;
         enum activation activation;
-        double l2;        /* on touched rows of the sparse tables: gradient += l2 * weight */
-        double l2_dense;  /* on weights of the network, not biases */
+        double l2;       /* on touched rows of the sparse tables: gradient += l2 * weight */
+        double l2_dense; /* on weights of the network, not biases */
     } model;
     struct optimizer_spec dense_optimizer;
     struct {
@@ -167,10 +167,10 @@ struct job {
             uint32_t patience; /* epochs without gain before the end; 0: no early stopping */
             double lr_decay;   /* learning rates are multiplied by this at each miss; default 1 */
         } early_stop;
-        uint32_t mode;      /* enum wire_mode */
+        uint32_t mode; /* enum wire_mode */
         uint32_t staleness;
         uint32_t prefetch;
-        uint32_t lanes;     /* 0: one a worker slot, 2 by default */
+        uint32_t lanes; /* 0: one a worker slot, 2 by default */
         enum backend_kind backend;
         uint64_t seed;
         uint32_t task_batches; /* batches of a task; 0: chosen by the coordinator */
@@ -182,16 +182,16 @@ struct job {
             enum schedule_kind kind; /* after the warm-up; default constant */
             /* of a lane: linear, cosine: when the floor is reached; step: between steps */
             uint32_t batches;
-            double floor;            /* share of the rate that is left; default 0 */
-            double factor;           /* step: what a step multiplies by; default 0.1 */
+            double floor;  /* share of the rate that is left; default 0 */
+            double factor; /* step: what a step multiplies by; default 0.1 */
         } schedule;
         /* the dense gradients of a batch are scaled to this norm where theirs is larger; 0:
          * never */
         double clip_dense;
-        double clip_row;       /* likewise the gradient of each sparse row */
+        double clip_row;          /* likewise the gradient of each sparse row */
         enum precision precision; /* of matrix products; weights, sums and gradients are fp32 */
-        bool deterministic;    /* default true: the same bits at every run of the same kernels */
-        uint32_t read_ahead;   /* batches a lane reads and parses ahead; 0: chosen from the cores */
+        bool deterministic;       /* default true: the same bits at every run of the same kernels */
+        uint32_t read_ahead; /* batches a lane reads and parses ahead; 0: chosen from the cores */
         struct {
             /* of a lane's cache of hot rows, in the memory of the backend; 0: none */
             uint64_t rows;
@@ -202,8 +202,8 @@ struct job {
     struct {
         /* field by whose values AUC is also taken group by group; empty: none */
         char group[LIMIT_NAME];
-        struct string_list by;    /* fields by whose values calibration is told */
-        uint32_t buckets;         /* of the calibration curve; default 20 */
+        struct string_list by; /* fields by whose values calibration is told */
+        uint32_t buckets;      /* of the calibration curve; default 20 */
         /* examples up to which AUC is exact; beyond it is taken from buckets of scores; default 20
          * million */
         uint64_t exact;
@@ -216,13 +216,13 @@ struct job {
         /* folder of the checkpoints, the same one for coordinator and servers; empty: none are
          * made */
         char dir[LIMIT_PATH];
-        uint64_t every_batches;    /* of all lanes together; 0: not by batches */
-        double every_minutes;      /* 0: not by time */
-        uint32_t keep;             /* so many of those made by themselves; default 3; 0: all */
+        uint64_t every_batches; /* of all lanes together; 0: not by batches */
+        double every_minutes;   /* 0: not by time */
+        uint32_t keep;          /* so many of those made by themselves; default 3; 0: all */
         /* a command and its arguments, run with a finished one's folder behind them; may be
          * empty */
         struct string_list publish;
-        uint32_t publish_limit_ms;  /* the command is ended when it takes longer; default 600000 */
+        uint32_t publish_limit_ms; /* the command is ended when it takes longer; default 600000 */
     } checkpoint;
     struct {
         uint32_t lease_ms; /* default 10000 */
@@ -241,7 +241,8 @@ struct job {
 /* text: YAML, `bytes` long; name: for messages; set: "dotted.key=value" overrides, applied over the
  * file (a value is YAML: lists as [a, b]). On success *out is filled and the caller calls
  * job_free. */
-int job_parse(const char *text, size_t bytes, const char *name, const struct string_list *set, struct job *out, struct err *e);
+int job_parse(const char *text, size_t bytes, const char *name, const struct string_list *set,
+              struct job *out, struct err *e);
 /* Reads a file first: NOINPUT when it is missing. Relative paths in data.* are taken from the
  * current folder. */
 int job_load(const char *path, const struct string_list *set, struct job *out, struct err *e);

@@ -10,19 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int character_take(const struct config *c, const char *path, char fallback, char *out, struct err *e)
+static int character_take(const struct config *c, const char *path, char fallback, char *out,
+                          struct err *e)
 {
     const char *s = config_string(c, path, NULL);
 
     *out = s == NULL ? fallback : strcmp(s, "\\t") == 0 || strcmp(s, "tab") == 0 ? '\t' : s[0];
     if (s != NULL && s[0] != '\\' && strcmp(s, "tab") != 0 && strlen(s) != 1)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s must be one character, or tab", config_line(c, path), path);
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s must be one character, or tab",
+                       config_line(c, path), path);
     return 0;
 }
 
 /* The column that `key` (share, attend) of column i names; another one, that can be a field. */
-static int other_column(const struct config *c, const struct job *j, size_t i, const char *key, const char *name,
-                        const struct column **out, struct err *e)
+static int other_column(const struct config *c, const struct job *j, size_t i, const char *key,
+                        const char *name, const struct column **out, struct err *e)
 {
     char path[96];
 
@@ -32,11 +34,14 @@ static int other_column(const struct config *c, const struct job *j, size_t i, c
         if (strcmp(j->data.column[k].name, name) == 0)
             *out = &j->data.column[k];
     if (*out == NULL)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: data.columns has no column %s", config_line(c, path), path, name);
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: data.columns has no column %s",
+                       config_line(c, path), path, name);
     if (*out == &j->data.column[i])
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s names the column itself", config_line(c, path), path);
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s names the column itself",
+                       config_line(c, path), path);
     if ((*out)->type == COLUMN_SKIP || (*out)->type == COLUMN_LABEL)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: column %s is %s, not a field", config_line(c, path), path, name,
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: column %s is %s, not a field",
+                       config_line(c, path), path, name,
                        (*out)->type == COLUMN_LABEL ? "a label" : "skipped");
     return 0;
 }
@@ -51,8 +56,9 @@ static int share_check(const struct config *c, const struct job *j, size_t i, st
     int status = other_column(c, j, i, "share", k->share, &other, e);
     (void)snprintf(path, sizeof path, "data.columns[%zu].share", i);
     if (status == 0 && other->share[0] != '\0')
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: column %s itself shares with %s: name that one", config_line(c, path), path,
-                         k->share, other->share);
+        status = err_set(e, SHOAL_E_CONFIG,
+                         "line %d: %s: column %s itself shares with %s: name that one",
+                         config_line(c, path), path, k->share, other->share);
     return status;
 }
 
@@ -64,17 +70,21 @@ static int attend_check(const struct config *c, const struct job *j, size_t i, s
 
     (void)snprintf(path, sizeof path, "data.columns[%zu].%s", i, attention ? "pooling" : "attend");
     if (attention != (k->attend[0] != '\0'))
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: pooling attention and attend (the column of the target) belong together",
-                       config_line(c, path), path);
+        return err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: %s: pooling attention and attend (the column of the target) belong together",
+            config_line(c, path), path);
     if (!attention)
         return 0;
     if (k->type != COLUMN_MULTI)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: attention is for columns of type multi", config_line(c, path), path);
+        return err_set(e, SHOAL_E_CONFIG, "line %d: %s: attention is for columns of type multi",
+                       config_line(c, path), path);
     int status = other_column(c, j, i, "attend", k->attend, &other, e);
     (void)snprintf(path, sizeof path, "data.columns[%zu].attend", i);
     if (status == 0 && other->type == COLUMN_MULTI)
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: column %s has several values, a target has one", config_line(c, path), path,
-                         k->attend);
+        status = err_set(e, SHOAL_E_CONFIG,
+                         "line %d: %s: column %s has several values, a target has one",
+                         config_line(c, path), path, k->attend);
     return status;
 }
 
@@ -87,7 +97,8 @@ static int columns_check(const struct config *c, const struct job *j, struct err
     for (size_t i = 0; i < j->data.column_count && status == 0; i++) {
         (void)snprintf(path, sizeof path, "data.columns[%zu].max", i);
         if (j->data.column[i].max > 0 && j->data.column[i].type != COLUMN_MULTI)
-            status = err_set(e, SHOAL_E_CONFIG, "line %d: %s is for columns of type multi", config_line(c, path), path);
+            status = err_set(e, SHOAL_E_CONFIG, "line %d: %s is for columns of type multi",
+                             config_line(c, path), path);
         if (status == 0)
             status = share_check(c, j, i, e);
         if (status == 0)
@@ -140,11 +151,13 @@ static int labels_take(const struct config *c, struct job *j, struct err *e)
     if (config_list(c, "data.label", &labels) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (labels.count > LIMIT_TASKS)
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: data.label: at most %u labels", config_line(c, "data.label"), LIMIT_TASKS);
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: data.label: at most %u labels",
+                         config_line(c, "data.label"), LIMIT_TASKS);
     for (size_t i = 0; i < labels.count && status == 0; i++) {
         if (strlen(labels.item[i]) >= LIMIT_NAME || labels.item[i][0] == '\0')
-            status = err_set(e, SHOAL_E_CONFIG, "line %d: data.label: a name must have 1 to %u bytes", config_line(c, "data.label"),
-                             LIMIT_NAME - 1);
+            status =
+                err_set(e, SHOAL_E_CONFIG, "line %d: data.label: a name must have 1 to %u bytes",
+                        config_line(c, "data.label"), LIMIT_NAME - 1);
         (void)snprintf(j->data.label[i], LIMIT_NAME, "%s", labels.item[i]);
     }
     j->data.label_count = (uint32_t)labels.count;
@@ -161,11 +174,14 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (!config_has(c, "data.train"))
         return err_set(e, SHOAL_E_CONFIG, "data.train is missing: name the files to train on");
     j->data.format = (enum data_format)config_enum(c, "data.format", DATA_CRITEO);
-    if (config_list(c, "data.train", &j->data.train) != 0 || config_list(c, "data.valid", &j->data.valid) != 0 ||
+    if (config_list(c, "data.train", &j->data.train) != 0 ||
+        config_list(c, "data.valid", &j->data.valid) != 0 ||
         config_list(c, "data.test", &j->data.test) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (j->data.train.count == 0)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: data.train is empty: name the files to train on", config_line(c, "data.train"));
+        return err_set(e, SHOAL_E_CONFIG,
+                       "line %d: data.train is empty: name the files to train on",
+                       config_line(c, "data.train"));
     j->data.negatives = config_float(c, "data.negatives", 1);
     if (config_has(c, "data.weight") && job_name_take(c, "data.weight", "", j->data.weight, e) != 0)
         return SHOAL_E_CONFIG;
@@ -181,10 +197,12 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     if (status == 0)
         status = labels_take(c, j, e);
     if (status == 0 && j->data.negatives < 1 && j->data.label_count > 1)
-        status = err_set(e, SHOAL_E_CONFIG,
-                         "line %d: data.negatives is for one label, data.label names %u: a line is left out only where no label is "
-                         "positive, so no constant corrects the predictions of a task; leave it out",
-                         config_line(c, "data.negatives"), j->data.label_count);
+        status =
+            err_set(e, SHOAL_E_CONFIG,
+                    "line %d: data.negatives is for one label, data.label names %u: a line is left "
+                    "out only where no label is "
+                    "positive, so no constant corrects the predictions of a task; leave it out",
+                    config_line(c, "data.negatives"), j->data.label_count);
     return status != 0 ? status : columns_take(c, j, e);
 }
 
@@ -195,6 +213,7 @@ int job_features_take(const struct config *c, struct job *j, struct err *e)
     if (j->features.fields.count == 1 && strcmp(j->features.fields.item[0], "auto") == 0)
         string_list_free(&j->features.fields);
     j->features.fields_auto = j->features.fields.count == 0;
-    j->features.number = (enum number_transform)config_enum(c, "features.number", j->data.format == DATA_CRITEO ? NUMBER_LOG1P : NUMBER_NONE);
+    j->features.number = (enum number_transform)config_enum(
+        c, "features.number", j->data.format == DATA_CRITEO ? NUMBER_LOG1P : NUMBER_NONE);
     return 0;
 }

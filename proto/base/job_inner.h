@@ -8,7 +8,8 @@
 extern const struct config_key job_keys[]; /* job_keys.c */
 
 /* A name of 1 to LIMIT_NAME - 1 bytes. CONFIG. */
-int job_name_take(const struct config *c, const char *path, const char *fallback, char out[LIMIT_NAME], struct err *e);
+int job_name_take(const struct config *c, const char *path, const char *fallback,
+                  char out[LIMIT_NAME], struct err *e);
 /* The optimizer under `prefix`. fallback: its kind, and its lr and initial where they are not 0, as
  * long as the job names no other kind. */
 struct optimizer_spec job_optimizer_take(const struct config *c, const char *prefix,

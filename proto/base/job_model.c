@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* A list of layer widths; the fallback, (fallback_count), where the job says nothing. */
-static int widths_take(const struct config *c, const char *path, const struct widths *fallback, struct widths *out, struct err *e)
+static int widths_take(const struct config *c, const char *path, const struct widths *fallback,
+                       struct widths *out, struct err *e)
 {
     struct string_list list = {0};
     int status = 0;
@@ -20,13 +21,15 @@ static int widths_take(const struct config *c, const char *path, const struct wi
     if (config_list(c, path, &list) != 0)
         status = err_set(e, SHOAL_E_NOMEM, "out of memory");
     else if (list.count > 16)
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: at most 16 layers", config_line(c, path), path);
+        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: at most 16 layers", config_line(c, path),
+                         path);
     for (size_t i = 0; i < list.count && status == 0; i++) {
         char *end;
         long units = strtol(list.item[i], &end, 10);
         if (*end != 0 || end == list.item[i] || units < 1 || units > 16384)
-            status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: %s is not a number of units (1 to 16384)", config_line(c, path), path,
-                             list.item[i]);
+            status =
+                err_set(e, SHOAL_E_CONFIG, "line %d: %s: %s is not a number of units (1 to 16384)",
+                        config_line(c, path), path, list.item[i]);
         out->at[out->count++] = (uint32_t)units;
     }
     string_list_free(&list);
@@ -43,20 +46,24 @@ static int task_weights_take(const struct config *c, struct job *j, struct err *
     if (config_list(c, "model.task_weights", &list) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (list.count > 0 && list.count != j->data.label_count)
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: model.task_weights has %zu numbers, data.label names %u labels",
+        status = err_set(e, SHOAL_E_CONFIG,
+                         "line %d: model.task_weights has %zu numbers, data.label names %u labels",
                          config_line(c, "model.task_weights"), list.count, j->data.label_count);
     for (size_t i = 0; i < list.count && status == 0; i++) {
         char *end;
         double weight = strtod(list.item[i], &end);
         if (*end != 0 || end == list.item[i] || !(weight >= 0 && weight <= 1e6))
-            status = err_set(e, SHOAL_E_CONFIG, "line %d: model.task_weights: %s is not a number from 0 to 1e6",
+            status = err_set(e, SHOAL_E_CONFIG,
+                             "line %d: model.task_weights: %s is not a number from 0 to 1e6",
                              config_line(c, "model.task_weights"), list.item[i]);
         j->model.task_weight[i] = weight;
     }
     string_list_free(&list);
     if (status == 0 && j->data.label_count > 1 && job_task_weights(j) <= 0)
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: model.task_weights are all 0; give those above 0 that are to be learned",
-                         config_line(c, "model.task_weights"));
+        status = err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: model.task_weights are all 0; give those above 0 that are to be learned",
+            config_line(c, "model.task_weights"));
     return status;
 }
 
@@ -73,24 +80,32 @@ static int gate_fields_take(const struct config *c, struct job *j, struct err *e
     if (config_list(c, path, &list) != 0)
         status = err_set(e, SHOAL_E_NOMEM, "out of memory");
     else if (list.count != 2)
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s names %zu columns; it takes two, of the first network's gate and of the "
-                         "second's, as in [user, item]", config_line(c, path), path, list.count);
+        status = err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: %s names %zu columns; it takes two, of the first network's gate and of the "
+            "second's, as in [user, item]",
+            config_line(c, path), path, list.count);
     else if (j->model.gate_hidden.count == 0)
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: without model.gate_hidden there are no gates; give that too, as in [64]",
-                         config_line(c, path), path);
+        status = err_set(
+            e, SHOAL_E_CONFIG,
+            "line %d: %s: without model.gate_hidden there are no gates; give that too, as in [64]",
+            config_line(c, path), path);
     for (size_t i = 0; i < list.count && status == 0; i++)
         if (list.item[i][0] == '\0' || strlen(list.item[i]) >= LIMIT_NAME)
-            status = err_set(e, SHOAL_E_CONFIG, "line %d: %s: a column's name has 1 to %u characters", config_line(c, path), path,
-                             LIMIT_NAME - 1);
+            status =
+                err_set(e, SHOAL_E_CONFIG, "line %d: %s: a column's name has 1 to %u characters",
+                        config_line(c, path), path, LIMIT_NAME - 1);
         else
-            (void)snprintf(j->model.gate_field[i], sizeof j->model.gate_field[i], "%s", list.item[i]);
+            (void)snprintf(j->model.gate_field[i], sizeof j->model.gate_field[i], "%s",
+                           list.item[i]);
     string_list_free(&list);
     return status;
 }
 
 static int networks_take(const struct config *c, struct job *j, struct err *e)
 {
-    static const struct widths none, three = {{400, 400, 400}, 3}, maps = {{100, 100}, 2}, tower = {{64}, 1}, weigh = {{80, 40}, 2};
+    static const struct widths none, three = {{400, 400, 400}, 3}, maps = {{100, 100}, 2},
+                                     tower = {{64}, 1}, weigh = {{80, 40}, 2};
     int status = widths_take(c, "model.hidden", &three, &j->model.hidden, e);
 
     if (status == 0)
@@ -131,8 +146,11 @@ int job_model_take(const struct config *c, struct job *j, struct err *e)
     j->dense_optimizer = job_optimizer_take(c, "dense_optimizer", &adam);
     if (status == 0)
         status = task_weights_take(c, j, e);
-    if (status == 0 && j->data.label_count > 1 && j->model.kind != MODEL_MMOE && j->model.kind != MODEL_PLE)
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: data.label names %u labels; only the models mmoe and ple have a task for each",
+    if (status == 0 && j->data.label_count > 1 && j->model.kind != MODEL_MMOE &&
+        j->model.kind != MODEL_PLE)
+        status = err_set(e, SHOAL_E_CONFIG,
+                         "line %d: data.label names %u labels; only the models mmoe and ple have a "
+                         "task for each",
                          config_line(c, "data.label"), j->data.label_count);
     return status;
 }
@@ -148,11 +166,11 @@ double job_task_weights(const struct job *j)
 const char *job_model_name(enum model_kind kind)
 {
     static const char *const name[] = {
-        [MODEL_LR] = "lr",         [MODEL_FM] = "fm",         [MODEL_WIDE_DEEP] = "wide_deep",
-        [MODEL_DEEPFM] = "deepfm", [MODEL_PROBE] = "probe",   [MODEL_FWFM] = "fwfm",
-        [MODEL_IPNN] = "ipnn",     [MODEL_DCNV2] = "dcnv2",   [MODEL_DLRM] = "dlrm",
+        [MODEL_LR] = "lr",           [MODEL_FM] = "fm",           [MODEL_WIDE_DEEP] = "wide_deep",
+        [MODEL_DEEPFM] = "deepfm",   [MODEL_PROBE] = "probe",     [MODEL_FWFM] = "fwfm",
+        [MODEL_IPNN] = "ipnn",       [MODEL_DCNV2] = "dcnv2",     [MODEL_DLRM] = "dlrm",
         [MODEL_XDEEPFM] = "xdeepfm", [MODEL_AUTOINT] = "autoint", [MODEL_FINALMLP] = "finalmlp",
-        [MODEL_DIN] = "din",       [MODEL_MMOE] = "mmoe",     [MODEL_PLE] = "ple"};
+        [MODEL_DIN] = "din",         [MODEL_MMOE] = "mmoe",       [MODEL_PLE] = "ple"};
 
     return (size_t)kind < sizeof name / sizeof name[0] ? name[kind] : "unknown";
 }

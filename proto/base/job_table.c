@@ -50,10 +50,12 @@ static const struct preset presets[] = {
     /* Monolith: rows expire by event time, 36,500 days unless a field says less, swept every 240
      * hours; who asks for a count gets a sketch. Its filter drops while the count *before* is under
      * the threshold: threshold T is min_count T + 1. */
-    [PRESET_MONOLITH] =
-        {.rules = {.stats = 1, .age_every = 240 * 3600, .age_ttl = 36500u * 86400u, .admit_sketch = 8192},
-         .init = {INIT_UNIFORM, 0.01f},
-         .optimizer = {.kind = OPT_ADAGRAD}},
+    [PRESET_MONOLITH] = {.rules = {.stats = 1,
+                                   .age_every = 240 * 3600,
+                                   .age_ttl = 36500u * 86400u,
+                                   .admit_sketch = 8192},
+                         .init = {INIT_UNIFORM, 0.01f},
+                         .optimizer = {.kind = OPT_ADAGRAD}},
 };
 
 /* ---- keys under a prefix --------------------------------------------------------------------- */
@@ -129,7 +131,8 @@ struct optimizer_spec job_optimizer_take(const struct config *c, const char *pre
     struct place p = {.c = c};
 
     (void)snprintf(p.prefix, sizeof p.prefix, "%s", prefix);
-    struct optimizer_spec o = {.kind = (enum optimizer_kind)choice(&p, "kind", (int)fallback->kind)};
+    struct optimizer_spec o = {.kind =
+                                   (enum optimizer_kind)choice(&p, "kind", (int)fallback->kind)};
     bool same = o.kind == fallback->kind;
     double lr = same && fallback->lr > 0 ? (double)fallback->lr : o.kind == OPT_ADAM ? 0.001 : 0.05;
     o.lr = number_f(&p, "lr", (float)lr);
@@ -161,13 +164,15 @@ static int decay_take(const struct place *p, struct optimizer_spec *o, struct er
 /* ---- admission ------------------------------------------------------------------------------- */
 
 /* *given: the job says something of it here. */
-static int admit_take(const struct place *p, uint32_t *kind, float *threshold, bool *given, struct err *e)
+static int admit_take(const struct place *p, uint32_t *kind, float *threshold, bool *given,
+                      struct err *e)
 {
     static const struct {
         const char *key;
         enum admit_kind kind;
-    } way[] = {
-        {"admit.min_count", ADMIT_COUNT}, {"admit.probability", ADMIT_PROBABILITY}, {"admit.min_score", ADMIT_SCORE}};
+    } way[] = {{"admit.min_count", ADMIT_COUNT},
+               {"admit.probability", ADMIT_PROBABILITY},
+               {"admit.min_score", ADMIT_SCORE}};
     char path[PATH_BYTES];
 
     *given = false;
@@ -175,20 +180,23 @@ static int admit_take(const struct place *p, uint32_t *kind, float *threshold, b
         if (!has(p, way[i].key))
             continue;
         if (*given)
-            return refuse(p, way[i].key, e, "admission goes by one of min_count, probability, min_score and none");
+            return refuse(p, way[i].key, e,
+                          "admission goes by one of min_count, probability, min_score and none");
         *given = true;
         *kind = way[i].kind;
-        *threshold =
-            (float)(i == 0 ? (double)config_int(p->c, path_of(p, way[i].key, path), 1) : number(p, way[i].key, 0));
+        *threshold = (float)(i == 0 ? (double)config_int(p->c, path_of(p, way[i].key, path), 1)
+                                    : number(p, way[i].key, 0));
     }
     if (truth(p, "admit.none", false)) {
         if (*given)
-            return refuse(p, "admit.none", e, "admission goes by one of min_count, probability, min_score and none");
+            return refuse(p, "admit.none", e,
+                          "admission goes by one of min_count, probability, min_score and none");
         *given = true;
         *kind = ADMIT_NONE;
         *threshold = 0;
     }
-    if ((*kind == ADMIT_COUNT && *threshold <= 1) || (*kind == ADMIT_PROBABILITY && *threshold >= 1) ||
+    if ((*kind == ADMIT_COUNT && *threshold <= 1) ||
+        (*kind == ADMIT_PROBABILITY && *threshold >= 1) ||
         (*kind == ADMIT_SCORE && *threshold <= 0)) { /* (3) */
         *kind = ADMIT_ALL;
         *threshold = 0;
@@ -215,10 +223,12 @@ static bool counts(uint32_t kind, float threshold, const struct job_table *t, fl
 static bool waits(const struct job_table *t)
 {
     float most;
-    bool any = counts(t->rules.admit_kind, t->rules.admit_threshold, t, &most) || t->rules.admit_kind == ADMIT_SCORE;
+    bool any = counts(t->rules.admit_kind, t->rules.admit_threshold, t, &most) ||
+               t->rules.admit_kind == ADMIT_SCORE;
 
     for (size_t i = 0; i < t->rule_count; i++)
-        any = any || ((t->rule[i].rule.has & FIELD_HAS_ADMIT) != 0 && t->rule[i].rule.admit_kind == ADMIT_SCORE);
+        any = any || ((t->rule[i].rule.has & FIELD_HAS_ADMIT) != 0 &&
+                      t->rule[i].rule.admit_kind == ADMIT_SCORE);
     return any;
 }
 
@@ -233,7 +243,8 @@ static int waiting_take(const struct place *p, struct job_table *t, struct err *
     if ((r->admit_sketch & (r->admit_sketch - 1)) != 0)
         return refuse(p, "admit.sketch", e, "%u cells is no power of two", r->admit_sketch);
     if (counted && r->admit_sketch > 0 && most > (float)SKETCH_COUNT_MAX)
-        return refuse(p, "admit.sketch", e, "a sketch counts to %u, min_count is %.0f: leave the sketch out",
+        return refuse(p, "admit.sketch", e,
+                      "a sketch counts to %u, min_count is %.0f: leave the sketch out",
                       SKETCH_COUNT_MAX, (double)most);
     r->admit_sketch = counted ? r->admit_sketch : 0; /* (3) */
     r->admit_waiting = waits(t) ? r->admit_waiting : 0;
@@ -263,8 +274,10 @@ static int field_rule_take(const struct place *p, struct job_field_rule *out, st
         return status;
     bool init = has(p, "init.kind") || has(p, "init.scale"), ttl = has(p, "ttl_days");
     if (!init && !admit && !ttl)
-        return refuse(p, "field", e, "the rule for %s says nothing; give it init, admit or ttl_days", out->field);
-    r->has = (init ? FIELD_HAS_INIT : 0) | (admit ? FIELD_HAS_ADMIT : 0) | (ttl ? FIELD_HAS_TTL : 0);
+        return refuse(p, "field", e,
+                      "the rule for %s says nothing; give it init, admit or ttl_days", out->field);
+    r->has =
+        (init ? FIELD_HAS_INIT : 0) | (admit ? FIELD_HAS_ADMIT : 0) | (ttl ? FIELD_HAS_TTL : 0);
     r->kind = init ? (uint32_t)choice(p, "init.kind", INIT_UNIFORM) : 0;
     r->scale = init ? number_f(p, "init.scale", 0.01f) : 0;
     r->ttl = days(p, "ttl_days", 0);
@@ -290,7 +303,8 @@ static int field_rules_take(const struct place *p, struct job_table *t, struct e
         status = field_rule_take(&at, &t->rule[i], e);
         for (size_t k = 0; k < i && status == 0; k++)
             if (strcmp(t->rule[k].field, t->rule[i].field) == 0)
-                status = refuse(&at, "field", e, "there is a rule for %s already", t->rule[i].field);
+                status =
+                    refuse(&at, "field", e, "there is a rule for %s already", t->rule[i].field);
     }
     return status;
 }
@@ -317,7 +331,8 @@ static void ageing_off(struct job_table *t)
     }
 }
 
-static int ageing_take(const struct place *p, const struct job *j, struct job_table *t, struct err *e)
+static int ageing_take(const struct place *p, const struct job *j, struct job_table *t,
+                       struct err *e)
 {
     struct row_rules *r = &t->rules;
     float decay = number_f(p, "evict.decay", r->age_decay);
@@ -339,12 +354,14 @@ static int ageing_take(const struct place *p, const struct job *j, struct job_ta
     if (r->age_every == 0)
         ageing_off(t);
     if (r->age_every > 0 && j->data.time[0] == '\0')
-        return refuse(p, "evict", e,
-                      "rows age by event time: name its column in data.time, or say evict: {every_hours: 0}");
+        return refuse(
+            p, "evict", e,
+            "rows age by event time: name its column in data.time, or say evict: {every_hours: 0}");
     if (t->capacity > 0 && r->age_by == EVICT_LRU && j->data.time[0] == '\0')
-        return refuse(p, "evict.capacity", e,
-                      "who was used least recently is told by event time: name its column in data.time, or "
-                      "say evict: {by: score}");
+        return refuse(
+            p, "evict.capacity", e,
+            "who was used least recently is told by event time: name its column in data.time, or "
+            "say evict: {by: score}");
     return 0;
 }
 
@@ -356,7 +373,8 @@ static const char *statistics_needed(const struct job_table *t)
     const struct row_rules *r = &t->rules;
 
     for (size_t i = 0; i < t->rule_count; i++)
-        if ((t->rule[i].rule.has & FIELD_HAS_ADMIT) != 0 && t->rule[i].rule.admit_kind == ADMIT_SCORE)
+        if ((t->rule[i].rule.has & FIELD_HAS_ADMIT) != 0 &&
+            t->rule[i].rule.admit_kind == ADMIT_SCORE)
             return "rules";
     return r->age_every > 0               ? "evict"
            : t->capacity > 0              ? "evict.capacity"
@@ -373,14 +391,18 @@ static int statistics_take(const struct place *p, struct job_table *t, struct er
 
     bool stats = truth(p, "stats", r->stats != 0 || needed != NULL);
     if (!stats && needed != NULL)
-        return refuse(p, "stats", e, "%s goes by statistics of rows: take `stats: false` away, or %s", needed, needed);
+        return refuse(p, "stats", e,
+                      "%s goes by statistics of rows: take `stats: false` away, or %s", needed,
+                      needed);
     r->stats = stats;
     r->score_show = stats ? number_f(p, "score.show", r->score_show > 0 ? r->score_show : 0.1f) : 0;
-    r->score_click = stats ? number_f(p, "score.click", r->score_click > 0 ? r->score_click : 1.0f) : 0;
+    r->score_click =
+        stats ? number_f(p, "score.click", r->score_click > 0 ? r->score_click : 1.0f) : 0;
     return 0;
 }
 
-static int rules_take(const struct place *p, const struct job *j, struct job_table *t, struct err *e)
+static int rules_take(const struct place *p, const struct job *j, struct job_table *t,
+                      struct err *e)
 {
     struct row_rules *r = &t->rules;
     bool given;
@@ -416,7 +438,8 @@ static int fields_take(const struct place *p, struct job_table *t, struct err *e
     for (size_t i = 0; i < t->fields.count; i++) {
         size_t bytes = strlen(t->fields.item[i]);
         if (bytes == 0 || bytes >= LIMIT_NAME)
-            return refuse(p, "fields", e, "a name has 1 to %u bytes, this one %zu", LIMIT_NAME - 1, bytes);
+            return refuse(p, "fields", e, "a name has 1 to %u bytes, this one %zu", LIMIT_NAME - 1,
+                          bytes);
         for (size_t k = 0; k < i; k++)
             if (strcmp(t->fields.item[k], t->fields.item[i]) == 0)
                 return refuse(p, "fields", e, "%s is named twice; take one out", t->fields.item[i]);
@@ -433,29 +456,33 @@ static bool names_field(const struct job_table *t, const char *name)
 }
 
 /* Two tables of one job must be told apart, by name and by what lies in them. */
-static int tables_apart(const struct config *c, const struct job_table *a, size_t at, const struct job_table *b,
-                        size_t before, struct err *e)
+static int tables_apart(const struct config *c, const struct job_table *a, size_t at,
+                        const struct job_table *b, size_t before, struct err *e)
 {
     struct place p = {.c = c};
 
     (void)snprintf(p.prefix, sizeof p.prefix, "tables[%zu]", at);
     if (strcmp(a->name, b->name) == 0)
-        return refuse(&p, "name", e, "tables[%zu] is named %s too; give each table a name of its own", before, a->name);
+        return refuse(&p, "name", e,
+                      "tables[%zu] is named %s too; give each table a name of its own", before,
+                      a->name);
     if (a->fields.count == 0 && b->fields.count == 0)
         return refuse(&p, "name", e,
-                      "neither table %s nor table %s says which fields it is for; name them in `fields` of one of "
+                      "neither table %s nor table %s says which fields it is for; name them in "
+                      "`fields` of one of "
                       "them, the other takes the rest",
                       b->name, a->name);
     for (size_t i = 0; i < a->fields.count; i++)
         if (names_field(b, a->fields.item[i]))
-            return refuse(&p, "fields", e, "%s is in the fields of table %s already; name it once", a->fields.item[i],
-                          b->name);
+            return refuse(&p, "fields", e, "%s is in the fields of table %s already; name it once",
+                          a->fields.item[i], b->name);
     return 0;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static int table_take(const struct config *c, size_t i, const struct job *j, struct job_table *t, struct err *e)
+static int table_take(const struct config *c, size_t i, const struct job *j, struct job_table *t,
+                      struct err *e)
 {
     struct place p = {.c = c};
     char path[PATH_BYTES];
@@ -465,7 +492,8 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
     if (status != 0)
         return status;
     if (strcmp(t->name, "dense") == 0 || strcmp(t->name, "dense_stats") == 0)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: the name %s is taken by the network's own table",
+        return err_set(e, SHOAL_E_CONFIG,
+                       "line %d: the name %s is taken by the network's own table",
                        config_line(c, path), t->name);
     status = fields_take(&p, t, e);
     if (status != 0)
@@ -493,8 +521,8 @@ int job_tables_take(const struct config *c, struct job *j, struct err *e)
     if (j->table_count == 0)
         j->table_count = 1; /* one table with every default */
     if (j->table_count > LIMIT_JOB_TABLES)
-        return err_set(e, SHOAL_E_CONFIG, "line %d: at most %u tables, not %zu", config_line(c, "tables[0]"),
-                       LIMIT_JOB_TABLES, j->table_count);
+        return err_set(e, SHOAL_E_CONFIG, "line %d: at most %u tables, not %zu",
+                       config_line(c, "tables[0]"), LIMIT_JOB_TABLES, j->table_count);
     j->table = calloc(j->table_count, sizeof *j->table);
     if (j->table == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");

@@ -133,11 +133,13 @@ int json_parse(const char *text, size_t bytes, struct json **out, struct err *e)
 {
     *out = NULL;
     if (bytes > JSON_BYTES_MAX)
-        return err_set(e, SHOAL_E_DATA, "JSON text of %zu bytes is over the limit of %u", bytes, JSON_BYTES_MAX);
+        return err_set(e, SHOAL_E_DATA, "JSON text of %zu bytes is over the limit of %u", bytes,
+                       JSON_BYTES_MAX);
     json_error_t why;
     json_t *t = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
     if (!t)
-        return err_set(e, SHOAL_E_DATA, "JSON line %d, column %d: %s", why.line, why.column, why.text);
+        return err_set(e, SHOAL_E_DATA, "JSON line %d, column %d: %s", why.line, why.column,
+                       why.text);
     *out = out_of(t);
     return 0;
 }

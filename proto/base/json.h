@@ -35,7 +35,7 @@ int json_set_bool(struct json *object, const char *key, bool x);
 int json_set_null(struct json *object, const char *key);
 /* "0x" and 16 digits: keys and digests pass 2^53 */
 int json_set_hex(struct json *object, const char *key, uint64_t x);
-int json_append(struct json *array, struct json *child);            /* takes child in any case */
+int json_append(struct json *array, struct json *child); /* takes child in any case */
 int json_append_number(struct json *array, double x);
 int json_append_string(struct json *array, const char *s);
 
@@ -60,7 +60,7 @@ size_t json_members(const struct json *object); /* members of an object, 0 of an
  * call walks from the first. */
 const char *json_member_name(const struct json *object, size_t index);
 struct json *json_member_at(const struct json *object, size_t index);
-bool json_absent(const struct json *j);                       /* absent or null */
+bool json_absent(const struct json *j); /* absent or null */
 /* integer, real, or true/false as 1/0 */
 double json_as_number(const struct json *j, double fallback);
 int64_t json_as_int(const struct json *j, int64_t fallback); /* fallback also beyond 63 bits */

@@ -5,35 +5,36 @@
 
 #include <stdint.h>
 
-#define LIMIT_HEADER_BYTES (64u << 10)        /* protobuf header of a message */
-#define LIMIT_FRAME_BYTES (16u << 20)         /* one bulk frame, ZMQ_MAXMSGSIZE */
-#define LIMIT_FRAMES 3                        /* header and at most two bulk frames */
-#define LIMIT_UNPACK_BYTES (256u << 10)        /* what protobuf-c may allocate for one header */
-#define LIMIT_KEYS 65536u                     /* keys of one pull or push */
-#define LIMIT_WIDTH 4096u                     /* floats of one row's weights */
+#define LIMIT_HEADER_BYTES (64u << 10)  /* protobuf header of a message */
+#define LIMIT_FRAME_BYTES (16u << 20)   /* one bulk frame, ZMQ_MAXMSGSIZE */
+#define LIMIT_FRAMES 3                  /* header and at most two bulk frames */
+#define LIMIT_UNPACK_BYTES (256u << 10) /* what protobuf-c may allocate for one header */
+#define LIMIT_KEYS 65536u               /* keys of one pull or push */
+#define LIMIT_WIDTH 4096u               /* floats of one row's weights */
 #define LIMIT_TABLES 64u
-#define LIMIT_JOB_TABLES 32u                   /* tables of a job file: sparse ones */
-#define LIMIT_TABLETS 65536u                  /* of one table */
+#define LIMIT_JOB_TABLES 32u /* tables of a job file: sparse ones */
+#define LIMIT_TABLETS 65536u /* of one table */
 #define LIMIT_SHARDS 1024u
 #define LIMIT_SHARD_TABLETS_MIN 16u /* of one table on one shard, else creation is refused */
 #define LIMIT_LANES 1024u
 #define LIMIT_WORKERS 4096u
-#define LIMIT_RUNS 16u                        /* open at once on a shard */
-#define LIMIT_NAME 64u                        /* bytes of a name, final NUL counted */
+#define LIMIT_RUNS 16u /* open at once on a shard */
+#define LIMIT_NAME 64u /* bytes of a name, final NUL counted */
 #define LIMIT_PATH 1024u
-#define LIMIT_FIELDS 512u                     /* feature fields of an example */
+#define LIMIT_FIELDS 512u /* feature fields of an example */
 #define LIMIT_NUMERIC 512u
-#define LIMIT_TASKS 8u                        /* labels of an example */
-#define LIMIT_BY 32u                          /* fields of evaluate.by */
-#define LIMIT_LINE_BYTES (1u << 20)           /* one input line */
+#define LIMIT_TASKS 8u              /* labels of an example */
+#define LIMIT_BY 32u                /* fields of evaluate.by */
+#define LIMIT_LINE_BYTES (1u << 20) /* one input line */
 #define LIMIT_CONFIG_BYTES (1u << 20)
-#define LIMIT_BATCH 65536u                    /* examples */
-#define LIMIT_GRADIENT 1e15f                  /* a pushed value beyond this is refused */
-#define LIMIT_PEER_QUEUE 256u                 /* messages queued to one peer */
-#define LIMIT_PEER_BYTES (64u << 20)          /* bytes queued to one peer */
+#define LIMIT_BATCH 65536u           /* examples */
+#define LIMIT_GRADIENT 1e15f         /* a pushed value beyond this is refused */
+#define LIMIT_PEER_QUEUE 256u        /* messages queued to one peer */
+#define LIMIT_PEER_BYTES (64u << 20) /* bytes queued to one peer */
 #define LIMIT_PEERS 4096u
-#define LIMIT_WAITING 4096u                   /* pulls and held pushes waiting in a shard */
+#define LIMIT_WAITING 4096u /* pulls and held pushes waiting in a shard */
 
-_Static_assert((uint64_t)LIMIT_TABLES * LIMIT_TABLETS <= UINT32_MAX, "global tablet numbers fit 32 bits");
+_Static_assert((uint64_t)LIMIT_TABLES *LIMIT_TABLETS <= UINT32_MAX,
+               "global tablet numbers fit 32 bits");
 
 #endif

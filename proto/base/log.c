@@ -43,8 +43,8 @@ static int line_prefix(char *out, size_t size, enum log_level level)
     if (under_systemd)
         return snprintf(out, size, "<%d>%s: ", level_priority[level], program_name);
     gmtime_r(&seconds, &utc);
-    return snprintf(out, size, "%-5s %02d:%02d:%02d.%03u %s: ", level_name[level], utc.tm_hour, utc.tm_min, utc.tm_sec,
-                    (unsigned)(now / 1000000u % 1000u), program_name);
+    return snprintf(out, size, "%-5s %02d:%02d:%02d.%03u %s: ", level_name[level], utc.tm_hour,
+                    utc.tm_min, utc.tm_sec, (unsigned)(now / 1000000u % 1000u), program_name);
 }
 
 void log_line(enum log_level level, const char *format, ...)

@@ -17,15 +17,16 @@ bool manifest_name_ok(const char *name)
     if (bytes == 0 || bytes >= LIMIT_NAME || name[0] == '.')
         return false;
     for (const char *p = name; *p != 0; p++)
-        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '.' ||
-              *p == '_' || *p == '-'))
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
+              *p == '.' || *p == '_' || *p == '-'))
             return false;
     return bytes < 4 || strcmp(name + bytes - 4, ".tmp") != 0;
 }
 
 static void tail_write(const char *text, size_t bytes, char out[TAIL_BYTES + 1])
 {
-    (void)snprintf(out, TAIL_BYTES + 1, TAIL_FORMAT, (unsigned long long)hash_bytes(text, bytes, 0));
+    (void)snprintf(out, TAIL_BYTES + 1, TAIL_FORMAT,
+                   (unsigned long long)hash_bytes(text, bytes, 0));
 }
 
 char *manifest_text(const struct json *m)
@@ -65,7 +66,8 @@ const struct json *manifest_file(const struct json *m, const char *name)
     return NULL;
 }
 
-int manifest_file_check(const struct json *m, const char *name, const void *content, size_t bytes, struct err *e)
+int manifest_file_check(const struct json *m, const char *name, const void *content, size_t bytes,
+                        struct err *e)
 {
     const struct json *file = manifest_file(m, name);
     uint64_t sum = 0;
@@ -98,8 +100,9 @@ static bool parts_ok(const struct json *m)
         const struct json *p = json_array_at(parts, i);
         char folder[32];
         (void)snprintf(folder, sizeof folder, "part-%04zu", i);
-        if (strcmp(json_as_string(json_get(p, "folder"), ""), folder) != 0 || !whole_number(p, "rows") ||
-            !whole_number(p, "bytes") || !manifest_hex(json_get(p, "manifest"), &sum))
+        if (strcmp(json_as_string(json_get(p, "folder"), ""), folder) != 0 ||
+            !whole_number(p, "rows") || !whole_number(p, "bytes") ||
+            !manifest_hex(json_get(p, "manifest"), &sum))
             return false;
     }
     return true;
@@ -117,13 +120,16 @@ static int content_check(const struct json *m, struct err *e)
         strlen(json_as_string(json_get(m, "job"), "")) >= LIMIT_NAME)
         return err_set(e, SHOAL_E_CORRUPT, "'name' or 'job' is missing or no name");
     if (!parts_ok(m))
-        return err_set(e, SHOAL_E_CORRUPT, "'parts' is missing or not a list of 1 to %u parts", LIMIT_SHARDS);
+        return err_set(e, SHOAL_E_CORRUPT, "'parts' is missing or not a list of 1 to %u parts",
+                       LIMIT_SHARDS);
     if (json_count(json_get(m, "lanes")) < 1 || json_count(json_get(m, "lanes")) > LIMIT_LANES)
-        return err_set(e, SHOAL_E_CORRUPT, "'lanes' is missing or not a list of 1 to %u lanes", LIMIT_LANES);
+        return err_set(e, SHOAL_E_CORRUPT, "'lanes' is missing or not a list of 1 to %u lanes",
+                       LIMIT_LANES);
     static const char *const files[] = {MANIFEST_STATE_FILE, MANIFEST_JOB_FILE};
     for (size_t i = 0; i < 2; i++) {
         const struct json *file = manifest_file(m, files[i]);
-        if (file == NULL || !whole_number(file, "bytes") || !manifest_hex(json_get(file, "xxh3"), &sum))
+        if (file == NULL || !whole_number(file, "bytes") ||
+            !manifest_hex(json_get(file, "xxh3"), &sum))
             return err_set(e, SHOAL_E_CORRUPT, "'files' does not name %s", files[i]);
     }
     return 0;
@@ -138,7 +144,8 @@ static int sum_check(const char *text, size_t bytes, struct err *e)
         return err_set(e, SHOAL_E_CHECKSUM, "%zu bytes are no manifest", bytes);
     tail_write(text, bytes - TAIL_BYTES, tail);
     if (memcmp(tail, text + bytes - TAIL_BYTES, TAIL_BYTES) != 0)
-        return err_set(e, SHOAL_E_CHECKSUM, "its checksum does not match: the file was changed or cut short");
+        return err_set(e, SHOAL_E_CHECKSUM,
+                       "its checksum does not match: the file was changed or cut short");
     return 0;
 }
 
@@ -153,8 +160,10 @@ int manifest_parse(const char *text, size_t bytes, struct json **out, struct err
         return status;
     int64_t format = json_as_int(json_get(m, "format"), -1);
     if (format > MANIFEST_FORMAT)
-        status = err_set(e, SHOAL_E_VERSION, "format %lld is newer than this release reads (%d): take the release that wrote it",
-                         (long long)format, MANIFEST_FORMAT);
+        status = err_set(
+            e, SHOAL_E_VERSION,
+            "format %lld is newer than this release reads (%d): take the release that wrote it",
+            (long long)format, MANIFEST_FORMAT);
     else if (format < 1)
         status = err_set(e, SHOAL_E_CORRUPT, "'format' is missing");
     else

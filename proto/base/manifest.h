@@ -42,6 +42,7 @@ bool manifest_hex(const struct json *j, uint64_t *out);
 /* The entry of "files" with this name, or NULL. */
 const struct json *manifest_file(const struct json *m, const char *name);
 /* 0, or CHECKSUM naming the file: bytes are not those of the manifest. */
-int manifest_file_check(const struct json *m, const char *name, const void *content, size_t bytes, struct err *e);
+int manifest_file_check(const struct json *m, const char *name, const void *content, size_t bytes,
+                        struct err *e);
 
 #endif

@@ -11,12 +11,13 @@ _Static_assert(MEASURE_VALUES / LIMIT_BY >= VALUES_LEAST, "MEASURE_VALUES is kep
 
 struct measure_options measure_options_of(const struct job *job, uint64_t expected)
 {
-    return (struct measure_options){.tasks = job->data.label_count == 0 ? 1 : job->data.label_count,
-                                    .group = job->evaluate.group[0] != '\0',
-                                    .by_count = (uint32_t)job->evaluate.by.count,
-                                    .buckets = job->evaluate.buckets == 0 ? MEASURE_BUCKETS : job->evaluate.buckets,
-                                    .exact = job->evaluate.exact == 0 ? MEASURE_EXACT : job->evaluate.exact,
-                                    .expected = expected};
+    return (struct measure_options){
+        .tasks = job->data.label_count == 0 ? 1 : job->data.label_count,
+        .group = job->evaluate.group[0] != '\0',
+        .by_count = (uint32_t)job->evaluate.by.count,
+        .buckets = job->evaluate.buckets == 0 ? MEASURE_BUCKETS : job->evaluate.buckets,
+        .exact = job->evaluate.exact == 0 ? MEASURE_EXACT : job->evaluate.exact,
+        .expected = expected};
 }
 
 /* Values of one field: a power of two, all fields together at most MEASURE_VALUES. */
@@ -38,7 +39,8 @@ int measure_open(struct measure *m, const struct measure_options *o, struct err 
     memset(m, 0, sizeof *m);
     m->options = *o;
     if (o->expected > METRIC_EXAMPLES_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "an evaluation of %llu rows, at most %u: take a sample of the split",
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "an evaluation of %llu rows, at most %u: take a sample of the split",
                        (unsigned long long)o->expected, METRIC_EXAMPLES_MAX);
     m->bucket = calloc((size_t)o->tasks * o->buckets, sizeof *m->bucket);
     m->by = calloc(o->by_count + 1ull, sizeof *m->by);
@@ -67,8 +69,8 @@ void measure_close(struct measure *m)
     memset(m, 0, sizeof *m);
 }
 
-int measure_add(struct measure *m, const float *score, const float *label, const uint64_t *group, const uint64_t *by,
-                uint32_t count, struct err *e)
+int measure_add(struct measure *m, const float *score, const float *label, const uint64_t *group,
+                const uint64_t *by, uint32_t count, struct err *e)
 {
     const uint32_t tasks = m->options.tasks, by_count = m->options.by_count;
     double loss[LIMIT_TASKS];
@@ -85,8 +87,11 @@ int measure_add(struct measure *m, const float *score, const float *label, const
         for (uint32_t f = 0; f < by_count && status == 0; f++)
             metric_by_add(&m->by[f], by[(size_t)i * by_count + f], score, label, loss);
     }
-    return status == 0 ? 0
-                       : err_set(e, status, "no memory for the measures of so many examples: set evaluate.exact lower");
+    return status == 0
+               ? 0
+               : err_set(
+                     e, status,
+                     "no memory for the measures of so many examples: set evaluate.exact lower");
 }
 
 int measure_finish(struct measure *m, struct err *e)
@@ -95,8 +100,8 @@ int measure_finish(struct measure *m, struct err *e)
     int status = 0;
 
     for (uint32_t t = 0; t < m->options.tasks && status == 0; t++)
-        status = metric_scores_finish(&m->scores[t], buckets, &m->metric[t], &m->bucket[(size_t)t * buckets],
-                                      &m->bucket_count[t], e);
+        status = metric_scores_finish(&m->scores[t], buckets, &m->metric[t],
+                                      &m->bucket[(size_t)t * buckets], &m->bucket_count[t], e);
     if (status == 0 && m->options.group)
         status = metric_group_finish(&m->group, m->metric, e);
     for (uint32_t f = 0; f < m->options.by_count && status == 0; f++)

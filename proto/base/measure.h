@@ -56,8 +56,8 @@ int measure_open(struct measure *m, const struct measure_options *options, struc
 void measure_close(struct measure *m); /* fine on zeros, and twice */
 /* score: probabilities, label: 0 or 1, (count, tasks); group (count) and by (count, by_count) where
  * the options say so, else NULL. The caller has checked the numbers. NOMEM, TOO_BIG. */
-int measure_add(struct measure *m, const float *score, const float *label, const uint64_t *group, const uint64_t *by,
-                uint32_t count, struct err *e);
+int measure_add(struct measure *m, const float *score, const float *label, const uint64_t *group,
+                const uint64_t *by, uint32_t count, struct err *e);
 /* Fills metric, bucket, bucket_count and the tables of `by`. NOMEM. */
 int measure_finish(struct measure *m, struct err *e);
 

@@ -70,7 +70,8 @@ struct json *measure_details(const struct measure *m, const struct job *job)
 
     for (uint32_t t = 0; t < m->options.tasks; t++) {
         struct json *item = json_new_object();
-        json_set(item, "buckets", curve_json(&m->bucket[(size_t)t * m->options.buckets], m->bucket_count[t]));
+        json_set(item, "buckets",
+                 curve_json(&m->bucket[(size_t)t * m->options.buckets], m->bucket_count[t]));
         struct json *by = m->options.by_count > 0 ? json_new_object() : NULL;
         for (uint32_t f = 0; f < m->options.by_count; f++)
             json_set(by, job->evaluate.by.item[f], values_json(&m->by[f], t));
@@ -84,7 +85,8 @@ struct json *measure_details(const struct measure *m, const struct job *job)
 /* ---- figures --------------------------------------------------------------------------------- */
 
 /* counts: of positives and groups, which a mean over labels has not. */
-static void metric_set(struct json *to, const struct metric *m, const struct job *job, bool whole, bool counts)
+static void metric_set(struct json *to, const struct metric *m, const struct job *job, bool whole,
+                       bool counts)
 {
     json_set_number(to, "auc", m->auc);
     json_set_number(to, "logloss", m->logloss);
@@ -117,7 +119,8 @@ static void details_set(struct json *to, const struct json *details, uint32_t ta
             json_set(to, key[i], json_hold(json_get(of, key[i])));
 }
 
-struct json *measure_report(const struct metric *metric, const struct job *job, const struct json *details, bool whole)
+struct json *measure_report(const struct metric *metric, const struct job *job,
+                            const struct json *details, bool whole)
 {
     struct json *report = json_new_object();
     uint32_t tasks = tasks_of(job);

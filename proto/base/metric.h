@@ -34,10 +34,10 @@ struct metric {
     /* the true one is within auc +- auc_error; 0: auc is exact (metric_scores.h) */
     double auc_error;
     double logloss, ne, calibration, ece;
-    double gauc;       /* NaN without groups */
+    double gauc; /* NaN without groups */
     /* of the groups, drawn by hash, that gauc is taken over; 1: all (metric_group.h) */
     double gauc_share;
-    uint64_t groups;   /* counted in gauc: those with both labels */
+    uint64_t groups; /* counted in gauc: those with both labels */
     uint64_t examples, positives;
 };
 

@@ -10,7 +10,8 @@
 
 int metric_by_open(struct metric_by *b, uint32_t tasks, uint32_t capacity, struct err *e)
 {
-    SHOAL_ASSERT(tasks > 0 && tasks <= LIMIT_TASKS && capacity >= 4 && (capacity & (capacity - 1)) == 0);
+    SHOAL_ASSERT(tasks > 0 && tasks <= LIMIT_TASKS && capacity >= 4 &&
+                 (capacity & (capacity - 1)) == 0);
     memset(b, 0, sizeof *b);
     b->tasks = tasks;
     b->capacity = capacity;
@@ -120,7 +121,8 @@ static struct metric_value *value_new(struct metric_by *b, uint64_t key)
     return v;
 }
 
-void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const float *y, const double *loss)
+void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const float *y,
+                   const double *loss)
 {
     uint32_t at = *slot_find(b, key);
 

@@ -42,13 +42,15 @@ struct metric_by {
 int metric_by_open(struct metric_by *b, uint32_t tasks, uint32_t capacity, struct err *e);
 void metric_by_close(struct metric_by *b);
 /* One example: p, y and metric_loss (tasks). */
-void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const float *y, const double *loss);
+void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const float *y,
+                   const double *loss);
 /* Values in order of examples, most first, then of key; all but the first `top` go into the rest.
  * Nothing may be added afterwards. */
 void metric_by_finish(struct metric_by *b, uint32_t top);
 
 /* (tasks) */
-static inline struct metric_by_task *metric_by_sums(const struct metric_by *b, const struct metric_value *v)
+static inline struct metric_by_task *metric_by_sums(const struct metric_by *b,
+                                                    const struct metric_value *v)
 {
     return &b->task[(uint64_t)v->sums * b->tasks];
 }

@@ -22,7 +22,8 @@ static bool hash_stays(uint64_t hash, uint32_t level)
     return level == 0 || hash >> (64 - level) == 0;
 }
 
-int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uint64_t expected, struct err *e)
+int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uint64_t expected,
+                      struct err *e)
 {
     uint64_t rows = expected < room ? expected : room;
 
@@ -43,7 +44,8 @@ int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uin
     if (whole)
         return 0;
     metric_group_close(g);
-    return err_set(e, SHOAL_E_NOMEM, "no memory for %llu predictions by group: set evaluate.exact lower",
+    return err_set(e, SHOAL_E_NOMEM,
+                   "no memory for %llu predictions by group: set evaluate.exact lower",
                    (unsigned long long)rows);
 }
 
@@ -170,8 +172,8 @@ static double pairs_right(const uint32_t *packed, uint32_t count, uint32_t *posi
 }
 
 /* by_group: this label's predictions, group after group; end: where each group's end. */
-static void groups_sum(const struct metric_group *g, uint32_t *by_group, uint32_t *scratch, const uint32_t *end,
-                       struct metric *out)
+static void groups_sum(const struct metric_group *g, uint32_t *by_group, uint32_t *scratch,
+                       const uint32_t *end, struct metric *out)
 {
     double sum = 0, weight = 0;
 
@@ -192,7 +194,8 @@ static void groups_sum(const struct metric_group *g, uint32_t *by_group, uint32_
 
 int metric_group_finish(struct metric_group *g, struct metric *out, struct err *e)
 {
-    uint32_t *by_group = malloc((g->count + 1ull) * sizeof *by_group), *end = calloc(g->groups + 1ull, sizeof *end);
+    uint32_t *by_group = malloc((g->count + 1ull) * sizeof *by_group),
+             *end = calloc(g->groups + 1ull, sizeof *end);
     uint32_t *scratch = malloc((g->count + 1ull) * sizeof *scratch);
     bool whole = by_group != NULL && end != NULL && scratch != NULL;
 
@@ -210,7 +213,8 @@ int metric_group_finish(struct metric_group *g, struct metric *out, struct err *
     free(by_group);
     free(end);
     free(scratch);
-    return whole
-               ? 0
-               : err_set(e, SHOAL_E_NOMEM, "no memory for %u predictions by group: set evaluate.exact lower", g->count);
+    return whole ? 0
+                 : err_set(e, SHOAL_E_NOMEM,
+                           "no memory for %u predictions by group: set evaluate.exact lower",
+                           g->count);
 }

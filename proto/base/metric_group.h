@@ -29,7 +29,8 @@ struct metric_group {
 };
 
 /* room: at most as many examples are kept. expected: how many will come. NOMEM. */
-int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uint64_t expected, struct err *e);
+int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uint64_t expected,
+                      struct err *e);
 void metric_group_close(struct metric_group *g);
 /* One example: p and y (tasks). NOMEM. */
 int metric_group_add(struct metric_group *g, uint64_t group, const float *p, const float *y);

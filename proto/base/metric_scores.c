@@ -23,8 +23,8 @@ int metric_scores_open(struct metric_scores *s, uint64_t exact, uint64_t expecte
 
     memset(s, 0, sizeof *s);
     if (room > METRIC_EXAMPLES_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "%llu predictions to keep, at most %u", (unsigned long long)room,
-                       METRIC_EXAMPLES_MAX);
+        return err_set(e, SHOAL_E_TOO_BIG, "%llu predictions to keep, at most %u",
+                       (unsigned long long)room, METRIC_EXAMPLES_MAX);
     s->packed = malloc((room + 1) * sizeof *s->packed);
     if (s->packed == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %llu predictions: set evaluate.exact lower",
@@ -154,7 +154,8 @@ static int walk_kept(struct metric_scores *s, struct walk *w, struct err *e)
     uint32_t *scratch = malloc((s->examples + 1) * sizeof *scratch);
 
     if (scratch == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory to sort %llu predictions: set evaluate.exact lower",
+        return err_set(e, SHOAL_E_NOMEM,
+                       "no memory to sort %llu predictions: set evaluate.exact lower",
                        (unsigned long long)s->examples);
     sort_u32(s->packed, scratch, s->examples);
     free(scratch);
@@ -190,11 +191,12 @@ static double curve_error(const struct metric_bucket *bucket, uint32_t count, ui
     return examples > 0 ? sum / (double)examples : (double)NAN;
 }
 
-int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metric *out, struct metric_bucket *bucket,
-                         uint32_t *bucket_count, struct err *e)
+int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metric *out,
+                         struct metric_bucket *bucket, uint32_t *bucket_count, struct err *e)
 {
     struct walk w = {.examples = s->examples, .bucket = bucket, .wanted = buckets};
-    double n = (double)s->examples, positives = (double)s->positives, pairs = positives * (n - positives);
+    double n = (double)s->examples, positives = (double)s->positives,
+           pairs = positives * (n - positives);
 
     SHOAL_ASSERT(buckets > 0);
     memset(bucket, 0, buckets * sizeof *bucket);
@@ -204,7 +206,8 @@ int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metri
     if (s->cell != NULL)
         walk_cells(s, &w);
     SHOAL_ASSERT(w.seen == s->examples && w.count <= buckets);
-    double entropy = n > 0 ? metric_entropy(positives / n) : 0, logloss = n > 0 ? s->loss / n : (double)NAN;
+    double entropy = n > 0 ? metric_entropy(positives / n) : 0,
+           logloss = n > 0 ? s->loss / n : (double)NAN;
     *out = (struct metric){.auc = pairs > 0 ? w.area / pairs : (double)NAN,
                            .auc_error = pairs > 0 ? w.unsure / pairs : (double)NAN,
                            .logloss = logloss,

@@ -43,7 +43,7 @@ int metric_scores_add(struct metric_scores *s, float p, float y, double loss);
 /* Fills *out but for gauc and groups, and at most `buckets` parts of the calibration curve, in
  * rising order of p. Needs as much memory again as is held while exact: NOMEM. Nothing may be added
  * afterwards. */
-int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metric *out, struct metric_bucket *bucket,
-                         uint32_t *bucket_count, struct err *e);
+int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metric *out,
+                         struct metric_bucket *bucket, uint32_t *bucket_count, struct err *e);
 
 #endif

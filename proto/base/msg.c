@@ -89,7 +89,8 @@ static void pool_give(void *data)
         most = CLASS_KEEP_COUNT;
     if (most < 4)
         most = 4;
-    if (atomic_fetch_add_explicit(&bytes_kept, class_bytes(index), memory_order_relaxed) + class_bytes(index) >
+    if (atomic_fetch_add_explicit(&bytes_kept, class_bytes(index), memory_order_relaxed) +
+            class_bytes(index) >
         atomic_load_explicit(&bytes_kept_most, memory_order_relaxed))
         most = 0;
     pthread_mutex_lock(&pool[index].lock);
@@ -150,7 +151,8 @@ void *msg_add(struct msg *m, size_t bytes)
     return data;
 }
 
-int msg_add_borrowed(struct msg *m, void *data, size_t bytes, void (*release)(void *, void *), void *hint)
+int msg_add_borrowed(struct msg *m, void *data, size_t bytes, void (*release)(void *, void *),
+                     void *hint)
 {
     if (m->frame_count >= LIMIT_FRAMES || bytes > LIMIT_FRAME_BYTES)
         return SHOAL_E_TOO_BIG;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct frame {
-    void *data;                              /* owned by the message, through release */
+    void *data; /* owned by the message, through release */
     size_t bytes;
     void (*release)(void *data, void *hint); /* NULL: nothing to release */
     void *hint;
@@ -33,7 +33,8 @@ void msg_free(struct msg *m); /* NULL is fine */
  * memory, or too many frames). */
 void *msg_add(struct msg *m, size_t bytes);
 /* Appends bytes that stay elsewhere; release(data, hint) is called once, on any thread. */
-int msg_add_borrowed(struct msg *m, void *data, size_t bytes, void (*release)(void *, void *), void *hint);
+int msg_add_borrowed(struct msg *m, void *data, size_t bytes, void (*release)(void *, void *),
+                     void *hint);
 /* Bytes of all frames. */
 size_t msg_bytes(const struct msg *m);
 /* A deep copy from the pool, or NULL. */

@@ -22,8 +22,9 @@ static inline uint64_t rng_next(struct rng *r)
 /* A generator for (seed, a, b): unrelated streams for unrelated triples. */
 static inline struct rng rng_of(uint64_t seed, uint64_t a, uint64_t b)
 {
-    return (struct rng){rng_mix(rng_mix(rng_mix(seed + 0x9e3779b97f4a7c15ULL) ^ (a + 0x632be59bd9b4e019ULL)) ^
-                                (b + 0xd1b54a32d192ed03ULL))};
+    return (struct rng){
+        rng_mix(rng_mix(rng_mix(seed + 0x9e3779b97f4a7c15ULL) ^ (a + 0x632be59bd9b4e019ULL)) ^
+                (b + 0xd1b54a32d192ed03ULL))};
 }
 /* Uniform in [0, n), n > 0, by multiplication (bias below 2^-32 for n < 2^32). */
 static inline uint64_t rng_below(struct rng *r, uint64_t n)

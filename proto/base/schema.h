@@ -52,19 +52,19 @@ struct optimizer_spec {
     /* ftrl: its own. Others: pulls a row's weights towards 0 for each batch of a lane, also for
      * those that did not touch the row: made up for when the next one does */
     float l2;
-    uint32_t fixed_lr;       /* 1: a push's lr_scale is ignored (running statistics) */
+    uint32_t fixed_lr; /* 1: a push's lr_scale is ignored (running statistics) */
 };
 
 /* Who gets a row. An appearance is an example that shows the key, where pushes carry shows
  * (`stats`); else a batch that has the key. A key that has no row yet and is not let in gives zeros
  * when pulled, and its gradients are dropped. */
 enum admit_kind {
-    ADMIT_ALL = 0,         /* at its first push */
-    ADMIT_COUNT = 1,       /* at its threshold-th appearance */
+    ADMIT_ALL = 0,   /* at its first push */
+    ADMIT_COUNT = 1, /* at its threshold-th appearance */
     /* at each appearance with probability threshold, drawn from (seed, key, lane, batch) */
     ADMIT_PROBABILITY = 2,
-    ADMIT_SCORE = 3,       /* once the score of its shows and clicks reaches threshold */
-    ADMIT_NONE = 4,        /* never, but for keys that are allowed by name */
+    ADMIT_SCORE = 3, /* once the score of its shows and clicks reaches threshold */
+    ADMIT_NONE = 4,  /* never, but for keys that are allowed by name */
 };
 enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
 
@@ -87,10 +87,12 @@ enum evict_by { EVICT_LRU = 0, EVICT_SCORE = 1 };
  *   by_shows        a row's gradient is divided by the shows of the push
  *   norm_max        limit of the 2-norm of a row's gradient: scaled down to it, or (norm_refuse)
  *                   the push is refused */
-#define ROW_RULES(U32, F32)                                                                                    \
-    U32(stats) F32(score_show) F32(score_click) U32(admit_kind) F32(admit_threshold) U32(admit_sketch)         \
-    U32(admit_waiting) U32(age_every) F32(age_decay) F32(age_score) U32(age_ttl) U32(age_capacity) U32(age_by) \
-    F32(vector_score) F32(weight_max) U32(by_shows) F32(norm_max) U32(norm_refuse)
+#define ROW_RULES(U32, F32)                                                                        \
+    U32(stats)                                                                                     \
+    F32(score_show) F32(score_click) U32(admit_kind) F32(admit_threshold) U32(admit_sketch)        \
+        U32(admit_waiting) U32(age_every) F32(age_decay) F32(age_score) U32(age_ttl)               \
+            U32(age_capacity) U32(age_by) F32(vector_score) F32(weight_max) U32(by_shows)          \
+                F32(norm_max) U32(norm_refuse)
 #define ROW_RULE_U32(n) uint32_t n;
 #define ROW_RULE_F32(n) float n;
 struct row_rules {
@@ -116,7 +118,7 @@ _Static_assert(sizeof(struct row_stats) == 20, "row_stats is a disk format");
 #define FIELD_HAS_TTL 4u
 struct field_rule {
     uint32_t field;
-    uint32_t has; /* FIELD_HAS_*: which of the rest count */
+    uint32_t has;  /* FIELD_HAS_*: which of the rest count */
     uint32_t kind; /* enum init_kind */
     float scale;
     uint32_t admit_kind;
@@ -137,7 +139,7 @@ struct table_schema {
     struct init_spec init;
     struct optimizer_spec optimizer;
     struct row_rules rules;
-    uint32_t field_rule_count;                 /* at most LIMIT_FIELDS */
+    uint32_t field_rule_count;                  /* at most LIMIT_FIELDS */
     struct field_rule field_rule[LIMIT_FIELDS]; /* sorted by field */
     /* enum value_kind; last, for stored schemas of fp32 do without it (record.c) */
     uint32_t values;

@@ -144,9 +144,8 @@ static void work_done_cb(uv_work_t *uv, int status)
     h->spare = l->works_free;
     l->works_free = h;
     l->working--;
-    if (l->closing) {
+    if (l->closing)
         return; /* its core may be half gone */
-    }
     SHOAL_ASSERT(status == 0);
     w->impl = NULL;
     w->done(w);
@@ -176,17 +175,13 @@ void later_work(struct later *l, struct env_work *w)
 void later_close(struct later *l)
 {
     l->closing = true;
-    for (struct later_timer *h = l->timers; h != NULL; h = h->next) {
+    for (struct later_timer *h = l->timers; h != NULL; h = h->next)
         uv_close((uv_handle_t *)&h->uv, NULL);
-    }
-    for (struct later_work *h = l->works; h != NULL; h = h->next) {
-        if (h->of != NULL) {
+    for (struct later_work *h = l->works; h != NULL; h = h->next)
+        if (h->of != NULL)
             uv_cancel((uv_req_t *)&h->uv); /* no success when it has begun */
-        }
-    }
-    while (l->working > 0) {
+    while (l->working > 0)
         uv_run(l->loop, UV_RUN_ONCE);
-    }
 }
 
 void later_free(struct later *l)

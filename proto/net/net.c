@@ -93,9 +93,8 @@ static void untouch(struct net *n, struct line **link)
     struct line *l = *link;
     l->touched = false;
     *link = l->next_touched;
-    if (n->touched_end == &l->next_touched) {
+    if (n->touched_end == &l->next_touched)
         n->touched_end = link;
-    }
 }
 
 static void poll_cb(uv_poll_t *poll, int status, int events)
@@ -134,9 +133,8 @@ static struct line *line_open(struct net *n, bool router, struct err *e)
     rc = uv_poll_start(&l->poll, UV_READABLE, poll_cb);
     SHOAL_ASSERT(rc == 0);
     l->next = n->lines;
-    if (n->lines != NULL) {
+    if (n->lines != NULL)
         n->lines->prev = l;
-    }
     n->lines = l;
     touch(l);
     return l;
@@ -157,9 +155,8 @@ static void line_close(struct line *l)
         }
     }
     *(l->prev != NULL ? &l->prev->next : &n->lines) = l->next;
-    if (l->next != NULL) {
+    if (l->next != NULL)
         l->next->prev = l->prev;
-    }
     uv_close((uv_handle_t *)&l->poll, line_closed_cb); /* before the descriptor goes */
     sock_close(l->sock);
     l->sock = NULL;
@@ -169,9 +166,8 @@ static void line_close(struct line *l)
 
 static void gone(struct net *n, peer_t name)
 {
-    if (name != 0 && n->gone_count < GONE_MAX) { /* advice only: beyond that nobody is told */
+    if (name != 0 && n->gone_count < GONE_MAX) /* advice only: beyond that nobody is told */
         n->gone[n->gone_count++] = name;
-    }
 }
 
 /* Delivers what the line has, within *budget. True when the line has no more input. */
@@ -182,9 +178,8 @@ static bool line_drain(struct line *l, uint32_t *budget, bool *delivered)
     while (*budget > 0 && !n->stopping) {
         struct msg *m = NULL;
         int rc = sock_receive(l->sock, &id, &m);
-        if (rc == SHOAL_E_AGAIN) {
+        if (rc == SHOAL_E_AGAIN)
             return true;
-        }
         --*budget;
         if (rc != 0) {
             log_debug("dropped a message: %s", err_text(rc));
@@ -203,9 +198,8 @@ static bool line_drain(struct line *l, uint32_t *budget, bool *delivered)
         }
         *delivered = true;
         n->handler->on_message(n->core, from->name, m);
-        if (l->sock == NULL) {
+        if (l->sock == NULL)
             return false; /* the core has disconnected it, which took it off the queue */
-        }
     }
     return false;
 }
@@ -217,18 +211,15 @@ static void drain(struct net *n)
     while (n->touched != NULL && budget > 0 && !n->stopping) {
         struct line *l = n->touched;
         bool empty = line_drain(l, &budget, &delivered);
-        if (l->sock == NULL) {
+        if (l->sock == NULL)
             continue;
-        }
         SHOAL_ASSERT(n->touched == l);
         untouch(n, &n->touched);
-        if (!empty) {
+        if (!empty)
             touch(l); /* behind the others: each gets its turn */
-        }
     }
-    if (delivered) {
+    if (delivered)
         n->handler->on_drained(n->core);
-    }
 }
 
 static void peer_left(void *context, struct peer *p)
@@ -242,9 +233,8 @@ static void peer_left(void *context, struct peer *p)
 
 static void flush(struct net *n)
 {
-    for (struct peer *p = peers_waiting(n->peers); p != NULL; p = p->next_waiting) {
+    for (struct peer *p = peers_waiting(n->peers); p != NULL; p = p->next_waiting)
         touch(p->owner);
-    }
     peers_flush(n->peers, uv_hrtime(), peer_left, n);
 }
 
@@ -256,26 +246,21 @@ static void retry_cb(uv_timer_t *timer)
 static bool stop_if_done(struct net *n)
 {
     bool done = n->stopping && (peers_waiting(n->peers) == NULL || uv_hrtime() >= n->stop_by_ns);
-    if (done) {
+    if (done)
         uv_stop(&n->loop);
-    }
     return done;
 }
 
 static void check_cb(uv_check_t *check)
 {
     struct net *n = check->data;
-    if (n->handler != NULL && n->touched != NULL) {
+    if (n->handler != NULL && n->touched != NULL)
         drain(n);
-    }
-    if (peers_waiting(n->peers) != NULL) {
+    if (peers_waiting(n->peers) != NULL)
         flush(n);
-    }
-    for (uint32_t i = 0; i < n->gone_count; i++) {
-        if (n->handler != NULL && n->handler->on_peer_gone != NULL && !n->stopping) {
+    for (uint32_t i = 0; i < n->gone_count; i++)
+        if (n->handler != NULL && n->handler->on_peer_gone != NULL && !n->stopping)
             n->handler->on_peer_gone(n->core, n->gone[i]);
-        }
-    }
     n->gone_count = 0;
     stop_if_done(n);
 }
@@ -288,24 +273,19 @@ static void idle_cb(uv_idle_t *idle)
 static void prepare_cb(uv_prepare_t *prepare)
 {
     struct net *n = prepare->data;
-    if (stop_if_done(n)) {
+    if (stop_if_done(n))
         return;
-    }
-    for (struct line **link = &n->touched; *link != NULL;) {
-        if (sock_readable((*link)->sock)) {
+    for (struct line **link = &n->touched; *link != NULL;)
+        if (sock_readable((*link)->sock))
             link = &(*link)->next_touched;
-        } else {
+        else
             untouch(n, link);
-        }
-    }
-    if (n->touched != NULL && n->handler != NULL && !n->stopping) {
+    if (n->touched != NULL && n->handler != NULL && !n->stopping)
         uv_idle_start(&n->idle, idle_cb);
-    } else {
+    else
         uv_idle_stop(&n->idle);
-    }
-    if (peers_waiting(n->peers) != NULL) {
+    if (peers_waiting(n->peers) != NULL)
         uv_timer_start(&n->retry, retry_cb, RETRY_MS, 0);
-    }
 }
 
 /* ---- the env --------------------------------------------------------------------------------- */
@@ -371,9 +351,8 @@ static void op_disconnect(struct env *env, peer_t peer)
 {
     struct net *n = net_of(env);
     struct peer *p = peers_find(n->peers, peer);
-    if (p == NULL) {
+    if (p == NULL)
         return;
-    }
     if (p->incoming) {
         /* ZeroMQ cannot cut one peer of a ROUTER: should it speak again, it is a new one */
         peers_remove(n->peers, p);
@@ -396,9 +375,8 @@ static int op_send(struct env *env, peer_t to, struct msg *m)
     }
     touch(p->owner);
     int rc = peers_send(n->peers, p, m, uv_hrtime());
-    if (rc == SHOAL_E_UNAVAILABLE) {
+    if (rc == SHOAL_E_UNAVAILABLE)
         peer_left(n, p);
-    }
     return rc;
 }
 
@@ -436,7 +414,8 @@ static int loop_open(struct net *n, struct err *e)
 {
     int rc = uv_loop_init(&n->loop);
     if (rc != 0) {
-        return err_set(e, SHOAL_E_UNAVAILABLE, "no event loop: %s; raise the limit of open files (ulimit -n)",
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "no event loop: %s; raise the limit of open files (ulimit -n)",
                        uv_strerror(rc));
     }
     rc = uv_async_init(&n->loop, &n->interrupt, interrupt_cb);
@@ -447,7 +426,8 @@ static int loop_open(struct net *n, struct err *e)
     uv_timer_init(&n->loop, &n->retry);
     uv_signal_init(&n->loop, &n->terminated);
     uv_signal_init(&n->loop, &n->interrupted);
-    n->interrupt.data = n->prepare.data = n->check.data = n->terminated.data = n->interrupted.data = n;
+    n->interrupt.data = n->prepare.data = n->check.data = n->terminated.data = n->interrupted.data =
+        n;
     uv_prepare_start(&n->prepare, prepare_cb);
     uv_check_start(&n->check, check_cb);
     later_init(&n->later, &n->loop);
@@ -457,30 +437,25 @@ static int loop_open(struct net *n, struct err *e)
 int net_new(const struct net_options *options, struct net **out, struct err *e)
 {
     uint64_t seed = 0;
-    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
+    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
         return err_set(e, SHOAL_E_INTERNAL, "the kernel gives no random numbers");
-    }
     struct net *n = calloc(1, sizeof(*n));
-    if (n == NULL) {
+    if (n == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory for a network loop");
-    }
     n->env.ops = &net_ops;
     n->options = *options;
-    if (n->options.drain_budget == 0) {
+    if (n->options.drain_budget == 0)
         n->options.drain_budget = DRAIN_BUDGET;
-    }
     n->rng = rng_of(seed, 0, 0);
     n->touched_end = &n->touched;
     n->peers = peers_new(rng_next(&n->rng), options->queue_bytes);
     int rc = n->peers == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory for a table of peers")
                               : sock_context_hold(n->options.io_threads, e);
-    if (rc != 0) {
+    if (rc != 0)
         goto free_peers;
-    }
     rc = loop_open(n, e);
-    if (rc != 0) {
+    if (rc != 0)
         goto release_context;
-    }
     *out = n;
     return 0;
 release_context:
@@ -493,20 +468,18 @@ free_peers:
 
 void net_free(struct net *n)
 {
-    if (n == NULL) {
+    if (n == NULL)
         return;
-    }
     n->handler = NULL;
     later_close(&n->later);
-    while (n->lines != NULL) {
+    while (n->lines != NULL)
         line_close(n->lines);
-    }
-    uv_handle_t *handles[] = {(uv_handle_t *)&n->interrupt,  (uv_handle_t *)&n->prepare, (uv_handle_t *)&n->check,
-                              (uv_handle_t *)&n->idle,       (uv_handle_t *)&n->retry,   (uv_handle_t *)&n->terminated,
+    uv_handle_t *handles[] = {(uv_handle_t *)&n->interrupt,  (uv_handle_t *)&n->prepare,
+                              (uv_handle_t *)&n->check,      (uv_handle_t *)&n->idle,
+                              (uv_handle_t *)&n->retry,      (uv_handle_t *)&n->terminated,
                               (uv_handle_t *)&n->interrupted};
-    for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
+    for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++)
         uv_close(handles[i], NULL);
-    }
     uv_run(&n->loop, UV_RUN_DEFAULT);
     int rc = uv_loop_close(&n->loop);
     SHOAL_ASSERT(rc == 0);
@@ -525,14 +498,12 @@ int net_listen(struct net *n, const char *endpoint, char bound[256], struct err 
 {
     char bindable[256];
     int rc = endpoint_check(endpoint, n->options.insecure_plaintext, bindable, e);
-    if (rc != 0) {
+    if (rc != 0)
         return rc;
-    }
     if (n->router == NULL) {
         n->router = line_open(n, true, e);
-        if (n->router == NULL) {
+        if (n->router == NULL)
             return SHOAL_E_UNAVAILABLE;
-        }
     }
     return sock_bind(n->router->sock, bindable, bound, e);
 }
@@ -565,8 +536,7 @@ int net_signals(struct net *n, void (*on_signal)(void *context, int signo), void
     n->on_signal = on_signal;
     n->signal_context = context;
     int rc = uv_signal_start(&n->terminated, signal_cb, SIGTERM);
-    if (rc == 0) {
+    if (rc == 0)
         rc = uv_signal_start(&n->interrupted, signal_cb, SIGINT);
-    }
     return rc == 0 ? 0 : SHOAL_E_INTERNAL;
 }

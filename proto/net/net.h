@@ -24,8 +24,8 @@ struct net;
 struct net_options {
     /* ZeroMQ; 0: 1. Shared by all nets of the process: the first net decides */
     uint32_t io_threads;
-    uint32_t drain_budget;   /* messages between two on_drained; 0: 64 */
-    uint64_t queue_bytes;    /* messages that wait for their peers, all together; 0: 256 MiB */
+    uint32_t drain_budget; /* messages between two on_drained; 0: 64 */
+    uint64_t queue_bytes;  /* messages that wait for their peers, all together; 0: 256 MiB */
     /* share of messages to incoming peers (replies) lost on purpose, for tests; 0 */
     double drop_sends;
     bool insecure_plaintext; /* allow an address that is not loopback */

@@ -11,9 +11,8 @@
 /* A line break would begin another assignment: a status is one line. */
 static void one_line(char *text)
 {
-    for (char *c = strpbrk(text, "\r\n"); c != NULL; c = strpbrk(c, "\r\n")) {
+    for (char *c = strpbrk(text, "\r\n"); c != NULL; c = strpbrk(c, "\r\n"))
         *c = ' ';
-    }
 }
 
 void notify_ready(const char *status)
@@ -61,9 +60,8 @@ static void watchdog_fire(struct env_timer *t)
 void notify_watchdog_start(struct env *env)
 {
     uint64_t usec = 0;
-    if (sd_watchdog_enabled(0, &usec) <= 0 || usec == 0) {
+    if (sd_watchdog_enabled(0, &usec) <= 0 || usec == 0)
         return;
-    }
     watchdog.env = env;
     watchdog.every_ns = usec * 1000 / 2;
     watchdog.timer.fire = watchdog_fire;

@@ -32,7 +32,8 @@ struct peers *peers_new(uint64_t seed, uint64_t waiting_bytes)
     if (ps != NULL) {
         ps->seed = seed;
         ps->waiting_most = waiting_bytes != 0 ? waiting_bytes : PEERS_WAITING_BYTES;
-        ps->peer_most = ps->waiting_most / 4 < LIMIT_PEER_BYTES ? ps->waiting_most / 4 : LIMIT_PEER_BYTES;
+        ps->peer_most =
+            ps->waiting_most / 4 < LIMIT_PEER_BYTES ? ps->waiting_most / 4 : LIMIT_PEER_BYTES;
     }
     return ps;
 }
@@ -50,9 +51,9 @@ static struct peer **bucket_of(struct peers *ps, const struct sock_id *id)
 struct peer *peers_find(const struct peers *ps, peer_t name)
 {
     uint32_t slot = slot_of(name);
-    if (name == 0 || slot >= ps->slots_used || ps->slot[slot]->name != name || ps->slot[slot]->sock == NULL) {
+    if (name == 0 || slot >= ps->slots_used || ps->slot[slot]->name != name ||
+        ps->slot[slot]->sock == NULL)
         return NULL;
-    }
     return ps->slot[slot];
 }
 
@@ -62,9 +63,8 @@ struct peer *peers_find(const struct peers *ps, peer_t name)
 static void queue_advance(struct peers *ps, struct peer *p, struct msg *next, size_t bytes)
 {
     p->head = next;
-    if (next == NULL) {
+    if (next == NULL)
         p->tail = NULL;
-    }
     p->waiting--;
     p->waiting_bytes -= bytes;
     ps->waiting_bytes -= bytes;
@@ -83,7 +83,8 @@ static void queue_drop(struct peers *ps, struct peer *p)
 static int queue_push(struct peers *ps, struct peer *p, struct msg *m, uint64_t now_ns)
 {
     size_t bytes = msg_bytes(m);
-    if (p->waiting >= LIMIT_PEER_QUEUE || (p->waiting > 0 && p->waiting_bytes + bytes > ps->peer_most) ||
+    if (p->waiting >= LIMIT_PEER_QUEUE ||
+        (p->waiting > 0 && p->waiting_bytes + bytes > ps->peer_most) ||
         ps->waiting_bytes + bytes > ps->waiting_most) {
         msg_free(m);
         return SHOAL_E_BUSY;
@@ -113,9 +114,8 @@ int peers_send(struct peers *ps, struct peer *p, struct msg *m, uint64_t now_ns)
 {
     if (p->head == NULL) { /* else it would overtake */
         int rc = socket_send(p, m);
-        if (rc == 0) {
+        if (rc == 0)
             return 0;
-        }
         if (rc != SHOAL_E_AGAIN) {
             msg_free(m);
             return SHOAL_E_UNAVAILABLE;
@@ -132,19 +132,18 @@ static int queue_flush(struct peers *ps, struct peer *p, uint64_t now_ns)
         size_t bytes = msg_bytes(m);
         struct msg *next = m->next;
         int rc = socket_send(p, m);
-        if (rc == SHOAL_E_AGAIN) {
+        if (rc == SHOAL_E_AGAIN)
             return now_ns - p->moved_ns > PEER_STALL_NS ? SHOAL_E_UNAVAILABLE : SHOAL_E_AGAIN;
-        }
-        if (rc != 0) {
+        if (rc != 0)
             return SHOAL_E_UNAVAILABLE;
-        }
         queue_advance(ps, p, next, bytes);
         p->moved_ns = now_ns;
     }
     return 0;
 }
 
-void peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, struct peer *p), void *context)
+void peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, struct peer *p),
+                 void *context)
 {
     struct peer **link = &ps->waiting;
     while (*link != NULL) {
@@ -195,9 +194,8 @@ static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming
         slot = slot_of(p->name);
     } else {
         p = ps->slots_used < SLOTS ? calloc(1, sizeof(*p)) : NULL;
-        if (p == NULL) {
+        if (p == NULL)
             return NULL;
-        }
         slot = ps->slots_used++;
         ps->slot[slot] = p;
     }
@@ -213,13 +211,13 @@ static struct peer *peer_take(struct peers *ps, struct sock *sock, bool incoming
 struct peer *peers_add(struct peers *ps, struct sock *dealer)
 {
     struct peer *p = ps->outgoing < LIMIT_PEERS ? peer_take(ps, dealer, false) : NULL;
-    if (p != NULL) {
+    if (p != NULL)
         ps->outgoing++;
-    }
     return p;
 }
 
-struct peer *peers_heard(struct peers *ps, struct sock *router, const struct sock_id *id, peer_t *evicted)
+struct peer *peers_heard(struct peers *ps, struct sock *router, const struct sock_id *id,
+                         peer_t *evicted)
 {
     *evicted = 0;
     struct peer **bucket = bucket_of(ps, id);
@@ -237,9 +235,8 @@ struct peer *peers_heard(struct peers *ps, struct sock *router, const struct soc
         peers_remove(ps, ps->oldest);
     }
     struct peer *p = peer_take(ps, router, true);
-    if (p == NULL) {
+    if (p == NULL)
         return NULL;
-    }
     p->id.bytes = id->bytes;
     memcpy(p->id.data, id->data, id->bytes);
     p->next = *bucket;
@@ -255,17 +252,15 @@ void peers_remove(struct peers *ps, struct peer *p)
     if (p->head != NULL) {
         queue_drop(ps, p);
         struct peer **link = &ps->waiting;
-        while (*link != p) {
+        while (*link != p)
             link = &(*link)->next_waiting;
-        }
         *link = p->next_waiting;
         p->next_waiting = NULL;
     }
     if (p->incoming) {
         struct peer **link = bucket_of(ps, &p->id);
-        while (*link != p) {
+        while (*link != p)
             link = &(*link)->next;
-        }
         *link = p->next;
         silence_unlink(ps, p);
         ps->incoming--;
@@ -279,9 +274,8 @@ void peers_remove(struct peers *ps, struct peer *p)
 
 void peers_free(struct peers *ps)
 {
-    if (ps == NULL) {
+    if (ps == NULL)
         return;
-    }
     for (uint32_t i = 0; i < ps->slots_used; i++) {
         queue_drop(ps, ps->slot[i]);
         free(ps->slot[i]);

@@ -41,13 +41,14 @@ struct peer {
 /* waiting_bytes: in all queues together, of which a peer gets a quarter (LIMIT_PEER_BYTES at most);
  * 0: PEERS_WAITING_BYTES. NULL: out of memory. */
 struct peers *peers_new(uint64_t seed, uint64_t waiting_bytes);
-void peers_free(struct peers *ps);      /* drops what waits */
+void peers_free(struct peers *ps); /* drops what waits */
 
 struct peer *peers_find(const struct peers *ps, peer_t name); /* NULL: no such peer */
 /* The peer of a routing id, made if new, and now the one heard last. *evicted: the name of the one
  * that made room, or
  * 0. NULL: out of memory. */
-struct peer *peers_heard(struct peers *ps, struct sock *router, const struct sock_id *id, peer_t *evicted);
+struct peer *peers_heard(struct peers *ps, struct sock *router, const struct sock_id *id,
+                         peer_t *evicted);
 /* A connection out; at most as many as LIMIT_PEERS besides the incoming ones. NULL: too many, or
  * out of memory. */
 struct peer *peers_add(struct peers *ps, struct sock *dealer);
@@ -57,7 +58,8 @@ void peers_remove(struct peers *ps, struct peer *p);
 int peers_send(struct peers *ps, struct peer *p, struct msg *m, uint64_t now_ns);
 /* Sends what waits as far as it goes; calls left(context, p) for each peer that has left or
  * stalled: it may remove it, and no other. */
-void peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, struct peer *p), void *context);
+void peers_flush(struct peers *ps, uint64_t now_ns, void (*left)(void *context, struct peer *p),
+                 void *context);
 /* the list of those with a queue, by next_waiting; or NULL */
 struct peer *peers_waiting(const struct peers *ps);
 

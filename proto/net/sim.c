@@ -40,9 +40,8 @@ static uint64_t op_random(struct env *env)
 static void op_timer_stop(struct env *env, struct env_timer *t)
 {
     struct sim_node *n = sim_node_of(env);
-    if (!sim_running(n) || t->impl == NULL) {
+    if (!sim_running(n) || t->impl == NULL)
         return; /* the events of a dead node went with it */
-    }
     struct event *e = t->impl;
     SHOAL_ASSERT(e->timer == t);
     heap_remove(&n->sim->heap, e);
@@ -55,9 +54,8 @@ static void op_timer_start(struct env *env, struct env_timer *t, uint64_t delay_
 {
     struct sim_node *n = sim_node_of(env);
     struct sim *s = n->sim;
-    if (!sim_running(n)) {
+    if (!sim_running(n))
         return;
-    }
     op_timer_stop(env, t);
     t->due_ns = delay_ns > INT64_MAX - s->now_ns ? INT64_MAX : s->now_ns + delay_ns;
     struct event *e = heap_take(&s->heap, EVENT_TIMER, n, t->due_ns);
@@ -70,9 +68,8 @@ static void op_work(struct env *env, struct env_work *w)
 {
     struct sim_node *n = sim_node_of(env);
     struct sim *s = n->sim;
-    if (!sim_running(n)) {
+    if (!sim_running(n))
         return;
-    }
     w->ran_ns = sim_draw(&s->rng, s->options.work_min_ns, s->options.work_max_ns);
     struct event *e = heap_take(&s->heap, EVENT_WORK, n, s->now_ns + w->ran_ns);
     e->work = w;
@@ -83,13 +80,11 @@ static void op_work(struct env *env, struct env_work *w)
 static void events_purge(struct sim *s, const struct sim_node *n)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < s->heap.count; i++) {
-        if (s->heap.at[i]->node == n) {
+    for (size_t i = 0; i < s->heap.count; i++)
+        if (s->heap.at[i]->node == n)
             sim_event_drop(s, s->heap.at[i]);
-        } else {
+        else
             s->heap.at[kept++] = s->heap.at[i];
-        }
-    }
     heap_rebuild(&s->heap, kept);
 }
 
@@ -119,16 +114,15 @@ static void messages_deliver(struct sim *s, struct event *e)
 {
     struct sim_node *n = e->node;
     bool delivered = sim_deliver(s, e);
-    for (int i = 1; i < BATCH && sim_running(n) && n->paused_until_ns <= s->now_ns && s->heap.count > 0; i++) {
+    for (int i = 1;
+         i < BATCH && sim_running(n) && n->paused_until_ns <= s->now_ns && s->heap.count > 0; i++) {
         e = s->heap.at[0];
-        if (e->kind != EVENT_MESSAGE || e->node != n || e->at_ns > s->now_ns) {
+        if (e->kind != EVENT_MESSAGE || e->node != n || e->at_ns > s->now_ns)
             break;
-        }
         delivered |= sim_deliver(s, heap_pop(&s->heap));
     }
-    if (delivered && !n->dead) {
+    if (delivered && !n->dead)
         n->handler->on_drained(n->core);
-    }
 }
 
 static void event_run(struct sim *s, struct event *e)
@@ -152,9 +146,8 @@ static void event_run(struct sim *s, struct event *e)
         copy.work->done(copy.work);
         break;
     case EVENT_GONE:
-        if (n->handler != NULL && n->handler->on_peer_gone != NULL) {
+        if (n->handler != NULL && n->handler->on_peer_gone != NULL)
             n->handler->on_peer_gone(n->core, copy.from);
-        }
         s->ends[copy.from - 1].owner = NULL;
         break;
     case EVENT_MESSAGE:
@@ -165,13 +158,11 @@ static void event_run(struct sim *s, struct event *e)
 
 bool sim_step(struct sim *s)
 {
-    if (s->heap.count == 0) {
+    if (s->heap.count == 0)
         return false;
-    }
     struct event *e = heap_pop(&s->heap);
-    if (e->at_ns > s->now_ns) {
+    if (e->at_ns > s->now_ns)
         s->now_ns = e->at_ns;
-    }
     if (e->node->paused_until_ns > s->now_ns) {
         e->at_ns = e->node->paused_until_ns; /* its number stays: nothing overtakes */
         heap_push(&s->heap, e);
@@ -184,17 +175,14 @@ bool sim_step(struct sim *s)
 bool sim_run(struct sim *s, uint64_t until_ns, bool (*stop)(void *context), void *context)
 {
     for (;;) {
-        if (stop != NULL && stop(context)) {
+        if (stop != NULL && stop(context))
             return true;
-        }
-        if (s->heap.count == 0 || s->heap.at[0]->at_ns > until_ns) {
+        if (s->heap.count == 0 || s->heap.at[0]->at_ns > until_ns)
             break;
-        }
         sim_step(s);
     }
-    if (s->now_ns < until_ns) {
+    if (s->now_ns < until_ns)
         s->now_ns = until_ns;
-    }
     return false;
 }
 
@@ -209,7 +197,8 @@ struct sim *sim_new(const struct sim_options *options)
     return s;
 }
 
-struct sim_node *sim_node_new(struct sim *s, const char *name, const struct env_handler *handler, void *core)
+struct sim_node *sim_node_new(struct sim *s, const char *name, const struct env_handler *handler,
+                              void *core)
 {
     struct sim_node *n = sim_need(calloc(1, sizeof(*n)));
     SHOAL_ASSERT(strlen(name) < sizeof(n->name));
@@ -239,9 +228,8 @@ struct env *sim_node_env(struct sim_node *n)
 
 void sim_kill(struct sim_node *n)
 {
-    if (n->dead) {
+    if (n->dead)
         return;
-    }
     n->dead = true;
     sim_trace_add(n->sim, n->sim->now_ns, n->index << 8 | EVENT_KILL, 0);
     events_purge(n->sim, n);
@@ -275,16 +263,13 @@ void sim_faults(struct sim *s, double drop, double duplicate)
 
 void sim_free(struct sim *s)
 {
-    if (s == NULL) {
+    if (s == NULL)
         return;
-    }
-    for (size_t i = 0; i < s->heap.count; i++) {
+    for (size_t i = 0; i < s->heap.count; i++)
         sim_event_drop(s, s->heap.at[i]);
-    }
     heap_close(&s->heap);
-    for (size_t i = 0; i < s->link_count; i++) {
+    for (size_t i = 0; i < s->link_count; i++)
         free(s->links[i]);
-    }
     while (s->nodes != NULL) {
         struct sim_node *n = s->nodes;
         s->nodes = n->next;

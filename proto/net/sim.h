@@ -21,10 +21,10 @@ struct sim_node;
 
 struct sim_options {
     uint64_t seed;
-    double drop, duplicate;              /* shares of messages */
+    double drop, duplicate; /* shares of messages */
     /* of a message: uniform; reordering follows from it when reorder is set */
     uint64_t delay_min_ns, delay_max_ns;
-    bool reorder;                        /* else messages of a connection stay in order */
+    bool reorder; /* else messages of a connection stay in order */
     /* virtual time that env_work takes; run is called when it ends */
     uint64_t work_min_ns, work_max_ns;
     uint64_t wall_s; /* the calendar at virtual time 0, seconds since 1970; 0: there is none */
@@ -32,7 +32,8 @@ struct sim_options {
 
 struct sim *sim_new(const struct sim_options *options);
 void sim_free(struct sim *s);
-struct sim_node *sim_node_new(struct sim *s, const char *name, const struct env_handler *handler, void *core);
+struct sim_node *sim_node_new(struct sim *s, const char *name, const struct env_handler *handler,
+                              void *core);
 void sim_node_set_handler(struct sim_node *n, const struct env_handler *handler, void *core);
 struct env *sim_node_env(struct sim_node *n);
 void sim_listen(struct sim_node *n, const char *endpoint); /* "sim://server-0" */

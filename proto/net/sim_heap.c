@@ -32,12 +32,10 @@ static void sift_down(struct event_heap *h, struct event *e)
     size_t i = e->place;
     for (;;) {
         size_t child = 2 * i + 1;
-        if (child + 1 < h->count && before(h->at[child + 1], h->at[child])) {
+        if (child + 1 < h->count && before(h->at[child + 1], h->at[child]))
             child++;
-        }
-        if (child >= h->count || !before(h->at[child], e)) {
+        if (child >= h->count || !before(h->at[child], e))
             break;
-        }
         place(h, i, h->at[child]);
         i = child;
     }
@@ -59,9 +57,8 @@ void heap_remove(struct event_heap *h, struct event *e)
 {
     SHOAL_ASSERT(e->place < h->count && h->at[e->place] == e);
     struct event *last = h->at[--h->count];
-    if (last == e) {
+    if (last == e)
         return;
-    }
     place(h, e->place, last);
     sift_up(h, last);
     sift_down(h, last);
@@ -78,15 +75,14 @@ struct event *heap_pop(struct event_heap *h)
 void heap_rebuild(struct event_heap *h, size_t count)
 {
     h->count = count;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         h->at[i]->place = i;
-    }
-    for (size_t i = count / 2; i-- > 0;) {
+    for (size_t i = count / 2; i-- > 0;)
         sift_down(h, h->at[i]);
-    }
 }
 
-struct event *heap_take(struct event_heap *h, enum event_kind kind, struct sim_node *node, uint64_t at_ns)
+struct event *heap_take(struct event_heap *h, enum event_kind kind, struct sim_node *node,
+                        uint64_t at_ns)
 {
     struct event *e = h->unused;
     if (e != NULL) {

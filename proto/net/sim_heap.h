@@ -36,7 +36,8 @@ struct event_heap {
 };
 
 /* Not yet in the heap; numbered. */
-struct event *heap_take(struct event_heap *h, enum event_kind kind, struct sim_node *node, uint64_t at_ns);
+struct event *heap_take(struct event_heap *h, enum event_kind kind, struct sim_node *node,
+                        uint64_t at_ns);
 void heap_give(struct event_heap *h, struct event *e);
 void heap_push(struct event_heap *h, struct event *e);
 void heap_remove(struct event_heap *h, struct event *e);

@@ -17,9 +17,8 @@
 
 static void *grow(void *array, size_t count, size_t *capacity, size_t item_bytes)
 {
-    if (count < *capacity) {
+    if (count < *capacity)
         return array;
-    }
     *capacity = *capacity == 0 ? 64 : *capacity * 2;
     return sim_need(realloc(array, *capacity * item_bytes));
 }
@@ -29,9 +28,9 @@ static void *grow(void *array, size_t count, size_t *capacity, size_t item_bytes
 static struct end *end_find(struct sim_node *n, peer_t name)
 {
     struct sim *s = n->sim;
-    if (name == 0 || name > s->end_count || s->ends[name - 1].owner != n || s->ends[name - 1].link->closed) {
+    if (name == 0 || name > s->end_count || s->ends[name - 1].owner != n ||
+        s->ends[name - 1].link->closed)
         return NULL;
-    }
     return &s->ends[name - 1];
 }
 
@@ -44,23 +43,21 @@ static peer_t end_new(struct sim *s, struct link *l, struct sim_node *owner, boo
 
 static struct sim_node *listener(struct sim *s, const char *endpoint)
 {
-    for (struct address *a = s->addresses; a != NULL; a = a->next) {
-        if (strcmp(a->endpoint, endpoint) == 0 && sim_running(a->node)) {
+    for (struct address *a = s->addresses; a != NULL; a = a->next)
+        if (strcmp(a->endpoint, endpoint) == 0 && sim_running(a->node))
             return a->node;
-        }
-    }
     return NULL;
 }
 
 void sim_listen(struct sim_node *n, const char *endpoint)
 {
     struct sim *s = n->sim;
-    SHOAL_ASSERT(sim_running(n) && strncmp(endpoint, "sim://", 6) == 0 && strlen(endpoint) < ENDPOINT_BYTES);
+    SHOAL_ASSERT(sim_running(n) && strncmp(endpoint, "sim://", 6) == 0 &&
+                 strlen(endpoint) < ENDPOINT_BYTES);
     SHOAL_ASSERT(listener(s, endpoint) == NULL);
     struct address *a = s->addresses;
-    while (a != NULL && strcmp(a->endpoint, endpoint) != 0) {
+    while (a != NULL && strcmp(a->endpoint, endpoint) != 0)
         a = a->next;
-    }
     if (a == NULL) {
         a = sim_need(calloc(1, sizeof(*a)));
         memcpy(a->endpoint, endpoint, strlen(endpoint) + 1);
@@ -90,13 +87,12 @@ static bool chance(struct sim *s, double share)
 
 static uint64_t arrival(struct sim *s, struct channel *c)
 {
-    uint64_t at_ns = s->now_ns + sim_draw(&s->rng, s->options.delay_min_ns, s->options.delay_max_ns);
-    if (!s->options.reorder && at_ns < c->last_ns) {
+    uint64_t at_ns =
+        s->now_ns + sim_draw(&s->rng, s->options.delay_min_ns, s->options.delay_max_ns);
+    if (!s->options.reorder && at_ns < c->last_ns)
         at_ns = c->last_ns;
-    }
-    if (at_ns > c->last_ns) {
+    if (at_ns > c->last_ns)
         c->last_ns = at_ns;
-    }
     return at_ns;
 }
 
@@ -110,7 +106,8 @@ void sim_event_drop(struct sim *s, struct event *e)
     heap_give(&s->heap, e);
 }
 
-static void message_start(struct sim *s, struct channel *c, struct sim_node *node, peer_t from, struct msg *m)
+static void message_start(struct sim *s, struct channel *c, struct sim_node *node, peer_t from,
+                          struct msg *m)
 {
     m->next = NULL;
     struct event *e = heap_take(&s->heap, EVENT_MESSAGE, node, arrival(s, c));
@@ -146,9 +143,8 @@ int sim_send(struct env *env, peer_t to, struct msg *m)
         msg_free(m);
         return 0;
     }
-    if (twice) {
+    if (twice)
         message_start(s, c, node, from, sim_need(msg_copy(m)));
-    }
     message_start(s, c, node, from, m);
     return 0;
 }
@@ -159,9 +155,8 @@ int sim_connect(struct env *env, const char *endpoint, peer_t *out)
 {
     struct sim_node *n = sim_node_of(env);
     struct sim *s = n->sim;
-    if (strncmp(endpoint, "sim://", 6) != 0 || strlen(endpoint) >= ENDPOINT_BYTES) {
+    if (strncmp(endpoint, "sim://", 6) != 0 || strlen(endpoint) >= ENDPOINT_BYTES)
         return SHOAL_E_CONFIG;
-    }
     struct link *l = sim_need(calloc(1, sizeof(*l)));
     memcpy(l->endpoint, endpoint, strlen(endpoint) + 1);
     l->client = n;
@@ -177,9 +172,8 @@ void sim_disconnect(struct env *env, peer_t peer)
     struct sim_node *n = sim_node_of(env);
     struct sim *s = n->sim;
     struct end *end = end_find(n, peer);
-    if (end == NULL) {
+    if (end == NULL)
         return;
-    }
     struct link *l = end->link;
     if (!end->up) { /* as with ZeroMQ: should the client speak again, it is a new peer */
         end->owner = NULL;
@@ -199,9 +193,8 @@ void sim_disconnect(struct env *env, peer_t peer)
 static uint64_t message_hash(const struct msg *m)
 {
     uint64_t h = m->frame_count;
-    for (uint32_t i = 0; i < m->frame_count; i++) {
+    for (uint32_t i = 0; i < m->frame_count; i++)
         h = hash_bytes(m->frame[i].data, m->frame[i].bytes, h);
-    }
     return h;
 }
 
@@ -210,9 +203,8 @@ static uint64_t message_hash(const struct msg *m)
 static peer_t arrival_name(struct sim *s, struct sim_node *n, peer_t from)
 {
     struct link *l = s->ends[from - 1].link;
-    if (s->ends[from - 1].owner == n) {
+    if (s->ends[from - 1].owner == n)
         return from;
-    }
     if (l->server != n) {
         l->server = n;
         l->server_name = end_new(s, l, n, false);

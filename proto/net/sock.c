@@ -75,9 +75,8 @@ int sock_context_hold(uint32_t io_threads, struct err *e)
             zmq_ctx_set(context, ZMQ_MAX_SOCKETS, SOCKETS_MAX);
         }
     }
-    if (rc == 0) {
+    if (rc == 0)
         context_holds++;
-    }
     pthread_mutex_unlock(&context_lock);
     return rc;
 }
@@ -107,14 +106,14 @@ static void option_set(struct sock *s, int option, int value)
 int sock_open(bool router, struct sock **out, struct err *e)
 {
     struct sock *s = calloc(1, sizeof(*s));
-    if (s == NULL) {
+    if (s == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory for a socket");
-    }
     s->router = router;
     s->zmq = zmq_socket(context, router ? ZMQ_ROUTER : ZMQ_DEALER);
     if (s->zmq == NULL) {
         int rc = err_set(e, SHOAL_E_UNAVAILABLE,
-                         "ZeroMQ gives no socket: %s; raise the limit of open files (ulimit -n)", zmq_strerror(errno));
+                         "ZeroMQ gives no socket: %s; raise the limit of open files (ulimit -n)",
+                         zmq_strerror(errno));
         free(s);
         return rc;
     }
@@ -146,9 +145,8 @@ int sock_open(bool router, struct sock **out, struct err *e)
 
 void sock_close(struct sock *s)
 {
-    if (s == NULL) {
+    if (s == NULL)
         return;
-    }
     zmq_close(s->zmq);
     free(s);
 }
@@ -159,14 +157,12 @@ static bool ipc_answers(const char *endpoint)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = endpoint + strlen("ipc://");
-    if (strncmp(endpoint, "ipc://", 6) != 0 || strlen(path) >= sizeof(address.sun_path)) {
+    if (strncmp(endpoint, "ipc://", 6) != 0 || strlen(path) >= sizeof(address.sun_path))
         return false;
-    }
     memcpy(address.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
+    if (fd < 0)
         return false;
-    }
     bool answers = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
     close(fd);
     return answers;
@@ -176,21 +172,26 @@ static int bind_error(const char *endpoint, int error, struct err *e)
 {
     switch (error) {
     case EADDRINUSE:
-        return err_set(e, SHOAL_E_UNAVAILABLE,
-                       "%s is in use by another process: stop that one, or choose another port (0 takes any)",
-                       endpoint);
+        return err_set(
+            e, SHOAL_E_UNAVAILABLE,
+            "%s is in use by another process: stop that one, or choose another port (0 takes any)",
+            endpoint);
     case EACCES:
     case EPERM:
-        return err_set(e, SHOAL_E_DENIED,
-                       "%s: not allowed to listen there: choose a port above 1023 or a path of your own", endpoint);
+        return err_set(
+            e, SHOAL_E_DENIED,
+            "%s: not allowed to listen there: choose a port above 1023 or a path of your own",
+            endpoint);
     case EADDRNOTAVAIL:
     case ENODEV:
-        return err_set(e, SHOAL_E_UNAVAILABLE, "%s: this machine has no such address: listen on one of its own",
-                       endpoint);
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "%s: this machine has no such address: listen on one of its own", endpoint);
     case EMFILE:
-        return err_set(e, SHOAL_E_UNAVAILABLE, "%s: too many open files: raise the limit (ulimit -n)", endpoint);
+        return err_set(e, SHOAL_E_UNAVAILABLE,
+                       "%s: too many open files: raise the limit (ulimit -n)", endpoint);
     default:
-        return err_set(e, SHOAL_E_CONFIG, "%s: cannot listen there (%s): give tcp://HOST:PORT or ipc://PATH", endpoint,
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: cannot listen there (%s): give tcp://HOST:PORT or ipc://PATH", endpoint,
                        zmq_strerror(error));
     }
 }
@@ -198,16 +199,13 @@ static int bind_error(const char *endpoint, int error, struct err *e)
 int sock_bind(struct sock *s, const char *endpoint, char bound[256], struct err *e)
 {
     option_set(s, ZMQ_IPV6, strchr(endpoint, '[') != NULL);
-    if (ipc_answers(endpoint)) {
+    if (ipc_answers(endpoint))
         return bind_error(endpoint, EADDRINUSE, e);
-    }
-    if (zmq_bind(s->zmq, endpoint) != 0) {
+    if (zmq_bind(s->zmq, endpoint) != 0)
         return bind_error(endpoint, errno, e);
-    }
     size_t bytes = 256;
-    if (zmq_getsockopt(s->zmq, ZMQ_LAST_ENDPOINT, bound, &bytes) != 0) {
+    if (zmq_getsockopt(s->zmq, ZMQ_LAST_ENDPOINT, bound, &bytes) != 0)
         return bind_error(endpoint, errno, e);
-    }
     return 0;
 }
 
@@ -215,8 +213,9 @@ int sock_connect(struct sock *s, const char *endpoint, struct err *e)
 {
     option_set(s, ZMQ_IPV6, strchr(endpoint, '[') != NULL);
     if (zmq_connect(s->zmq, endpoint) != 0) {
-        return err_set(e, SHOAL_E_CONFIG, "%s: cannot connect there (%s): give tcp://HOST:PORT or ipc://PATH", endpoint,
-                       zmq_strerror(errno));
+        return err_set(e, SHOAL_E_CONFIG,
+                       "%s: cannot connect there (%s): give tcp://HOST:PORT or ipc://PATH",
+                       endpoint, zmq_strerror(errno));
     }
     return 0;
 }
@@ -273,9 +272,8 @@ static void holder_give(struct holder *h)
         holder_kept++;
     }
     pthread_mutex_unlock(&holder_lock);
-    if (!keep) {
+    if (!keep)
         free(h);
-    }
 }
 
 static void holder_release(void *data, void *hint)
@@ -297,16 +295,14 @@ static int frame_take(struct msg *m, zmq_msg_t *z)
     }
     if (bytes <= COPY_IN_BYTES || ((uintptr_t)data & 7u) != 0) {
         void *copy = msg_add(m, bytes);
-        if (copy == NULL) {
+        if (copy == NULL)
             return SHOAL_E_NOMEM;
-        }
         memcpy(copy, data, bytes);
         return 0;
     }
     struct holder *h = holder_take();
-    if (h == NULL) {
+    if (h == NULL)
         return SHOAL_E_NOMEM;
-    }
     zmq_msg_init(&h->z);
     zmq_msg_move(&h->z, z);
     int rc = msg_add_borrowed(m, data, bytes, holder_release, h);
@@ -321,12 +317,10 @@ static int frame_take(struct msg *m, zmq_msg_t *z)
 static int frame_read(struct sock *s, zmq_msg_t *z)
 {
     for (;;) {
-        if (zmq_msg_recv(z, s->zmq, ZMQ_DONTWAIT) >= 0) {
+        if (zmq_msg_recv(z, s->zmq, ZMQ_DONTWAIT) >= 0)
             return 0;
-        }
-        if (errno != EINTR) {
+        if (errno != EINTR)
             return SHOAL_E_AGAIN;
-        }
     }
 }
 
@@ -351,12 +345,10 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
     rc = m == NULL ? SHOAL_E_NOMEM : have_frame ? 0 : SHOAL_E_TOO_BIG;
     for (uint32_t count = 1; have_frame; count++) {
         bool more = zmq_msg_more(&z);
-        if (rc == 0 && (more ? count >= LIMIT_FRAMES : count > LIMIT_FRAMES)) {
+        if (rc == 0 && (more ? count >= LIMIT_FRAMES : count > LIMIT_FRAMES))
             rc = SHOAL_E_TOO_BIG;
-        }
-        if (rc == 0) {
+        if (rc == 0)
             rc = frame_take(m, &z);
-        }
         if (rc != 0 && m != NULL) { /* go on reading to the end, but hold nothing */
             msg_free(m);
             m = NULL;
@@ -375,15 +367,15 @@ int sock_receive(struct sock *s, struct sock_id *from, struct msg **out)
  * wrong size. */
 static void frame_give(zmq_msg_t *z, struct frame *f, bool lend)
 {
-    if (lend && f->release != NULL && zmq_msg_init_data(z, f->data, f->bytes, f->release, f->hint) == 0) {
+    if (lend && f->release != NULL &&
+        zmq_msg_init_data(z, f->data, f->bytes, f->release, f->hint) == 0) {
         f->release = NULL;
         return;
     }
-    if (zmq_msg_init_size(z, f->bytes) != 0) {
+    if (zmq_msg_init_size(z, f->bytes) != 0)
         zmq_msg_init(z);
-    } else if (f->bytes > 0) {
+    else if (f->bytes > 0)
         memcpy(zmq_msg_data(z), f->data, f->bytes);
-    }
 }
 
 /* 0 or the errno. z is empty afterwards in any case. */
@@ -403,13 +395,13 @@ static int frame_write(struct sock *s, zmq_msg_t *z, bool more)
 
 int sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
 {
-    SHOAL_ASSERT(m->frame_count >= 1 && m->frame_count <= LIMIT_FRAMES && s->router == (to != NULL));
+    SHOAL_ASSERT(m->frame_count >= 1 && m->frame_count <= LIMIT_FRAMES &&
+                 s->router == (to != NULL));
     zmq_msg_t z;
     int error = 0;
     if (s->router) {
-        if (zmq_msg_init_size(&z, to->bytes) != 0) {
+        if (zmq_msg_init_size(&z, to->bytes) != 0)
             return SHOAL_E_AGAIN;
-        }
         memcpy(zmq_msg_data(&z), to->data, to->bytes);
         error = frame_write(s, &z, true);
     }
@@ -419,15 +411,13 @@ int sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
         bool lend = m->frame[i].bytes > COPY_OUT_BYTES && (s->router || i > 0);
         frame_give(&z, &m->frame[i], lend);
         int failed = frame_write(s, &z, i + 1 < m->frame_count);
-        if (i == 0 && !s->router) {
+        if (i == 0 && !s->router)
             error = failed;
-        }
         /* Later a frame only fails when the pipe died under the message; ZeroMQ then wants to be
          * given the rest too, and drops it. */
     }
-    if (error != 0) {
+    if (error != 0)
         return error == EAGAIN ? SHOAL_E_AGAIN : SHOAL_E_UNAVAILABLE;
-    }
     msg_free(m);
     return 0;
 }

@@ -41,7 +41,7 @@ int sock_connect(struct sock *s, const char *endpoint, struct err *e);
 bool sock_is_router(const struct sock *s);
 /* becomes readable when something may have changed; edge-triggered */
 int sock_descriptor(const struct sock *s);
-bool sock_readable(struct sock *s);        /* re-arms the descriptor when it answers false */
+bool sock_readable(struct sock *s); /* re-arms the descriptor when it answers false */
 
 /* 0: *out is a message (the caller's); from is filled in for a ROUTER. AGAIN: nothing there, and
  * the descriptor is armed. TOO_BIG: a message of too many frames was read to its end and dropped.

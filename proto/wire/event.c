@@ -54,7 +54,8 @@ static void tag_copy(char *to, const char *tag)
             *p = '_';
 }
 
-size_t event_scalars(double wall_s, int64_t step, const struct event_scalar *scalar, uint32_t count, unsigned char *out)
+size_t event_scalars(double wall_s, int64_t step, const struct event_scalar *scalar, uint32_t count,
+                     unsigned char *out)
 {
     Tb__Event event = TB__EVENT__INIT;
     Tb__Summary summary = TB__SUMMARY__INIT;

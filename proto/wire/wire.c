@@ -40,7 +40,8 @@ static void body_to_proto(const struct shape *s, const void *plain, ProtobufCMes
     }
 }
 
-static int body_from_proto(const struct shape *s, const ProtobufCMessage *proto, void *plain, struct err *e)
+static int body_from_proto(const struct shape *s, const ProtobufCMessage *proto, void *plain,
+                           struct err *e)
 {
     for (uint32_t i = 0; i < s->field_count; i++) {
         char *to = (char *)plain + s->field[i].offset;
@@ -50,8 +51,9 @@ static int body_from_proto(const struct shape *s, const ProtobufCMessage *proto,
             memcpy(&text, from, sizeof text);
             size_t length = text == NULL ? 0 : strlen(text);
             if (length >= s->field[i].capacity)
-                return err_set(e, SHOAL_E_TOO_BIG, "%s.%s has %zu bytes, at most %u", s->proto->short_name,
-                               s->proto->fields[i].name, length, s->field[i].capacity - 1);
+                return err_set(e, SHOAL_E_TOO_BIG, "%s.%s has %zu bytes, at most %u",
+                               s->proto->short_name, s->proto->fields[i].name, length,
+                               s->field[i].capacity - 1);
             memcpy(to, length == 0 ? "" : text, length + 1);
         } else if (s->field[i].type == PROTOBUF_C_TYPE_BOOL) {
             *(bool *)(void *)to = *(const protobuf_c_boolean *)(const void *)from != 0;
@@ -89,24 +91,28 @@ static ProtobufCAllocator space_allocator = {space_alloc, space_free, NULL};
 
 /* ---- frames against counts (3) --------------------------------------------------------------- */
 
-static int frame_expect(const struct msg *m, uint32_t frame, uint64_t count, uint64_t item_bytes, uint64_t count_max, struct err *e)
+static int frame_expect(const struct msg *m, uint32_t frame, uint64_t count, uint64_t item_bytes,
+                        uint64_t count_max, struct err *e)
 {
     if (count > count_max)
-        return err_set(e, SHOAL_E_TOO_BIG, "count %llu is over the limit of %llu", (unsigned long long)count,
-                       (unsigned long long)count_max);
+        return err_set(e, SHOAL_E_TOO_BIG, "count %llu is over the limit of %llu",
+                       (unsigned long long)count, (unsigned long long)count_max);
     if (m->frame[frame].bytes != count * item_bytes)
-        return err_set(e, SHOAL_E_MALFORMED, "frame %u has %zu bytes, its count says %llu", frame, m->frame[frame].bytes,
-                       (unsigned long long)(count * item_bytes));
+        return err_set(e, SHOAL_E_MALFORMED, "frame %u has %zu bytes, its count says %llu", frame,
+                       m->frame[frame].bytes, (unsigned long long)(count * item_bytes));
     return 0;
 }
 
 static int eval_frames_check(const struct msg *m, const struct wire_EVAL_DONE *q, struct err *e)
 {
     if (q->tasks > LIMIT_TASKS || q->by_count > LIMIT_BY)
-        return err_set(e, SHOAL_E_TOO_BIG, "predictions of %u labels and %u fields, at most %u and %u", q->tasks, q->by_count,
-                       LIMIT_TASKS, LIMIT_BY);
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "predictions of %u labels and %u fields, at most %u and %u", q->tasks,
+                       q->by_count, LIMIT_TASKS, LIMIT_BY);
     int status = frame_expect(m, 1, q->examples, 8ull * q->tasks, LIMIT_BATCH, e);
-    return status != 0 ? status : frame_expect(m, 2, q->examples, 8ull * ((q->grouped ? 1 : 0) + q->by_count), LIMIT_BATCH, e);
+    return status != 0 ? status
+                       : frame_expect(m, 2, q->examples,
+                                      8ull * ((q->grouped ? 1 : 0) + q->by_count), LIMIT_BATCH, e);
 }
 
 static int request_frames_check(const struct msg *m, const struct wire *w, struct err *e)
@@ -121,14 +127,17 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
         status = frame_expect(m, 1, w->u.PUSH.key_count, 8, LIMIT_KEYS, e);
         if (status != 0)
             return status;
-        if (w->u.PUSH.key_count == 0 ? m->frame[2].bytes != 0 : m->frame[2].bytes % (4ull * w->u.PUSH.key_count) != 0)
-            return err_set(e, SHOAL_E_MALFORMED, "%zu bytes of gradients do not fit %u keys", m->frame[2].bytes,
-                           w->u.PUSH.key_count);
+        if (w->u.PUSH.key_count == 0 ? m->frame[2].bytes != 0
+                                     : m->frame[2].bytes % (4ull * w->u.PUSH.key_count) != 0)
+            return err_set(e, SHOAL_E_MALFORMED, "%zu bytes of gradients do not fit %u keys",
+                           m->frame[2].bytes, w->u.PUSH.key_count);
         return 0;
     case WIRE_TYPE_TABLE_CREATE:
-        return frame_expect(m, 1, w->u.TABLE_CREATE.field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS, e);
+        return frame_expect(m, 1, w->u.TABLE_CREATE.field_rule_count, sizeof(struct field_rule),
+                            LIMIT_FIELDS, e);
     case WIRE_TYPE_TABLE_DECLARE:
-        return frame_expect(m, 1, w->u.TABLE_DECLARE.field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS, e);
+        return frame_expect(m, 1, w->u.TABLE_DECLARE.field_rule_count, sizeof(struct field_rule),
+                            LIMIT_FIELDS, e);
     case WIRE_TYPE_MAP_SET:
         return frame_expect(m, 1, w->u.MAP_SET.tablet_count, 2, tablets_max, e);
     case WIRE_TYPE_TASK_DONE:
@@ -152,10 +161,13 @@ static int reply_frames_check(const struct msg *m, const struct wire *w, struct 
     switch (w->type) {
     case WIRE_TYPE_PULL:
         if (w->u.PULL_reply.width > LIMIT_WIDTH)
-            return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u", w->u.PULL_reply.width, LIMIT_WIDTH);
-        return frame_expect(m, 1, w->u.PULL_reply.key_count, 4ull * w->u.PULL_reply.width, LIMIT_KEYS, e);
+            return err_set(e, SHOAL_E_TOO_BIG, "rows of %u floats, at most %u",
+                           w->u.PULL_reply.width, LIMIT_WIDTH);
+        return frame_expect(m, 1, w->u.PULL_reply.key_count, 4ull * w->u.PULL_reply.width,
+                            LIMIT_KEYS, e);
     case WIRE_TYPE_TABLE_GET:
-        return frame_expect(m, 1, w->u.TABLE_GET_reply.field_rule_count, sizeof(struct field_rule), LIMIT_FIELDS, e);
+        return frame_expect(m, 1, w->u.TABLE_GET_reply.field_rule_count, sizeof(struct field_rule),
+                            LIMIT_FIELDS, e);
     case WIRE_TYPE_MAP_GET:
         return frame_expect(m, 1, w->u.MAP_GET_reply.tablet_count, 2, tablets_max, e);
     case WIRE_TYPE_DIGEST:
@@ -170,16 +182,19 @@ static int reply_frames_check(const struct msg *m, const struct wire *w, struct 
 static int body_decode(const Pb__Header *h, const struct shape *s, struct wire *out, struct err *e)
 {
     wire_shape_assert(s);
-    ProtobufCMessage *body = protobuf_c_message_unpack(s->proto, &space_allocator, h->body.len, h->body.data);
+    ProtobufCMessage *body =
+        protobuf_c_message_unpack(s->proto, &space_allocator, h->body.len, h->body.data);
     if (body == NULL)
         return err_set(e, SHOAL_E_MALFORMED, "%s header cannot be unpacked", s->proto->short_name);
     return body_from_proto(s, body, &out->u, e);
 }
 
-static int header_decode(const struct frame *f, struct wire *out, const Pb__Header **header, struct err *e)
+static int header_decode(const struct frame *f, struct wire *out, const Pb__Header **header,
+                         struct err *e)
 {
     if (f->bytes > LIMIT_HEADER_BYTES)
-        return err_set(e, SHOAL_E_TOO_BIG, "header of %zu bytes, at most %u", f->bytes, LIMIT_HEADER_BYTES);
+        return err_set(e, SHOAL_E_TOO_BIG, "header of %zu bytes, at most %u", f->bytes,
+                       LIMIT_HEADER_BYTES);
     space.used = 0;
     const Pb__Header *h = pb__header__unpack(&space_allocator, f->bytes, f->data);
     if (h == NULL)
@@ -187,14 +202,17 @@ static int header_decode(const struct frame *f, struct wire *out, const Pb__Head
     uint32_t frames;
     /* Known even when the version is not ours, so that a refusal can be sent; but never a type that
      * is not in the list. */
-    out->type = wire_shape_of(h->type, false, &frames) == NULL ? WIRE_TYPE_NONE : (enum wire_type)h->type;
+    out->type =
+        wire_shape_of(h->type, false, &frames) == NULL ? WIRE_TYPE_NONE : (enum wire_type)h->type;
     out->reply = h->reply != 0;
     out->id = h->id;
     out->status = h->status;
     (void)snprintf(out->error, sizeof out->error, "%s", h->error == NULL ? "" : h->error);
     *header = h;
     if (h->version != WIRE_VERSION)
-        return err_set(e, SHOAL_E_VERSION, "peer speaks protocol version %u, this is version %u: run the same release on both sides",
+        return err_set(e, SHOAL_E_VERSION,
+                       "peer speaks protocol version %u, this is version %u: run the same release "
+                       "on both sides",
                        h->version, WIRE_VERSION);
     return 0;
 }
@@ -217,8 +235,8 @@ int wire_decode(const struct msg *m, struct wire *out, struct err *e)
     if (out->reply && out->status != 0)
         frames = 0;
     if (m->frame_count != 1 + frames)
-        return err_set(e, SHOAL_E_MALFORMED, "%s with %u raw frames, it has %u", wire_type_name(out->type), m->frame_count - 1,
-                       frames);
+        return err_set(e, SHOAL_E_MALFORMED, "%s with %u raw frames, it has %u",
+                       wire_type_name(out->type), m->frame_count - 1, frames);
     status = body_decode(h, s, out, e);
     if (status != 0)
         return status;
@@ -248,7 +266,7 @@ struct msg *wire_encode(const struct wire *w)
     h.reply = w->reply;
     h.id = w->id;
     h.status = w->reply ? w->status : 0;
-    h.error = w->reply && w->status != 0 ? (char *)(uintptr_t)w->error : (char *)(uintptr_t)"";
+    h.error = w->reply && w->status != 0 ? (char *)(uintptr_t)w->error : (char *)(uintptr_t) "";
     h.body.len = protobuf_c_message_pack(body, packed);
     h.body.data = packed;
     struct msg *m = msg_new();
@@ -287,20 +305,36 @@ struct msg *wire_refusal(const struct wire *request, int status, const char *for
 
 void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out)
 {
-    *out = (struct wire_TABLE_CREATE){
-        .table = s->table, .dense = s->dense, .width = s->width, .zero_first = s->zero_first, .tablet_bits = s->tablet_bits,
-        .tablet_first = s->tablet_first, .seed = s->seed, .init_kind = (uint32_t)s->init.kind, .init_scale = s->init.scale,
-        .opt_kind = (uint32_t)s->optimizer.kind, .lr = s->optimizer.lr, .beta1 = s->optimizer.beta1, .beta2 = s->optimizer.beta2,
-        .eps = s->optimizer.eps, .initial = s->optimizer.initial, .l1 = s->optimizer.l1, .l2 = s->optimizer.l2,
-        .beta = s->optimizer.beta, .decay = s->optimizer.decay, .fixed_lr = s->optimizer.fixed_lr,
-        .field_rule_count = s->field_rule_count, .values = s->values};
+    *out = (struct wire_TABLE_CREATE){.table = s->table,
+                                      .dense = s->dense,
+                                      .width = s->width,
+                                      .zero_first = s->zero_first,
+                                      .tablet_bits = s->tablet_bits,
+                                      .tablet_first = s->tablet_first,
+                                      .seed = s->seed,
+                                      .init_kind = (uint32_t)s->init.kind,
+                                      .init_scale = s->init.scale,
+                                      .opt_kind = (uint32_t)s->optimizer.kind,
+                                      .lr = s->optimizer.lr,
+                                      .beta1 = s->optimizer.beta1,
+                                      .beta2 = s->optimizer.beta2,
+                                      .eps = s->optimizer.eps,
+                                      .initial = s->optimizer.initial,
+                                      .l1 = s->optimizer.l1,
+                                      .l2 = s->optimizer.l2,
+                                      .beta = s->optimizer.beta,
+                                      .decay = s->optimizer.decay,
+                                      .fixed_lr = s->optimizer.fixed_lr,
+                                      .field_rule_count = s->field_rule_count,
+                                      .values = s->values};
 #define RULE(n) out->n = s->rules.n;
     ROW_RULES(RULE, RULE)
 #undef RULE
     memcpy(out->name, s->name, sizeof out->name);
 }
 
-int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_rule, struct table_schema *out, struct err *e)
+int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_rule,
+                     struct table_schema *out, struct err *e)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->name, in->name, sizeof out->name);
@@ -312,14 +346,24 @@ int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *fie
     out->tablet_first = in->tablet_first;
     out->seed = in->seed;
     out->init = (struct init_spec){(enum init_kind)in->init_kind, in->init_scale};
-    out->optimizer = (struct optimizer_spec){
-        .kind = (enum optimizer_kind)in->opt_kind, .lr = in->lr, .beta1 = in->beta1, .beta2 = in->beta2, .eps = in->eps,
-        .initial = in->initial, .l1 = in->l1, .l2 = in->l2, .beta = in->beta, .decay = in->decay, .fixed_lr = in->fixed_lr};
+    out->optimizer = (struct optimizer_spec){.kind = (enum optimizer_kind)in->opt_kind,
+                                             .lr = in->lr,
+                                             .beta1 = in->beta1,
+                                             .beta2 = in->beta2,
+                                             .eps = in->eps,
+                                             .initial = in->initial,
+                                             .l1 = in->l1,
+                                             .l2 = in->l2,
+                                             .beta = in->beta,
+                                             .decay = in->decay,
+                                             .fixed_lr = in->fixed_lr};
 #define RULE(n) out->rules.n = in->n;
     ROW_RULES(RULE, RULE)
 #undef RULE
-    if (in->field_rule_count > LIMIT_FIELDS || field_rule->bytes != in->field_rule_count * sizeof(struct field_rule))
-        return err_set(e, SHOAL_E_MALFORMED, "table %s: rules by field do not fit their count", in->name);
+    if (in->field_rule_count > LIMIT_FIELDS ||
+        field_rule->bytes != in->field_rule_count * sizeof(struct field_rule))
+        return err_set(e, SHOAL_E_MALFORMED, "table %s: rules by field do not fit their count",
+                       in->name);
     out->field_rule_count = in->field_rule_count;
     out->values = in->values;
     if (field_rule->bytes > 0)

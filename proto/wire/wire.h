@@ -30,7 +30,8 @@
 
 /* First message on a connection to any port. Reply: version and name of who answers. */
 #define WIRE_HELLO(U32, U64, I32, F32, F64, B, STR) U32(version) STR(role, 16) STR(name, LIMIT_NAME)
-#define WIRE_HELLO_REPLY(U32, U64, I32, F32, F64, B, STR) U32(version) STR(name, LIMIT_NAME) U64(map_epoch)
+#define WIRE_HELLO_REPLY(U32, U64, I32, F32, F64, B, STR)                                          \
+    U32(version) STR(name, LIMIT_NAME) U64(map_epoch)
 
 /* Rows of keys. frame 1: keys, u64 (key_count), sorted by key_mix. A pull with lane == UINT32_MAX
  * belongs to no lane (eval, CLI) and never waits. Else it waits until every live lane of the run
@@ -38,9 +39,10 @@
  * give their initial value and stay absent. reply: clock: this pull's clock here; low: the lowest
  * clock of the live lanes when answered (staleness = clock - 1 - low); waited_ns: how long the
  * shard held it. */
-#define WIRE_PULL(U32, U64, I32, F32, F64, B, STR) \
+#define WIRE_PULL(U32, U64, I32, F32, F64, B, STR)                                                 \
     U64(run) U32(table) U32(lane) U64(batch) U32(bound) U32(key_count) U64(map_epoch)
-#define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR) U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns)
+#define WIRE_PULL_REPLY(U32, U64, I32, F32, F64, B, STR)                                           \
+    U32(key_count) U32(width) U64(clock) U64(low) U64(waited_ns)
 
 /* Gradients of batch `to` of a lane for the tablets [tablet_first, tablet_first + tablet_count) of
  * the table; for these the batches in (from, to) had no keys. frame 1: keys, u64 (key_count),
@@ -51,19 +53,21 @@
  * `mark` is filled in for GAP too. lr_scale multiplies the table's learning rate for this push.
  * worker, task: whose it is, for messages and the quarantine alone. event_time: seconds since 1970,
  * the median of the batch's examples; 0: none is known. */
-#define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR)                                                     \
-    U64(run) U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) U32(tablet_count) \
-    F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) U32(event_time)
+#define WIRE_PUSH(U32, U64, I32, F32, F64, B, STR)                                                 \
+    U64(run)                                                                                       \
+    U32(table) U32(lane) U64(generation) U64(from) U64(to) U32(tablet_first) U32(tablet_count)     \
+        F32(lr_scale) U32(key_count) U64(map_epoch) U64(worker) U64(task) U32(event_time)
 #define WIRE_PUSH_REPLY(U32, U64, I32, F32, F64, B, STR) U32(applied) U32(skipped) U64(mark)
 
 /* ---- control plane: coordinator -> shard ----------------------------------------------------- */
 
 /* frame 1: field_rule, (field_rule_count). Creating it again with the same schema is fine. */
-#define WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)                                                  \
-    STR(name, LIMIT_NAME) U32(table) U32(dense) U32(width) U32(zero_first) U32(tablet_bits) U32(tablet_first) \
-    U64(seed) U32(init_kind) F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps)            \
-    F32(initial) F32(l1) F32(l2) F32(beta) F32(decay) U32(fixed_lr) ROW_RULES(U32, F32) U32(field_rule_count) \
-    U32(values)
+#define WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)                                         \
+    STR(name, LIMIT_NAME)                                                                          \
+    U32(table) U32(dense) U32(width) U32(zero_first) U32(tablet_bits) U32(tablet_first) U64(seed)  \
+        U32(init_kind) F32(init_scale) U32(opt_kind) F32(lr) F32(beta1) F32(beta2) F32(eps)        \
+            F32(initial) F32(l1) F32(l2) F32(beta) F32(decay) U32(fixed_lr) ROW_RULES(U32, F32)    \
+                U32(field_rule_count) U32(values)
 #define WIRE_TABLE_CREATE_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
 /* Opens a run with `lanes` lanes on this shard; mode: enum wire_mode. tables: bit t says that the
@@ -106,7 +110,8 @@
  * number from tablet_first; XXH3 over the tablet's rows (key, weights, state) sorted by key; an
  * empty tablet gives 0. */
 #define WIRE_DIGEST(U32, U64, I32, F32, F64, B, STR) U32(table)
-#define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR) U32(tablet_first) U32(tablet_count) U64(rows)
+#define WIRE_DIGEST_REPLY(U32, U64, I32, F32, F64, B, STR)                                         \
+    U32(tablet_first) U32(tablet_count) U64(rows)
 
 /* One row by key, as JSON text in reply frame 1; and the shard's own figures likewise: all of them
  * (part 0), or `gradients` alone (1). */
@@ -121,7 +126,8 @@
  * tablets that it leads, from all parts under `path` (as many as there were shards then), with the
  * marks of the checkpoint's run under the new number `run`, and answers when all of it is durable
  * here. */
-#define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR) U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
+#define WIRE_CUT_EXPORT(U32, U64, I32, F32, F64, B, STR)                                           \
+    U64(cut) U32(part) U32(parts) STR(path, LIMIT_PATH)
 #define WIRE_CUT_EXPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows) U64(bytes)
 #define WIRE_LOAD(U32, U64, I32, F32, F64, B, STR) U64(run) STR(path, LIMIT_PATH)
 #define WIRE_LOAD_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
@@ -140,7 +146,7 @@
 /* Rows and bytes by field, histograms of norms, shows and ages of the tablets led, as JSON text in
  * reply frame 1; with what_if also what would be left with another rule: least shows, least score,
  * ttl in seconds, rows in all (0: not asked). Walks the table in steps. */
-#define WIRE_TABLE_STATS(U32, U64, I32, F32, F64, B, STR) \
+#define WIRE_TABLE_STATS(U32, U64, I32, F32, F64, B, STR)                                          \
     U32(table) B(what_if) F32(shows) F32(score) U32(ttl) U64(budget_rows)
 #define WIRE_TABLE_STATS_REPLY(U32, U64, I32, F32, F64, B, STR) U64(rows)
 
@@ -158,11 +164,15 @@
  * went there (evicted; clean: without a write), bytes of memory and disk against the shard's part
  * of the budgets (0: none), requests that wait for rows or room (parked), whether pushes are
  * refused for lack of disk. */
-#define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR)                                                      \
-    STR(server, LIMIT_NAME) U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) B(ready) U64(rows) U64(row_bytes) \
-    U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled) U64(keys_pushed) U64(skipped) U64(cold_rows) U64(fetched) \
-    U64(evicted) U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) U64(parked) B(disk_short)
-#define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(shard) U64(map_epoch) U32(lease_ms)
+#define WIRE_SHARD_BEAT(U32, U64, I32, F32, F64, B, STR)                                           \
+    STR(server, LIMIT_NAME)                                                                        \
+    U32(shard_index) U32(shard_count) STR(endpoint, 256) U64(incarnation) B(ready) U64(rows)       \
+        U64(row_bytes) U64(journal_bytes) U64(rss_bytes) U64(rss_peak_bytes) U64(keys_pulled)      \
+            U64(keys_pushed) U64(skipped) U64(cold_rows) U64(fetched) U64(evicted)                 \
+                U64(evicted_clean) U64(memory_bytes) U64(memory_max) U64(disk_bytes) U64(disk_max) \
+                    U64(parked) B(disk_short)
+#define WIRE_SHARD_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR)                                     \
+    U32(shard) U64(map_epoch) U32(lease_ms)
 
 /* ---- worker -> coordinator ------------------------------------------------------------------- */
 
@@ -174,16 +184,18 @@
 #define WIRE_KERNEL 192
 #define WIRE_DEVICE 256
 #define WIRE_WHY (ERR_TEXT_MAX + 64)
-#define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME) U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) \
-    STR(device, WIRE_DEVICE) STR(why, WIRE_WHY)
-#define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR) \
+#define WIRE_WORKER_JOIN(U32, U64, I32, F32, F64, B, STR)                                          \
+    STR(name, LIMIT_NAME)                                                                          \
+    U32(pid) STR(kernel, WIRE_KERNEL) STR(backend, 32) U32(lanes_max) STR(device, WIRE_DEVICE)     \
+        STR(why, WIRE_WHY)
+#define WIRE_WORKER_JOIN_REPLY(U32, U64, I32, F32, F64, B, STR)                                    \
     U64(worker) U64(run) U32(lanes) U32(lease_ms) U32(tables) U32(shards) U64(map_epoch)
 
 /* A worker that joined and learnt of no tables (`tables` 0 in the reply) declares all of the job's
  * after INDEX: only the model knows them. The first declaration stands; another one must be equal
  * bit for bit, else SCHEMA. declared_total: how many tables the job has. frame 1 as in
  * TABLE_CREATE. */
-#define WIRE_TABLE_DECLARE(U32, U64, I32, F32, F64, B, STR) \
+#define WIRE_TABLE_DECLARE(U32, U64, I32, F32, F64, B, STR)                                        \
     WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR) U32(declared_total)
 #define WIRE_TABLE_DECLARE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
@@ -191,26 +203,29 @@
  * TABLE_CREATE. MAP: reply frame 1: u16 shard of each global tablet; frame 2: endpoints, one
  * LF-ended line a shard number, empty while unknown. */
 #define WIRE_TABLE_GET(U32, U64, I32, F32, F64, B, STR) U32(table)
-#define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR) WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)
+#define WIRE_TABLE_GET_REPLY(U32, U64, I32, F32, F64, B, STR)                                      \
+    WIRE_TABLE_CREATE(U32, U64, I32, F32, F64, B, STR)
 #define WIRE_MAP_GET(U32, U64, I32, F32, F64, B, STR) U64(map_epoch)
-#define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR) U64(map_epoch) U32(tablet_count) U32(shards)
+#define WIRE_MAP_GET_REPLY(U32, U64, I32, F32, F64, B, STR)                                        \
+    U64(map_epoch) U32(tablet_count) U32(shards)
 
 /* Renews the worker's lease every lease_ms / 3; the worker's own figures travel along (sums since
  * it joined). The reply tells how many lanes it holds; UNAVAILABLE in status: the worker is no
  * longer known (its lease ran out): stop writing, join again. Reply frame 1: nothing; state: enum
  * wire_job_state. What the figures mean: worker/stats.h. */
-#define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR)                                                             \
-    U64(worker) U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) U64(keys_pulled) U64(keys_pushed)          \
-    F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s)                                                \
-    U64(skipped_steps) U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s) F64(parse_busy_s)           \
-    F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s) F64(read_least_s) F64(pull_least_s) F64(push_least_s) \
-    U64(clamped_times)
+#define WIRE_WORKER_BEAT(U32, U64, I32, F32, F64, B, STR)                                          \
+    U64(worker)                                                                                    \
+    U64(examples) U64(batches) U64(skipped) U64(recomputed) U64(bad_lines) U64(keys_pulled)        \
+        U64(keys_pushed) F64(read_s) F64(pull_s) F64(compute_s) F64(push_s) F64(wait_s)            \
+            U64(skipped_steps) U64(cache_hits) U64(cache_misses) F64(held_s) F64(file_busy_s)      \
+                F64(parse_busy_s) F64(pull_busy_s) F64(compute_busy_s) F64(push_busy_s)            \
+                    F64(read_least_s) F64(pull_least_s) F64(push_least_s) U64(clamped_times)
 #define WIRE_WORKER_BEAT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) U32(lanes_held)
 
 /* What the input is: the worker that is told to (LANE_NEXT answers kind INDEX) indexes all files of
  * a split and reports. All workers must find the same digest. split: enum wire_split. A failure to
  * read travels as fail_status and text. */
-#define WIRE_INDEX_DONE(U32, U64, I32, F32, F64, B, STR) \
+#define WIRE_INDEX_DONE(U32, U64, I32, F32, F64, B, STR)                                           \
     U64(worker) U32(split) U64(rows) U64(digest) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
 #define WIRE_INDEX_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
@@ -232,10 +247,12 @@
  * newest answer. In a request without a lane `batch` is the number of lanes that this worker knows
  * it holds: a grant whose answer was lost is then answered again. A worker that is told of a lane
  * that it runs already does nothing. */
-#define WIRE_LANE_NEXT(U32, U64, I32, F32, F64, B, STR) U64(worker) U32(lane) U64(generation) U64(batch)
-#define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR)                                                  \
-    U32(kind) U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split) U64(position)   \
-    U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
+#define WIRE_LANE_NEXT(U32, U64, I32, F32, F64, B, STR)                                            \
+    U64(worker) U32(lane) U64(generation) U64(batch)
+#define WIRE_LANE_NEXT_REPLY(U32, U64, I32, F32, F64, B, STR)                                      \
+    U32(kind)                                                                                      \
+    U32(retry_ms) U32(lane) U64(generation) U64(mark) U64(task) U32(epoch) U32(split)              \
+        U64(position) U64(rows) U64(first_batch) U32(batch_count) F32(lr_scale) U64(run)
 
 /* One finished task of training: what the report needs. Losses and weights are sums over the task's
  * examples; batches: those with examples; skipped: of these, whose gradients overflowed (precision
@@ -246,22 +263,25 @@
  * then was pushed as a tick; what it said of the first. frame 1: u64 histogram, (64): pulls by
  * clocks of staleness, the last cell all beyond. frame 2: f64 (tasks): the sum of each label's
  * loss; tasks here is the labels of an example. */
-#define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR)                                                              \
-    U64(worker) U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum) STR(bad_where, 256)   \
-    F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum) F64(row_norm_sum) F32(lr_scale) U32(tasks) \
-    U64(measured) U64(drawn) U64(refused) STR(refused_where, ERR_TEXT_MAX)
+#define WIRE_TASK_DONE(U32, U64, I32, F32, F64, B, STR)                                            \
+    U64(worker)                                                                                    \
+    U32(lane) U64(generation) U64(task) U64(examples) U64(bad_lines) F64(loss_sum)                 \
+        STR(bad_where, 256) F64(weight_sum) U64(batches) U64(skipped) F64(dense_norm_sum)          \
+            F64(row_norm_sum) F32(lr_scale) U32(tasks) U64(measured) U64(drawn) U64(refused)       \
+                STR(refused_where, ERR_TEXT_MAX)
 #define WIRE_TASK_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* Predictions of an evaluation task, in file order. frame 1: scores f32 (examples, tasks), then
  * labels f32 (examples, tasks). frame 2: u64 (examples) of evaluate.group where `grouped`, then u64
  * (examples, by_count) of the fields of evaluate.by; else empty. */
-#define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR) \
+#define WIRE_EVAL_DONE(U32, U64, I32, F32, F64, B, STR)                                            \
     U64(worker) U64(task) U32(examples) U64(bad_lines) U32(tasks) B(grouped) U32(by_count)
 #define WIRE_EVAL_DONE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* A worker leaves in good order, or says why it cannot go on (status and text end the job when
  * fatal). */
-#define WIRE_WORKER_LEAVE(U32, U64, I32, F32, F64, B, STR) U64(worker) B(fatal) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
+#define WIRE_WORKER_LEAVE(U32, U64, I32, F32, F64, B, STR)                                         \
+    U64(worker) B(fatal) I32(fail_status) STR(fail_text, ERR_TEXT_MAX)
 #define WIRE_WORKER_LEAVE_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* ---- CLI -> coordinator ---------------------------------------------------------------------- */
@@ -275,7 +295,8 @@
 #define WIRE_STATUS(U32, U64, I32, F32, F64, B, STR) U32(unused)
 #define WIRE_STATUS_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) I32(job_status)
 #define WIRE_REPORT(U32, U64, I32, F32, F64, B, STR) U64(run)
-#define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR) U32(state) I32(job_status) STR(job_text, ERR_TEXT_MAX)
+#define WIRE_REPORT_REPLY(U32, U64, I32, F32, F64, B, STR)                                         \
+    U32(state) I32(job_status) STR(job_text, ERR_TEXT_MAX)
 /* Ends the job (now: true) or the process. */
 #define WIRE_STOP(U32, U64, I32, F32, F64, B, STR) B(job_only)
 #define WIRE_STOP_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
@@ -283,7 +304,8 @@
 /* Makes a checkpoint while the job goes on; answered when it is complete (or refused). name: empty:
  * a number. Reply: its folder. */
 #define WIRE_CHECKPOINT(U32, U64, I32, F32, F64, B, STR) STR(name, LIMIT_NAME)
-#define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR) STR(path, LIMIT_PATH) U64(rows) U64(bytes)
+#define WIRE_CHECKPOINT_REPLY(U32, U64, I32, F32, F64, B, STR)                                     \
+    STR(path, LIMIT_PATH) U64(rows) U64(bytes)
 /* Who computed batches, and from which rows of the input. frame 1: struct wire_batch_name (count).
  * Reply frame 1: JSON text, a list in the same order: worker, task, epoch, position and rows of the
  * input; null where it is not known any more. */
@@ -291,45 +313,45 @@
 #define WIRE_WHO_REPLY(U32, U64, I32, F32, F64, B, STR) U32(unused)
 
 /* X(NAME, wire number, raw frames of the request, raw frames of a good reply) */
-#define WIRE_MAP(X)        \
-    X(HELLO, 1, 0, 0)        \
-    X(PULL, 2, 1, 1)         \
-    X(PUSH, 3, 2, 0)         \
-    X(TABLE_CREATE, 4, 1, 0) \
-    X(RUN_OPEN, 5, 0, 0)     \
-    X(RUN_DROP, 6, 0, 0)     \
-    X(FENCE, 7, 0, 0)        \
-    X(MAP_SET, 8, 1, 0)      \
-    X(HOLD, 9, 0, 0)         \
-    X(GO, 10, 0, 0)          \
-    X(RESTORE, 11, 0, 0)     \
-    X(CUT_DROP, 12, 0, 0)    \
-    X(DIGEST, 13, 0, 1)      \
-    X(INSPECT, 14, 0, 1)     \
-    X(SHARD_STATUS, 15, 0, 1) \
-    X(SHARD_BEAT, 16, 0, 0)  \
-    X(WORKER_JOIN, 17, 0, 1) \
-    X(TABLE_GET, 18, 0, 1)   \
-    X(MAP_GET, 19, 0, 2)     \
-    X(WORKER_BEAT, 20, 0, 0) \
-    X(INDEX_DONE, 21, 0, 0)  \
-    X(LANE_NEXT, 22, 0, 0)   \
-    X(TASK_DONE, 23, 2, 0)   \
-    X(EVAL_DONE, 24, 2, 0)   \
-    X(WORKER_LEAVE, 25, 0, 0) \
-    X(SUBMIT, 26, 1, 0)      \
-    X(STATUS, 27, 0, 1)      \
-    X(REPORT, 28, 0, 1)      \
-    X(STOP, 29, 0, 0)         \
-    X(TABLE_DECLARE, 30, 1, 0) \
-    X(CUT_EXPORT, 31, 0, 0)  \
-    X(LOAD, 32, 0, 0)        \
-    X(KEYS, 33, 1, 0)        \
-    X(TABLE_STATS, 34, 0, 1) \
-    X(BLAME, 35, 0, 1)       \
-    X(CHECKPOINT, 36, 0, 0)  \
-    X(WHO, 37, 1, 1)         \
-    X(LOAD_DROP, 38, 0, 0)   \
+#define WIRE_MAP(X)                                                                                \
+    X(HELLO, 1, 0, 0)                                                                              \
+    X(PULL, 2, 1, 1)                                                                               \
+    X(PUSH, 3, 2, 0)                                                                               \
+    X(TABLE_CREATE, 4, 1, 0)                                                                       \
+    X(RUN_OPEN, 5, 0, 0)                                                                           \
+    X(RUN_DROP, 6, 0, 0)                                                                           \
+    X(FENCE, 7, 0, 0)                                                                              \
+    X(MAP_SET, 8, 1, 0)                                                                            \
+    X(HOLD, 9, 0, 0)                                                                               \
+    X(GO, 10, 0, 0)                                                                                \
+    X(RESTORE, 11, 0, 0)                                                                           \
+    X(CUT_DROP, 12, 0, 0)                                                                          \
+    X(DIGEST, 13, 0, 1)                                                                            \
+    X(INSPECT, 14, 0, 1)                                                                           \
+    X(SHARD_STATUS, 15, 0, 1)                                                                      \
+    X(SHARD_BEAT, 16, 0, 0)                                                                        \
+    X(WORKER_JOIN, 17, 0, 1)                                                                       \
+    X(TABLE_GET, 18, 0, 1)                                                                         \
+    X(MAP_GET, 19, 0, 2)                                                                           \
+    X(WORKER_BEAT, 20, 0, 0)                                                                       \
+    X(INDEX_DONE, 21, 0, 0)                                                                        \
+    X(LANE_NEXT, 22, 0, 0)                                                                         \
+    X(TASK_DONE, 23, 2, 0)                                                                         \
+    X(EVAL_DONE, 24, 2, 0)                                                                         \
+    X(WORKER_LEAVE, 25, 0, 0)                                                                      \
+    X(SUBMIT, 26, 1, 0)                                                                            \
+    X(STATUS, 27, 0, 1)                                                                            \
+    X(REPORT, 28, 0, 1)                                                                            \
+    X(STOP, 29, 0, 0)                                                                              \
+    X(TABLE_DECLARE, 30, 1, 0)                                                                     \
+    X(CUT_EXPORT, 31, 0, 0)                                                                        \
+    X(LOAD, 32, 0, 0)                                                                              \
+    X(KEYS, 33, 1, 0)                                                                              \
+    X(TABLE_STATS, 34, 0, 1)                                                                       \
+    X(BLAME, 35, 0, 1)                                                                             \
+    X(CHECKPOINT, 36, 0, 0)                                                                        \
+    X(WHO, 37, 1, 1)                                                                               \
+    X(LOAD_DROP, 38, 0, 0)                                                                         \
     X(CUT_KEEP, 39, 0, 0)
 
 enum wire_type {
@@ -341,15 +363,36 @@ enum wire_type {
 
 enum wire_mode { WIRE_ASYNC = 0, WIRE_SSP = 1, WIRE_BSP = 2 };
 enum wire_split { WIRE_TRAIN = 0, WIRE_VALID = 1, WIRE_TEST = 2 };
-enum wire_next { WIRE_NEXT_WAIT = 0, WIRE_NEXT_INDEX, WIRE_NEXT_TASK, WIRE_NEXT_EVAL, WIRE_NEXT_LEAVE, WIRE_NEXT_END };
-enum wire_job_state { WIRE_JOB_NONE = 0, WIRE_JOB_WAITING, WIRE_JOB_INDEX, WIRE_JOB_TRAIN, WIRE_JOB_EVAL, WIRE_JOB_DONE, WIRE_JOB_FAILED };
+enum wire_next {
+    WIRE_NEXT_WAIT = 0,
+    WIRE_NEXT_INDEX,
+    WIRE_NEXT_TASK,
+    WIRE_NEXT_EVAL,
+    WIRE_NEXT_LEAVE,
+    WIRE_NEXT_END
+};
+enum wire_job_state {
+    WIRE_JOB_NONE = 0,
+    WIRE_JOB_WAITING,
+    WIRE_JOB_INDEX,
+    WIRE_JOB_TRAIN,
+    WIRE_JOB_EVAL,
+    WIRE_JOB_DONE,
+    WIRE_JOB_FAILED
+};
 
 /* erase: the row goes and the key is blocked; block: no row is made for it; allow: it is let in
  * whatever the table's admission says; reset: neither blocked nor allowed any more. scrub, of
  * erased keys: journal, archive and store are rewritten so that nothing of their rows and gradients
  * is left; answered when it is done, `changed` is then the journal's sequence up to which that is
  * so. BUSY: another one is under way. */
-enum wire_key_action { WIRE_KEY_ERASE = 0, WIRE_KEY_BLOCK = 1, WIRE_KEY_ALLOW = 2, WIRE_KEY_RESET = 3, WIRE_KEY_SCRUB = 4 };
+enum wire_key_action {
+    WIRE_KEY_ERASE = 0,
+    WIRE_KEY_BLOCK = 1,
+    WIRE_KEY_ALLOW = 2,
+    WIRE_KEY_RESET = 3,
+    WIRE_KEY_SCRUB = 4
+};
 struct wire_batch_name {
     uint64_t generation, batch;
     uint32_t lane, zero;
@@ -366,10 +409,12 @@ _Static_assert(sizeof(struct wire_batch_name) == 24, "wire_batch_name is a wire 
 #define WIRE_F_F64(n) double n;
 #define WIRE_F_B(n) bool n;
 #define WIRE_F_STR(n, capacity) char n[capacity];
-#define WIRE_STRUCT(LIST) \
-    { LIST(WIRE_F_U32, WIRE_F_U64, WIRE_F_I32, WIRE_F_F32, WIRE_F_F64, WIRE_F_B, WIRE_F_STR) }
-#define X(name, number, request_frames, reply_frames)               \
-    struct wire_##name WIRE_STRUCT(WIRE_##name);                 \
+#define WIRE_STRUCT(LIST)                                                                          \
+    {                                                                                              \
+        LIST(WIRE_F_U32, WIRE_F_U64, WIRE_F_I32, WIRE_F_F32, WIRE_F_F64, WIRE_F_B, WIRE_F_STR)     \
+    }
+#define X(name, number, request_frames, reply_frames)                                              \
+    struct wire_##name WIRE_STRUCT(WIRE_##name);                                                   \
     struct wire_##name##_reply WIRE_STRUCT(WIRE_##name##_REPLY);
 WIRE_MAP(X)
 #undef X
@@ -379,11 +424,11 @@ struct wire {
     enum wire_type type;
     bool reply;
     uint64_t id;
-    int status;                /* replies only */
-    char error[ERR_TEXT_MAX];  /* replies with a status: one sentence */
+    int status;               /* replies only */
+    char error[ERR_TEXT_MAX]; /* replies with a status: one sentence */
     union {
-#define X(name, number, request_frames, reply_frames) \
-    struct wire_##name name;                          \
+#define X(name, number, request_frames, reply_frames)                                              \
+    struct wire_##name name;                                                                       \
     struct wire_##name##_reply name##_reply;
         WIRE_MAP(X)
 #undef X
@@ -400,11 +445,13 @@ struct msg *wire_encode(const struct wire *w);
 /* A reply to request: same id and type; the caller fills u.NAME_reply, then encodes. */
 void wire_reply_to(const struct wire *request, int status, struct wire *out);
 /* A refusal in one go: status and sentence. */
-struct msg *wire_refusal(const struct wire *request, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+struct msg *wire_refusal(const struct wire *request, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 const char *wire_type_name(enum wire_type t); /* "PULL" */
 
 /* struct table_schema <-> TABLE_CREATE (field_rule goes in and out of the raw frame). */
 void wire_schema_to(const struct table_schema *s, struct wire_TABLE_CREATE *out);
-int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_rule, struct table_schema *out, struct err *e);
+int wire_schema_from(const struct wire_TABLE_CREATE *in, const struct frame *field_rule,
+                     struct table_schema *out, struct err *e);
 
 #endif

@@ -260,11 +260,12 @@ static const struct field fields_WHO[] = {FIELDS(WIRE_WHO)};
 static const struct field fields_WHO_REPLY[] = {FIELDS(WIRE_WHO_REPLY)};
 #undef OWNER
 
-#define ROW(NAME, proto_name)                                                                                  \
-    static const struct shape shape_##NAME = {&pb__##proto_name##__descriptor, fields_##NAME,                  \
-                                              sizeof fields_##NAME / sizeof fields_##NAME[0]};              \
-    static const struct shape shape_##NAME##_REPLY = {&pb__##proto_name##_reply__descriptor, fields_##NAME##_REPLY, \
-                                                      sizeof fields_##NAME##_REPLY / sizeof fields_##NAME##_REPLY[0]};
+#define ROW(NAME, proto_name)                                                                      \
+    static const struct shape shape_##NAME = {&pb__##proto_name##__descriptor, fields_##NAME,      \
+                                              sizeof fields_##NAME / sizeof fields_##NAME[0]};     \
+    static const struct shape shape_##NAME##_REPLY = {                                             \
+        &pb__##proto_name##_reply__descriptor, fields_##NAME##_REPLY,                              \
+        sizeof fields_##NAME##_REPLY / sizeof fields_##NAME##_REPLY[0]};
 ROW(HELLO, hello)
 ROW(PULL, pull)
 ROW(PUSH, push)
@@ -311,9 +312,9 @@ ROW(CUT_KEEP, cut_keep)
 const struct shape *wire_shape_of(uint32_t type, bool reply, uint32_t *frames)
 {
     switch (type) {
-#define X(name, number, request_frames, reply_frames)      \
-    case number:                                           \
-        *frames = reply ? (reply_frames) : (request_frames); \
+#define X(name, number, request_frames, reply_frames)                                              \
+    case number:                                                                                   \
+        *frames = reply ? (reply_frames) : (request_frames);                                       \
         return reply ? &shape_##name##_REPLY : &shape_##name;
         WIRE_MAP(X)
 #undef X
@@ -325,8 +326,8 @@ const struct shape *wire_shape_of(uint32_t type, bool reply, uint32_t *frames)
 const char *wire_type_name(enum wire_type t)
 {
     switch (t) {
-#define X(name, number, request_frames, reply_frames) \
-    case WIRE_TYPE_##name:                            \
+#define X(name, number, request_frames, reply_frames)                                              \
+    case WIRE_TYPE_##name:                                                                         \
         return #name;
         WIRE_MAP(X)
 #undef X
@@ -338,7 +339,9 @@ const char *wire_type_name(enum wire_type t)
 
 void wire_shape_assert(const struct shape *s)
 {
-    SHOAL_ASSERT(s->proto->n_fields == s->field_count && s->proto->sizeof_message <= BODY_STRUCT_BYTES);
+    SHOAL_ASSERT(s->proto->n_fields == s->field_count &&
+                 s->proto->sizeof_message <= BODY_STRUCT_BYTES);
     for (uint32_t i = 0; i < s->field_count; i++)
-        SHOAL_VERIFY_ASSERT(s->proto->fields[i].type == s->field[i].type && s->proto->fields[i].id == i + 1);
+        SHOAL_VERIFY_ASSERT(s->proto->fields[i].type == s->field[i].type &&
+                            s->proto->fields[i].id == i + 1);
 }

@@ -146,7 +146,11 @@ END_TEST
 
 START_TEST(schema_out_of_range_is_refused)
 {
-    struct table_schema s = {.name = "t", .width = 16, .tablet_bits = 4, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}}, other;
+    struct table_schema s = {.name = "t",
+                             .width = 16,
+                             .tablet_bits = 4,
+                             .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}},
+                        other;
 
     ck_assert_int_eq(schema_check(&s, NULL), 0);
     other = s;
@@ -163,7 +167,11 @@ END_TEST
 
 START_TEST(schema_of_16_bits_has_half_the_weights)
 {
-    struct table_schema s = {.name = "t", .width = 17, .tablet_bits = 4, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}}, other;
+    struct table_schema s = {.name = "t",
+                             .width = 17,
+                             .tablet_bits = 4,
+                             .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}},
+                        other;
     char text[SCHEMA_DIFFERENCE_MAX];
 
     ck_assert_uint_eq(schema_row_floats(&s), 34);
@@ -192,17 +200,30 @@ END_TEST
 /* Each rule beyond its range, or without what it needs; and the same rules within. */
 START_TEST(schema_rules_out_of_range_are_refused)
 {
-    const struct table_schema plain = {.name = "t", .width = 4, .tablet_bits = 2, .optimizer = {.kind = OPT_SGD, .lr = 0.1f}};
+    const struct table_schema plain = {
+        .name = "t", .width = 4, .tablet_bits = 2, .optimizer = {.kind = OPT_SGD, .lr = 0.1f}};
     struct table_schema good = plain, s;
-    good.rules = (struct row_rules){.stats = 1, .score_show = 0.1f, .score_click = 1, .admit_kind = ADMIT_COUNT, .admit_threshold = 65535,
-                                    .admit_sketch = 64, .age_every = 86400, .age_decay = 0.98f, .age_score = 0.8f, .age_ttl = 86400,
-                                    .age_capacity = 10, .vector_score = 10, .weight_max = 10, .by_shows = 1, .norm_max = 5};
+    good.rules = (struct row_rules){.stats = 1,
+                                    .score_show = 0.1f,
+                                    .score_click = 1,
+                                    .admit_kind = ADMIT_COUNT,
+                                    .admit_threshold = 65535,
+                                    .admit_sketch = 64,
+                                    .age_every = 86400,
+                                    .age_decay = 0.98f,
+                                    .age_score = 0.8f,
+                                    .age_ttl = 86400,
+                                    .age_capacity = 10,
+                                    .vector_score = 10,
+                                    .weight_max = 10,
+                                    .by_shows = 1,
+                                    .norm_max = 5};
     ck_assert_int_eq(schema_check(&good, NULL), 0);
-#define REFUSED(change)                                              \
-    do {                                                             \
-        s = good;                                                    \
-        change;                                                      \
-        ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);    \
+#define REFUSED(change)                                                                            \
+    do {                                                                                           \
+        s = good;                                                                                  \
+        change;                                                                                    \
+        ck_assert_int_eq(schema_check(&s, NULL), SHOAL_E_SCHEMA);                                  \
     } while (0)
     REFUSED(s.rules.admit_threshold = 65536);
     REFUSED(s.rules.admit_sketch = 100);
@@ -234,27 +255,51 @@ START_TEST(schema_difference_names_what_differs)
     struct {
         void *at;
         const char *word;
-    } change[] = {{&other.name, "the name"}, {&other.table, "number"}, {&other.dense, "dense"}, {&other.width, "width"},
-                  {&other.zero_first, "zero_first"}, {&other.tablet_bits, "tablet_bits"}, {&other.tablet_first, "tablet_first"},
-                  {&other.seed, "seed"}, {&other.init.kind, "init"}, {&other.init.scale, "init.scale"},
-                  {&other.optimizer.kind, "the optimizer"}, {&other.optimizer.lr, "optimizer.lr"}, {&other.optimizer.beta1, "optimizer.beta1"},
-                  {&other.optimizer.beta2, "optimizer.beta2"}, {&other.optimizer.eps, "optimizer.eps"},
-                  {&other.optimizer.initial, "optimizer.initial"}, {&other.optimizer.l1, "optimizer.l1"},
-                  {&other.optimizer.beta, "optimizer.beta"}, {&other.optimizer.decay, "optimizer.decay"}, {&other.optimizer.l2, "optimizer.l2"},
-                  {&other.optimizer.fixed_lr, "optimizer.fixed_lr"}, {&other.field_rule[0].field, "field"}, {&other.field_rule[0].has, "field"},
-                  {&other.field_rule[0].kind, "field"}, {&other.field_rule[0].scale, "field"}, {&other.field_rule[0].admit_kind, "field"},
-                  {&other.field_rule[0].admit_threshold, "field"}, {&other.field_rule[0].ttl, "field"}, {&other.field_rule_count, "field"},
+    } change[] = {{&other.name, "the name"},
+                  {&other.table, "number"},
+                  {&other.dense, "dense"},
+                  {&other.width, "width"},
+                  {&other.zero_first, "zero_first"},
+                  {&other.tablet_bits, "tablet_bits"},
+                  {&other.tablet_first, "tablet_first"},
+                  {&other.seed, "seed"},
+                  {&other.init.kind, "init"},
+                  {&other.init.scale, "init.scale"},
+                  {&other.optimizer.kind, "the optimizer"},
+                  {&other.optimizer.lr, "optimizer.lr"},
+                  {&other.optimizer.beta1, "optimizer.beta1"},
+                  {&other.optimizer.beta2, "optimizer.beta2"},
+                  {&other.optimizer.eps, "optimizer.eps"},
+                  {&other.optimizer.initial, "optimizer.initial"},
+                  {&other.optimizer.l1, "optimizer.l1"},
+                  {&other.optimizer.beta, "optimizer.beta"},
+                  {&other.optimizer.decay, "optimizer.decay"},
+                  {&other.optimizer.l2, "optimizer.l2"},
+                  {&other.optimizer.fixed_lr, "optimizer.fixed_lr"},
+                  {&other.field_rule[0].field, "field"},
+                  {&other.field_rule[0].has, "field"},
+                  {&other.field_rule[0].kind, "field"},
+                  {&other.field_rule[0].scale, "field"},
+                  {&other.field_rule[0].admit_kind, "field"},
+                  {&other.field_rule[0].admit_threshold, "field"},
+                  {&other.field_rule[0].ttl, "field"},
+                  {&other.field_rule_count, "field"},
                   {&other.values, "values"},
                   ROW_RULES(CHANGE_RULE, CHANGE_RULE)};
 
-    s = (struct table_schema){.name = "t", .width = 16, .tablet_bits = 4, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}, .field_rule_count = 1};
+    s = (struct table_schema){.name = "t",
+                              .width = 16,
+                              .tablet_bits = 4,
+                              .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f},
+                              .field_rule_count = 1};
     other = s;
     ck_assert_str_eq(schema_difference(&s, &other, text), "");
     for (size_t i = 0; i < sizeof change / sizeof change[0]; i++) {
         other = s;
         *(unsigned char *)change[i].at ^= 1;
         ck_assert(!schema_equal(&s, &other));
-        ck_assert_msg(strstr(schema_difference(&s, &other, text), change[i].word) != NULL, "%s: '%s'", change[i].word, text);
+        ck_assert_msg(strstr(schema_difference(&s, &other, text), change[i].word) != NULL,
+                      "%s: '%s'", change[i].word, text);
     }
     other = s;
     other.optimizer.lr = 0.25f;

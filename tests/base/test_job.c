@@ -19,7 +19,8 @@ static const char *const good =
     "    dim: 10\n"
     "    optimizer: {kind: adam, lr: 0.002}\n"
     "model: {kind: deepfm, hidden: [400, 200], norm: batch, l2: 1.0e-5}\n"
-    "train: {batch: 4096, epochs: 20, early_stop: {metric: auc, patience: 2, lr_decay: 0.1}, consistency: bsp}\n"
+    "train: {batch: 4096, epochs: 20, early_stop: {metric: auc, patience: 2, lr_decay: 0.1}, "
+    "consistency: bsp}\n"
     "durability: fsync\n";
 
 static int parse(const char *text, const char *set, struct job *j, struct err *e)
@@ -59,17 +60,22 @@ static int table_of(const char *keys, const char *set, struct job *j, struct err
 {
     char text[1024];
 
-    (void)snprintf(text, sizeof text, "data: {train: [a], time: at}\ntables:\n  - {name: emb, %s}\n", keys);
+    (void)snprintf(text, sizeof text,
+                   "data: {train: [a], time: at}\ntables:\n  - {name: emb, %s}\n", keys);
     return parse(text, set, j, e);
 }
 
 START_TEST(job_tables_have_no_rules_by_default)
 {
     static const struct row_rules none;
-    static const char *const plain[] = {"dim: 4", "admit: {min_count: 1}, evict: {ttl_days: 0}", "stats: false, score: {show: 1}",
-                                        "evict: {every_hours: 24, decay: 1}", "preset: none, guard: {action: refuse}",
-                                        "evict: {every_hours: 0, decay: 0.9, min_score: 1, ttl_days: 3}, "
-                                        "rules: [{field: C1, ttl_days: 3}]"};
+    static const char *const plain[] = {
+        "dim: 4",
+        "admit: {min_count: 1}, evict: {ttl_days: 0}",
+        "stats: false, score: {show: 1}",
+        "evict: {every_hours: 24, decay: 1}",
+        "preset: none, guard: {action: refuse}",
+        "evict: {every_hours: 0, decay: 0.9, min_score: 1, ttl_days: 3}, "
+        "rules: [{field: C1, ttl_days: 3}]"};
     struct job j;
     struct err e = {0};
 
@@ -88,14 +94,16 @@ START_TEST(job_table_rules_are_read)
     struct job j;
     struct err e = {0};
 
-    ck_assert_msg(table_of("optimizer: {kind: row_adagrad, decay: 0.99}, score: {show: 0.2, click: 2}, "
-                           "admit: {min_count: 5, sketch: 4096, waiting: 1000}, "
-                           "evict: {every_hours: 1.5, decay: 0.9, min_score: 0.5, ttl_days: 0.25, capacity: 20M, by: score}, "
-                           "vector_score: 7, clamp: 3, by_shows: true, guard: {norm: 10, action: refuse}, "
-                           "rules: [{field: C2, admit: {none: true}, ttl_days: 2}, "
-                           "{field: C1, init: {kind: constant, scale: 0.5}, admit: {min_score: 3}}]",
-                           NULL, &j, &e) == 0,
-                  "%s", e.text);
+    ck_assert_msg(
+        table_of("optimizer: {kind: row_adagrad, decay: 0.99}, score: {show: 0.2, click: 2}, "
+                 "admit: {min_count: 5, sketch: 4096, waiting: 1000}, "
+                 "evict: {every_hours: 1.5, decay: 0.9, min_score: 0.5, ttl_days: 0.25, capacity: "
+                 "20M, by: score}, "
+                 "vector_score: 7, clamp: 3, by_shows: true, guard: {norm: 10, action: refuse}, "
+                 "rules: [{field: C2, admit: {none: true}, ttl_days: 2}, "
+                 "{field: C1, init: {kind: constant, scale: 0.5}, admit: {min_score: 3}}]",
+                 NULL, &j, &e) == 0,
+        "%s", e.text);
     const struct job_table *t = &j.table[0];
     const struct row_rules *r = &t->rules;
     ck_assert_float_eq(t->optimizer.decay, 0.99f);
@@ -103,7 +111,8 @@ START_TEST(job_table_rules_are_read)
     ck_assert(r->score_show == 0.2f && r->score_click == 2);
     ck_assert(r->admit_kind == ADMIT_COUNT && r->admit_threshold == 5);
     ck_assert(r->admit_sketch == 4096 && r->admit_waiting == 1000);
-    ck_assert(r->age_every == 5400 && r->age_decay == 0.9f && r->age_score == 0.5f && r->age_ttl == 21600);
+    ck_assert(r->age_every == 5400 && r->age_decay == 0.9f && r->age_score == 0.5f &&
+              r->age_ttl == 21600);
     ck_assert(t->capacity == 20000000 && r->age_capacity == 0 && r->age_by == EVICT_SCORE);
     ck_assert(r->vector_score == 7 && r->weight_max == 3 && r->by_shows == 1);
     ck_assert(r->norm_max == 10 && r->norm_refuse == 1);
@@ -126,9 +135,12 @@ START_TEST(job_presets_are_what_they_say)
 
     ck_assert_msg(table_of("preset: paddle_ctr", NULL, &j, &e) == 0, "%s", e.text);
     const struct row_rules *r = &j.table[0].rules;
-    ck_assert(r->stats == 1 && r->score_show == 0.1f && r->score_click == 1 && r->vector_score == 10);
-    ck_assert(r->age_every == 86400 && r->age_decay == 0.98f && r->age_score == 0.8f && r->age_ttl == 30 * 86400);
-    ck_assert(r->weight_max == 10 && r->by_shows == 1 && r->admit_kind == ADMIT_ALL && r->admit_waiting == 0);
+    ck_assert(r->stats == 1 && r->score_show == 0.1f && r->score_click == 1 &&
+              r->vector_score == 10);
+    ck_assert(r->age_every == 86400 && r->age_decay == 0.98f && r->age_score == 0.8f &&
+              r->age_ttl == 30 * 86400);
+    ck_assert(r->weight_max == 10 && r->by_shows == 1 && r->admit_kind == ADMIT_ALL &&
+              r->admit_waiting == 0);
     const struct optimizer_spec *o = &j.table[0].optimizer;
     ck_assert(o->kind == OPT_CTR_ADAGRAD && o->lr == 0.05f && o->initial == 3);
     ck_assert(j.table[0].init.kind == INIT_UNIFORM && j.table[0].init.scale == 1e-4f);
@@ -138,7 +150,8 @@ START_TEST(job_presets_are_what_they_say)
     ck_assert(r->stats == 1 && r->age_every == 240 * 3600 && r->age_ttl == 36500u * 86400u);
     ck_assert(r->admit_kind == ADMIT_ALL && r->admit_sketch == 0);
     job_free(&j);
-    ck_assert_int_eq(table_of("preset: monolith, rules: [{field: C1, admit: {min_count: 6}}]", NULL, &j, &e), 0);
+    ck_assert_int_eq(
+        table_of("preset: monolith, rules: [{field: C1, admit: {min_count: 6}}]", NULL, &j, &e), 0);
     ck_assert_uint_eq(j.table[0].rules.admit_sketch, 8192); /* a count is asked for */
     job_free(&j);
 }
@@ -164,19 +177,23 @@ START_TEST(job_keys_beside_a_preset_count_more)
     struct job j;
     struct err e = {0};
 
-    ck_assert_msg(table_of("preset: paddle_ctr, score: {show: 0.3}, optimizer: {lr: 0.1}, init: {scale: 0.5}, vector_score: 0, "
+    ck_assert_msg(table_of("preset: paddle_ctr, score: {show: 0.3}, optimizer: {lr: 0.1}, init: "
+                           "{scale: 0.5}, vector_score: 0, "
                            "by_shows: false, clamp: 0, evict: {decay: 0.5, ttl_days: 0}",
                            NULL, &j, &e) == 0,
                   "%s", e.text);
     const struct job_table *t = &j.table[0];
-    ck_assert(t->rules.score_show == 0.3f && t->rules.score_click == 1 && t->rules.vector_score == 0);
+    ck_assert(t->rules.score_show == 0.3f && t->rules.score_click == 1 &&
+              t->rules.vector_score == 0);
     ck_assert(t->rules.by_shows == 0 && t->rules.weight_max == 0);
     ck_assert(t->rules.age_decay == 0.5f && t->rules.age_ttl == 0 && t->rules.age_score == 0.8f);
-    ck_assert(t->optimizer.kind == OPT_CTR_ADAGRAD && t->optimizer.lr == 0.1f && t->optimizer.initial == 3);
+    ck_assert(t->optimizer.kind == OPT_CTR_ADAGRAD && t->optimizer.lr == 0.1f &&
+              t->optimizer.initial == 3);
     ck_assert(t->init.kind == INIT_UNIFORM && t->init.scale == 0.5f);
     job_free(&j);
     ck_assert_int_eq(table_of("preset: paddle_ctr, optimizer: {kind: adam}", NULL, &j, &e), 0);
-    ck_assert(j.table[0].optimizer.kind == OPT_ADAM && j.table[0].optimizer.lr == 0.001f && j.table[0].optimizer.initial == 0);
+    ck_assert(j.table[0].optimizer.kind == OPT_ADAM && j.table[0].optimizer.lr == 0.001f &&
+              j.table[0].optimizer.initial == 0);
     job_free(&j);
 }
 END_TEST
@@ -193,7 +210,8 @@ START_TEST(job_table_rules_that_contradict_are_refused)
         {"admit: {probability: 1.5}", "between 0 and 1"},
         {"stats: false, admit: {min_score: 2}", "admit.min_score goes by statistics"},
         {"stats: false, evict: {ttl_days: 1}", "evict goes by statistics"},
-        {"stats: false, preset: paddle_ctr, evict: {every_hours: 0}", "vector_score goes by statistics"},
+        {"stats: false, preset: paddle_ctr, evict: {every_hours: 0}",
+         "vector_score goes by statistics"},
         {"evict: {ttl_days: 1, every_hours: 0.0001}", "less than a second"},
         {"evict: {ttl_days: 50000}", "between 0 and 49000"},
         {"optimizer: {kind: adam, decay: 0.9}", "adagrad and row_adagrad"},
@@ -247,13 +265,15 @@ START_TEST(job_tables_that_cannot_be_told_apart_are_refused)
         {"tables[1].fields=[weekday, weekday]", "weekday is named twice"},
         {"tables[1].fields=[]", "neither table narrow nor table rest"},
         {"tables[1].fields=", "1 to 63 bytes"},
-        {"tables[1].fields=[\"0123456789012345678901234567890123456789012345678901234567890123\"]", "1 to 63 bytes"},
+        {"tables[1].fields=[\"0123456789012345678901234567890123456789012345678901234567890123\"]",
+         "1 to 63 bytes"},
     };
     struct job j;
     struct err e = {0};
 
     ck_assert_int_eq(parse(several, wrong[_i].set, &j, &e), SHOAL_E_CONFIG);
-    ck_assert_msg(strstr(e.text, wrong[_i].said) != NULL && strstr(e.text, "line ") != NULL, "%s", e.text);
+    ck_assert_msg(strstr(e.text, wrong[_i].said) != NULL && strstr(e.text, "line ") != NULL, "%s",
+                  e.text);
 }
 END_TEST
 
@@ -264,11 +284,13 @@ START_TEST(job_tables_are_at_most_so_many)
     struct err e = {0};
 
     for (uint32_t i = 0; i < LIMIT_JOB_TABLES; i++)
-        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "  - {name: t%u, fields: [f%u]}\n", i, i);
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text),
+                       "  - {name: t%u, fields: [f%u]}\n", i, i);
     ck_assert_msg(parse(text, NULL, &j, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(j.table_count, LIMIT_JOB_TABLES);
     job_free(&j);
-    (void)snprintf(text + strlen(text), sizeof text - strlen(text), "  - {name: more, fields: [f]}\n");
+    (void)snprintf(text + strlen(text), sizeof text - strlen(text),
+                   "  - {name: more, fields: [f]}\n");
     ck_assert_int_eq(parse(text, NULL, &j, &e), SHOAL_E_CONFIG);
     ck_assert_msg(strstr(e.text, "at most 32 tables") != NULL, "%s", e.text);
 }
@@ -277,7 +299,8 @@ END_TEST
 /* Nothing would ever age, and nobody would be told. */
 START_TEST(job_ageing_needs_event_times)
 {
-    static const char *const tables[] = {"preset: paddle_ctr", "evict: {ttl_days: 1}", "evict: {capacity: 1M}",
+    static const char *const tables[] = {"preset: paddle_ctr", "evict: {ttl_days: 1}",
+                                         "evict: {capacity: 1M}",
                                          "rules: [{field: C1, ttl_days: 1}]"};
     char text[256];
     struct job j;
@@ -288,7 +311,10 @@ START_TEST(job_ageing_needs_event_times)
     ck_assert_msg(strstr(e.text, "data.time") != NULL, "%s", e.text);
     ck_assert_msg(parse(text, "data.time=at", &j, &e) == 0, "%s", e.text);
     job_free(&j);
-    ck_assert_msg(parse(text, _i == 2 ? "tables[0].evict.by=score" : "tables[0].evict.every_hours=0", &j, &e) == 0, "%s", e.text);
+    ck_assert_msg(parse(text,
+                        _i == 2 ? "tables[0].evict.by=score" : "tables[0].evict.every_hours=0", &j,
+                        &e) == 0,
+                  "%s", e.text);
     job_free(&j);
 }
 END_TEST
@@ -319,7 +345,8 @@ START_TEST(job_model_names_are_those_of_the_file)
         e.text[0] = 0;
         if (parse(good, set, &j, &e) != 0) {
             /* some want more than this job says, but the name is known */
-            ck_assert_msg(strstr(e.text, "unknown") == NULL && strstr(e.text, "one of") == NULL, "%s: %s", set, e.text);
+            ck_assert_msg(strstr(e.text, "unknown") == NULL && strstr(e.text, "one of") == NULL,
+                          "%s: %s", set, e.text);
             continue;
         }
         ck_assert_int_eq((int)j.model.kind, kind);
@@ -388,14 +415,16 @@ END_TEST
 
 START_TEST(job_unknown_key_names_line_and_nearest)
 {
-    refused("job: x\ndata: {train: a}\ntrain:\n  bach: 3\n", NULL, "job.yaml:4: unknown key train.bach; the nearest known key is train.batch");
+    refused("job: x\ndata: {train: a}\ntrain:\n  bach: 3\n", NULL,
+            "job.yaml:4: unknown key train.bach; the nearest known key is train.batch");
 }
 END_TEST
 
 START_TEST(job_wrong_values_are_refused)
 {
     refused(good, "train.batch=many", "--set: train.batch: many is not a number");
-    refused(good, "train.bacth=3", "--set: unknown key train.bacth; the nearest known key is train.batch");
+    refused(good, "train.bacth=3",
+            "--set: unknown key train.bacth; the nearest known key is train.batch");
     refused(good, "train.batch=0", "not between 1 and");
     refused(good, "train.batch=1.5", "not a whole number");
     refused(good, "train.seed=1e300", "not a whole number");
@@ -410,7 +439,8 @@ START_TEST(job_wrong_values_are_refused)
     refused("job: x\n", NULL, "data.train is missing");
     refused("job: [\n", NULL, "job.yaml:");
     refused("job: x\njob: y\ndata: {train: a}\n", NULL, "stands twice");
-    refused("job: x\ndata: {train: a}\ntrain: {early_stop: {patience: 2}}\n", NULL, "needs data.valid");
+    refused("job: x\ndata: {train: a}\ntrain: {early_stop: {patience: 2}}\n", NULL,
+            "needs data.valid");
 }
 END_TEST
 
@@ -494,7 +524,9 @@ START_TEST(job_labels_are_one_or_a_list)
     refused(two, "model.task_weights=[1, -1]", "not a number from 0");
     refused(two, "model.task_weights=[0, 0]", "all 0");
     refused(two, "data.label=[a, b, c, d, e, f, g, h, i]", "at most 8 labels");
-    refused(two, "data.label=[a, a_name_that_is_much_longer_than_the_limit_of_sixty_three_bytes_is]", "1 to 63 bytes");
+    refused(two,
+            "data.label=[a, a_name_that_is_much_longer_than_the_limit_of_sixty_three_bytes_is]",
+            "1 to 63 bytes");
 }
 END_TEST
 
@@ -511,8 +543,8 @@ START_TEST(job_examples_have_weights_and_negatives_a_share)
     ck_assert(j.data.negatives == 0.1);
     job_free(&j);
     refused(sequences, "data.negatives=0", "not between");
-    refused("data: {format: csv, train: a, label: [click, buy]}\nmodel: {kind: mmoe}\n", "data.negatives=0.5",
-            "no constant corrects");
+    refused("data: {format: csv, train: a, label: [click, buy]}\nmodel: {kind: mmoe}\n",
+            "data.negatives=0.5", "no constant corrects");
     refused(sequences, "data.negatives=1.5", "not between");
     refused(sequences, "data.negatives=few", "not a number");
     refused(sequences, "data.weight=\"\"", "1 to 63 bytes");
@@ -539,14 +571,16 @@ END_TEST
 
 START_TEST(job_columns_that_lead_nowhere_are_refused_with_their_line)
 {
-    const char *one_line = "data:\n  train: a\n  columns:\n    - name: history\n      type: multi\n      share: itm\n    - name: item\n";
+    const char *one_line = "data:\n  train: a\n  columns:\n    - name: history\n      type: "
+                           "multi\n      share: itm\n    - name: item\n";
 
     refused(one_line, NULL, "line 6: data.columns[0].share: data.columns has no column itm");
     refused(sequences, "data.columns[1].share=history", "names the column itself");
     refused(sequences, "data.columns[1].share=id", "column id is skipped");
     refused(sequences, "data.columns[1].share=click", "column click is a label");
     refused(sequences, "data.columns[2].share=user", "item itself shares with user");
-    refused(sequences, "data.columns[1].attend=itme", "data.columns[1].attend: data.columns has no column itme");
+    refused(sequences, "data.columns[1].attend=itme",
+            "data.columns[1].attend: data.columns has no column itme");
     refused(sequences, "data.columns[1].attend=tags", "column tags has several values");
     refused(sequences, "data.columns[1].pooling=sum", "belong together");
     refused(sequences, "data.columns[3].pooling=attention", "belong together");
@@ -575,12 +609,17 @@ START_TEST(job_networks_have_defaults_and_ranges)
     ck_assert(j.model.attention_hidden.at[0] == 80 && j.model.attention_hidden.at[1] == 40);
     ck_assert_uint_eq(j.model.cross_layers, 3);
     ck_assert(j.model.heads == 2 && j.model.attention_layers == 3 && j.model.attention_dim == 64);
-    ck_assert(j.model.experts == 4 && j.model.own_experts == 2 && j.model.top_k == 0 && j.model.levels == 1);
+    ck_assert(j.model.experts == 4 && j.model.own_experts == 2 && j.model.top_k == 0 &&
+              j.model.levels == 1);
     ck_assert(j.model.interaction == INTERACT_DOT && j.model.norm == NORM_NONE);
     ck_assert_str_eq(j.model.gate_field[0], "");
     job_free(&j);
-    ck_assert_int_eq(parse("data: {train: a}\nmodel: {gate_hidden: [8], gate_fields: [user, item]}\n", NULL, &j, NULL), 0);
-    ck_assert(strcmp(j.model.gate_field[0], "user") == 0 && strcmp(j.model.gate_field[1], "item") == 0);
+    ck_assert_int_eq(
+        parse("data: {train: a}\nmodel: {gate_hidden: [8], gate_fields: [user, item]}\n", NULL, &j,
+              NULL),
+        0);
+    ck_assert(strcmp(j.model.gate_field[0], "user") == 0 &&
+              strcmp(j.model.gate_field[1], "item") == 0);
     job_free(&j);
     ck_assert_int_eq(with_default("model.norm=layer", &j), 0);
     ck_assert(j.model.norm == NORM_LAYER);
@@ -591,27 +630,28 @@ START_TEST(job_networks_have_defaults_and_ranges)
     ck_assert_int_eq(with_default("model.bottom=[512, 256]", &j), 0);
     ck_assert_uint_eq(j.model.bottom.at[1], 256);
     job_free(&j);
-    static const char *const bad[][2] = {{"model.kind=deep", "fwfm|ipnn|dcnv2"},
-                                         {"model.hidden2=[0]", "not a number of units"},
-                                         {"model.bottom=[x]", "not a number of units"},
-                                         {"model.cin=[20000]", "not a number of units"},
-                                         {"model.tower=[1.5]", "not a number of units"},
-                                         {"model.attention_hidden=[-1]", "not a number of units"},
-                                         {"model.gate_hidden=[a]", "not a number of units"},
-                                         {"model.gate_fields=[user]", "it takes two"},
-                                         {"model.gate_fields=[user, item, tag]", "it takes two"},
-                                         {"model.gate_fields=[user, item]", "without model.gate_hidden"},
-                                         {"model.cross_layers=0", "not between"},
-                                         {"model.heads=65", "not between"},
-                                         {"model.attention_layers=17", "not between"},
-                                         {"model.attention_dim=0", "not between"},
-                                         {"model.interaction=sum", "dot|cat"},
-                                         {"model.experts=0", "not between"},
-                                         {"model.own_experts=65", "not between"},
-                                         {"model.levels=0", "not between"},
-                                         {"model.levels=17", "not between"},
-                                         {"model.top_k=65", "not between"},
-                                         {"model.norm=group", "none|batch|layer"}};
+    static const char *const bad[][2] = {
+        {"model.kind=deep", "fwfm|ipnn|dcnv2"},
+        {"model.hidden2=[0]", "not a number of units"},
+        {"model.bottom=[x]", "not a number of units"},
+        {"model.cin=[20000]", "not a number of units"},
+        {"model.tower=[1.5]", "not a number of units"},
+        {"model.attention_hidden=[-1]", "not a number of units"},
+        {"model.gate_hidden=[a]", "not a number of units"},
+        {"model.gate_fields=[user]", "it takes two"},
+        {"model.gate_fields=[user, item, tag]", "it takes two"},
+        {"model.gate_fields=[user, item]", "without model.gate_hidden"},
+        {"model.cross_layers=0", "not between"},
+        {"model.heads=65", "not between"},
+        {"model.attention_layers=17", "not between"},
+        {"model.attention_dim=0", "not between"},
+        {"model.interaction=sum", "dot|cat"},
+        {"model.experts=0", "not between"},
+        {"model.own_experts=65", "not between"},
+        {"model.levels=0", "not between"},
+        {"model.levels=17", "not between"},
+        {"model.top_k=65", "not between"},
+        {"model.norm=group", "none|batch|layer"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(data, bad[i][0], bad[i][1]);
 }
@@ -619,8 +659,9 @@ END_TEST
 
 START_TEST(job_every_model_kind_is_known)
 {
-    static const char *const kinds[] = {"lr",    "fm",      "wide_deep", "deepfm",   "probe", "fwfm", "ipnn", "dcnv2",
-                                        "dlrm",  "xdeepfm", "autoint",   "finalmlp", "din",   "mmoe", "ple"};
+    static const char *const kinds[] = {"lr",      "fm",       "wide_deep", "deepfm", "probe",
+                                        "fwfm",    "ipnn",     "dcnv2",     "dlrm",   "xdeepfm",
+                                        "autoint", "finalmlp", "din",       "mmoe",   "ple"};
     char set[64];
     struct job j;
 
@@ -641,12 +682,14 @@ START_TEST(job_training_has_defaults_and_ranges)
 
     ck_assert_int_eq(with_default(NULL, &j), 0);
     ck_assert(j.train.precision == PRECISION_FP32 && j.train.deterministic);
-    ck_assert(j.train.schedule.kind == SCHEDULE_CONSTANT && j.train.schedule.factor == 0.1 && j.train.schedule.floor == 0);
+    ck_assert(j.train.schedule.kind == SCHEDULE_CONSTANT && j.train.schedule.factor == 0.1 &&
+              j.train.schedule.floor == 0);
     ck_assert(j.train.clip_dense == 0 && j.train.clip_row == 0 && j.train.read_ahead == 0);
     ck_assert(j.train.cache.rows == 0 && j.train.cache.batches == 1);
     job_free(&j);
-    static const char *const taken[] = {"train.precision=bf16",  "train.deterministic=no", "train.clip_dense=10",
-                                        "train.clip_row=0.5",    "train.read_ahead=8",     "train.cache.rows=1M",
+    static const char *const taken[] = {"train.precision=bf16",  "train.deterministic=no",
+                                        "train.clip_dense=10",   "train.clip_row=0.5",
+                                        "train.read_ahead=8",    "train.cache.rows=1M",
                                         "train.cache.batches=4", "train.backend=cuda"};
     for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
         ck_assert_msg(with_default(taken[i], &j) == 0, "%s", taken[i]);
@@ -660,29 +703,34 @@ START_TEST(job_training_has_defaults_and_ranges)
         ck_assert_int_eq(j.train.backend == BACKEND_CUDA, i == 7);
         job_free(&j);
     }
-    const char *falling = "data: {train: a}\ntrain: {schedule: {kind: step, batches: 100, floor: 0.01, factor: 0.5}}\n";
+    const char *falling = "data: {train: a}\ntrain: {schedule: {kind: step, batches: 100, floor: "
+                          "0.01, factor: 0.5}}\n";
     ck_assert_int_eq(parse(falling, NULL, &j, NULL), 0);
     ck_assert(j.train.schedule.kind == SCHEDULE_STEP && j.train.schedule.batches == 100);
     ck_assert(j.train.schedule.floor == 0.01 && j.train.schedule.factor == 0.5);
     job_free(&j);
-    static const char *const bad[][2] = {{"train.precision=fp8", "fp32|tf32|bf16|fp16"},
-                                         {"train.deterministic=perhaps", "train.deterministic"},
-                                         {"train.schedule.kind=linear", "train.schedule needs batches"},
-                                         {"train.schedule.kind=square", "constant|linear|cosine|step"},
-                                         {"train.schedule.batches=0", "not between"},
-                                         {"train.schedule.floor=2", "not between"},
-                                         {"train.schedule.factor=0", "not between"},
-                                         {"train.clip_dense=-1", "not between"},
-                                         {"train.clip_row=-1", "not between"},
-                                         {"train.read_ahead=65", "not between"},
-                                         {"train.cache.rows=many", "not a size"},
-                                         {"train.cache.batches=0", "not between"},
-                                         {"train.backend=rocm", "auto|cpu|cuda"}};
+    static const char *const bad[][2] = {
+        {"train.precision=fp8", "fp32|tf32|bf16|fp16"},
+        {"train.deterministic=perhaps", "train.deterministic"},
+        {"train.schedule.kind=linear", "train.schedule needs batches"},
+        {"train.schedule.kind=square", "constant|linear|cosine|step"},
+        {"train.schedule.batches=0", "not between"},
+        {"train.schedule.floor=2", "not between"},
+        {"train.schedule.factor=0", "not between"},
+        {"train.clip_dense=-1", "not between"},
+        {"train.clip_row=-1", "not between"},
+        {"train.read_ahead=65", "not between"},
+        {"train.cache.rows=many", "not a size"},
+        {"train.cache.batches=0", "not between"},
+        {"train.backend=rocm", "auto|cpu|cuda"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
         refused(data, bad[i][0], bad[i][1]);
-    refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.cache.rows=10", "no cached row could ever serve");
+    refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.cache.rows=10",
+            "no cached row could ever serve");
     refused("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=fp16", "use bf16");
-    ck_assert_int_eq(parse("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=bf16", &j, NULL), 0);
+    ck_assert_int_eq(
+        parse("data: {train: a}\ntrain: {consistency: bsp}\n", "train.precision=bf16", &j, NULL),
+        0);
     job_free(&j);
 }
 END_TEST
@@ -697,10 +745,12 @@ START_TEST(job_evaluation_names_fields)
     ck_assert(j.evaluate.by.count == 0 && j.evaluate.buckets == 20 && j.evaluate.exact == 20000000);
     ck_assert_str_eq(j.warm_start, "");
     job_free(&j);
-    ck_assert_int_eq(parse("data: {train: a, valid: v}\nevaluate: {group: user, by: [item, hour], buckets: 10, exact: 1M}\n"
-                           "train: {early_stop: {metric: gauc, patience: 2}}\nwarm_start: runs/small\n",
-                           NULL, &j, NULL),
-                     0);
+    ck_assert_int_eq(
+        parse("data: {train: a, valid: v}\nevaluate: {group: user, by: [item, hour], buckets: 10, "
+              "exact: 1M}\n"
+              "train: {early_stop: {metric: gauc, patience: 2}}\nwarm_start: runs/small\n",
+              NULL, &j, NULL),
+        0);
     ck_assert_str_eq(j.evaluate.group, "user");
     ck_assert_uint_eq(j.evaluate.by.count, 2);
     ck_assert_str_eq(j.evaluate.by.item[1], "hour");
@@ -725,14 +775,18 @@ START_TEST(job_checkpoints_have_defaults_and_ranges)
     struct job j;
 
     ck_assert_int_eq(with_default(NULL, &j), 0);
-    ck_assert(j.checkpoint.dir[0] == 0 && j.checkpoint.every_batches == 0 && j.checkpoint.every_minutes == 0);
-    ck_assert(j.checkpoint.keep == 3 && j.checkpoint.publish.count == 0 && j.checkpoint.publish_limit_ms == 600000);
+    ck_assert(j.checkpoint.dir[0] == 0 && j.checkpoint.every_batches == 0 &&
+              j.checkpoint.every_minutes == 0);
+    ck_assert(j.checkpoint.keep == 3 && j.checkpoint.publish.count == 0 &&
+              j.checkpoint.publish_limit_ms == 600000);
     job_free(&j);
-    ck_assert_int_eq(parse("data: {train: a}\ncheckpoint: {dir: /c, every_batches: 5000, every_minutes: 2.5, keep: 0, publish: [cp, -r], publish_limit: 90s}\n",
+    ck_assert_int_eq(parse("data: {train: a}\ncheckpoint: {dir: /c, every_batches: 5000, "
+                           "every_minutes: 2.5, keep: 0, publish: [cp, -r], publish_limit: 90s}\n",
                            NULL, &j, NULL),
                      0);
     ck_assert_str_eq(j.checkpoint.dir, "/c");
-    ck_assert(j.checkpoint.every_batches == 5000 && j.checkpoint.every_minutes == 2.5 && j.checkpoint.keep == 0);
+    ck_assert(j.checkpoint.every_batches == 5000 && j.checkpoint.every_minutes == 2.5 &&
+              j.checkpoint.keep == 0);
     ck_assert_uint_eq(j.checkpoint.publish.count, 2);
     ck_assert_str_eq(j.checkpoint.publish.item[1], "-r");
     ck_assert_uint_eq(j.checkpoint.publish_limit_ms, 90000);

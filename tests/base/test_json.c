@@ -19,9 +19,9 @@ START_TEST(json_builds_and_reads_back)
     json_set_bool(j, "yes", true);
     json_set_hex(j, "key", UINT64_MAX);
     char *text = json_text(j, 0);
-    ck_assert_str_eq(text,
-                     "{\"list\": [0.10000000000000001, \"two\"], \"name\": \"emb\", \"rows\": 9223372036854775807, "
-                     "\"yes\": true, \"key\": \"0xffffffffffffffff\"}");
+    ck_assert_str_eq(text, "{\"list\": [0.10000000000000001, \"two\"], \"name\": \"emb\", "
+                           "\"rows\": 9223372036854775807, "
+                           "\"yes\": true, \"key\": \"0xffffffffffffffff\"}");
     struct json *back;
     struct err e;
     ck_assert_int_eq(json_parse(text, strlen(text), &back, &e), 0);

@@ -1,6 +1,6 @@
 /* test_manifest.c: a manifest survives its text; whatever changes in it is found. */
-#include "proto/base/manifest.h"
 #include "proto/base/hash.h"
+#include "proto/base/manifest.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@ static struct json *file_json(const char *name, const char *content)
 
 static struct json *manifest_new(int64_t format)
 {
-    struct json *m = json_new_object(), *parts = json_new_array(), *lanes = json_new_array(), *files = json_new_array();
+    struct json *m = json_new_object(), *parts = json_new_array(), *lanes = json_new_array(),
+                *files = json_new_array();
 
     json_set_int(m, "format", format);
     json_set_string(m, "name", "000001");
@@ -68,7 +69,8 @@ START_TEST(manifest_survives_its_text)
     ck_assert_int_eq(json_as_int(json_get(m, "run"), 0), 12);
     ck_assert(manifest_hex(json_get(m, "parts.1.manifest"), &sum) && sum == 0xfedcba9876543211ull);
     ck_assert_int_eq(manifest_file_check(m, MANIFEST_JOB_FILE, "job: t\n", 7, &e), 0);
-    ck_assert_int_eq(manifest_file_check(m, MANIFEST_JOB_FILE, "job: u\n", 7, &e), SHOAL_E_CHECKSUM);
+    ck_assert_int_eq(manifest_file_check(m, MANIFEST_JOB_FILE, "job: u\n", 7, &e),
+                     SHOAL_E_CHECKSUM);
     ck_assert_ptr_nonnull(strstr(e.text, "job.yaml"));
     ck_assert_int_eq(manifest_file_check(m, MANIFEST_JOB_FILE, "job: t", 6, &e), SHOAL_E_CHECKSUM);
     ck_assert_int_eq(manifest_file_check(m, "other", "", 0, &e), SHOAL_E_CORRUPT);
@@ -109,14 +111,16 @@ END_TEST
 /* A checksum that fits makes nothing true. */
 START_TEST(manifest_without_a_member_is_refused)
 {
-    static const char *const members[] = {"format", "name", "run", "rows", "parts", "lanes", "files"};
+    static const char *const members[] = {"format", "name",  "run",  "rows",
+                                          "parts",  "lanes", "files"};
     struct json *m;
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         struct json *without = manifest_new(MANIFEST_FORMAT);
         json_set_null(without, members[i]);
         char *text = text_of(without);
-        ck_assert_msg(manifest_parse(text, strlen(text), &m, NULL) == SHOAL_E_CORRUPT, "%s", members[i]);
+        ck_assert_msg(manifest_parse(text, strlen(text), &m, NULL) == SHOAL_E_CORRUPT, "%s",
+                      members[i]);
         free(text);
     }
 }
@@ -125,7 +129,8 @@ END_TEST
 START_TEST(manifest_names_are_one_folder)
 {
     static const char *const good[] = {"a", "000012", "before-black-friday", "v1.2"};
-    static const char *const bad[] = {"", ".", "..", ".hidden", "a/b", "../x", "a b", "x.tmp", "\xc3\xa9", "a\n"};
+    static const char *const bad[] = {"",     ".",   "..",    ".hidden",  "a/b",
+                                      "../x", "a b", "x.tmp", "\xc3\xa9", "a\n"};
 
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         ck_assert_msg(manifest_name_ok(good[i]), "%s", good[i]);

@@ -28,7 +28,8 @@ static void draw(uint64_t seed, uint32_t grid)
 }
 
 /* One label through metric_scores, exact up to `exact` examples. */
-static void scores_of(const float *p, const float *y, uint32_t count, uint64_t exact, uint32_t wanted)
+static void scores_of(const float *p, const float *y, uint32_t count, uint64_t exact,
+                      uint32_t wanted)
 {
     struct metric_scores s;
     struct err e = {0};
@@ -117,7 +118,8 @@ END_TEST
  * so. */
 START_TEST(metric_cells_that_mix_are_told)
 {
-    const float p[] = {0.25f, nextafterf(0.25f, 1), 0.25f, nextafterf(0.25f, 1)}, y[] = {0, 1, 0, 1};
+    const float p[] = {0.25f, nextafterf(0.25f, 1), 0.25f, nextafterf(0.25f, 1)},
+                y[] = {0, 1, 0, 1};
 
     scores_of(p, y, 4, 4, 2);
     ck_assert_double_eq(got.auc, 1);
@@ -213,8 +215,8 @@ END_TEST
 static struct metric grouped[LIMIT_TASKS];
 
 /* (count, tasks) predictions through metric_group. */
-static void groups_of(const uint64_t *group, const float *p, const float *y, uint32_t count, uint32_t tasks,
-                      uint64_t room)
+static void groups_of(const uint64_t *group, const float *p, const float *y, uint32_t count,
+                      uint32_t tasks, uint64_t room)
 {
     struct metric_group g;
     struct err e = {0};
@@ -311,7 +313,8 @@ END_TEST
 START_TEST(metric_gauc_of_each_label)
 {
     const uint64_t group[] = {1, 1, 2, 2};
-    const float p[] = {0.9f, 0.1f, 0.1f, 0.9f, 0.8f, 0.3f, 0.2f, 0.7f}, y[] = {1, 1, 0, 0, 1, 1, 0, 1};
+    const float p[] = {0.9f, 0.1f, 0.1f, 0.9f, 0.8f, 0.3f, 0.2f, 0.7f},
+                y[] = {1, 1, 0, 0, 1, 1, 0, 1};
 
     groups_of(group, p, y, 4, 2, 10);
     ck_assert_double_eq_tol(grouped[0].gauc, 1, 1e-12);
@@ -393,7 +396,8 @@ END_TEST
 static void measure_in(struct measure *m, uint32_t piece, uint64_t exact)
 {
     static uint64_t group[N], by[2 * N];
-    struct measure_options o = {.tasks = 1, .group = true, .by_count = 2, .buckets = 10, .exact = exact, .expected = N};
+    struct measure_options o = {
+        .tasks = 1, .group = true, .by_count = 2, .buckets = 10, .exact = exact, .expected = N};
     struct err e = {0};
 
     ck_assert_int_eq(measure_open(m, &o, &e), 0);
@@ -404,7 +408,8 @@ static void measure_in(struct measure *m, uint32_t piece, uint64_t exact)
     }
     for (uint32_t at = 0; at < N; at += piece) {
         uint32_t count = N - at < piece ? N - at : piece;
-        ck_assert_int_eq(measure_add(m, score + at, label + at, group + at, by + 2 * at, count, &e), 0);
+        ck_assert_int_eq(measure_add(m, score + at, label + at, group + at, by + 2 * at, count, &e),
+                         0);
     }
     ck_assert_int_eq(measure_finish(m, &e), 0);
 }
@@ -423,7 +428,8 @@ START_TEST(measure_does_not_depend_on_how_examples_are_handed_over)
     ck_assert_uint_eq(a.by[1].count, MEASURE_TOP);
     ck_assert_uint_eq(a.by[1].rest_values, 50);
     ck_assert_mem_eq(a.by[1].rest, b.by[1].rest, sizeof a.by[1].rest[0]);
-    ck_assert((a.metric[0].gauc_share < 1) == (_i == 1) && (a.metric[0].auc_error > 0) == (_i == 1));
+    ck_assert((a.metric[0].gauc_share < 1) == (_i == 1) &&
+              (a.metric[0].auc_error > 0) == (_i == 1));
     measure_close(&a);
     measure_close(&b);
 }
@@ -464,18 +470,21 @@ END_TEST
 START_TEST(measure_options_come_from_the_job)
 {
     static const char text[] =
-        "data: {train: [a], label: [click, buy]}\nmodel: {kind: mmoe}\ntables: [{name: emb, dim: 4}]\n"
+        "data: {train: [a], label: [click, buy]}\nmodel: {kind: mmoe}\ntables: [{name: emb, dim: "
+        "4}]\n"
         "evaluate: {group: user, by: [city, hour], buckets: 7, exact: 1000}\n";
     struct err e = {0};
     struct job job;
 
     ck_assert_msg(job_parse(text, strlen(text), "job", NULL, &job, &e) == 0, "%s", e.text);
     struct measure_options o = measure_options_of(&job, 99);
-    ck_assert(o.tasks == 2 && o.group && o.by_count == 2 && o.buckets == 7 && o.exact == 1000 && o.expected == 99);
+    ck_assert(o.tasks == 2 && o.group && o.by_count == 2 && o.buckets == 7 && o.exact == 1000 &&
+              o.expected == 99);
     job_free(&job);
     memset(&job, 0, sizeof job);
     o = measure_options_of(&job, 1);
-    ck_assert(o.tasks == 1 && !o.group && o.by_count == 0 && o.buckets == MEASURE_BUCKETS && o.exact == MEASURE_EXACT);
+    ck_assert(o.tasks == 1 && !o.group && o.by_count == 0 && o.buckets == MEASURE_BUCKETS &&
+              o.exact == MEASURE_EXACT);
 }
 END_TEST
 

@@ -37,7 +37,8 @@ static void *read_batches(void *unused)
     batch_init(&b);
     while (time_monotonic_ns() < stop_ns) {
         uint64_t n = atomic_fetch_add(&next, 1);
-        if (batch_read(data, 2026, 1 + (uint32_t)(n / batches), n % batches * batch_rows, batch_rows, &b, &e) != 0) {
+        if (batch_read(data, 2026, 1 + (uint32_t)(n / batches), n % batches * batch_rows,
+                       batch_rows, &b, &e) != 0) {
             fprintf(stderr, "bench_read: %s\n", e.text);
             exit(74);
         }
@@ -77,10 +78,11 @@ int main(int argc, char **argv)
             return 70;
     for (int i = 0; i < threads; i++)
         pthread_join(thread[i], NULL);
-    double wall = 1e-9 * (double)(time_monotonic_ns() - start), count = (double)atomic_load(&examples);
+    double wall = 1e-9 * (double)(time_monotonic_ns() - start),
+           count = (double)atomic_load(&examples);
     cores = core_seconds() - cores;
-    printf("%d threads, batches of %u: %.0f examples/s, %.0f for each second on a core\n", threads, batch_rows,
-           count / wall, count / cores);
+    printf("%d threads, batches of %u: %.0f examples/s, %.0f for each second on a core\n", threads,
+           batch_rows, count / wall, count / cores);
     dataset_close(data);
     job_free(&job);
     return 0;

@@ -53,12 +53,13 @@ static struct engine *engine_make(const char *dir, enum durability durability)
 {
     static const uint16_t shard_of[1u << BITS];
     struct engine_options o = {.dir = dir, .durability = durability};
-    struct table_schema schema = {.name = "bench",
-                                  .width = WIDTH,
-                                  .tablet_bits = BITS,
-                                  .seed = 1,
-                                  .init = {INIT_UNIFORM, 0.01f},
-                                  .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
+    struct table_schema schema = {
+        .name = "bench",
+        .width = WIDTH,
+        .tablet_bits = BITS,
+        .seed = 1,
+        .init = {INIT_UNIFORM, 0.01f},
+        .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
     struct engine *g = NULL;
     struct err e = {0};
     (void)mkdir(dir, 0755);
@@ -141,8 +142,8 @@ static void load(const char *dir, const char *path, uint64_t rows)
         exit(1);
     double user = seconds(after.ru_utime) - seconds(before.ru_utime),
            kernel = seconds(after.ru_stime) - seconds(before.ru_stime);
-    printf("%.3f s, %.3f s of processor (%.3f user, %.3f system): %.0f rows/s a core\n", took, user + kernel, user,
-           kernel, (double)rows / (user + kernel));
+    printf("%.3f s, %.3f s of processor (%.3f user, %.3f system): %.0f rows/s a core\n", took,
+           user + kernel, user, kernel, (double)rows / (user + kernel));
     fflush(stdout);
     engine_close(g, false);
 }

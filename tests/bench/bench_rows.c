@@ -33,21 +33,27 @@ static int by_mix(const void *a, const void *b)
 
 static void push(struct table *t, const uint64_t *keys, const float *gradients, uint64_t batch)
 {
-    struct push_args args = {.lr_scale = 1, .batch = batch, .step = 1, .tablet_count = 1u << table_schema_of(t)->tablet_bits};
+    struct push_args args = {.lr_scale = 1,
+                             .batch = batch,
+                             .step = 1,
+                             .tablet_count = 1u << table_schema_of(t)->tablet_bits};
     if (table_push(t, keys, gradients, BATCH, &args) != 0)
         abort();
 }
 
 static struct table *table_make(const char *values, struct arena *arena)
 {
-    struct table_schema s = {.name = "bench",
-                             .width = WIDTH,
-                             .tablet_bits = 6,
-                             .seed = 1,
-                             .init = {INIT_UNIFORM, 0.01f},
-                             .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
+    struct table_schema s = {
+        .name = "bench",
+        .width = WIDTH,
+        .tablet_bits = 6,
+        .seed = 1,
+        .init = {INIT_UNIFORM, 0.01f},
+        .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
 #ifndef BENCH_ROWS_FP32_ONLY
-    s.values = strcmp(values, "fp16") == 0 ? VALUES_FP16 : strcmp(values, "bf16") == 0 ? VALUES_BF16 : VALUES_FP32;
+    s.values = strcmp(values, "fp16") == 0   ? VALUES_FP16
+               : strcmp(values, "bf16") == 0 ? VALUES_BF16
+                                             : VALUES_FP32;
 #endif
     struct table *t;
     struct err e = {0};
@@ -65,7 +71,8 @@ static void measure(const char *values, uint64_t rows)
         abort();
     struct table *t = table_make(values, arena);
     uint64_t *keys = malloc((size_t)BATCHES * BATCH * sizeof *keys);
-    float *gradients = malloc((size_t)BATCH * WIDTH * sizeof *gradients), *out = malloc((size_t)BATCH * WIDTH * sizeof *out);
+    float *gradients = malloc((size_t)BATCH * WIDTH * sizeof *gradients),
+          *out = malloc((size_t)BATCH * WIDTH * sizeof *out);
     struct rng r = rng_of(1, 2, 3);
     if (keys == NULL || gradients == NULL || out == NULL)
         abort();

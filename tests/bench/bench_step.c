@@ -68,11 +68,11 @@ static double wall_now(void)
     return 1e-9 * (double)time_monotonic_ns();
 }
 
-#define TIMED(function, ...)                                                                                           \
-    do {                                                                                                               \
-        double begin = core_now();                                                                                     \
-        layer_ops_of[l->number]->function(__VA_ARGS__);                                                                \
-        account.layer[l->number] += core_now() - begin;                                                                \
+#define TIMED(function, ...)                                                                       \
+    do {                                                                                           \
+        double begin = core_now();                                                                 \
+        layer_ops_of[l->number]->function(__VA_ARGS__);                                            \
+        account.layer[l->number] += core_now() - begin;                                            \
     } while (0)
 
 static void timed_forward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -85,12 +85,14 @@ static void timed_backward(const struct layer *l, struct pass *p, uint32_t first
     TIMED(backward, l, p, first, count);
 }
 
-static void timed_forward_gather(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+static void timed_forward_gather(const struct layer *l, struct pass *p, uint32_t first,
+                                 uint32_t count)
 {
     TIMED(forward_gather, l, p, first, count);
 }
 
-static void timed_backward_gather(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
+static void timed_backward_gather(const struct layer *l, struct pass *p, uint32_t first,
+                                  uint32_t count)
 {
     TIMED(backward_gather, l, p, first, count);
 }
@@ -105,8 +107,9 @@ static void timed_backward_settle(const struct layer *l, struct pass *p)
     TIMED(backward_settle, l, p);
 }
 
-static void timed_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n, uint32_t k,
-                       const float *a, uint32_t lda, const float *b, uint32_t ldb, float beta, float *c, uint32_t ldc)
+static void timed_gemm(struct stream *s, bool transpose_a, bool transpose_b, uint32_t m, uint32_t n,
+                       uint32_t k, const float *a, uint32_t lda, const float *b, uint32_t ldb,
+                       float beta, float *c, uint32_t ldc)
 {
     double begin = core_now();
     backend_ops_real->gemm(s, transpose_a, transpose_b, m, n, k, a, lda, b, ldb, beta, c, ldc);
@@ -116,25 +119,29 @@ static void timed_gemm(struct stream *s, bool transpose_a, bool transpose_b, uin
 /* What linear layers do, of the parts that can be timed. */
 static void timed_linear_forward(struct stream *s, const struct linear_args *a)
 {
-    timed_gemm(s, false, true, a->count, a->out, a->in, a->x, a->ldx, a->w, a->in, 0.0f, a->y, a->ldy);
+    timed_gemm(s, false, true, a->count, a->out, a->in, a->x, a->ldx, a->w, a->in, 0.0f, a->y,
+               a->ldy);
     if (a->bias || a->act != ACT_NONE || a->mask.threshold > 0)
-        backend_ops_real->act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy);
+        backend_ops_real->act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias,
+                                      a->y, a->ldy);
 }
 
 static void timed_linear_backward(struct stream *s, const struct linear_args *a)
 {
     if (a->dbias || a->act != ACT_NONE || a->mask.threshold > 0)
-        backend_ops_real->act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy, a->lddy,
-                                       a->dbias);
-    timed_gemm(s, true, false, a->out, a->in, a->count, a->dy, a->lddy, a->x, a->ldx, 1.0f, a->dw, a->in);
+        backend_ops_real->act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y,
+                                       a->ldy, a->dy, a->lddy, a->dbias);
+    timed_gemm(s, true, false, a->out, a->in, a->count, a->dy, a->lddy, a->x, a->ldx, 1.0f, a->dw,
+               a->in);
     if (a->dx)
-        timed_gemm(s, false, false, a->count, a->dx_width, a->out, a->dy, a->lddy, a->w, a->in, a->add ? 1.0f : 0.0f,
-                   a->dx, a->lddx);
+        timed_gemm(s, false, false, a->count, a->dx_width, a->out, a->dy, a->lddy, a->w, a->in,
+                   a->add ? 1.0f : 0.0f, a->dx, a->lddx);
 }
 
 /* Puts the timed functions between the model and its own. Of a device only the queueing would be
  * timed. */
-static void model_watch(struct model *m, struct backend_ops *ops, struct layer_ops layers[PLAN_LAYERS_MAX])
+static void model_watch(struct model *m, struct backend_ops *ops,
+                        struct layer_ops layers[PLAN_LAYERS_MAX])
 {
     backend_ops_real = m->k;
     if (!m->k->host)
@@ -193,9 +200,10 @@ static float *dense_values(const struct bench *b, struct rng *r, const struct bl
     for (uint32_t t = 0; t < layout->tensor_count; t++)
         for (size_t i = 0; i < layout->tensor[t].count; i++) {
             struct init_spec init = layout->tensor[t].init;
-            x[layout->tensor[t].first + i] = init.kind == INIT_CONSTANT  ? init.scale
-                                             : init.kind == INIT_UNIFORM ? init.scale * (2.0f * rng_float(r) - 1.0f)
-                                                                         : 0.0f;
+            x[layout->tensor[t].first + i] = init.kind == INIT_CONSTANT ? init.scale
+                                             : init.kind == INIT_UNIFORM
+                                                 ? init.scale * (2.0f * rng_float(r) - 1.0f)
+                                                 : 0.0f;
         }
     return x;
 }
@@ -206,14 +214,16 @@ static uint32_t *index_values(const struct bench *b, struct rng *r, uint32_t **o
 {
     const uint8_t *pooling = b->model->plan.shape.pooling;
     size_t slots = (size_t)options.batch * options.fields;
-    uint32_t *index = room(b, slots + (size_t)options.batch * options.history, sizeof *index), count = 0;
+    uint32_t *index = room(b, slots + (size_t)options.batch * options.history, sizeof *index),
+             count = 0;
 
     *offset = pooling[0] == POOL_ATTENTION ? room(b, slots + 1, sizeof **offset) : NULL;
     for (size_t slot = 0; slot < slots; slot++) {
         uint32_t values = pooling[slot % options.fields] == POOL_ATTENTION ? options.history : 1;
         for (uint32_t v = 0; v < values; v++) {
             double u = (double)rng_float(r);
-            index[count++] = (uint32_t)((uint64_t)(u * u * options.rows) * 2654435761u % options.rows);
+            index[count++] =
+                (uint32_t)((uint64_t)(u * u * options.rows) * 2654435761u % options.rows);
         }
         if (*offset)
             (*offset)[slot + 1] = count;
@@ -232,7 +242,8 @@ static void batch_make(const struct bench *b, struct model_input *in, struct mod
         label[i] = (float)(rng_below(&r, 4) == 0);
     *in = (struct model_input){.examples = options.batch,
                                .label = label,
-                               .numeric = uniform(b, &r, (size_t)options.batch * options.numerics, 1.0f),
+                               .numeric =
+                                   uniform(b, &r, (size_t)options.batch * options.numerics, 1.0f),
                                .index = index,
                                .offset = offset,
                                .row_count = options.rows,
@@ -240,10 +251,11 @@ static void batch_make(const struct bench *b, struct model_input *in, struct mod
                                .rows = uniform(b, &r, options.rows * width, 0.1f),
                                .dense = dense_values(b, &r, &b->model->plan.dense),
                                .stats = dense_values(b, &r, &b->model->plan.stats)};
-    *out = (struct model_output){.row_gradients = room(b, options.rows * width, sizeof(float)),
-                                 .dense_gradients = room(b, model_dense_floats(b->model), sizeof(float)),
-                                 .stats_gradients = room(b, model_stats_floats(b->model), sizeof(float)),
-                                 .scores = room(b, labels, sizeof(float))};
+    *out = (struct model_output){
+        .row_gradients = room(b, options.rows * width, sizeof(float)),
+        .dense_gradients = room(b, model_dense_floats(b->model), sizeof(float)),
+        .stats_gradients = room(b, model_stats_floats(b->model), sizeof(float)),
+        .scores = room(b, labels, sizeof(float))};
 }
 
 /* The arrays live until the program ends. */
@@ -299,7 +311,8 @@ static void shares_print(const struct bench *b)
         for (uint32_t k = 0; k < i; k++)
             seen = seen || strcmp(p->layer[k].ops->name, p->layer[i].ops->name) == 0;
         for (uint32_t k = i; k < p->layer_count && !seen; k++)
-            sum += strcmp(p->layer[k].ops->name, p->layer[i].ops->name) == 0 ? b->account.layer[k] : 0;
+            sum +=
+                strcmp(p->layer[k].ops->name, p->layer[i].ops->name) == 0 ? b->account.layer[k] : 0;
         if (!seen)
             printf(" %s %.1f%%", p->layer[i].ops->name, 100 * sum / b->core_all);
         all += b->account.layer[i];
@@ -312,12 +325,13 @@ static void bench_report(const char *kind, struct bench *b)
     double seconds = 0;
     for (uint32_t t = 0; t < options.threads; t++)
         seconds = b[t].wall_all > seconds ? b[t].wall_all : seconds;
-    printf("%s: %.0f examples/s; ms a batch:", kind, (double)options.batch * options.steps * options.threads / seconds);
+    printf("%s: %.0f examples/s; ms a batch:", kind,
+           (double)options.batch * options.steps * options.threads / seconds);
     for (uint32_t t = 0; t < options.threads; t++) {
         qsort(b[t].wall, options.steps, sizeof b[t].wall[0], by_size);
         qsort(b[t].core, options.steps, sizeof b[t].core[0], by_size);
-        printf(" best %.2f, middle %.2f, core %.2f;", 1e3 * b[t].wall[0], 1e3 * b[t].wall[options.steps / 2],
-               1e3 * b[t].core[0]);
+        printf(" best %.2f, middle %.2f, core %.2f;", 1e3 * b[t].wall[0],
+               1e3 * b[t].wall[options.steps / 2], 1e3 * b[t].core[0]);
     }
     printf(" %zu dense floats\n", model_dense_floats(b->model));
     if (b->model->k->host)
@@ -331,9 +345,11 @@ static void job_make(const char *kind, uint32_t tasks, struct job *job)
     struct err e;
 
     for (uint32_t t = 0; t < tasks; t++)
-        snprintf(labels + strlen(labels), sizeof labels - strlen(labels), "%sl%u", t > 0 ? ", " : "", t);
+        snprintf(labels + strlen(labels), sizeof labels - strlen(labels), "%sl%u",
+                 t > 0 ? ", " : "", t);
     snprintf(text, sizeof text,
-             "job: bench\ndata: {format: csv, train: [none], label: [%s]}\ntables: [{name: emb, dim: 16}]\nmodel: "
+             "job: bench\ndata: {format: csv, train: [none], label: [%s]}\ntables: [{name: emb, "
+             "dim: 16}]\nmodel: "
              "{kind: %s}\n",
              labels, kind);
     snprintf(name, sizeof name, "bench of %s", kind);
@@ -390,10 +406,14 @@ static bool number_take(const char *option, const char *value)
     const struct {
         const char *name;
         uint32_t *at, least, most;
-    } numbers[] = {{"--batch", &options.batch, 1, LIMIT_BATCH},         {"--fields", &options.fields, 0, LIMIT_FIELDS},
-                   {"--numerics", &options.numerics, 0, LIMIT_NUMERIC}, {"--rows", &options.rows, 1, 1u << 24},
-                   {"--steps", &options.steps, 1, STEPS_MAX},           {"--threads", &options.threads, 1, THREADS_MAX},
-                   {"--tasks", &options.tasks, 1, LIMIT_TASKS},         {"--history", &options.history, 1, 1000}};
+    } numbers[] = {{"--batch", &options.batch, 1, LIMIT_BATCH},
+                   {"--fields", &options.fields, 0, LIMIT_FIELDS},
+                   {"--numerics", &options.numerics, 0, LIMIT_NUMERIC},
+                   {"--rows", &options.rows, 1, 1u << 24},
+                   {"--steps", &options.steps, 1, STEPS_MAX},
+                   {"--threads", &options.threads, 1, THREADS_MAX},
+                   {"--tasks", &options.tasks, 1, LIMIT_TASKS},
+                   {"--history", &options.history, 1, 1000}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (strcmp(option, numbers[i].name) == 0) {
             char *end;
@@ -409,14 +429,13 @@ static bool number_take(const char *option, const char *value)
 static int options_take(int count, char **arguments)
 {
     int i = 1;
-    for (; i + 1 < count && strncmp(arguments[i], "--", 2) == 0; i += 2) {
+    for (; i + 1 < count && strncmp(arguments[i], "--", 2) == 0; i += 2)
         if (strcmp(arguments[i], "--backend") == 0)
             options.backend = arguments[i + 1];
         else if (strcmp(arguments[i], "--set") == 0 && options.sets < SETS_MAX)
             options.set[options.sets++] = arguments[i + 1];
         else if (!number_take(arguments[i], arguments[i + 1]))
             fail(arguments[i]);
-    }
     return i;
 }
 
@@ -434,9 +453,9 @@ int main(int count, char **arguments)
         code = backend_load_module(options.backend, &backend, &e);
     if (code != 0)
         fail(e.text);
-    printf("%s, %s; batch %u, %u fields, %u numbers, %u rows, %u steps, %u threads\n", backend_name(backend),
-           backend_kernel(backend), options.batch, options.fields, options.numerics, options.rows, options.steps,
-           options.threads);
+    printf("%s, %s; batch %u, %u fields, %u numbers, %u rows, %u steps, %u threads\n",
+           backend_name(backend), backend_kernel(backend), options.batch, options.fields,
+           options.numerics, options.rows, options.steps, options.threads);
     for (int i = first; i < count; i++)
         bench_kind(arguments[i], backend);
     backend_unload(backend);

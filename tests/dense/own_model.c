@@ -16,7 +16,8 @@ static void sum_forward(const struct layer *l, struct pass *p, uint32_t first, u
 }
 
 /* Hands the gradient of y on to one of the inputs. add: another layer has written there before. */
-static void hand_on(const struct layer *l, struct pass *p, struct view to, bool add, uint32_t first, uint32_t count)
+static void hand_on(const struct layer *l, struct pass *p, struct view to, bool add, uint32_t first,
+                    uint32_t count)
 {
     float *gradient = pass_gradient_at(p, to, first);
     /* of the numbers none is wanted */
@@ -24,7 +25,8 @@ static void hand_on(const struct layer *l, struct pass *p, struct view to, bool 
 
     if (!add)
         p->k->zero(p->s, gradient, (size_t)count * ld * sizeof *gradient);
-    p->k->add(p->s, count, wanted, pass_gradient_at(p, l->y, first), pass_gradient_ld(p, l->y), gradient, ld);
+    p->k->add(p->s, count, wanted, pass_gradient_at(p, l->y, first), pass_gradient_ld(p, l->y),
+              gradient, ld);
 }
 
 static void sum_backward(const struct layer *l, struct pass *p, uint32_t first, uint32_t count)
@@ -33,7 +35,8 @@ static void sum_backward(const struct layer *l, struct pass *p, uint32_t first, 
     hand_on(l, p, l->x, l->add, first, count);
 }
 
-static const struct layer_ops sum_layer = {.name = "sum", .forward = sum_forward, .backward = sum_backward};
+static const struct layer_ops sum_layer = {
+    .name = "sum", .forward = sum_forward, .backward = sum_backward};
 
 void model_deep_crossing_plan(struct plan *p)
 {
@@ -41,8 +44,8 @@ void model_deep_crossing_plan(struct plan *p)
     struct view x = plan_input(p, true, 0);
 
     for (uint32_t i = 0; i < job->model.hidden.count; i++) {
-        struct view inner =
-            plan_linear(p, x, job->model.hidden.at[i], ACT_RELU, job->model.dropout, job->model.norm, VIEW_NONE);
+        struct view inner = plan_linear(p, x, job->model.hidden.at[i], ACT_RELU, job->model.dropout,
+                                        job->model.norm, VIEW_NONE);
         struct view outer = plan_linear(p, inner, x.width, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE);
         struct view y = plan_tensor(p, x.width);
         plan_layer(p, &sum_layer, x, y)->z = outer;

@@ -13,7 +13,8 @@ enum { WIDTH = 21 };
 static void two_acts(struct plan *p)
 {
     struct view x = plan_input(p, true, 0);
-    x = plan_linear(p, x, WIDTH, p->job->model.activation, p->job->model.dropout, NORM_NONE, VIEW_NONE);
+    x = plan_linear(p, x, WIDTH, p->job->model.activation, p->job->model.dropout, NORM_NONE,
+                    VIEW_NONE);
     x = plan_linear(p, x, WIDTH, ACT_NONE, 0.0, NORM_NONE, VIEW_NONE);
     struct layer *l = plan_layer(p, &act_layer, x, x);
     l->act = p->job->model.activation;
@@ -62,7 +63,8 @@ END_TEST
 
 START_TEST(act_is_exact_far_out)
 {
-    static const float far[] = {-200.0f, -88.5f, -20.0f, -1e-3f, 0.0f, 1e-3f, 20.0f, 88.5f, 200.0f, NAN};
+    static const float far[] = {-200.0f, -88.5f, -20.0f, -1e-3f, 0.0f,
+                                1e-3f,   20.0f,  88.5f,  200.0f, NAN};
     enum { FAR = sizeof far / sizeof *far };
     const struct dropout_mask none = dropout_mask(0.0, NULL);
     struct dense_device d;
@@ -72,7 +74,8 @@ START_TEST(act_is_exact_far_out)
     d.k->act_forward(d.s, (enum activation)_i, &none, 0, FAR, 1, NULL, there, 1);
     dense_down(&d, there, y, sizeof y);
     for (size_t i = 0; i + 1 < FAR; i++)
-        ck_assert_double_eq_tol((double)y[i], double_act((enum activation)_i, (double)far[i]), 2e-7);
+        ck_assert_double_eq_tol((double)y[i], double_act((enum activation)_i, (double)far[i]),
+                                2e-7);
     ck_assert_float_nan(y[FAR - 1]);
     dense_device_close(&d);
 }
@@ -89,9 +92,11 @@ START_TEST(act_keeps_to_its_columns)
     for (uint32_t i = 0; i < ROWS * LD; i++)
         y[i] = dy[i] = -2.0f;
     float *y_there = dense_up(&d, y, sizeof y), *dy_there = dense_up(&d, dy, sizeof dy);
-    float *bias_there = dense_up(&d, bias, sizeof bias), *sum_there = dense_up(&d, NULL, sizeof bias);
+    float *bias_there = dense_up(&d, bias, sizeof bias),
+          *sum_there = dense_up(&d, NULL, sizeof bias);
     d.k->act_forward(d.s, ACT_SIGMOID, &none, 0, ROWS, WIDTH, bias_there, y_there, LD);
-    d.k->act_backward(d.s, ACT_SIGMOID, &none, 0, ROWS, WIDTH, y_there, LD, dy_there, LD, sum_there);
+    d.k->act_backward(d.s, ACT_SIGMOID, &none, 0, ROWS, WIDTH, y_there, LD, dy_there, LD,
+                      sum_there);
     dense_down(&d, y_there, y, sizeof y);
     dense_down(&d, dy_there, dy, sizeof dy);
     dense_down(&d, sum_there, bias, sizeof bias);

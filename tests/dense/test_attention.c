@@ -17,7 +17,8 @@ enum {
 
 /* One call's arrays on the host. With three parts the rows of x and dx are 3 * WIDTH long. */
 struct attended {
-    float x[MAPS], residual[N * APART], y[OUT], dy[OUT], dx[MAPS], dresidual[N * APART], share[SHARES], work[WORK];
+    float x[MAPS], residual[N * APART], y[OUT], dy[OUT], dx[MAPS], dresidual[N * APART],
+        share[SHARES], work[WORK];
 };
 
 static void attended_draw(struct attended *t)
@@ -52,7 +53,8 @@ static void attended_run(struct attended *t, uint32_t parts, bool add, double ra
     struct dense_device d;
     uint32_t key[2] = {12345, 67890};
     dense_device_open(&d);
-    struct dropout_mask mask = {dense_up(&d, key, sizeof key), (uint32_t)(rate * 0x1p24), (float)(1 / (1 - rate)), NULL};
+    struct dropout_mask mask = {dense_up(&d, key, sizeof key), (uint32_t)(rate * 0x1p24),
+                                (float)(1 / (1 - rate)), NULL};
     struct attend_args a = args_of(parts, add, &mask);
     a.x = dense_up(&d, t->x, sizeof t->x);
     a.residual = parts == 3 ? dense_up(&d, t->residual, sizeof t->residual) : NULL;
@@ -138,7 +140,8 @@ START_TEST(residual_may_come_from_elsewhere)
     for (uint32_t i = 0; i < N * FIELDS; i++)
         for (uint32_t j = 0; j < WIDTH; j++) {
             float was = _i == 1 ? begun.dresidual[apart(i) + j] : 0.0f;
-            ck_assert_float_eq(three.dresidual[apart(i) + j], was + four.dx[i * ROW + 3 * WIDTH + j]);
+            ck_assert_float_eq(three.dresidual[apart(i) + j],
+                               was + four.dx[i * ROW + 3 * WIDTH + j]);
             ck_assert_float_eq(three.dx[i * 3 * WIDTH + j], four.dx[i * ROW + j]);
         }
     for (uint32_t e = 0; e < N; e++) /* what stands between is nobody's */
@@ -203,9 +206,10 @@ START_TEST(every_width_gives_the_same_bits)
         k->attention.attend_forward(NULL, &a);
         k->attention.attend_backward(NULL, &a);
         ck_assert_msg(memcmp(t->y, of[0].y, sizeof t->y) == 0, "forward, %s", dense_width_name[w]);
-        ck_assert_msg(memcmp(t->dx, of[0].dx, sizeof t->dx) == 0, "backward, %s", dense_width_name[w]);
-        ck_assert_msg(memcmp(t->dresidual, of[0].dresidual, sizeof t->dresidual) == 0, "residual, %s",
+        ck_assert_msg(memcmp(t->dx, of[0].dx, sizeof t->dx) == 0, "backward, %s",
                       dense_width_name[w]);
+        ck_assert_msg(memcmp(t->dresidual, of[0].dresidual, sizeof t->dresidual) == 0,
+                      "residual, %s", dense_width_name[w]);
     }
 }
 END_TEST

@@ -115,7 +115,8 @@ static void run_acts(const struct backend_ops *k, struct results *r)
         dense_fill(&g, bias, WIDTH);
         dense_fill(&g, gradient, WIDTH);
         k->act_forward(NULL, (enum activation)(i % 4), &mask, 5, N, WIDTH, bias, y, LD);
-        k->act_backward(NULL, (enum activation)(i % 4), &mask, 5, N, WIDTH, y, LD, dy, LD, gradient);
+        k->act_backward(NULL, (enum activation)(i % 4), &mask, 5, N, WIDTH, y, LD, dy, LD,
+                        gradient);
         keep(r, y, N * LD);
         keep(r, dy, N * LD);
         keep(r, gradient, WIDTH);
@@ -165,8 +166,8 @@ static void run_norm(const struct backend_ops *k, struct results *r)
 static void run_head(const struct backend_ops *k, struct results *r)
 {
     struct rng g = rng_of(3, 1, 1);
-    static float x[N * LD], dx[N * LD], w[WIDTH], dw[WIDTH], logit[N * 2], label[N * 2], weight[N], scores[N * 2],
-        dlogit[N * 2], bias[2];
+    static float x[N * LD], dx[N * LD], w[WIDTH], dw[WIDTH], logit[N * 2], label[N * 2], weight[N],
+        scores[N * 2], dlogit[N * 2], bias[2];
     float factor[2] = {0.5f, 0.25f};
     double sums[3] = {0};
     dense_fill(&g, x, N * LD);
@@ -202,8 +203,8 @@ static void run_head(const struct backend_ops *k, struct results *r)
 static void run_sparse(const struct backend_ops *k, struct results *r)
 {
     struct rng g = rng_of(4, 2, 2);
-    static float rows[ROWS * (DIM + 1)], gradients[ROWS * (DIM + 1)], numeric[N * 2], x[N * (FIELDS * DIM + 2)],
-        dx[N * FIELDS * DIM], sums[N * DIM], logit[N];
+    static float rows[ROWS * (DIM + 1)], gradients[ROWS * (DIM + 1)], numeric[N * 2],
+        x[N * (FIELDS * DIM + 2)], dx[N * FIELDS * DIM], sums[N * DIM], logit[N];
     uint8_t pooling[FIELDS] = {POOL_SUM, POOL_MEAN, POOL_SUM};
     uint32_t index[N * FIELDS * 3], offset[N * FIELDS + 1], values = 0;
     for (uint32_t s = 0; s < N * FIELDS; s++) {
@@ -233,7 +234,8 @@ static void run_sparse(const struct backend_ops *k, struct results *r)
     k->pool_begin(NULL, &a, true);
     k->pool_forward(NULL, &a, x, FIELDS * DIM + 2, logit);
     k->fm_forward(NULL, N, FIELDS, DIM, x, FIELDS * DIM + 2, sums, logit, 1);
-    k->fm_backward(NULL, N, FIELDS, DIM, x, FIELDS * DIM + 2, sums, logit, 1, false, dx, FIELDS * DIM);
+    k->fm_backward(NULL, N, FIELDS, DIM, x, FIELDS * DIM + 2, sums, logit, 1, false, dx,
+                   FIELDS * DIM);
     k->pool_backward(NULL, &a, dx, FIELDS * DIM, logit, gradients);
     keep(r, x, N * (FIELDS * DIM + 2));
     keep(r, logit, N);
@@ -256,8 +258,9 @@ START_TEST(backend_kernels_give_the_same_bits_at_every_width)
         run_sparse(k, r);
         ck_assert_uint_eq(r->count, base.count);
         for (size_t i = 0; i < r->count; i++)
-            ck_assert_msg(memcmp(&r->values[i], &base.values[i], sizeof(float)) == 0, "%s: value %zu: %.9g, not %.9g",
-                          dense_width_name[w], i, (double)r->values[i], (double)base.values[i]);
+            ck_assert_msg(memcmp(&r->values[i], &base.values[i], sizeof(float)) == 0,
+                          "%s: value %zu: %.9g, not %.9g", dense_width_name[w], i,
+                          (double)r->values[i], (double)base.values[i]);
     }
 }
 END_TEST

@@ -10,8 +10,10 @@ static struct block_layout layout(void)
 {
     struct block_layout b = {0};
     ck_assert_uint_eq(block_add(&b, 1, (struct init_spec){INIT_ZERO, 0}, false), 0);
-    ck_assert_uint_eq(block_add(&b, 3 * BLOCK_FLOATS, (struct init_spec){INIT_UNIFORM, 0.5f}, true), BLOCK_FLOATS);
-    ck_assert_uint_eq(block_add(&b, BLOCK_FLOATS + 1, (struct init_spec){INIT_CONSTANT, 1}, false), 4 * BLOCK_FLOATS);
+    ck_assert_uint_eq(block_add(&b, 3 * BLOCK_FLOATS, (struct init_spec){INIT_UNIFORM, 0.5f}, true),
+                      BLOCK_FLOATS);
+    ck_assert_uint_eq(block_add(&b, BLOCK_FLOATS + 1, (struct init_spec){INIT_CONSTANT, 1}, false),
+                      4 * BLOCK_FLOATS);
     ck_assert_uint_eq(b.floats, 6 * BLOCK_FLOATS);
     ck_assert(!b.tensor[0].decay && b.tensor[1].decay && !b.tensor[2].decay);
     return b;
@@ -28,7 +30,8 @@ START_TEST(block_keys_are_sorted_as_pulled_and_name_their_place)
         ck_assert(i == 0 || key_mix(keys[i - 1]) < key_mix(keys[i]));
         uint32_t t = key_field(keys[i]);
         ck_assert_uint_lt(t, 3);
-        ck_assert_uint_eq(block[i], b.tensor[t].first / BLOCK_FLOATS + (keys[i] & 0xffffffffffffULL));
+        ck_assert_uint_eq(block[i],
+                          b.tensor[t].first / BLOCK_FLOATS + (keys[i] & 0xffffffffffffULL));
         seen[block[i]] = true;
     }
     for (int i = 0; i < 6; i++)

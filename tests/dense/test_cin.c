@@ -24,7 +24,8 @@ static const struct {
 /* ---- outer products -------------------------------------------------------------------------- */
 
 struct outer {
-    float x[ROWS * MAPS_MAX], x0[ROWS * FIELDS_MAX], z[ROWS * MAPS_MAX * FIELDS_MAX], dz[ROWS * MAPS_MAX * FIELDS_MAX];
+    float x[ROWS * MAPS_MAX], x0[ROWS * FIELDS_MAX], z[ROWS * MAPS_MAX * FIELDS_MAX],
+        dz[ROWS * MAPS_MAX * FIELDS_MAX];
     float dx[ROWS * MAPS_MAX], dx0[ROWS * FIELDS_MAX];
 };
 
@@ -72,7 +73,8 @@ static double outer_worst(const struct outer *o, const struct outer *found, int 
             double sum = shapes[shape].add0 ? (double)o->dx0[r * fields + f] : 0.0;
             for (uint32_t m = 0; m < maps; m++) {
                 double z = (double)x0[f] * (double)x[m];
-                worst = fmax(worst, dense_check_worst(found->z + (r * fields + f) * maps + m, &z, 1));
+                worst =
+                    fmax(worst, dense_check_worst(found->z + (r * fields + f) * maps + m, &z, 1));
                 sum += (double)dz[f * maps + m] * (double)x[m];
             }
             worst = fmax(worst, dense_check_worst(found->dx0 + r * fields + f, &sum, 1));
@@ -152,8 +154,8 @@ static void rest_draw(struct rest *r, int shape)
 /* The kernels on arrays that lie where r says: turned, and back onto what is there; sums, and back
  * onto what is there.
  */
-static void rest_kernels(const struct backend_ops *k, struct stream *s, int shape, const struct rest *r,
-                         struct rest *to)
+static void rest_kernels(const struct backend_ops *k, struct stream *s, int shape,
+                         const struct rest *r, struct rest *to)
 {
     uint32_t fields = shapes[shape].fields, maps = shapes[shape].maps, dim = shapes[shape].dim;
     uint32_t vectors = fields * dim + GAP, pooled = maps * dim + GAP;
@@ -184,12 +186,15 @@ START_TEST(vectors_turn_and_turn_back)
     for (uint32_t i = 0; i < N; i++) {
         for (uint32_t f = 0; f < fields; f++)
             for (uint32_t n = 0; n < dim; n++) {
-                float x = r.x[i * ld + f * dim + n], was = shapes[_i].add ? r.back[i * ld + f * dim + n] : 0.0f;
+                float x = r.x[i * ld + f * dim + n],
+                      was = shapes[_i].add ? r.back[i * ld + f * dim + n] : 0.0f;
                 ck_assert_float_eq(found.turned[i * ld + n * fields + f], x);
                 ck_assert_float_eq(found.back[i * ld + f * dim + n], was + x);
             }
-        ck_assert_mem_eq(&found.turned[(i + 1) * ld - GAP], &r.turned[(i + 1) * ld - GAP], GAP * sizeof(float));
-        ck_assert_mem_eq(&found.back[(i + 1) * ld - GAP], &r.back[(i + 1) * ld - GAP], GAP * sizeof(float));
+        ck_assert_mem_eq(&found.turned[(i + 1) * ld - GAP], &r.turned[(i + 1) * ld - GAP],
+                         GAP * sizeof(float));
+        ck_assert_mem_eq(&found.back[(i + 1) * ld - GAP], &r.back[(i + 1) * ld - GAP],
+                         GAP * sizeof(float));
     }
 }
 END_TEST
@@ -212,8 +217,10 @@ START_TEST(maps_are_summed_number_by_number)
                 ck_assert_float_eq(found.dmap[i * ld + n * maps + m], was + found.sum[i * ldy + m]);
             }
         }
-        ck_assert_mem_eq(&found.sum[(i + 1) * ldy - GAP], &r.sum[(i + 1) * ldy - GAP], GAP * sizeof(float));
-        ck_assert_mem_eq(&found.dmap[(i + 1) * ld - GAP], &r.dmap[(i + 1) * ld - GAP], GAP * sizeof(float));
+        ck_assert_mem_eq(&found.sum[(i + 1) * ldy - GAP], &r.sum[(i + 1) * ldy - GAP],
+                         GAP * sizeof(float));
+        ck_assert_mem_eq(&found.dmap[(i + 1) * ld - GAP], &r.dmap[(i + 1) * ld - GAP],
+                         GAP * sizeof(float));
     }
 }
 END_TEST
@@ -245,7 +252,8 @@ START_TEST(cin_has_the_same_bits_at_every_width)
     for (int w = 1; w < DENSE_WIDTHS && dense_width(w); w++) {
         width_run(w, _i, &other, &other_rest);
         ck_assert_msg(memcmp(&base, &other, sizeof base) == 0, "%s", dense_width_name[w]);
-        ck_assert_msg(memcmp(&base_rest, &other_rest, sizeof base_rest) == 0, "%s", dense_width_name[w]);
+        ck_assert_msg(memcmp(&base_rest, &other_rest, sizeof base_rest) == 0, "%s",
+                      dense_width_name[w]);
     }
 }
 END_TEST
@@ -260,7 +268,8 @@ static void plan_network_of_maps(struct plan *p)
 
 static void cin_case(struct dense_case *c, uint32_t batch)
 {
-    static const struct plan_kind kind = {.name = "cin", .build = plan_network_of_maps, .vectors = true};
+    static const struct plan_kind kind = {
+        .name = "cin", .build = plan_network_of_maps, .vectors = true};
     dense_case_job(c, MODEL_FM);
     c->kind = &kind;
     c->job.model.cin = (struct widths){.at = {4, 3, 5}, .count = 3};
@@ -288,10 +297,12 @@ START_TEST(cin_work_space_is_for_a_batch_or_bounded)
         dense_case_batch(&c, 1, 1, false);
         const struct layer *l = &c.plan.layer[2];
         ck_assert_ptr_eq(l->ops, &cin_layer);
-        ck_assert_uint_eq(c.plan.tensor[l->state[0]].width, i == 0 ? 3 * 300 * 3 * 8 : CIN_WORK_FLOATS);
+        ck_assert_uint_eq(c.plan.tensor[l->state[0]].width,
+                          i == 0 ? 3 * 300 * 3 * 8 : CIN_WORK_FLOATS);
         dense_case_free(&c);
     }
-    ck_assert_double_eq(cin_row_floats(512, &(struct widths){.at = {16384, 8}, .count = 2}), 512.0 * 16384.0);
+    ck_assert_double_eq(cin_row_floats(512, &(struct widths){.at = {16384, 8}, .count = 2}),
+                        512.0 * 16384.0);
 }
 END_TEST
 

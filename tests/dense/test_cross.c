@@ -23,7 +23,8 @@ static const struct {
 struct cross {
     uint32_t width, wanted, ld;
     bool add, first;
-    float x0[N * LD_MAX], x[N * LD_MAX], u[N * WIDTH_MAX], y[N * LD_MAX], dy[N * LD_MAX], dx0[N * LD_MAX];
+    float x0[N * LD_MAX], x[N * LD_MAX], u[N * WIDTH_MAX], y[N * LD_MAX], dy[N * LD_MAX],
+        dx0[N * LD_MAX];
     float bias[WIDTH_MAX], dbias[WIDTH_MAX];
 };
 
@@ -90,7 +91,8 @@ static void gaps_check(const struct cross *c, const struct cross *found)
     for (uint32_t i = 0; i < N; i++) {
         const float *was = c->dx0 + i * c->ld + c->wanted, *is = found->dx0 + i * c->ld + c->wanted;
         ck_assert_mem_eq(was, is, (c->ld - c->wanted) * sizeof(float));
-        ck_assert_mem_eq(c->y + i * c->ld + c->width, found->y + i * c->ld + c->width, GAP * sizeof(float));
+        ck_assert_mem_eq(c->y + i * c->ld + c->width, found->y + i * c->ld + c->width,
+                         GAP * sizeof(float));
     }
 }
 
@@ -108,7 +110,8 @@ static double cross_worst(const struct cross *c, const struct cross *found)
             bias += du;
             worst = fmax(worst, dense_check_worst(found->y + at, &y, 1));
             worst = fmax(worst, dense_check_worst(found->u + i * c->width + j, &du, 1));
-            worst = j < c->wanted ? fmax(worst, dense_check_worst(found->dx0 + at, &dx0, 1)) : worst;
+            worst =
+                j < c->wanted ? fmax(worst, dense_check_worst(found->dx0 + at, &dx0, 1)) : worst;
         }
         worst = fmax(worst, dense_check_worst(found->dbias + j, &bias, 1));
     }

@@ -13,7 +13,7 @@ enum { FLOATS = 64 };
 /* What a child gets to plant its fault with. */
 struct plant {
     struct dense_device d;
-    float *device;     /* (FLOATS), on the device */
+    float *device;      /* (FLOATS), on the device */
     float here[FLOATS]; /* on the host */
 };
 

@@ -15,7 +15,8 @@ enum { STEPS = 20 };
 enum { EXAMPLES = 150, ROWS = 60, ROWS_USED = 30 };
 
 /* A model with batch norm, dropout, L2 and fields of many values, of the first half of its rows. */
-static void case_open(struct dense_case *c, struct backend *backend, enum model_kind kind, enum precision precision)
+static void case_open(struct dense_case *c, struct backend *backend, enum model_kind kind,
+                      enum precision precision)
 {
     dense_case_job(c, kind);
     c->backend = backend;
@@ -38,7 +39,8 @@ static void together(enum model_kind kind, enum precision precision, double tole
     case_open(&cpu, dense_backend_named("cpu"), kind, precision);
     case_open(&device, cuda_backend(), kind, precision);
     double apart = dense_case_apart(&cpu, &device, STEPS, 0.1f);
-    ck_assert_msg(apart <= tolerance, "model %d, precision %d: %.3g apart", (int)kind, (int)precision, apart);
+    ck_assert_msg(apart <= tolerance, "model %d, precision %d: %.3g apart", (int)kind,
+                  (int)precision, apart);
     ck_assert(precision == PRECISION_FP32 || apart > 0.0);
     dense_case_free(&cpu);
     dense_case_free(&device);
@@ -63,7 +65,8 @@ END_TEST
 /* All that a step gives, in one piece. */
 static void step_bits(const struct dense_case *c, float *out)
 {
-    size_t rows = (size_t)c->in.row_count * model_row_width(c->model), dense = model_dense_floats(c->model);
+    size_t rows = (size_t)c->in.row_count * model_row_width(c->model),
+           dense = model_dense_floats(c->model);
     memcpy(out, c->out.row_gradients, rows * sizeof *out);
     memcpy(out + rows, c->out.dense_gradients, dense * sizeof *out);
     memcpy(out + rows + dense, c->out.stats_gradients, model_stats_floats(c->model) * sizeof *out);
@@ -145,7 +148,8 @@ START_TEST(recorded_steps_give_what_queued_ones_give)
     static const uint32_t size[] = {150, 150, 150, 40, 150, 40, 40, 1, 150, 1, 1, 40};
     struct dense_case c, fresh;
     case_open(&c, cuda_backend(), MODEL_DEEPFM, PRECISION_FP32);
-    float *found = calloc(step_floats(&c), sizeof *found), *expected = calloc(step_floats(&c), sizeof *expected);
+    float *found = calloc(step_floats(&c), sizeof *found),
+          *expected = calloc(step_floats(&c), sizeof *expected);
     float *weight = calloc(150, sizeof *weight), *scores = c.out.scores;
     for (uint32_t i = 0; i < 150; i++)
         weight[i] = (float)(i % 4);
@@ -162,7 +166,8 @@ START_TEST(recorded_steps_give_what_queued_ones_give)
             step_bits(both[i], i == 0 ? found : expected);
             both[i]->dense[step] -= 0.25f;
         }
-        ck_assert_msg(memcmp(found, expected, step_floats(&c) * sizeof *found) == 0, "step %u", step);
+        ck_assert_msg(memcmp(found, expected, step_floats(&c) * sizeof *found) == 0, "step %u",
+                      step);
         if (c.out.scores)
             ck_assert_mem_eq(c.out.scores, fresh.out.scores, size[step % 12] * sizeof(float));
         for (int i = 0; i < 2; i++)
@@ -260,8 +265,8 @@ static void wide_step(enum model_kind kind, enum precision precision, uint32_t e
     struct dense_case c;
     dense_case_job(&c, kind);
     c.backend = cuda_backend();
-    c.shape =
-        (struct model_shape){.fields = 26, .numerics = 13, .tasks = kind == MODEL_MMOE || kind == MODEL_PLE ? 2 : 1};
+    c.shape = (struct model_shape){
+        .fields = 26, .numerics = 13, .tasks = kind == MODEL_MMOE || kind == MODEL_PLE ? 2 : 1};
     c.shape.pooling[3] = kind == MODEL_DIN ? POOL_ATTENTION : POOL_SUM;
     c.shape.most[3] = 50;
     c.values_most = 2;
@@ -282,7 +287,8 @@ static void wide_step(enum model_kind kind, enum precision precision, uint32_t e
     dense_case_batch(&c, examples, 1000, kind == MODEL_DIN);
     for (uint64_t step = 1; step <= 3; step++) {
         int code = model_train(c.model, c.run, &c.in, 1, 2, step, &c.out);
-        ck_assert_msg(code == 0, "model %d, precision %d: %s", (int)kind, (int)precision, model_run_error(c.run));
+        ck_assert_msg(code == 0, "model %d, precision %d: %s", (int)kind, (int)precision,
+                      model_run_error(c.run));
     }
     ck_assert_uint_le(c.run->stream->scratch[1].count, SCRATCH_BLOCKS_JOINED);
     dense_case_free(&c);
@@ -293,8 +299,9 @@ START_TEST(wide_models_find_room_for_their_steps)
     static const struct {
         enum model_kind kind;
         uint32_t examples;
-    } job[] = {{MODEL_XDEEPFM, 4096}, {MODEL_AUTOINT, 16384}, {MODEL_PLE, 16384}, {MODEL_MMOE, 16384},
-               {MODEL_DCNV2, 16384},  {MODEL_DLRM, 16384},    {MODEL_DIN, 4096},  {MODEL_FINALMLP, 16384}};
+    } job[] = {{MODEL_XDEEPFM, 4096}, {MODEL_AUTOINT, 16384}, {MODEL_PLE, 16384},
+               {MODEL_MMOE, 16384},   {MODEL_DCNV2, 16384},   {MODEL_DLRM, 16384},
+               {MODEL_DIN, 4096},     {MODEL_FINALMLP, 16384}};
     setenv("SHOAL_CUDAHOST_IDLE", "1", 1);
     wide_step(job[_i].kind, PRECISION_BF16, job[_i].examples);
     wide_step(job[_i].kind, PRECISION_TF32, job[_i].examples);
@@ -365,14 +372,19 @@ START_TEST(scratch_of_growing_batches_is_joined)
     cuda_device_open(&d, cuda_name(), PRECISION_FP32);
     for (uint32_t batch = 1; batch <= 4 * SCRATCH_BLOCKS; batch++) {
         uint32_t values = (batch << 16) + 1;
-        struct pool_args a = {
-            .examples = values, .count = values, .values = values, .row_count = 1, .fields = 1, .tasks = 1};
+        struct pool_args a = {.examples = values,
+                              .count = values,
+                              .values = values,
+                              .row_count = 1,
+                              .fields = 1,
+                              .tasks = 1};
         d.k->pool_begin(d.s, &a, true);
         ck_assert_uint_lt(d.s->scratch[0].count, SCRATCH_BLOCKS_JOINED + 8);
     }
     before = cuda_counted();
     for (uint32_t batch = 0; batch < 20; batch++) {
-        struct pool_args a = {.examples = 9, .count = 9, .values = 9, .row_count = 1, .fields = 1, .tasks = 1};
+        struct pool_args a = {
+            .examples = 9, .count = 9, .values = 9, .row_count = 1, .fields = 1, .tasks = 1};
         d.k->pool_begin(d.s, &a, true);
     }
     ck_assert_uint_le(cuda_counted().allocations, before.allocations + 1);
@@ -539,7 +551,8 @@ START_TEST(fp16_step_that_overflows_unscaled_is_an_error)
     dense_case_train(&c, 1);
     ck_assert(c.out.skipped);
     ck_assert_double_eq(c.run->scale, 1.0);
-    ck_assert_int_eq(model_train(c.model, c.run, &c.in, DENSE_SEED, DENSE_LANE, 2, &c.out), SHOAL_E_NOT_FINITE);
+    ck_assert_int_eq(model_train(c.model, c.run, &c.in, DENSE_SEED, DENSE_LANE, 2, &c.out),
+                     SHOAL_E_NOT_FINITE);
     ck_assert(!c.out.skipped);
     dense_case_free(&c);
 }
@@ -567,7 +580,8 @@ START_TEST(shortage_is_told_with_what_would_help)
     ck_assert_int_eq(model_run_new(c.model, 150, 0, &run, &e), 0);
     unsetenv("SHOAL_CUDAHOST_FAIL");
     ck_assert_int_eq(model_train(c.model, run, &c.in, 1, 2, 1, &c.out), SHOAL_E_NOMEM);
-    ck_assert_msg(strstr(model_run_error(run), "a batch of 150 examples"), "%s", model_run_error(run));
+    ck_assert_msg(strstr(model_run_error(run), "a batch of 150 examples"), "%s",
+                  model_run_error(run));
     model_run_free(run);
     dense_case_free(&c);
 }
@@ -603,7 +617,8 @@ START_TEST(backend_cuda_loads_the_module_that_the_environment_names)
     ck_assert_int_eq(backend_load(BACKEND_AUTO, &b, &e), 0);
     ck_assert_str_eq(backend_name(b), "cpu");
     ck_assert_int_eq(e.code, 0);
-    ck_assert_msg(strstr(e.text, "the CPU is taken") && strstr(e.text, "libshoal_nothing.so"), "%s", e.text);
+    ck_assert_msg(strstr(e.text, "the CPU is taken") && strstr(e.text, "libshoal_nothing.so"), "%s",
+                  e.text);
     backend_unload(b);
 }
 END_TEST

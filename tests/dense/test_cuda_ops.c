@@ -24,7 +24,8 @@ struct bench {
 
 typedef void (*scenario)(struct bench *b);
 
-static void bench_open(struct bench *b, const char *backend, enum precision precision, uint64_t seed)
+static void bench_open(struct bench *b, const char *backend, enum precision precision,
+                       uint64_t seed)
 {
     memset(b, 0, sizeof *b);
     cuda_device_open(&b->d, backend, precision);
@@ -76,7 +77,8 @@ static void keep_double(struct bench *b, const double *x, size_t count)
 
 /* Arrays are compared relative to their largest number. Not a number is the same as not a
  * number. */
-static void compare(const char *what, const struct kept *found, const struct kept *expected, double tolerance)
+static void compare(const char *what, const struct kept *found, const struct kept *expected,
+                    double tolerance)
 {
     ck_assert_uint_eq(found->arrays, expected->arrays);
     for (uint32_t array = 0; array < found->arrays; array++) {
@@ -88,9 +90,11 @@ static void compare(const char *what, const struct kept *found, const struct kep
                 size = fmax(size, fabs((double)expected->value[i]));
         for (size_t i = begin; i < end; i++) {
             double off = fabs((double)found->value[i] - (double)expected->value[i]);
-            bool same = isnan(found->value[i]) ? isnan(expected->value[i]) : off <= tolerance * size;
-            ck_assert_msg(same, "%s: array %u, value %zu: %.9g, not %.9g (largest %.3g)", what, array, i - begin,
-                          (double)found->value[i], (double)expected->value[i], size);
+            bool same =
+                isnan(found->value[i]) ? isnan(expected->value[i]) : off <= tolerance * size;
+            ck_assert_msg(same, "%s: array %u, value %zu: %.9g, not %.9g (largest %.3g)", what,
+                          array, i - begin, (double)found->value[i], (double)expected->value[i],
+                          size);
         }
     }
 }
@@ -136,10 +140,12 @@ static void run_act(struct bench *b)
     uint32_t n = draw_size(b), width = draw_width(b), ld = width + (uint32_t)rng_below(&b->g, 4);
     for (int i = 0; i < 8; i++) {
         struct dropout_mask mask = draw_mask(b, i < 4 ? 0.0 : 0.3);
-        float *y = drawn(b, n * ld), *dy = drawn(b, n * ld), *bias = drawn(b, width), *gradient = drawn(b, width);
+        float *y = drawn(b, n * ld), *dy = drawn(b, n * ld), *bias = drawn(b, width),
+              *gradient = drawn(b, width);
         float not_a_number = NAN; /* must come out again: a loss that hides it would be pushed */
         b->d.k->upload(b->d.s, y, &not_a_number, sizeof not_a_number);
-        b->d.k->act_forward(b->d.s, (enum activation)(i % 4), &mask, 5, n, width, i % 3 ? bias : NULL, y, ld);
+        b->d.k->act_forward(b->d.s, (enum activation)(i % 4), &mask, 5, n, width,
+                            i % 3 ? bias : NULL, y, ld);
         b->d.k->act_backward(b->d.s, (enum activation)(i % 4), &mask, 5, n, width, y, ld, dy, ld,
                              i % 3 ? gradient : NULL);
         keep(b, y, n * ld);
@@ -217,12 +223,13 @@ END_TEST
 
 static void run_gemm(struct bench *b)
 {
-    uint32_t m = draw_size(b), n = draw_width(b), k = draw_size(b), kind = (uint32_t)rng_below(&b->g, 8);
+    uint32_t m = draw_size(b), n = draw_width(b), k = draw_size(b),
+             kind = (uint32_t)rng_below(&b->g, 8);
     bool ta = kind & 1, tb = kind & 2;
     uint32_t lda = (ta ? m : k) + 1, ldb = (tb ? k : n) + 2, ldc = n + 3;
     float *c = drawn(b, m * ldc);
-    b->d.k->gemm(b->d.s, ta, tb, m, n, k, drawn(b, (ta ? k : m) * lda), lda, drawn(b, (tb ? n : k) * ldb), ldb,
-                 kind & 4 ? 1.0f : 0.0f, c, ldc);
+    b->d.k->gemm(b->d.s, ta, tb, m, n, k, drawn(b, (ta ? k : m) * lda), lda,
+                 drawn(b, (tb ? n : k) * ldb), ldb, kind & 4 ? 1.0f : 0.0f, c, ldc);
     keep(b, c, m * ldc);
 }
 
@@ -242,8 +249,8 @@ START_TEST(gemm_in_fp16_overflows_to_infinity)
     bench_open(&b, cuda_name(), PRECISION_FP16, 1);
     float x[3] = {1.0f, 65504.0f, 65530.0f}, w[1] = {0.5f}, y[3];
     float *to = dense_up(&b.d, NULL, sizeof y);
-    b.d.k->gemm(b.d.s, false, false, 3, 1, 1, dense_up(&b.d, x, sizeof x), 1, dense_up(&b.d, w, sizeof w), 1, 0.0f, to,
-                1);
+    b.d.k->gemm(b.d.s, false, false, 3, 1, 1, dense_up(&b.d, x, sizeof x), 1,
+                dense_up(&b.d, w, sizeof w), 1, 0.0f, to, 1);
     dense_down(&b.d, to, y, sizeof y);
     ck_assert(y[0] == 0.5f && y[1] == 32752.0f && isinf(y[2]) && y[2] > 0.0f);
     bench_close(&b);
@@ -256,7 +263,8 @@ START_TEST(gemm_rounds_operands_to_the_nearest)
 {
     static const float in[] = {1.0f,     1.0f + 0x1p-11f, 1.0f + 0x3p-11f, 0x1p-24f, 0x1p-25f,
                                0x3p-25f, 0x1p-14f,        -2.5f,           0.0f};
-    static const float half[] = {1.0f, 1.0f, 1.0f + 0x1p-9f, 0x1p-24f, 0.0f, 0x1p-23f, 0x1p-14f, -2.5f, 0.0f};
+    static const float half[] = {1.0f,     1.0f,     1.0f + 0x1p-9f, 0x1p-24f, 0.0f,
+                                 0x1p-23f, 0x1p-14f, -2.5f,          0.0f};
     static const float wide[] = {1.0f + 0x1p-8f, 1.0f + 0x3p-8f, 0x1p-24f, -2.5f};
     static const float brain[] = {1.0f, 1.0f + 0x1p-6f, 0x1p-24f, -2.5f};
     float one = 1.0f, y[9];
@@ -265,8 +273,8 @@ START_TEST(gemm_rounds_operands_to_the_nearest)
         uint32_t n = type ? 4 : 9;
         bench_open(&b, cuda_name(), type ? PRECISION_BF16 : PRECISION_FP16, 1);
         float *to = dense_up(&b.d, NULL, sizeof y);
-        b.d.k->gemm(b.d.s, false, false, n, 1, 1, dense_up(&b.d, type ? wide : in, n * sizeof *in), 1,
-                    dense_up(&b.d, &one, sizeof one), 1, 0.0f, to, 1);
+        b.d.k->gemm(b.d.s, false, false, n, 1, 1, dense_up(&b.d, type ? wide : in, n * sizeof *in),
+                    1, dense_up(&b.d, &one, sizeof one), 1, 0.0f, to, 1);
         dense_down(&b.d, to, y, n * sizeof *y);
         for (uint32_t i = 0; i < n; i++)
             ck_assert_msg(y[i] == (type ? brain : half)[i], "%u: %a", i, (double)y[i]);
@@ -325,14 +333,17 @@ END_TEST
 
 static void run_head(struct bench *b)
 {
-    uint32_t n = draw_size(b), width = draw_width(b), ld = width + 1, tasks = 1 + (uint32_t)rng_below(&b->g, 3);
+    uint32_t n = draw_size(b), width = draw_width(b), ld = width + 1,
+             tasks = 1 + (uint32_t)rng_below(&b->g, 3);
     uint32_t wanted = 1 + (uint32_t)rng_below(&b->g, width);
-    float *x = drawn(b, n * ld), *w = drawn(b, width), *dw = drawn(b, width), *logit = drawn(b, n * tasks),
-          *dx = drawn(b, n * ld), *bias = drawn(b, tasks), *dbias = drawn(b, tasks);
+    float *x = drawn(b, n * ld), *w = drawn(b, width), *dw = drawn(b, width),
+          *logit = drawn(b, n * tasks), *dx = drawn(b, n * ld), *bias = drawn(b, tasks),
+          *dbias = drawn(b, tasks);
     b->d.k->bias_forward(b->d.s, n, tasks, rng_below(&b->g, 2) ? bias : NULL, logit);
     b->d.k->head_forward(b->d.s, n, width, x, ld, w, logit + tasks - 1, tasks);
     keep(b, logit, n * tasks);
-    b->d.k->head_backward(b->d.s, n, width, x, ld, w, logit + tasks - 1, tasks, dw, dx, ld, wanted, tasks == 2);
+    b->d.k->head_backward(b->d.s, n, width, x, ld, w, logit + tasks - 1, tasks, dw, dx, ld, wanted,
+                          tasks == 2);
     b->d.k->head_backward(b->d.s, n, width, x, ld, w, logit, tasks, dw, NULL, 0, 0, false);
     b->d.k->bias_backward(b->d.s, n, tasks, logit, dbias);
     keep(b, dw, width);
@@ -350,16 +361,18 @@ static void run_loss(struct bench *b)
 {
     uint32_t n = draw_size(b), tasks = 1 + (uint32_t)rng_below(&b->g, 3);
     float not_a_number = NAN, large[2] = {1000.0f, -1000.0f};
-    float *logit = drawn(b, n * tasks), *label = drawn(b, n * tasks), *weight = drawn(b, n), *factor = drawn(b, tasks),
-          *scores = drawn(b, n * tasks), *dlogit = drawn(b, n * tasks);
+    float *logit = drawn(b, n * tasks), *label = drawn(b, n * tasks), *weight = drawn(b, n),
+          *factor = drawn(b, tasks), *scores = drawn(b, n * tasks), *dlogit = drawn(b, n * tasks);
     double *loss = dense_up(&b->d, NULL, tasks * sizeof *loss);
     b->d.k->upload(b->d.s, logit, large, n * tasks > 1 ? sizeof large : sizeof *large);
-    b->d.k->loss_logistic(b->d.s, n, NULL, tasks, logit, -0.25f, label, n % 2 ? weight : NULL, factor, loss, scores, dlogit);
+    b->d.k->loss_logistic(b->d.s, n, NULL, tasks, logit, -0.25f, label, n % 2 ? weight : NULL,
+                          factor, loss, scores, dlogit);
     keep_double(b, loss, tasks);
     keep(b, scores, n * tasks);
     keep(b, dlogit, n * tasks);
     b->d.k->upload(b->d.s, logit + n * tasks - 1, &not_a_number, sizeof not_a_number);
-    b->d.k->loss_logistic(b->d.s, n, NULL, tasks, logit, 0.0f, label, NULL, factor, loss, NULL, NULL);
+    b->d.k->loss_logistic(b->d.s, n, NULL, tasks, logit, 0.0f, label, NULL, factor, loss, NULL,
+                          NULL);
     keep_double(b, loss, tasks);
 }
 
@@ -371,9 +384,11 @@ END_TEST
 
 static void run_pairs(struct bench *b)
 {
-    uint32_t n = draw_size(b), fields = 1 + (uint32_t)rng_below(&b->g, 9), dim = 1 + (uint32_t)rng_below(&b->g, 20);
+    uint32_t n = draw_size(b), fields = 1 + (uint32_t)rng_below(&b->g, 9),
+             dim = 1 + (uint32_t)rng_below(&b->g, 20);
     uint32_t ldx = fields * dim + 2;
-    float *x = drawn(b, n * ldx), *sums = drawn(b, n * dim), *logit = drawn(b, n * 2), *dx = drawn(b, n * ldx);
+    float *x = drawn(b, n * ldx), *sums = drawn(b, n * dim), *logit = drawn(b, n * 2),
+          *dx = drawn(b, n * ldx);
     b->d.k->fm_forward(b->d.s, n, fields, dim, x, ldx, sums, logit + 1, 2);
     b->d.k->fm_backward(b->d.s, n, fields, dim, x, ldx, sums, logit + 1, 2, n % 2, dx, ldx);
     keep(b, sums, n * dim);
@@ -554,10 +569,14 @@ static void run_cache(struct bench *b)
     enum { ROWS = 20, FRESH = 11, SLOTS = 6 };
     uint32_t width = draw_width(b), source[ROWS], keeps[6] = {3, 5, 0, 2, 10, 0};
     for (uint32_t i = 0; i < ROWS; i++)
-        source[i] = i % 3 == 0 ? MODEL_CACHED | (uint32_t)rng_below(&b->g, SLOTS) : (uint32_t)rng_below(&b->g, FRESH);
-    float *rows = drawn(b, FRESH * width), *cache = drawn(b, SLOTS * width), *out = drawn(b, ROWS * width);
-    b->d.k->rows_gather(b->d.s, ROWS, width, 0, dense_up(&b->d, source, sizeof source), rows, cache, width, out);
-    b->d.k->rows_keep(b->d.s, 3, width, 0, dense_up(&b->d, keeps, sizeof keeps), rows, cache, width);
+        source[i] = i % 3 == 0 ? MODEL_CACHED | (uint32_t)rng_below(&b->g, SLOTS)
+                               : (uint32_t)rng_below(&b->g, FRESH);
+    float *rows = drawn(b, FRESH * width), *cache = drawn(b, SLOTS * width),
+          *out = drawn(b, ROWS * width);
+    b->d.k->rows_gather(b->d.s, ROWS, width, 0, dense_up(&b->d, source, sizeof source), rows, cache,
+                        width, out);
+    b->d.k->rows_keep(b->d.s, 3, width, 0, dense_up(&b->d, keeps, sizeof keeps), rows, cache,
+                      width);
     keep(b, out, ROWS * width);
     keep(b, cache, SLOTS * width);
 }
@@ -588,7 +607,8 @@ START_TEST(kernels_do_not_depend_on_the_order_of_their_elements)
                 bench_open(&other, cuda_name(), PRECISION_FP32, seed);
                 all[i](&other);
                 ck_assert_uint_eq(first.kept.floats, other.kept.floats);
-                ck_assert_msg(memcmp(first.kept.value, other.kept.value, first.kept.floats * sizeof(float)) == 0,
+                ck_assert_msg(memcmp(first.kept.value, other.kept.value,
+                                     first.kept.floats * sizeof(float)) == 0,
                               "scenario %zu, seed %u, order %s", i, (unsigned)seed, order[o]);
                 bench_close(&other);
             }

@@ -46,7 +46,8 @@ static void keep(struct play *p, const float *x, size_t floats)
 }
 
 /* Steps that are queued, recorded and played, and a prediction, while `variable` is `value`. */
-static void play(struct play *p, enum model_kind kind, enum precision precision, const char *variable, const char *value)
+static void play(struct play *p, enum model_kind kind, enum precision precision,
+                 const char *variable, const char *value)
 {
     struct dense_case c;
     struct model_run *run;
@@ -110,7 +111,8 @@ START_TEST(every_failing_call_is_told_or_made_good)
             told++;
         }
     }
-    printf("%llu calls, each of which failed once: %u runs ended with its error, %u went on from a spoiled recording\n",
+    printf("%llu calls, each of which failed once: %u runs ended with its error, %u went on from a "
+           "spoiled recording\n",
            (unsigned long long)calls, told, good);
     ck_assert_uint_gt(told, 200);
     ck_assert_uint_gt(good, 40);
@@ -159,8 +161,8 @@ START_TEST(every_shortage_is_told)
             told++;
         }
     }
-    printf("%llu calls: %u runs without memory from one on were told, %u needed no more\n", (unsigned long long)calls,
-           told, good);
+    printf("%llu calls: %u runs without memory from one on were told, %u needed no more\n",
+           (unsigned long long)calls, told, good);
     ck_assert_uint_gt(told, 20);
     ck_assert_uint_gt(good, 20);
 }
@@ -205,7 +207,8 @@ static uint32_t made_good(int job, const char *what, uint64_t most, const struct
 /* No way computes the product: the sentence has all that whoever looks into it needs. */
 START_TEST(product_without_any_way_is_told_with_its_facts)
 {
-    static const char *const facts[] = {"(", "rows of a, b, c", "bytes", "planted", "train.backend to cpu", "the stand-in"};
+    static const char *const facts[] = {"(",       "rows of a, b, c",      "bytes",
+                                        "planted", "train.backend to cpu", "the stand-in"};
     static struct play well, p;
     char text[32];
 
@@ -220,12 +223,14 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
         told++;
         ck_assert_msg(p.code == SHOAL_E_INTERNAL, "%s: %d", text, p.code);
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-            ck_assert_msg(strstr(p.text, facts[i]), "%s: \"%s\" is not in: %s", text, facts[i], p.text);
+            ck_assert_msg(strstr(p.text, facts[i]), "%s: \"%s\" is not in: %s", text, facts[i],
+                          p.text);
         ck_assert((jobs[_i].precision == PRECISION_FP32) == !strstr(p.text, "train.precision"));
     }
     ck_assert_uint_gt(told, products / 2);
     ck_assert_uint_ge(told, 6);
-    printf("job %d: %llu of %llu shapes refused, each told\n", _i, (unsigned long long)told, (unsigned long long)products);
+    printf("job %d: %llu of %llu shapes refused, each told\n", _i, (unsigned long long)told,
+           (unsigned long long)products);
 }
 END_TEST
 
@@ -237,8 +242,10 @@ START_TEST(products_that_are_refused_are_computed_otherwise)
     play(&well, jobs[_i].kind, jobs[_i].precision, "SHOAL_CUDAHOST_REFUSE", "");
     ck_assert_msg(well.code == 0, "%s", well.text);
     uint32_t rows = made_good(_i, "rows", well.after.choices - well.before.choices, &well);
-    uint32_t launch = made_good(_i, "launch", 0, &well), capture = made_good(_i, "capture", 0, &well);
-    printf("job %d: refused but for aligned rows %u, at launch %u, recordings spoiled %u\n", _i, rows, launch, capture);
+    uint32_t launch = made_good(_i, "launch", 0, &well),
+             capture = made_good(_i, "capture", 0, &well);
+    printf("job %d: refused but for aligned rows %u, at launch %u, recordings spoiled %u\n", _i,
+           rows, launch, capture);
     ck_assert_uint_gt(rows, 0);
     ck_assert_uint_ge(launch, well.after.products - well.before.products);
     ck_assert_uint_gt(capture, 20);
@@ -251,7 +258,8 @@ static void biased(const char *refuse, uint32_t offset, float y[12])
 {
     struct dense_device d;
     struct err e = {0};
-    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, w[12] = {1, 0, 2, 0.5f, 3, 1, 0.25f, 1, 2, 1, 1, 5}, bias[8] = {0};
+    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, w[12] = {1, 0, 2, 0.5f, 3, 1, 0.25f, 1, 2, 1, 1, 5},
+          bias[8] = {0};
 
     for (uint32_t i = 0; i < 3; i++)
         bias[offset + i] = 0.1f * (float)(i + 1);
@@ -259,9 +267,16 @@ static void biased(const char *refuse, uint32_t offset, float y[12])
     cuda_device_open(&d, cuda_name(), PRECISION_FP32);
     unsetenv("SHOAL_CUDAHOST_REFUSE");
     float *out = dense_up(&d, NULL, 6 * sizeof *y);
-    struct linear_args a = {.count = 2, .in = 4, .out = 3, .x = dense_up(&d, x, sizeof x), .ldx = 4, .act = ACT_NONE,
-                            .w = dense_up(&d, w, sizeof w), .bias = (float *)dense_up(&d, bias, sizeof bias) + offset,
-                            .y = out, .ldy = 3};
+    struct linear_args a = {.count = 2,
+                            .in = 4,
+                            .out = 3,
+                            .x = dense_up(&d, x, sizeof x),
+                            .ldx = 4,
+                            .act = ACT_NONE,
+                            .w = dense_up(&d, w, sizeof w),
+                            .bias = (float *)dense_up(&d, bias, sizeof bias) + offset,
+                            .y = out,
+                            .ldy = 3};
     d.k->linear_forward(d.s, &a);
     d.k->linear_forward(d.s, &a); /* once more, as it was chosen */
     dense_down(&d, out, y, 6 * sizeof *y);

@@ -43,7 +43,8 @@ static void case_open(struct dense_case *c, enum model_kind kind, struct backend
 static void case_draw(struct dense_case *c, uint32_t step)
 {
     struct rng r = rng_of(5, step, 1);
-    uint32_t examples = (draw_size(&r, step) + SHARE - 1) / SHARE, slots = examples * c->shape.fields, values = 0;
+    uint32_t examples = (draw_size(&r, step) + SHARE - 1) / SHARE,
+             slots = examples * c->shape.fields, values = 0;
 
     c->in.examples = examples;
     c->in.row_count = c->in.fresh_count = ROWS / 2 + (uint32_t)rng_below(&r, ROWS / 2 + 1);
@@ -99,8 +100,10 @@ START_TEST(sizes_of_a_job_are_recorded_once_and_learn_with_the_cpu)
     }
     struct cuda_counters after = cuda_counted();
     uint64_t recordings = after.recordings - before.recordings, plays = after.plays - before.plays;
-    printf("model %d: %u changes of size, %u filled sizes, %llu recordings, %llu plays, %llu choices, none recorded, "
-           "%.1e from the CPU\n", (int)kinds[_i], sizes, filled, (unsigned long long)recordings, (unsigned long long)plays,
+    printf("model %d: %u changes of size, %u filled sizes, %llu recordings, %llu plays, %llu "
+           "choices, none recorded, "
+           "%.1e from the CPU\n",
+           (int)kinds[_i], sizes, filled, (unsigned long long)recordings, (unsigned long long)plays,
            (unsigned long long)(after.choices - before.choices), apart);
     ck_assert_uint_gt(sizes, STEPS / 2);
     ck_assert_uint_gt(filled, 1);
@@ -127,9 +130,10 @@ START_TEST(sizes_that_are_not_filled_up_are_hardly_played)
     c.model->k = &c.ops;
     for (uint32_t step = 1; step <= STEPS / 4; step++)
         step_take(&c, step);
-    uint64_t plays = cuda_counted().plays - before.plays, choices = cuda_counted().choices - before.choices;
-    printf("without filling up: %llu plays of %u steps, %llu choices\n", (unsigned long long)plays, STEPS / 4,
-           (unsigned long long)choices);
+    uint64_t plays = cuda_counted().plays - before.plays,
+             choices = cuda_counted().choices - before.choices;
+    printf("without filling up: %llu plays of %u steps, %llu choices\n", (unsigned long long)plays,
+           STEPS / 4, (unsigned long long)choices);
     ck_assert_uint_lt(plays, STEPS / 8);
     ck_assert_uint_gt(choices, 200);
     dense_case_free(&c);
@@ -141,9 +145,10 @@ END_TEST
 static void same_floats(const char *what, const float *found, const float *expected, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        double off = fabs((double)found[i] - (double)expected[i]), size = fabs((double)expected[i]) + 1e-2;
-        ck_assert_msg(cuda_is_host() ? found[i] == expected[i] : off <= 1e-5 * size, "%s %zu: %.9g, not %.9g", what, i,
-                      (double)found[i], (double)expected[i]);
+        double off = fabs((double)found[i] - (double)expected[i]),
+               size = fabs((double)expected[i]) + 1e-2;
+        ck_assert_msg(cuda_is_host() ? found[i] == expected[i] : off <= 1e-5 * size,
+                      "%s %zu: %.9g, not %.9g", what, i, (double)found[i], (double)expected[i]);
     }
 }
 
@@ -151,8 +156,9 @@ static void same_floats(const char *what, const float *found, const float *expec
  * for n gives, which fills nothing up. */
 START_TEST(filling_up_contributes_nothing)
 {
-    static const enum model_kind kinds[] = {MODEL_LR,    MODEL_FM,      MODEL_DEEPFM,  MODEL_DCNV2, MODEL_DLRM, MODEL_XDEEPFM,
-                                            MODEL_IPNN,  MODEL_AUTOINT, MODEL_FINALMLP, MODEL_DIN,   MODEL_PLE};
+    static const enum model_kind kinds[] = {
+        MODEL_LR,   MODEL_FM,      MODEL_DEEPFM,   MODEL_DCNV2, MODEL_DLRM, MODEL_XDEEPFM,
+        MODEL_IPNN, MODEL_AUTOINT, MODEL_FINALMLP, MODEL_DIN,   MODEL_PLE};
     static const uint32_t size[] = {1, 2, 60, 128, 129, 300, 511, 1024};
     enum model_kind kind = kinds[_i];
 
@@ -175,15 +181,19 @@ START_TEST(filling_up_contributes_nothing)
             double of[] = {large.out.loss_sum, large.out.dense_norm, large.out.row_norm};
             double other[] = {exact.out.loss_sum, exact.out.dense_norm, exact.out.row_norm};
             for (int j = 0; j < 3; j++)
-                ck_assert_msg(fabs(of[j] - other[j]) <= (cuda_is_host() ? 2e-6 : 1e-4) * fabs(other[j]), "model %d, %u examples, step %u: %.9g, not %.9g",
-                              (int)kind, size[i], step, of[j], other[j]);
+                ck_assert_msg(fabs(of[j] - other[j]) <=
+                                  (cuda_is_host() ? 2e-6 : 1e-4) * fabs(other[j]),
+                              "model %d, %u examples, step %u: %.9g, not %.9g", (int)kind, size[i],
+                              step, of[j], other[j]);
             same_floats("score", large.out.scores, exact.out.scores, size[i] * large.shape.tasks);
             for (size_t j = 0; j < model_dense_floats(large.model); j++) {
                 float a = large.out.dense_gradients[j], b = exact.out.dense_gradients[j];
-                ck_assert_msg(fabsf(a - b) <= (cuda_is_host() ? 1e-5f : 1e-4f) * (fabsf(b) + 1e-2f), "model %d, %u examples: dense %zu: %g, not %g",
-                              (int)kind, size[i], j, (double)a, (double)b);
+                ck_assert_msg(fabsf(a - b) <= (cuda_is_host() ? 1e-5f : 1e-4f) * (fabsf(b) + 1e-2f),
+                              "model %d, %u examples: dense %zu: %g, not %g", (int)kind, size[i], j,
+                              (double)a, (double)b);
             }
-            same_floats("statistic", large.out.stats_gradients, exact.out.stats_gradients, model_stats_floats(large.model));
+            same_floats("statistic", large.out.stats_gradients, exact.out.stats_gradients,
+                        model_stats_floats(large.model));
         }
         dense_case_free(&large);
         dense_case_free(&exact);
@@ -241,9 +251,11 @@ START_TEST(copies_overflow_no_sooner_than_the_first_example)
         for (uint64_t batch = 1; batch <= 12; batch++) {
             for (int i = 0; i < 2; i++) {
                 both[i]->run->scale = 1.0;
-                code[i] = model_train(both[i]->model, both[i]->run, &both[i]->in, 1, 2, batch, &both[i]->out);
+                code[i] = model_train(both[i]->model, both[i]->run, &both[i]->in, 1, 2, batch,
+                                      &both[i]->out);
             }
-            ck_assert_msg(code[0] == code[1], "numbers of %g, batch %llu: %d filled up, %d as it is", (double)large,
+            ck_assert_msg(code[0] == code[1],
+                          "numbers of %g, batch %llu: %d filled up, %d as it is", (double)large,
                           (unsigned long long)batch, code[0], code[1]);
             finite += code[0] == 0 && !both[0]->out.skipped;
             ck_assert_int_eq(both[0]->out.skipped, both[1]->out.skipped);

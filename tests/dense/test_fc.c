@@ -30,8 +30,8 @@ START_TEST(gemm_takes_each_way_round)
         was[2] = NAN; /* beta 0 does not read */
     dense_device_open(&d);
     float *there = dense_up(&d, was, sizeof was);
-    d.k->gemm(d.s, ta, tb, M, N, K, dense_up(&d, a, sizeof a), LD, dense_up(&d, b, sizeof b), LD, add ? 1.0f : 0.0f,
-              there, LD);
+    d.k->gemm(d.s, ta, tb, M, N, K, dense_up(&d, a, sizeof a), LD, dense_up(&d, b, sizeof b), LD,
+              add ? 1.0f : 0.0f, there, LD);
     dense_down(&d, there, c, sizeof c);
     for (uint32_t i = 0; i < M; i++)
         for (uint32_t j = 0; j < LD; j++) {
@@ -49,8 +49,8 @@ END_TEST
 enum { ROWS = 37, IN = 29, OUT = 18, WANTED = 23, LDX = 31, LDY = 22, LDD = 25 };
 
 struct linear {
-    float x[ROWS * LDX], w[OUT * IN], bias[OUT], y[ROWS * LDY], dy[ROWS * LDY], dx[ROWS * LDD], dw[OUT * IN],
-        dbias[OUT];
+    float x[ROWS * LDX], w[OUT * IN], bias[OUT], y[ROWS * LDY], dy[ROWS * LDY], dx[ROWS * LDD],
+        dw[OUT * IN], dbias[OUT];
 };
 
 static void linear_draw(struct linear *l)
@@ -98,7 +98,8 @@ static void linear_run(const struct linear *in, struct linear *out, bool add, bo
 
 /* y = tanh(x w' + bias); with g = dy (1 - y^2): dx = g w (its leading columns), dw += g' x, dbias
  * += sum of g. */
-static void linear_expect(const struct linear *l, double *y, double *dx, double *dw, double *dbias, bool add)
+static void linear_expect(const struct linear *l, double *y, double *dx, double *dw, double *dbias,
+                          bool add)
 {
     for (uint32_t i = 0; i < OUT * IN; i++)
         dw[i] = (double)l->dw[i];
@@ -130,11 +131,13 @@ START_TEST(fc_is_a_matrix_product_and_its_gradients)
     linear_expect(&before, y, dx, dw, dbias, _i);
     linear_run(&before, &after, _i, true);
     for (uint32_t i = 0; i < ROWS * LDY; i++)
-        ck_assert_double_eq_tol((double)after.y[i], i % LDY < OUT ? y[i / LDY * OUT + i % LDY] : (double)before.y[i],
+        ck_assert_double_eq_tol((double)after.y[i],
+                                i % LDY < OUT ? y[i / LDY * OUT + i % LDY] : (double)before.y[i],
                                 1e-5);
     for (uint32_t i = 0; i < ROWS * LDD; i++)
-        ck_assert_double_eq_tol((double)after.dx[i],
-                                i % LDD < WANTED ? dx[i / LDD * WANTED + i % LDD] : (double)before.dx[i], 1e-5);
+        ck_assert_double_eq_tol(
+            (double)after.dx[i],
+            i % LDD < WANTED ? dx[i / LDD * WANTED + i % LDD] : (double)before.dx[i], 1e-5);
     ck_assert_double_lt(dense_check_worst(after.dw, dw, OUT * IN), 1e-5);
     ck_assert_double_lt(dense_check_worst(after.dbias, dbias, OUT), 1e-5);
 }
@@ -167,7 +170,8 @@ START_TEST(head_adds_a_product_to_the_logit_of_its_task)
     dense_fill(&r, dx, ROWS * LDD);
     dense_fill(&r, dw, IN);
     dense_device_open(&d);
-    float *logit_there = dense_up(&d, logit, sizeof logit), *dlogit_there = dense_up(&d, logit, sizeof logit);
+    float *logit_there = dense_up(&d, logit, sizeof logit),
+          *dlogit_there = dense_up(&d, logit, sizeof logit);
     float *dx_there = dense_up(&d, dx, sizeof dx), *dw_there = dense_up(&d, dw, sizeof dw);
     float *x_there = dense_up(&d, x, sizeof x), *w_there = dense_up(&d, w, sizeof w);
     d.k->head_forward(d.s, ROWS, IN, x_there, LDX, w_there, logit_there + TASK, TASKS);
@@ -185,8 +189,8 @@ START_TEST(head_adds_a_product_to_the_logit_of_its_task)
         for (uint32_t k = 0; k < LDD; k++) {
             double was = (double)dx[i * LDD + k],
                    slope = (double)logit[i * TASKS + TASK] * (k < IN ? (double)w[k] : 0.0);
-            ck_assert_double_eq_tol((double)got[i * LDD + k], wanted && k < WANTED ? (add ? was : 0.0) + slope : was,
-                                    1e-6);
+            ck_assert_double_eq_tol((double)got[i * LDD + k],
+                                    wanted && k < WANTED ? (add ? was : 0.0) + slope : was, 1e-6);
         }
     dense_down(&d, dw_there, got, sizeof dw);
     for (uint32_t k = 0; k < IN; k++) {

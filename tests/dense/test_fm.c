@@ -20,7 +20,8 @@ static double pairs_sum(void *context)
         for (uint32_t f = 0; f < FIELDS; f++)
             for (uint32_t g = f + 1; g < FIELDS; g++)
                 for (uint32_t k = 0; k < p->dim; k++)
-                    sum += p->dlogit[i] * p->x[i * p->in + f * p->dim + k] * p->x[i * p->in + g * p->dim + k];
+                    sum += p->dlogit[i] * p->x[i * p->in + f * p->dim + k] *
+                           p->x[i * p->in + g * p->dim + k];
     return sum;
 }
 
@@ -35,11 +36,14 @@ static void pairs_run(const struct pairs *p, bool add, float *logit, float *dx)
     for (uint32_t i = 0; i < N; i++)
         dlogit[i * TASKS + 1] = (float)p->dlogit[i];
     dense_device_open(&d);
-    float *x_there = dense_up(&d, x, N * p->in * sizeof *x), *sums = dense_up(&d, NULL, N * p->dim * sizeof *x);
-    float *logit_there = dense_up(&d, NULL, N * TASKS * sizeof *x), *dlogit_there = dense_up(&d, dlogit, sizeof dlogit);
+    float *x_there = dense_up(&d, x, N * p->in * sizeof *x),
+          *sums = dense_up(&d, NULL, N * p->dim * sizeof *x);
+    float *logit_there = dense_up(&d, NULL, N * TASKS * sizeof *x),
+          *dlogit_there = dense_up(&d, dlogit, sizeof dlogit);
     float *dx_there = dense_up(&d, dx, N * width * sizeof *dx);
     d.k->fm_forward(d.s, N, FIELDS, p->dim, x_there, p->in, sums, logit_there + 1, TASKS);
-    d.k->fm_backward(d.s, N, FIELDS, p->dim, x_there, p->in, sums, dlogit_there + 1, TASKS, add, dx_there, width);
+    d.k->fm_backward(d.s, N, FIELDS, p->dim, x_there, p->in, sums, dlogit_there + 1, TASKS, add,
+                     dx_there, width);
     dense_down(&d, logit_there, logit, N * TASKS * sizeof *logit);
     dense_down(&d, dx_there, dx, N * width * sizeof *dx);
     dense_device_close(&d);
@@ -68,7 +72,8 @@ START_TEST(fm_is_the_sum_over_pairs_and_its_gradient)
         ck_assert_double_eq_tol(sum, pairs_sum(&p), 1e-5);
         for (uint32_t i = 0; i < N; i++)
             for (uint32_t k = 0; k < width; k++) {
-                double slope = dense_check_slope(pairs_sum, &p, &p.x[i * p.in + k]) + (add ? 3.0 : 0.0);
+                double slope =
+                    dense_check_slope(pairs_sum, &p, &p.x[i * p.in + k]) + (add ? 3.0 : 0.0);
                 ck_assert_double_eq_tol((double)dx[i * width + k], slope, 1e-5);
             }
     }

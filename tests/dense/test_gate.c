@@ -20,16 +20,19 @@ static void streams_draw(struct streams *t)
 static void gate_run(const struct backend_ops *k, struct stream *s, struct streams *t, bool add)
 {
     k->attention.gate_forward(s, N, WIDTH, 2.0f, t->x, LD, t->g, LD, t->y, LD);
-    k->attention.gate_backward(s, N, WIDTH, 2.0f, t->x, LD, t->g, LD, t->dy, LD, t->dg, LD, t->dx, LD, DX_WIDTH, add);
+    k->attention.gate_backward(s, N, WIDTH, 2.0f, t->x, LD, t->g, LD, t->dy, LD, t->dg, LD, t->dx,
+                               LD, DX_WIDTH, add);
 }
 
 static void dots_run(const struct backend_ops *k, struct stream *s, struct streams *t, bool add)
 {
     k->attention.dots_forward(s, N, WIDTH, t->x, LD, t->g, LD, t->logit + 1, STRIDE);
-    k->attention.dots_backward(s, N, WIDTH, t->x, LD, t->g, LD, t->logit + 2, STRIDE, t->dx, LD, add);
+    k->attention.dots_backward(s, N, WIDTH, t->x, LD, t->g, LD, t->logit + 2, STRIDE, t->dx, LD,
+                               add);
 }
 
-static void on_backend(void (*run)(const struct backend_ops *, struct stream *, struct streams *, bool),
+static void on_backend(void (*run)(const struct backend_ops *, struct stream *, struct streams *,
+                                   bool),
                        struct streams *t, bool add)
 {
     struct dense_device d;
@@ -53,8 +56,9 @@ START_TEST(gate_is_twice_the_product)
             bool in = j < WIDTH, in_dx = j < DX_WIDTH;
             ck_assert_float_eq_tol(t.y[at], in ? 2 * was.x[at] * was.g[at] : was.y[at], 1e-6f);
             ck_assert_float_eq_tol(t.dg[at], in ? 2 * was.x[at] * was.dy[at] : was.dg[at], 1e-6f);
-            ck_assert_float_eq_tol(t.dx[at], in_dx ? (add ? was.dx[at] : 0) + 2 * was.g[at] * was.dy[at] : was.dx[at],
-                                   1e-6f);
+            ck_assert_float_eq_tol(
+                t.dx[at], in_dx ? (add ? was.dx[at] : 0) + 2 * was.g[at] * was.dy[at] : was.dx[at],
+                1e-6f);
         }
 }
 END_TEST
@@ -75,7 +79,8 @@ START_TEST(dots_are_added_to_the_logit)
         for (uint32_t j = 0; j < LD; j++) {
             uint32_t at = i * LD + j;
             float d = was.logit[i * STRIDE + 2];
-            ck_assert_float_eq_tol(t.dx[at], j < WIDTH ? (add ? was.dx[at] : 0) + was.x[at] * d : was.dx[at], 1e-6f);
+            ck_assert_float_eq_tol(
+                t.dx[at], j < WIDTH ? (add ? was.dx[at] : 0) + was.x[at] * d : was.dx[at], 1e-6f);
             ck_assert_float_eq_tol(t.x[at], j < WIDTH ? was.g[at] * d : was.x[at], 1e-6f);
         }
     }

@@ -27,7 +27,8 @@ static void normed_draw(struct normed *n)
 
 static struct layer_norm_args args_of(enum activation act)
 {
-    return (struct layer_norm_args){.count = N, .width = WIDTH, .ldx = LD, .act = act, .ldy = LD, .lddy = LD};
+    return (struct layer_norm_args){
+        .count = N, .width = WIDTH, .ldx = LD, .act = act, .ldy = LD, .lddy = LD};
 }
 
 /* Forward and back on the backend. */
@@ -91,7 +92,8 @@ START_TEST(gamma_and_beta_scale_and_shift)
     for (uint32_t i = 0; i < N; i++)
         for (uint32_t j = 0; j < WIDTH; j++)
             ck_assert_float_eq_tol(scaled.y[i * LD + j],
-                                   fmaxf(0, plain.y[i * LD + j] * scaled.gamma[j] + scaled.beta[j]), 1e-5f);
+                                   fmaxf(0, plain.y[i * LD + j] * scaled.gamma[j] + scaled.beta[j]),
+                                   1e-5f);
 }
 END_TEST
 
@@ -121,7 +123,8 @@ START_TEST(gradient_has_no_part_along_the_row)
         double sum = 0, along = 0;
         for (uint32_t j = 0; j < WIDTH; j++) {
             sum += (double)n.dy[i * LD + j];
-            along += (double)n.dy[i * LD + j] * ((double)n.x[i * LD + j] - (double)n.moments[2 * i]);
+            along +=
+                (double)n.dy[i * LD + j] * ((double)n.x[i * LD + j] - (double)n.moments[2 * i]);
         }
         ck_assert_double_eq_tol(sum, 0.0, 2e-4);
         ck_assert_double_eq_tol(along, 0.0, 2e-3); /* eps takes a little */

@@ -50,7 +50,8 @@ static void teardown(void)
     shell("cd / && rm -rf \"$W\"", folder);
 }
 
-static int find(const char *const *folders, const char *const *wheels, char path[LIMIT_PATH], struct err *e)
+static int find(const char *const *folders, const char *const *wheels, char path[LIMIT_PATH],
+                struct err *e)
 {
     const struct library_search q = {FILE_NAME, "SHOAL_TEST_LIBRARY", folders, wheels};
     void *handle = NULL;
@@ -91,7 +92,8 @@ START_TEST(variable_that_names_nothing_is_refused)
     library_put("a");
     setenv("SHOAL_TEST_LIBRARY", in_folder("b"), 1);
     ck_assert_int_eq(find(folders, none, path, &e), SHOAL_E_UNAVAILABLE);
-    ck_assert_msg(strstr(e.text, "SHOAL_TEST_LIBRARY is ") && strstr(e.text, in_folder("b")), "%s", e.text);
+    ck_assert_msg(strstr(e.text, "SHOAL_TEST_LIBRARY is ") && strstr(e.text, in_folder("b")), "%s",
+                  e.text);
 }
 END_TEST
 
@@ -126,7 +128,8 @@ START_TEST(packages_of_python_are_looked_at)
     snprintf(bin, sizeof bin, "/nowhere:%s:/bin:/usr/bin", in_folder("venv/bin"));
     setenv("PATH", bin, 1);
     ck_assert_msg(find(none, wheels, path, &e) == 0, "%s", e.text);
-    ck_assert_str_eq(path, in_folder("venv/lib/python3.12/site-packages/nvidia/cublas/lib/" FILE_NAME));
+    ck_assert_str_eq(path,
+                     in_folder("venv/lib/python3.12/site-packages/nvidia/cublas/lib/" FILE_NAME));
     setenv("PATH", "/bin:/usr/bin", 1);
     setenv("VIRTUAL_ENV", in_folder("venv"), 1);
     ck_assert_msg(find(none, wheels, path, &e) == 0, "%s", e.text);
@@ -141,8 +144,9 @@ START_TEST(file_that_does_not_load_is_named)
     const char *const folders[] = {in_folder("a"), in_folder("b"), NULL};
     shell("mkdir a && echo nothing >a/" FILE_NAME, NULL);
     ck_assert_int_eq(find(folders, none, path, &e), SHOAL_E_UNAVAILABLE);
-    ck_assert_msg(strstr(e.text, FILE_NAME) && strstr(e.text, "did not load") && strstr(e.text, "SHOAL_TEST_LIBRARY"), "%s",
-                  e.text);
+    ck_assert_msg(strstr(e.text, FILE_NAME) && strstr(e.text, "did not load") &&
+                      strstr(e.text, "SHOAL_TEST_LIBRARY"),
+                  "%s", e.text);
     library_put("b"); /* one that is no library does not stand in the way of one that is */
     ck_assert_msg(find(folders, none, path, &e) == 0, "%s", e.text);
 }
@@ -152,7 +156,7 @@ END_TEST
 START_TEST(module_finds_cublaslt)
 {
     char program[LIMIT_PATH] = "", module[LIMIT_PATH];
-    int (*load)(struct err *e);
+    int (*load)(struct err * e);
     struct err e = {0};
 
     ck_assert_int_gt(readlink("/proc/self/exe", program, sizeof program - 1), 0);
@@ -164,7 +168,8 @@ START_TEST(module_finds_cublaslt)
     ck_assert_msg(load(&e) == 0, "%s", e.text);
     setenv("SHOAL_CUBLASLT", folder, 1);
     ck_assert_int_eq(load(&e), SHOAL_E_UNAVAILABLE);
-    ck_assert_msg(strstr(e.text, "SHOAL_CUBLASLT") && strstr(e.text, "libcublasLt.so."), "%s", e.text);
+    ck_assert_msg(strstr(e.text, "SHOAL_CUBLASLT") && strstr(e.text, "libcublasLt.so."), "%s",
+                  e.text);
     unsetenv("SHOAL_CUBLASLT");
 }
 END_TEST

@@ -5,8 +5,9 @@
 #include <string.h>
 
 /* Host arrays through the kernel: (count, tasks); weight, scores, dlogit may be NULL. */
-static void logistic(uint32_t count, uint32_t tasks, const float *logit, float offset, const float *label,
-                     const float *weight, const float *factor, double *loss, float *scores, float *dlogit)
+static void logistic(uint32_t count, uint32_t tasks, const float *logit, float offset,
+                     const float *label, const float *weight, const float *factor, double *loss,
+                     float *scores, float *dlogit)
 {
     struct dense_device d;
     size_t bytes = (size_t)count * tasks * sizeof(float);
@@ -14,9 +15,10 @@ static void logistic(uint32_t count, uint32_t tasks, const float *logit, float o
     float *scores_there = scores ? dense_up(&d, NULL, bytes) : NULL,
           *dlogit_there = dlogit ? dense_up(&d, NULL, bytes) : NULL;
     double *loss_there = dense_up(&d, loss, tasks * sizeof *loss);
-    d.k->loss_logistic(d.s, count, NULL, tasks, dense_up(&d, logit, bytes), offset, dense_up(&d, label, bytes),
-                       weight ? dense_up(&d, weight, count * sizeof *weight) : NULL,
-                       dense_up(&d, factor, tasks * sizeof *factor), loss_there, scores_there, dlogit_there);
+    d.k->loss_logistic(
+        d.s, count, NULL, tasks, dense_up(&d, logit, bytes), offset, dense_up(&d, label, bytes),
+        weight ? dense_up(&d, weight, count * sizeof *weight) : NULL,
+        dense_up(&d, factor, tasks * sizeof *factor), loss_there, scores_there, dlogit_there);
     dense_down(&d, loss_there, loss, tasks * sizeof *loss);
     if (scores)
         dense_down(&d, scores_there, scores, bytes);
@@ -79,7 +81,8 @@ END_TEST
 START_TEST(loss_weighs_examples_and_keeps_tasks_apart)
 {
     enum { N = 1500, TASKS = 3 };
-    static float logit[N * TASKS], label[N * TASKS], weight[N], scores[N * TASKS], dlogit[N * TASKS];
+    static float logit[N * TASKS], label[N * TASKS], weight[N], scores[N * TASKS],
+        dlogit[N * TASKS];
     float factor[TASKS] = {1.0f, 0.25f, 0.0f};
     double loss[TASKS] = {0, 1, 2}, expected[TASKS] = {0, 1, 2};
     struct rng r = rng_of(1, 2, 3);
@@ -93,7 +96,8 @@ START_TEST(loss_weighs_examples_and_keeps_tasks_apart)
         double z = (double)logit[i] + 0.125, p = 1 / (1 + exp(-z)), w = (double)weight[i / TASKS];
         expected[i % TASKS] -= w * (label[i] > 0 ? log(p) : log(1 - p));
         ck_assert_double_eq_tol((double)scores[i], p, 1e-7);
-        ck_assert_double_eq_tol((double)dlogit[i], (double)factor[i % TASKS] * w * (p - (double)label[i]), 1e-7);
+        ck_assert_double_eq_tol((double)dlogit[i],
+                                (double)factor[i % TASKS] * w * (p - (double)label[i]), 1e-7);
     }
     for (uint32_t t = 0; t < TASKS; t++)
         ck_assert_double_eq_tol(loss[t], expected[t], 1e-8);

@@ -25,7 +25,8 @@ static uint32_t experts(const struct mix *m)
     return m->shared + m->tasks * m->own;
 }
 
-static void mix_draw(struct mix *m, uint32_t tasks, uint32_t shared, uint32_t own, uint32_t width, uint32_t top_k)
+static void mix_draw(struct mix *m, uint32_t tasks, uint32_t shared, uint32_t own, uint32_t width,
+                     uint32_t top_k)
 {
     struct rng r = rng_of(5, width, tasks);
     *m = (struct mix){.tasks = tasks, .shared = shared, .own = own, .width = width, .top_k = top_k};
@@ -140,19 +141,23 @@ START_TEST(mix_is_the_formula_and_its_gradient)
     for (int add = 0; add < 2; add++) {
         static struct mix m, before;
         static struct formula f;
-        mix_draw(&m, shapes[_i].tasks, shapes[_i].shared, shapes[_i].own, shapes[_i].width, shapes[_i].top_k);
+        mix_draw(&m, shapes[_i].tasks, shapes[_i].shared, shapes[_i].own, shapes[_i].width,
+                 shapes[_i].top_k);
         before = m;
         mix_run(&m, add);
         formula_take(&f, &m);
         formula_sum(&f);
         ck_assert_double_lt(dense_check_worst(m.y, f.y, N * m.tasks * m.width), 1e-6);
         for (uint32_t i = 0; i < N * experts(&m) * m.width; i++)
-            ck_assert_double_eq_tol(
-                (double)m.dx[i], dense_check_slope(formula_sum, &f, &f.x[i]) + (add ? (double)before.dx[i] : 0), 2e-6);
+            ck_assert_double_eq_tol((double)m.dx[i],
+                                    dense_check_slope(formula_sum, &f, &f.x[i]) +
+                                        (add ? (double)before.dx[i] : 0),
+                                    2e-6);
         for (uint32_t i = 0; i < N * m.tasks * choices(&m); i++)
-            ck_assert_double_eq_tol(
-                (double)m.dgate[i],
-                dense_check_slope(formula_sum, &f, &f.gate[i]) + (add ? (double)before.dgate[i] : 0), 2e-6);
+            ck_assert_double_eq_tol((double)m.dgate[i],
+                                    dense_check_slope(formula_sum, &f, &f.gate[i]) +
+                                        (add ? (double)before.dgate[i] : 0),
+                                    2e-6);
     }
 }
 END_TEST
@@ -173,7 +178,8 @@ START_TEST(mix_takes_the_first_of_equal_gates)
 END_TEST
 
 /* A block of dx, and the output it is the gradient of. */
-static const float *block_of(const struct mix *m, const float *x, uint32_t i, uint32_t t, uint32_t e)
+static const float *block_of(const struct mix *m, const float *x, uint32_t i, uint32_t t,
+                             uint32_t e)
 {
     return x + ((size_t)i * experts(m) + (e < m->shared ? e : e + t * m->own)) * m->width;
 }
@@ -193,7 +199,8 @@ START_TEST(mix_of_one_is_its_output)
                 ck_assert_float_eq(m.dgate[(i * m.tasks + t) * choices(&m) + e], 0.0f);
             }
             ck_assert_float_eq(share[most], 1.0f);
-            ck_assert_mem_eq(m.y + (i * m.tasks + t) * m.width, block_of(&m, m.x, i, t, most), m.width * sizeof(float));
+            ck_assert_mem_eq(m.y + (i * m.tasks + t) * m.width, block_of(&m, m.x, i, t, most),
+                             m.width * sizeof(float));
         }
 }
 END_TEST
@@ -226,10 +233,12 @@ START_TEST(mix_leaves_alone_what_did_not_pass)
             bool passed = false;
             for (uint32_t t = 0; t < m.tasks; t++)
                 for (uint32_t c = 0; c < choices(&m); c++)
-                    passed = passed || (block_of(&m, m.x, i, t, c) == m.x + (i * experts(&m) + e) * m.width &&
-                                        m.share[(i * m.tasks + t) * choices(&m) + c] != 0.0f);
+                    passed = passed ||
+                             (block_of(&m, m.x, i, t, c) == m.x + (i * experts(&m) + e) * m.width &&
+                              m.share[(i * m.tasks + t) * choices(&m) + c] != 0.0f);
             size_t at = (i * experts(&m) + e) * m.width;
-            ck_assert_int_eq(memcmp(m.dx + at, before.dx + at, m.width * sizeof(float)) == 0, !passed);
+            ck_assert_int_eq(memcmp(m.dx + at, before.dx + at, m.width * sizeof(float)) == 0,
+                             !passed);
             left += !passed;
             for (uint32_t j = 0; j < m.width && !passed; j++)
                 before.x[at + j] = NAN; /* nor is it read */
@@ -293,7 +302,8 @@ int main(void)
 {
     Suite *s = suite_create("mix");
     TCase *t = tcase_create("mix");
-    tcase_add_loop_test(t, mix_is_the_formula_and_its_gradient, 0, sizeof shapes / sizeof shapes[0]);
+    tcase_add_loop_test(t, mix_is_the_formula_and_its_gradient, 0,
+                        sizeof shapes / sizeof shapes[0]);
     tcase_add_test(t, mix_takes_the_first_of_equal_gates);
     tcase_add_test(t, mix_of_one_is_its_output);
     tcase_add_test(t, mix_of_all_is_mix_without_top_k);

@@ -95,17 +95,21 @@ static const float *take(const float **at, size_t count)
 }
 
 /* The pooled row of an example's field: first-order weight, then the vector. */
-static void pooled(const struct dense_case *c, uint32_t example, uint32_t field, uint32_t width, double *out)
+static void pooled(const struct dense_case *c, uint32_t example, uint32_t field, uint32_t width,
+                   double *out)
 {
-    uint32_t slot = example * c->shape.fields + field, count = c->offset[slot + 1] - c->offset[slot];
+    uint32_t slot = example * c->shape.fields + field,
+             count = c->offset[slot + 1] - c->offset[slot];
     for (uint32_t k = 0; k < width; k++) {
         out[k] = 0;
         for (uint32_t v = c->offset[slot]; v < c->offset[slot + 1]; v++)
-            out[k] += (double)c->rows[c->index[v] * width + k] / (c->shape.pooling[field] == POOL_MEAN ? count : 1);
+            out[k] += (double)c->rows[c->index[v] * width + k] /
+                      (c->shape.pooling[field] == POOL_MEAN ? count : 1);
     }
 }
 
-static double network(const struct dense_case *c, const double *input, uint32_t in, const float *dense)
+static double network(const struct dense_case *c, const double *input, uint32_t in,
+                      const float *dense)
 {
     double x[64], y[64];
     memcpy(x, input, in * sizeof *x);
@@ -131,7 +135,8 @@ static double network(const struct dense_case *c, const double *input, uint32_t 
 static double logit_by_hand(const struct dense_case *c, uint32_t example)
 {
     enum model_kind kind = c->job.model.kind;
-    uint32_t fields = c->shape.fields, numerics = c->shape.numerics, dim = kind == MODEL_LR ? 0 : c->table.dim;
+    uint32_t fields = c->shape.fields, numerics = c->shape.numerics,
+             dim = kind == MODEL_LR ? 0 : c->table.dim;
     const float *dense = c->dense;
     double row[8][8], input[64], logit = (double)*take(&dense, 1);
     const float *linear = take(&dense, numerics);
@@ -161,7 +166,8 @@ START_TEST(score_is_that_of_the_formula)
     dense_case_batch(&c, 40, 9, true);
     ck_assert_int_eq(model_predict(c.model, c.run, &c.in, &c.out), 0);
     for (uint32_t i = 0; i < 40; i++)
-        ck_assert_double_eq_tol((double)c.out.scores[i], 1 / (1 + exp(-logit_by_hand(&c, i))), 1e-6);
+        ck_assert_double_eq_tol((double)c.out.scores[i], 1 / (1 + exp(-logit_by_hand(&c, i))),
+                                1e-6);
     dense_case_free(&c);
 }
 END_TEST
@@ -187,8 +193,10 @@ START_TEST(same_step_gives_the_same_bits)
     dense_case_train(&b, 17);
     ck_assert_mem_eq(&a.out.loss_sum, &b.out.loss_sum, sizeof a.out.loss_sum);
     ck_assert_mem_eq(a.out.row_gradients, b.out.row_gradients, 9 * 4 * sizeof(float));
-    ck_assert_mem_eq(a.out.dense_gradients, b.out.dense_gradients, model_dense_floats(a.model) * sizeof(float));
-    ck_assert_mem_eq(a.out.stats_gradients, b.out.stats_gradients, model_stats_floats(a.model) * sizeof(float));
+    ck_assert_mem_eq(a.out.dense_gradients, b.out.dense_gradients,
+                     model_dense_floats(a.model) * sizeof(float));
+    ck_assert_mem_eq(a.out.stats_gradients, b.out.stats_gradients,
+                     model_stats_floats(a.model) * sizeof(float));
     ck_assert_mem_eq(a.out.scores, b.out.scores, 1100 * sizeof(float));
     dense_case_free(&a);
     dense_case_free(&b);
@@ -285,7 +293,8 @@ START_TEST(loss_curve_is_the_golden_one)
     ck_assert_ptr_nonnull(golden);
     for (uint32_t step = 0; step < 20; step++) {
         snprintf(seen + strlen(seen), sizeof seen - strlen(seen), "%.7f\n", loss[step]);
-        same = same && fscanf(golden, "%lf", &expected) == 1 && fabs(loss[step] - expected) < tolerance;
+        same = same && fscanf(golden, "%lf", &expected) == 1 &&
+               fabs(loss[step] - expected) < tolerance;
     }
     fclose(golden);
     ck_assert_msg(same, "the curve of this build:\n%s", seen);

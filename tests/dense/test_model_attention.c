@@ -31,15 +31,24 @@ static const struct {
     uint32_t numerics, gates; /* gates: layers of model.gate_hidden */
     uint32_t gate_fields;     /* 0, or 2: the gates look at fields 2 and 0 */
 } cases[] = {
-    {MODEL_AUTOINT, NORM_NONE, false, false, 0.0, 2, 0, 0},  {MODEL_AUTOINT, NORM_NONE, true, true, 0.3, 0, 0, 0},
-    {MODEL_AUTOINT, NORM_BATCH, false, false, 0.0, 0, 0, 0}, {MODEL_AUTOINT, NORM_BATCH, true, true, 0.3, 2, 0, 0},
-    {MODEL_AUTOINT, NORM_LAYER, true, false, 0.0, 2, 0, 0},  {MODEL_FINALMLP, NORM_NONE, false, false, 0.0, 2, 0, 0},
-    {MODEL_FINALMLP, NORM_NONE, true, true, 0.3, 0, 1, 0},   {MODEL_FINALMLP, NORM_BATCH, false, false, 0.0, 0, 0, 0},
-    {MODEL_FINALMLP, NORM_BATCH, true, true, 0.3, 2, 2, 0},  {MODEL_FINALMLP, NORM_LAYER, true, false, 0.3, 2, 1, 0},
-    {MODEL_DIN, NORM_NONE, true, false, 0.0, 2, 0, 0},       {MODEL_DIN, NORM_NONE, false, true, 0.3, 0, 0, 0},
-    {MODEL_DIN, NORM_BATCH, true, true, 0.3, 2, 0, 0},       {MODEL_DIN, NORM_LAYER, true, false, 0.0, 0, 0, 0},
-    {MODEL_DEEPFM, NORM_LAYER, true, true, 0.3, 2, 0, 0},    {MODEL_WIDE_DEEP, NORM_LAYER, false, false, 0.0, 2, 0, 0},
-    {MODEL_FINALMLP, NORM_NONE, true, false, 0.0, 2, 1, 2},  {MODEL_FINALMLP, NORM_BATCH, false, true, 0.3, 0, 2, 2},
+    {MODEL_AUTOINT, NORM_NONE, false, false, 0.0, 2, 0, 0},
+    {MODEL_AUTOINT, NORM_NONE, true, true, 0.3, 0, 0, 0},
+    {MODEL_AUTOINT, NORM_BATCH, false, false, 0.0, 0, 0, 0},
+    {MODEL_AUTOINT, NORM_BATCH, true, true, 0.3, 2, 0, 0},
+    {MODEL_AUTOINT, NORM_LAYER, true, false, 0.0, 2, 0, 0},
+    {MODEL_FINALMLP, NORM_NONE, false, false, 0.0, 2, 0, 0},
+    {MODEL_FINALMLP, NORM_NONE, true, true, 0.3, 0, 1, 0},
+    {MODEL_FINALMLP, NORM_BATCH, false, false, 0.0, 0, 0, 0},
+    {MODEL_FINALMLP, NORM_BATCH, true, true, 0.3, 2, 2, 0},
+    {MODEL_FINALMLP, NORM_LAYER, true, false, 0.3, 2, 1, 0},
+    {MODEL_DIN, NORM_NONE, true, false, 0.0, 2, 0, 0},
+    {MODEL_DIN, NORM_NONE, false, true, 0.3, 0, 0, 0},
+    {MODEL_DIN, NORM_BATCH, true, true, 0.3, 2, 0, 0},
+    {MODEL_DIN, NORM_LAYER, true, false, 0.0, 0, 0, 0},
+    {MODEL_DEEPFM, NORM_LAYER, true, true, 0.3, 2, 0, 0},
+    {MODEL_WIDE_DEEP, NORM_LAYER, false, false, 0.0, 2, 0, 0},
+    {MODEL_FINALMLP, NORM_NONE, true, false, 0.0, 2, 1, 2},
+    {MODEL_FINALMLP, NORM_BATCH, false, true, 0.3, 0, 2, 2},
 };
 
 START_TEST(gradient_is_that_of_the_loss)
@@ -100,7 +109,8 @@ END_TEST
  * attention. */
 static const struct {
     uint32_t fields, dim, heads, width, layers;
-} shapes[] = {{17, 3, 1, 5, 1}, {5, 3, 3, 21, 1}, {2, 6, 1, 36, 2}, {1, 3, 1, 2, 2}, {4, 6, 2, 6, 3}, {33, 2, 2, 4, 1}};
+} shapes[] = {{17, 3, 1, 5, 1}, {5, 3, 3, 21, 1}, {2, 6, 1, 36, 2},
+              {1, 3, 1, 2, 2},  {4, 6, 2, 6, 3},  {33, 2, 2, 4, 1}};
 
 START_TEST(gradient_of_attention_holds_for_every_shape)
 {
@@ -179,7 +189,8 @@ static double dot(const float *w, const double *x, uint32_t n)
     return sum;
 }
 
-static void linear(struct taker *t, enum activation act, const double *x, uint32_t in, double *y, uint32_t out)
+static void linear(struct taker *t, enum activation act, const double *x, uint32_t in, double *y,
+                   uint32_t out)
 {
     const float *w = take(t, (size_t)in * out), *b = take(t, out);
     for (uint32_t j = 0; j < out; j++)
@@ -224,7 +235,9 @@ static double autoint_by_hand(const float *dense, const double x[IN])
             uint32_t h = j / HEAD * HEAD;
             double sum = 0, of_values = 0;
             for (uint32_t g = 0; g < FIELDS; g++) {
-                double e = exp((map[f][h] * map[g][WIDTH + h] + map[f][h + 1] * map[g][WIDTH + h + 1]) / sqrt(2.0));
+                double e =
+                    exp((map[f][h] * map[g][WIDTH + h] + map[f][h + 1] * map[g][WIDTH + h + 1]) /
+                        sqrt(2.0));
                 sum += e;
                 of_values += e * map[g][2 * WIDTH + j];
             }
@@ -294,7 +307,8 @@ START_TEST(finalmlp_is_the_formula_by_hand)
         double x[IN];
         input_of(&c, i, x);
         ck_assert_double_eq_tol((double)c.out.scores[i],
-                                finalmlp_by_hand(c.dense, _i == 0 ? -1 : 1, _i == 0 ? -1 : 2, x), 1e-6);
+                                finalmlp_by_hand(c.dense, _i == 0 ? -1 : 1, _i == 0 ? -1 : 2, x),
+                                1e-6);
     }
     dense_case_free(&c);
 }
@@ -315,10 +329,10 @@ START_TEST(gate_that_has_not_learned_is_1)
     memset(with.dense, 0, model_dense_floats(with.model) * sizeof(float));
     memcpy(with.dense, without.dense, BLOCK_FLOATS * sizeof(float));
     for (size_t s = 0; s < 2; s++)
-        memcpy(with.dense + BLOCK_FLOATS + gate + s * (gate + stream), without.dense + BLOCK_FLOATS + s * stream,
-               stream * sizeof(float));
-    memcpy(with.dense + BLOCK_FLOATS + 2 * (gate + stream), without.dense + BLOCK_FLOATS + 2 * stream,
-           3 * BLOCK_FLOATS * sizeof(float));
+        memcpy(with.dense + BLOCK_FLOATS + gate + s * (gate + stream),
+               without.dense + BLOCK_FLOATS + s * stream, stream * sizeof(float));
+    memcpy(with.dense + BLOCK_FLOATS + 2 * (gate + stream),
+           without.dense + BLOCK_FLOATS + 2 * stream, 3 * BLOCK_FLOATS * sizeof(float));
     ck_assert_int_eq(model_predict(with.model, with.run, &with.in, &with.out), 0);
     ck_assert_int_eq(model_predict(without.model, without.run, &without.in, &without.out), 0);
     for (uint32_t i = 0; i < 7; i++)
@@ -366,7 +380,8 @@ static const float *din_scores(struct dense_case *c)
 }
 
 /* The score of one example, from the formula. */
-static double din_by_hand(const struct dense_case *c, uint32_t target, const uint32_t *history, uint32_t length)
+static double din_by_hand(const struct dense_case *c, uint32_t target, const uint32_t *history,
+                          uint32_t length)
 {
     struct taker t = {c->dense + BLOCK_FLOATS}, net;
     double x[IN] = {0}, out[SECOND];
@@ -399,14 +414,16 @@ static double din_by_hand(const struct dense_case *c, uint32_t target, const uin
 
 START_TEST(din_is_the_formula_by_hand)
 {
-    static const uint32_t target[4] = {0, 1, 2, 3}, short_one[] = {4}, twice[] = {5, 5, 6}, with_target[] = {7, 3, 1};
+    static const uint32_t target[4] = {0, 1, 2, 3}, short_one[] = {4}, twice[] = {5, 5, 6},
+                          with_target[] = {7, 3, 1};
     const uint32_t *history[4] = {short_one, NULL, twice, with_target}, length[4] = {1, 0, 3, 3};
     struct dense_case c;
     din_open(&c, 4);
     sequences_set(&c, 4, target, history, length);
     const float *score = din_scores(&c);
     for (uint32_t i = 0; i < 4; i++)
-        ck_assert_double_eq_tol((double)score[i], din_by_hand(&c, target[i], history[i], length[i]), 1e-6);
+        ck_assert_double_eq_tol((double)score[i], din_by_hand(&c, target[i], history[i], length[i]),
+                                1e-6);
     dense_double_check(&c, 1e-5);
     dense_case_free(&c);
 }
@@ -449,8 +466,9 @@ END_TEST
 static const struct {
     enum model_kind kind;
     enum norm_kind norm;
-} trained[] = {{MODEL_AUTOINT, NORM_NONE},   {MODEL_AUTOINT, NORM_BATCH}, {MODEL_FINALMLP, NORM_BATCH},
-               {MODEL_FINALMLP, NORM_LAYER}, {MODEL_DIN, NORM_NONE},      {MODEL_DIN, NORM_BATCH}};
+} trained[] = {{MODEL_AUTOINT, NORM_NONE},   {MODEL_AUTOINT, NORM_BATCH},
+               {MODEL_FINALMLP, NORM_BATCH}, {MODEL_FINALMLP, NORM_LAYER},
+               {MODEL_DIN, NORM_NONE},       {MODEL_DIN, NORM_BATCH}};
 
 static void trained_case(struct dense_case *c, int i, struct backend *b)
 {
@@ -542,7 +560,8 @@ static void late_layer_norm(struct plan *p)
 
 START_TEST(gradient_shared_across_a_batch_norm_holds_the_batch)
 {
-    static const struct plan_kind kind = {.name = "late", .build = late_layer_norm, .vectors = true, .network = true};
+    static const struct plan_kind kind = {
+        .name = "late", .build = late_layer_norm, .vectors = true, .network = true};
     struct dense_case c;
     dense_case_job(&c, MODEL_DEEPFM);
     c.kind = &kind;
@@ -607,7 +626,8 @@ START_TEST(attention_over_too_much_is_refused)
     c.shape.fields = 0;
     refused(&c, "needs fields; there are none");
     c.shape.fields = 400;
-    refused(&c, "model.kind autoint: 400 fields with attention_dim 4 and 2 heads take 326400 floats");
+    refused(&c,
+            "model.kind autoint: 400 fields with attention_dim 4 and 2 heads take 326400 floats");
     c.shape.fields = 200;
     struct plan *p = malloc(sizeof *p);
     struct err e = {0};
@@ -645,7 +665,8 @@ int main(void)
     tcase_add_loop_test(t, autoint_adds_the_vectors_themselves_where_widths_agree, 0, 4);
     tcase_add_loop_test(t, gradient_is_that_of_the_loss, 0, sizeof cases / sizeof *cases);
     tcase_add_loop_test(t, gradient_holds_over_several_ranges, 0, 3);
-    tcase_add_loop_test(t, gradient_of_attention_holds_for_every_shape, 0, sizeof shapes / sizeof *shapes);
+    tcase_add_loop_test(t, gradient_of_attention_holds_for_every_shape, 0,
+                        sizeof shapes / sizeof *shapes);
     tcase_add_test(t, gradient_of_long_sequences_holds);
     tcase_add_test(t, gradient_check_notices_another_number_of_heads);
     tcase_add_test(t, autoint_is_the_formula_by_hand);

@@ -121,8 +121,10 @@ START_TEST(same_step_gives_the_same_bits)
     case_batch(&two, 700, 9, true);
     dense_case_train(&one, 1);
     dense_case_train(&two, 1);
-    ck_assert_mem_eq(one.out.row_gradients, two.out.row_gradients, 9 * model_row_width(one.model) * sizeof(float));
-    ck_assert_mem_eq(one.out.dense_gradients, two.out.dense_gradients, model_dense_floats(one.model) * sizeof(float));
+    ck_assert_mem_eq(one.out.row_gradients, two.out.row_gradients,
+                     9 * model_row_width(one.model) * sizeof(float));
+    ck_assert_mem_eq(one.out.dense_gradients, two.out.dense_gradients,
+                     model_dense_floats(one.model) * sizeof(float));
     dense_case_free(&one);
     dense_case_free(&two);
 }
@@ -240,11 +242,12 @@ START_TEST(jobs_that_ship_are_built)
         const char *file;
         enum model_kind kind;
         uint32_t fields, numerics;
-    } ship[] = {{"frappe-fwfm", MODEL_FWFM, 10, 0},       {"frappe-ipnn", MODEL_IPNN, 10, 0},
-                {"frappe-dcnv2", MODEL_DCNV2, 10, 0},     {"frappe-dlrm", MODEL_DLRM, 10, 0},
-                {"frappe-xdeepfm", MODEL_XDEEPFM, 10, 0}, {"frappe-wide_deep", MODEL_WIDE_DEEP, 10, 0},
-                {"ml1m-dcnv2", MODEL_DCNV2, 7, 0},        {"criteo-dcnv2", MODEL_DCNV2, 26, 13},
-                {"criteo-dlrm", MODEL_DLRM, 26, 13}};
+    } ship[] = {
+        {"frappe-fwfm", MODEL_FWFM, 10, 0},       {"frappe-ipnn", MODEL_IPNN, 10, 0},
+        {"frappe-dcnv2", MODEL_DCNV2, 10, 0},     {"frappe-dlrm", MODEL_DLRM, 10, 0},
+        {"frappe-xdeepfm", MODEL_XDEEPFM, 10, 0}, {"frappe-wide_deep", MODEL_WIDE_DEEP, 10, 0},
+        {"ml1m-dcnv2", MODEL_DCNV2, 7, 0},        {"criteo-dcnv2", MODEL_DCNV2, 26, 13},
+        {"criteo-dlrm", MODEL_DLRM, 26, 13}};
     for (size_t i = 0; i < sizeof ship / sizeof *ship; i++) {
         struct dense_case c;
         struct err e = {0};

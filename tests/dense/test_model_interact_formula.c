@@ -122,7 +122,8 @@ static double dlrm_cat(struct taker *t, const struct example *e)
 /* CIN of 3 and 2 maps, map by map: out[h] = sum over m, f of w[h][f, m] (map m * vector f). */
 static double xdeepfm(struct taker *t, const struct example *e)
 {
-    double map[2][3][DIM] = {{{0}}}, sum[5] = {0}, y[SECOND], z = e->first_order + (double)*take(t, 1);
+    double map[2][3][DIM] = {{{0}}}, sum[5] = {0}, y[SECOND],
+           z = e->first_order + (double)*take(t, 1);
     z += dot(take(t, NUMERICS), e->x + FIELDS * DIM, NUMERICS);
     for (uint32_t l = 0; l < 2; l++) {
         const float *w = take(t, (size_t)(l == 0 ? 3 : 2) * FIELDS * 3);

@@ -25,16 +25,26 @@ static const struct {
     bool many, weighted;
     uint32_t levels; /* 0 as 1 */
 } cases[] = {
-    {MODEL_MMOE, 1, 0, 2, NORM_NONE, false, false, 0},  {MODEL_MMOE, 2, 0, 2, NORM_NONE, true, true, 0},
-    {MODEL_MMOE, 3, 2, 2, NORM_NONE, false, true, 0},   {MODEL_MMOE, 2, 1, 1, NORM_NONE, false, false, 0},
-    {MODEL_MMOE, 2, 0, 2, NORM_BATCH, false, false, 0}, {MODEL_MMOE, 2, 2, 1, NORM_BATCH, true, false, 0},
-    {MODEL_PLE, 1, 0, 2, NORM_NONE, false, false, 0},   {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true, 0},
-    {MODEL_PLE, 3, 3, 1, NORM_NONE, true, false, 0},    {MODEL_PLE, 2, 1, 2, NORM_NONE, false, false, 0},
-    {MODEL_MMOE, 2, 0, 2, NORM_LAYER, true, false, 0},  {MODEL_PLE, 2, 2, 1, NORM_LAYER, false, true, 0},
-    {MODEL_PLE, 2, 0, 2, NORM_BATCH, true, true, 0},    {MODEL_PLE, 3, 2, 2, NORM_BATCH, false, false, 0},
-    {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true, 2},     {MODEL_PLE, 3, 3, 1, NORM_NONE, false, false, 2},
-    {MODEL_PLE, 2, 0, 1, NORM_BATCH, true, true, 3},    {MODEL_PLE, 2, 2, 2, NORM_BATCH, true, false, 2},
-    {MODEL_PLE, 1, 0, 1, NORM_NONE, false, true, 2},    {MODEL_PLE, 2, 0, 1, NORM_LAYER, false, false, 2},
+    {MODEL_MMOE, 1, 0, 2, NORM_NONE, false, false, 0},
+    {MODEL_MMOE, 2, 0, 2, NORM_NONE, true, true, 0},
+    {MODEL_MMOE, 3, 2, 2, NORM_NONE, false, true, 0},
+    {MODEL_MMOE, 2, 1, 1, NORM_NONE, false, false, 0},
+    {MODEL_MMOE, 2, 0, 2, NORM_BATCH, false, false, 0},
+    {MODEL_MMOE, 2, 2, 1, NORM_BATCH, true, false, 0},
+    {MODEL_PLE, 1, 0, 2, NORM_NONE, false, false, 0},
+    {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true, 0},
+    {MODEL_PLE, 3, 3, 1, NORM_NONE, true, false, 0},
+    {MODEL_PLE, 2, 1, 2, NORM_NONE, false, false, 0},
+    {MODEL_MMOE, 2, 0, 2, NORM_LAYER, true, false, 0},
+    {MODEL_PLE, 2, 2, 1, NORM_LAYER, false, true, 0},
+    {MODEL_PLE, 2, 0, 2, NORM_BATCH, true, true, 0},
+    {MODEL_PLE, 3, 2, 2, NORM_BATCH, false, false, 0},
+    {MODEL_PLE, 2, 0, 2, NORM_NONE, true, true, 2},
+    {MODEL_PLE, 3, 3, 1, NORM_NONE, false, false, 2},
+    {MODEL_PLE, 2, 0, 1, NORM_BATCH, true, true, 3},
+    {MODEL_PLE, 2, 2, 2, NORM_BATCH, true, false, 2},
+    {MODEL_PLE, 1, 0, 1, NORM_NONE, false, true, 2},
+    {MODEL_PLE, 2, 0, 1, NORM_LAYER, false, false, 2},
 };
 
 START_TEST(gradient_is_that_of_the_loss)
@@ -99,7 +109,8 @@ static const float *take(struct taker *t, size_t count)
 }
 
 /* tanh(w x + b). */
-static void linear(const float *w, const float *b, const double *x, uint32_t in, double *y, uint32_t out)
+static void linear(const float *w, const float *b, const double *x, uint32_t in, double *y,
+                   uint32_t out)
 {
     for (uint32_t j = 0; j < out; j++) {
         double sum = (double)b[j];
@@ -126,7 +137,8 @@ static void ple_by_hand(const float *dense, const double x[IN], uint32_t top_k, 
 {
     struct taker t = {dense};
     double first[EXPERTS][FIRST], second[EXPERTS][SECOND], tower[TOWER];
-    const float *bias = take(&t, TASKS), *w = take(&t, EXPERTS * FIRST * IN), *b = take(&t, EXPERTS * FIRST);
+    const float *bias = take(&t, TASKS), *w = take(&t, EXPERTS * FIRST * IN),
+                *b = take(&t, EXPERTS * FIRST);
     for (uint32_t e = 0; e < EXPERTS; e++)
         linear(w + e * FIRST * IN, b + e * FIRST, x, IN, first[e], FIRST);
     for (uint32_t e = 0; e < EXPERTS; e++) {
@@ -189,8 +201,8 @@ END_TEST
 /* ---- levels ---------------------------------------------------------------------------------- */
 
 /* Mixture of the experts `chosen`, (choices), by the gate `w`, (choices, in), over x. */
-static void mixed(const float *w, const double *x, uint32_t in, double expert[][FIRST], const uint32_t *chosen,
-                  uint32_t choices, double y[FIRST])
+static void mixed(const float *w, const double *x, uint32_t in, double expert[][FIRST],
+                  const uint32_t *chosen, uint32_t choices, double y[FIRST])
 {
     double sum = 0;
     memset(y, 0, FIRST * sizeof *y);
@@ -207,7 +219,8 @@ static void mixed(const float *w, const double *x, uint32_t in, double expert[][
 }
 
 /* `count` experts of one layer over x. */
-static void experts_by_hand(struct taker *t, const double *x, uint32_t in, uint32_t count, double expert[][FIRST])
+static void experts_by_hand(struct taker *t, const double *x, uint32_t in, uint32_t count,
+                            double expert[][FIRST])
 {
     const float *w = take(t, (size_t)count * FIRST * in), *b = take(t, (size_t)count * FIRST);
     for (uint32_t e = 0; e < count; e++)
@@ -227,15 +240,16 @@ static void levels_by_hand(const float *dense, const double x[IN], double score[
     experts_by_hand(&t, x, IN, EXPERTS, expert);
     gate = take(&t, (size_t)TASKS * (SHARED + OWN) * IN);
     for (uint32_t task = 0; task < TASKS; task++)
-        mixed(gate + task * (SHARED + OWN) * IN, x, IN, expert, chosen_by[task], SHARED + OWN, below[task]);
+        mixed(gate + task * (SHARED + OWN) * IN, x, IN, expert, chosen_by[task], SHARED + OWN,
+              below[task]);
     mixed(take(&t, EXPERTS * IN), x, IN, expert, chosen_by_all, EXPERTS, below[TASKS]);
 
     experts_by_hand(&t, below[TASKS], FIRST, SHARED, expert);
     for (uint32_t task = 0; task < TASKS; task++)
         experts_by_hand(&t, below[task], FIRST, OWN, expert + SHARED + task * OWN);
     for (uint32_t task = 0; task < TASKS; task++)
-        mixed(take(&t, (SHARED + OWN) * FIRST), below[task], FIRST, expert, chosen_by[task], SHARED + OWN,
-              mixture[task]);
+        mixed(take(&t, (SHARED + OWN) * FIRST), below[task], FIRST, expert, chosen_by[task],
+              SHARED + OWN, mixture[task]);
     for (uint32_t task = 0; task < TASKS; task++) {
         const float *w = take(&t, TOWER * FIRST);
         double logit = (double)bias[task];
@@ -380,7 +394,10 @@ START_TEST(curves_of_the_backends_go_together)
     static const struct {
         enum model_kind kind;
         enum norm_kind norm;
-    } of[] = {{MODEL_MMOE, NORM_NONE}, {MODEL_MMOE, NORM_BATCH}, {MODEL_PLE, NORM_NONE}, {MODEL_PLE, NORM_BATCH}};
+    } of[] = {{MODEL_MMOE, NORM_NONE},
+              {MODEL_MMOE, NORM_BATCH},
+              {MODEL_PLE, NORM_NONE},
+              {MODEL_PLE, NORM_BATCH}};
     struct dense_case cpu, other;
     struct backend *b = dense_backend_named("cudahost");
     if (!b)
@@ -438,7 +455,8 @@ START_TEST(gate_of_too_few_experts_is_refused)
     c.job.model.experts = c.job.model.own_experts = 15; /* 8 x 15 + 15 */
     built(&c);
     c.job.model.levels = 2;
-    refused(&c, "model.levels is 2, and a gate of the shared experts chooses among all 135, but can among 128");
+    refused(&c, "model.levels is 2, and a gate of the shared experts chooses among all 135, but "
+                "can among 128");
     mix_case(&c, MODEL_DEEPFM, 2, 0);
     refused(&c, "has one task");
 }
@@ -460,12 +478,14 @@ START_TEST(jobs_that_ship_are_built)
     static const struct {
         const char *path;
         enum model_kind kind;
-    } ship[] = {{"deploy/jobs/synth-mmoe.yaml", MODEL_MMOE}, {"deploy/jobs/synth-ple.yaml", MODEL_PLE}};
+    } ship[] = {{"deploy/jobs/synth-mmoe.yaml", MODEL_MMOE},
+                {"deploy/jobs/synth-ple.yaml", MODEL_PLE}};
     for (size_t i = 0; i < sizeof ship / sizeof *ship; i++) {
         struct dense_case c;
         struct err e = {0};
         dense_case_job(&c, MODEL_LR);
-        ck_assert_msg(job_load(ship[i].path, NULL, &c.job, &e) == 0, "%s: %s", ship[i].path, e.text);
+        ck_assert_msg(job_load(ship[i].path, NULL, &c.job, &e) == 0, "%s: %s", ship[i].path,
+                      e.text);
         ck_assert_int_eq(c.job.model.kind, ship[i].kind);
         c.shape = (struct model_shape){.fields = 5, .numerics = 3, .tasks = c.job.data.label_count};
         ck_assert_uint_eq(c.shape.tasks, 2);
@@ -511,7 +531,8 @@ static void many_statistics(struct plan *p)
 
 START_TEST(plan_of_too_much_is_refused)
 {
-    void (*const build[])(struct plan *) = {many_tensors, many_gradients, many_parameters, many_statistics};
+    void (*const build[])(struct plan *) = {many_tensors, many_gradients, many_parameters,
+                                            many_statistics};
     struct plan_kind kind = {.name = "big", .build = build[_i], .vectors = true};
     struct dense_case c;
     struct plan *p = malloc(sizeof *p);

@@ -80,7 +80,8 @@ START_TEST(schemas_of_several_tables_follow_one_another)
     c.job.model.norm = NORM_BATCH;
     dense_case_tables(&c, dim, 3);
     c.several[1].tablets = 64;
-    c.several[1].optimizer = (struct optimizer_spec){.kind = OPT_ADAM, .lr = 0.001f, .beta1 = 0.9f, .beta2 = 0.999f};
+    c.several[1].optimizer =
+        (struct optimizer_spec){.kind = OPT_ADAM, .lr = 0.001f, .beta1 = 0.9f, .beta2 = 0.999f};
     c.several[2].seed = 9;
     c.several[2].rules.weight_max = 4;
     c.several[0].rule = &first;
@@ -162,8 +163,8 @@ START_TEST(schema_takes_the_rules_of_rows)
                                      {.rule = {.has = 0}}};
     dense_case_job(&c, MODEL_DEEPFM);
     c.table.tablets = 64;
-    c.table.rules =
-        (struct row_rules){.stats = 1, .score_click = 1, .age_every = 3600, .age_ttl = 7200, .vector_score = 3};
+    c.table.rules = (struct row_rules){
+        .stats = 1, .score_click = 1, .age_every = 3600, .age_ttl = 7200, .vector_score = 3};
     c.table.capacity = 64 * 100 + 1;
     c.table.rule = rule;
     c.table.rule_count = 3;
@@ -187,7 +188,8 @@ END_TEST
 START_TEST(schema_without_vectors_has_none_to_wait_for)
 {
     struct dense_case c;
-    struct job_field_rule rule = {.rule = {.has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 1}};
+    struct job_field_rule rule = {
+        .rule = {.has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 1}};
     dense_case_job(&c, MODEL_LR);
     c.table.rules = (struct row_rules){.stats = 1, .vector_score = 3};
     c.table.rule = &rule;
@@ -269,8 +271,8 @@ START_TEST(schema_refuses_jobs_that_no_model_can_run)
     bad[_i].damage(&c);
     ck_assert_int_eq(schemas(&c, &e), SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, bad[_i].named));
-    bool of_the_schema =
-        bad[_i].damage == break_tablets || bad[_i].damage == break_capacity || bad[_i].damage == break_vector_score;
+    bool of_the_schema = bad[_i].damage == break_tablets || bad[_i].damage == break_capacity ||
+                         bad[_i].damage == break_vector_score;
     if (!of_the_schema) {
         ck_assert_int_eq(model_new(&c.job, &c.shape, dense_backend(), &m, &e), SHOAL_E_CONFIG);
         ck_assert_ptr_null(m);

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-static const enum model_kind kinds[] = {MODEL_WIDE_DEEP, MODEL_DCNV2, MODEL_FINALMLP, MODEL_DLRM, MODEL_MMOE, MODEL_PLE};
+static const enum model_kind kinds[] = {MODEL_WIDE_DEEP, MODEL_DCNV2, MODEL_FINALMLP,
+                                        MODEL_DLRM,      MODEL_MMOE,  MODEL_PLE};
 #define KINDS ((int)(sizeof kinds / sizeof *kinds))
 
 /* Three tables for five fields; dim 2 comes twice. */
@@ -19,7 +20,8 @@ static void case_of(struct dense_case *c, enum model_kind kind)
     c->shape.gate_fields = 2;
     c->shape.gate_field[0] = 2;
     c->shape.gate_field[1] = 1;
-    c->job.model.gate_hidden = kind == MODEL_FINALMLP ? c->job.model.bottom : (struct widths){.count = 0};
+    c->job.model.gate_hidden =
+        kind == MODEL_FINALMLP ? c->job.model.bottom : (struct widths){.count = 0};
     if (kind == MODEL_MMOE || kind == MODEL_PLE) {
         c->shape.tasks = 2;
         c->job.data.label_count = 2;
@@ -76,7 +78,8 @@ END_TEST
 START_TEST(tables_of_one_dim_are_as_one)
 {
     static const uint32_t dim[] = {3, 3};
-    static const enum model_kind any[] = {MODEL_LR, MODEL_FM, MODEL_DEEPFM, MODEL_IPNN, MODEL_XDEEPFM, MODEL_AUTOINT};
+    static const enum model_kind any[] = {MODEL_LR,   MODEL_FM,      MODEL_DEEPFM,
+                                          MODEL_IPNN, MODEL_XDEEPFM, MODEL_AUTOINT};
     struct dense_case one, two;
     dense_case_job(&one, any[_i]);
     dense_case_job(&two, any[_i]);
@@ -95,7 +98,8 @@ START_TEST(tables_of_one_dim_are_as_one)
     dense_case_train(&one, DENSE_BATCH);
     dense_case_train(&two, DENSE_BATCH);
     ck_assert_mem_eq(one.out.row_gradients, two.out.row_gradients, floats * sizeof(float));
-    ck_assert_mem_eq(one.out.dense_gradients, two.out.dense_gradients, model_dense_floats(one.model) * sizeof(float));
+    ck_assert_mem_eq(one.out.dense_gradients, two.out.dense_gradients,
+                     model_dense_floats(one.model) * sizeof(float));
     dense_case_free(&one);
     dense_case_free(&two);
 }
@@ -199,8 +203,8 @@ END_TEST
 
 START_TEST(models_that_multiply_vectors_refuse_several_dims)
 {
-    static const enum model_kind one_dim[] = {MODEL_FM,      MODEL_FWFM,    MODEL_DEEPFM, MODEL_IPNN,
-                                              MODEL_XDEEPFM, MODEL_AUTOINT, MODEL_DLRM};
+    static const enum model_kind one_dim[] = {
+        MODEL_FM, MODEL_FWFM, MODEL_DEEPFM, MODEL_IPNN, MODEL_XDEEPFM, MODEL_AUTOINT, MODEL_DLRM};
     static struct plan plan;
     struct dense_case c;
     struct err e = {0};
@@ -209,7 +213,8 @@ START_TEST(models_that_multiply_vectors_refuse_several_dims)
     ck_assert_int_eq(plan_build(&c.job, &c.shape, &plan, &e), SHOAL_E_CONFIG);
     ck_assert_msg(strstr(e.text, "emb0 has dim 5 and emb1 dim 2") != NULL, "%s", e.text);
     ck_assert_msg(strstr(e.text, job_model_name(one_dim[_i])) != NULL, "%s", e.text);
-    const char *instead = one_dim[_i] == MODEL_DLRM ? "or take model.interaction: cat" : "side by side, such as dcnv2";
+    const char *instead = one_dim[_i] == MODEL_DLRM ? "or take model.interaction: cat"
+                                                    : "side by side, such as dcnv2";
     ck_assert_msg(strstr(e.text, instead) != NULL, "%s", e.text);
     c.several[1].dim = c.several[2].dim = 5;
     ck_assert_msg(plan_build(&c.job, &c.shape, &plan, &e) == 0, "%s", e.text);

@@ -35,7 +35,8 @@ static struct view view_of(const struct fixture *f, bool y)
 /* Of one lane, as one process alone would train. */
 static void fixture_begin(struct fixture *f)
 {
-    static const struct plan_kind kind = {.name = "norm_only", .build = norm_only, .vectors = true, .network = true};
+    static const struct plan_kind kind = {
+        .name = "norm_only", .build = norm_only, .vectors = true, .network = true};
     memset(f, 0, sizeof *f);
     dense_case_job(&f->c, MODEL_DEEPFM);
     f->c.kind = &kind;
@@ -84,7 +85,8 @@ START_TEST(norm_gives_mean_0_and_deviation_1)
     for (uint32_t i = 0; i < N * WIDTH; i++) {
         uint32_t j = i % WIDTH;
         double h = ((double)f.x[i] - f.mean[j]) / sqrt(f.variance[j] + 1e-5);
-        ck_assert_double_eq_tol((double)f.y[i], h * parameter(&f, 1, j) + parameter(&f, 2, j), _i ? 2e-4 : 2e-6);
+        ck_assert_double_eq_tol((double)f.y[i], h * parameter(&f, 1, j) + parameter(&f, 2, j),
+                                _i ? 2e-4 : 2e-6);
     }
     dense_case_free(&f.c);
 }
@@ -256,8 +258,10 @@ int main(void)
     tcase_add_test(t, norm_gradient_goes_through_the_statistics);
     tcase_add_test(t, norm_of_one_example_takes_the_running_statistics);
     tcase_add_test(t, norm_survives_a_negative_running_variance);
-    tcase_add_loop_test(t, norm_momentum_is_shared_by_what_is_under_way, 0, sizeof paces / sizeof paces[0]);
-    tcase_add_loop_test(t, norm_statistics_settle_however_many_lanes, 0, sizeof paces / sizeof paces[0]);
+    tcase_add_loop_test(t, norm_momentum_is_shared_by_what_is_under_way, 0,
+                        sizeof paces / sizeof paces[0]);
+    tcase_add_loop_test(t, norm_statistics_settle_however_many_lanes, 0,
+                        sizeof paces / sizeof paces[0]);
     tcase_add_test(t, norm_into_columns_has_its_gradient_there);
     suite_add_tcase(s, t);
     return dense_check_run(s);

@@ -17,7 +17,8 @@ static void sum_double(const struct layer *l, struct double_pass *p)
 }
 
 static const struct double_layer own_layers[] = {{&sum_layer, sum_double}, {NULL, NULL}};
-static const struct plan_kind own_kind = {"deep_crossing", model_deep_crossing_plan, .vectors = true, .network = true};
+static const struct plan_kind own_kind = {"deep_crossing", model_deep_crossing_plan,
+                                          .vectors = true, .network = true};
 
 static void own_case(struct dense_case *c, bool settings)
 {
@@ -42,7 +43,8 @@ START_TEST(own_model_has_the_gradients_of_its_loss)
 END_TEST
 
 /* out = w x + bias; both follow one another in the dense parameters, each from a whole block on. */
-static void layer_by_hand(const float **at, const double *x, uint32_t in, double *out, uint32_t count)
+static void layer_by_hand(const float **at, const double *x, uint32_t in, double *out,
+                          uint32_t count)
 {
     const float *w = *at, *bias = w + BLOCK_FLOATS;
     for (uint32_t j = 0; j < count; j++) {
@@ -106,7 +108,8 @@ static char *text_of(const char *path)
     static int used;
     char *to = text[used++ % 2];
     FILE *f = fopen(path, "r");
-    ck_assert_msg(f != NULL, "%s does not open; run the test from the root of the source tree", path);
+    ck_assert_msg(f != NULL, "%s does not open; run the test from the root of the source tree",
+                  path);
     size_t bytes = fread(to, 1, sizeof text[0] - 1, f);
     fclose(f);
     to[bytes] = '\0';

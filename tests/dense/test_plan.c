@@ -35,7 +35,8 @@ static void offer(struct views *v, struct view one)
 static struct view any(const struct views *v)
 {
     struct view whole = v->at[below(v->count)];
-    uint32_t at = below(2) ? below(whole.width) : 0, width = below(2) ? 1 + below(whole.width - at) : whole.width - at;
+    uint32_t at = below(2) ? below(whole.width) : 0,
+             width = below(2) ? 1 + below(whole.width - at) : whole.width - at;
     return plan_columns(whole, at, width);
 }
 
@@ -52,7 +53,8 @@ static enum norm_kind any_norm(const struct plan *p)
 }
 
 /* plain: without activation and dropout, which then work in place. */
-static struct view random_linear(struct plan *p, const struct views *v, uint32_t width, bool plain, struct view y)
+static struct view random_linear(struct plan *p, const struct views *v, uint32_t width, bool plain,
+                                 struct view y)
 {
     double dropout = !plain && below(3) == 0 ? 0.3 : 0.0;
     return plan_linear(p, any(v), width, plain ? ACT_NONE : any_act(), dropout, any_norm(p), y);
@@ -94,10 +96,12 @@ static void product_forward(const struct layer *l, struct pass *p, uint32_t firs
 }
 
 /* Gradient of the one input: dy times the other. By convention that of z comes first. */
-static void product_back(const struct layer *l, struct pass *p, uint32_t i, struct view to, struct view other, bool add)
+static void product_back(const struct layer *l, struct pass *p, uint32_t i, struct view to,
+                         struct view other, bool add)
 {
     for (uint32_t j = 0; j < pass_wanted(p, to); j++) {
-        float *at = pass_gradient_at(p, to, i) + j, d = pass_gradient_at(p, l->y, i)[j] * pass_at(p, other, i)[j];
+        float *at = pass_gradient_at(p, to, i) + j,
+              d = pass_gradient_at(p, l->y, i)[j] * pass_at(p, other, i)[j];
         *at = add ? *at + d : d;
     }
 }
@@ -179,7 +183,8 @@ static void random_plan(struct plan *p)
     if (below(2))
         plan_pairs(p, vectors);
     if (extra > 0) { /* columns of the input that a layer fills: as the bottom network of DLRM */
-        struct views from = {{vectors, {TENSOR_NUMERIC, 0, p->shape.numerics}}, p->shape.numerics > 0 ? 2 : 1};
+        struct views from = {{vectors, {TENSOR_NUMERIC, 0, p->shape.numerics}},
+                             p->shape.numerics > 0 ? 2 : 1};
         random_linear(p, &from, extra, false, plan_columns(input, input.width - extra, extra));
     }
     offer(&v, input);
@@ -204,7 +209,8 @@ static void random_case(struct dense_case *c, uint64_t seed)
                               .multi = true,
                               .first_order = below(2)};
     c->kind = &kind;
-    on_host = backend_ops_of(dense_backend())->host || strcmp(backend_name(dense_backend()), "cudahost") == 0;
+    on_host = backend_ops_of(dense_backend())->host ||
+              strcmp(backend_name(dense_backend()), "cudahost") == 0;
     c->job.model.norm = below(2) ? NORM_BATCH : NORM_NONE;
     c->job.model.l2_dense = below(2) ? 0.01 : 0.0;
     c->table.dim = 1 + below(4);
@@ -220,13 +226,15 @@ enum { PLANS = 400, BATCHES = 20 };
 
 START_TEST(random_plan_has_the_gradients_of_its_loss)
 {
-    for (uint64_t seed = (uint64_t)_i * (PLANS / BATCHES); seed < (uint64_t)(_i + 1) * (PLANS / BATCHES); seed++) {
+    for (uint64_t seed = (uint64_t)_i * (PLANS / BATCHES);
+         seed < (uint64_t)(_i + 1) * (PLANS / BATCHES); seed++) {
         struct dense_case c;
         char where[128];
         random_case(&c, seed);
         double worst = dense_double_worst(&c, where);
         /* A norm behind a norm enlarges rounding; a gradient that is missing is far more. */
-        ck_assert_msg(worst < 2e-4, "plan of seed %llu: %g off: %s", (unsigned long long)seed, worst, where);
+        ck_assert_msg(worst < 2e-4, "plan of seed %llu: %g off: %s", (unsigned long long)seed,
+                      worst, where);
         dense_case_free(&c);
     }
 }
@@ -244,7 +252,8 @@ static const struct layer *layer_named(const struct plan *p, const char *name, u
 
 static void built(struct dense_case *c, struct plan *p, void (*build)(struct plan *p))
 {
-    struct plan_kind kind = {.name = "made by hand", .build = build, .vectors = true, .network = true};
+    struct plan_kind kind = {
+        .name = "made by hand", .build = build, .vectors = true, .network = true};
     struct err e = {0};
     ck_assert_msg(plan_build_kind(&c->job, &c->shape, &kind, p, &e) == 0, "%s", e.text);
 }
@@ -286,7 +295,8 @@ END_TEST
 
 static void unread(struct plan *p)
 {
-    struct view x = plan_input(p, false, 0), y = plan_linear(p, x, 4, ACT_TANH, 0.0, NORM_NONE, VIEW_NONE);
+    struct view x = plan_input(p, false, 0),
+                y = plan_linear(p, x, 4, ACT_TANH, 0.0, NORM_NONE, VIEW_NONE);
     plan_head(p, plan_columns(y, 1, 2), 0);
 }
 
@@ -331,7 +341,8 @@ START_TEST(working_in_place_on_what_others_need_is_a_bug)
     static struct plan p;
     struct dense_case c;
     dense_case_job(&c, MODEL_DEEPFM);
-    static void (*const plans[])(struct plan * p) = {read_before, activated_twice, read_beside_a_norm};
+    static void (*const plans[])(struct plan * p) = {read_before, activated_twice,
+                                                     read_beside_a_norm};
     built(&c, &p, plans[_i]);
 }
 END_TEST
@@ -349,7 +360,8 @@ START_TEST(plan_of_too_many_layers_is_refused)
     static struct plan p;
     struct dense_case c;
     struct err e = {0};
-    const struct plan_kind kind = {.name = "endless", .build = endless, .vectors = true, .network = true};
+    const struct plan_kind kind = {
+        .name = "endless", .build = endless, .vectors = true, .network = true};
     dense_case_job(&c, MODEL_DEEPFM);
     ck_assert_int_eq(plan_build_kind(&c.job, &c.shape, &kind, &p, &e), SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, "endless"));
@@ -365,7 +377,8 @@ int main(void)
     tcase_add_test(t, deepfm_sets_in_the_network_and_adds_in_the_pairs);
     tcase_add_test(t, network_uses_the_buffers_of_its_gradients_again);
     tcase_add_test(t, gradient_that_readers_do_not_cover_is_zeroed);
-    tcase_add_loop_test_raise_signal(t, working_in_place_on_what_others_need_is_a_bug, SIGABRT, 0, 3);
+    tcase_add_loop_test_raise_signal(t, working_in_place_on_what_others_need_is_a_bug, SIGABRT, 0,
+                                     3);
     tcase_add_test(t, plan_of_too_many_layers_is_refused);
     suite_add_tcase(s, t);
     return dense_check_run(s);

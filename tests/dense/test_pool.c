@@ -5,7 +5,16 @@
 
 #include <string.h>
 
-enum { N = 13, FIELDS = 4, NUMERICS = 3, ROWS = 20, DIM_MAX = 40, TASKS = 2, WIDTH_MAX = DIM_MAX + 1, SPARE = 5 };
+enum {
+    N = 13,
+    FIELDS = 4,
+    NUMERICS = 3,
+    ROWS = 20,
+    DIM_MAX = 40,
+    TASKS = 2,
+    WIDTH_MAX = DIM_MAX + 1,
+    SPARE = 5
+};
 
 struct fixture {
     uint32_t dim, first_order, values, index[N * FIELDS * 4], offset[N * FIELDS + 1];
@@ -106,9 +115,10 @@ static void fixture_run(struct fixture *f)
     d.k->pool_begin(d.s, &a, true);
     for (; a.first < N; a.first += step) {
         a.count = N - a.first < step ? N - a.first : step;
-        d.k->pool_forward(d.s, &a, f->dim > 0 ? t->x + a.first * in : NULL, in, t->logit + a.first * TASKS);
-        d.k->pool_backward(d.s, &a, f->dim > 0 ? t->dx + a.first * FIELDS * f->dim : NULL, FIELDS * f->dim,
-                           t->dlogit + a.first * TASKS, t->gradients);
+        d.k->pool_forward(d.s, &a, f->dim > 0 ? t->x + a.first * in : NULL, in,
+                          t->logit + a.first * TASKS);
+        d.k->pool_backward(d.s, &a, f->dim > 0 ? t->dx + a.first * FIELDS * f->dim : NULL,
+                           FIELDS * f->dim, t->dlogit + a.first * TASKS, t->gradients);
     }
     dense_down(&d, t, f, sizeof *f);
     dense_device_close(&d);
@@ -119,7 +129,8 @@ static const uint32_t dims[] = {0, 1, 8, 10, 16, 32, 40};
 static void check(uint32_t dim, uint32_t first_order, bool many)
 {
     static struct fixture f;
-    static double x[N * (FIELDS * DIM_MAX + NUMERICS + SPARE)], logit[N * TASKS], gradients[ROWS * WIDTH_MAX];
+    static double x[N * (FIELDS * DIM_MAX + NUMERICS + SPARE)], logit[N * TASKS],
+        gradients[ROWS * WIDTH_MAX];
     fixture_make(&f, dim, first_order, many);
     expect(&f, x, logit, gradients);
     fixture_run(&f);
@@ -148,22 +159,26 @@ START_TEST(rows_come_from_the_pull_or_the_cache_and_stay_there)
 {
     enum { COUNT = 6, WIDTH = 5, CACHED = 4, SLOT = 7, FIRST = 10 };
     float rows[3 * WIDTH], cache[CACHED * SLOT], out[COUNT * WIDTH], kept[CACHED * SLOT];
-    uint32_t source[COUNT] = {FIRST + 2, MODEL_CACHED | 3, FIRST, MODEL_CACHED | 0, FIRST + 1, MODEL_CACHED | 1};
+    uint32_t source[COUNT] = {FIRST + 2,        MODEL_CACHED | 3, FIRST,
+                              MODEL_CACHED | 0, FIRST + 1,        MODEL_CACHED | 1};
     uint32_t keep[4] = {FIRST + 2, 0, FIRST, 2};
     struct rng r = rng_of(3, 3, 3);
     struct dense_device d;
     dense_fill(&r, rows, 3 * WIDTH);
     dense_fill(&r, cache, CACHED * SLOT);
     dense_device_open(&d);
-    float *rows_there = dense_up(&d, rows, sizeof rows), *cache_there = dense_up(&d, cache, sizeof cache);
+    float *rows_there = dense_up(&d, rows, sizeof rows),
+          *cache_there = dense_up(&d, cache, sizeof cache);
     float *there = dense_up(&d, NULL, sizeof out);
-    d.k->rows_gather(d.s, COUNT, WIDTH, FIRST, dense_up(&d, source, sizeof source), rows_there, cache_there, SLOT, there);
-    d.k->rows_keep(d.s, 2, WIDTH, FIRST, dense_up(&d, keep, sizeof keep), rows_there, cache_there, SLOT);
+    d.k->rows_gather(d.s, COUNT, WIDTH, FIRST, dense_up(&d, source, sizeof source), rows_there,
+                     cache_there, SLOT, there);
+    d.k->rows_keep(d.s, 2, WIDTH, FIRST, dense_up(&d, keep, sizeof keep), rows_there, cache_there,
+                   SLOT);
     dense_down(&d, there, out, sizeof out);
     dense_down(&d, cache_there, kept, sizeof kept);
     for (uint32_t i = 0; i < COUNT; i++) {
-        const float *from =
-            source[i] & MODEL_CACHED ? cache + (source[i] & ~MODEL_CACHED) * SLOT : rows + (source[i] - FIRST) * WIDTH;
+        const float *from = source[i] & MODEL_CACHED ? cache + (source[i] & ~MODEL_CACHED) * SLOT
+                                                     : rows + (source[i] - FIRST) * WIDTH;
         ck_assert_mem_eq(out + i * WIDTH, from, WIDTH * sizeof *out);
     }
     ck_assert_mem_eq(kept, rows + 2 * WIDTH, WIDTH * sizeof *kept);

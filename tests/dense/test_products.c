@@ -13,8 +13,9 @@ static const struct {
     uint32_t vectors, dim;
     bool keep, add;
 } shapes[] = {
-    {2, 1, false, false}, {2, 3, true, false},    {3, 10, false, true}, {4, 16, true, true},  {5, 40, false, false},
-    {8, 17, true, true},  {17, 16, false, false}, {18, 4, true, false}, {27, 16, true, true}, {27, 20, false, true},
+    {2, 1, false, false},  {2, 3, true, false},   {3, 10, false, true},   {4, 16, true, true},
+    {5, 40, false, false}, {8, 17, true, true},   {17, 16, false, false}, {18, 4, true, false},
+    {27, 16, true, true},  {27, 20, false, true},
 };
 #define SHAPES ((int)(sizeof shapes / sizeof *shapes))
 
@@ -117,8 +118,10 @@ static double products_worst(struct products *p, const struct products *found)
             double expected = was + dense_check_slope(gradient_sum, &e, &e.x[k]);
             worst = fmax(worst, dense_check_worst(found->dx + i * p->ldx + k, &expected, 1));
         }
-        ck_assert_mem_eq(found->y + (i + 1) * p->ldy - GAP, p->y + (i + 1) * p->ldy - GAP, GAP * sizeof(float));
-        ck_assert_mem_eq(found->dx + (i + 1) * p->ldx - GAP, p->dx + (i + 1) * p->ldx - GAP, GAP * sizeof(float));
+        ck_assert_mem_eq(found->y + (i + 1) * p->ldy - GAP, p->y + (i + 1) * p->ldy - GAP,
+                         GAP * sizeof(float));
+        ck_assert_mem_eq(found->dx + (i + 1) * p->ldx - GAP, p->dx + (i + 1) * p->ldx - GAP,
+                         GAP * sizeof(float));
     }
     return worst;
 }

@@ -116,7 +116,8 @@ START_TEST(norms_are_measured_now_and_then)
     small_case(&c);
     dense_case_train(&c, 16);
     ck_assert_double_eq_tol(c.out.row_norm, norm_of(c.out.row_gradients, ROWS * WIDTH), 1e-6);
-    ck_assert_double_eq_tol(c.out.dense_norm, norm_of(c.out.dense_gradients, model_dense_floats(c.model)), 1e-6);
+    ck_assert_double_eq_tol(c.out.dense_norm,
+                            norm_of(c.out.dense_gradients, model_dense_floats(c.model)), 1e-6);
     ck_assert_double_gt(c.out.dense_norm, 0.0);
     dense_case_train(&c, 17);
     ck_assert_double_eq(c.out.row_norm, 0.0); /* 0: not measured */
@@ -131,7 +132,8 @@ START_TEST(clip_dense_scales_the_dense_gradients_together)
     small_case(&plain);
     dense_case_train(&plain, 16);
     size_t count = model_dense_floats(plain.model);
-    double limit = _i ? plain.out.dense_norm * 1.001 : plain.out.dense_norm / 3, factor = _i ? 1.0 : 1.0 / 3;
+    double limit = _i ? plain.out.dense_norm * 1.001 : plain.out.dense_norm / 3,
+           factor = _i ? 1.0 : 1.0 / 3;
     dense_case_job(&clipped, MODEL_DEEPFM);
     clipped.job.train.clip_dense = limit;
     dense_case_batch(&clipped, EXAMPLES, ROWS, true);
@@ -139,9 +141,10 @@ START_TEST(clip_dense_scales_the_dense_gradients_together)
     /* before clipping */
     ck_assert_double_eq_tol(clipped.out.dense_norm, plain.out.dense_norm, 1e-6);
     for (size_t i = 0; i < count; i++)
-        ck_assert_double_eq_tol((double)clipped.out.dense_gradients[i], factor * (double)plain.out.dense_gradients[i],
-                                1e-6);
-    ck_assert_mem_eq(clipped.out.row_gradients, plain.out.row_gradients, ROWS * WIDTH * sizeof(float));
+        ck_assert_double_eq_tol((double)clipped.out.dense_gradients[i],
+                                factor * (double)plain.out.dense_gradients[i], 1e-6);
+    ck_assert_mem_eq(clipped.out.row_gradients, plain.out.row_gradients,
+                     ROWS * WIDTH * sizeof(float));
     dense_case_free(&plain);
     dense_case_free(&clipped);
 }
@@ -159,11 +162,12 @@ START_TEST(clip_row_scales_each_row_by_itself)
     dense_case_train(&clipped, 16);
     uint32_t cut = 0;
     for (uint32_t r = 0; r < ROWS; r++) {
-        double norm = norm_of(plain.out.row_gradients + r * WIDTH, WIDTH), factor = norm > limit ? limit / norm : 1.0;
+        double norm = norm_of(plain.out.row_gradients + r * WIDTH, WIDTH),
+               factor = norm > limit ? limit / norm : 1.0;
         cut += norm > limit;
         for (uint32_t i = r * WIDTH; i < (r + 1) * WIDTH; i++)
-            ck_assert_double_eq_tol((double)clipped.out.row_gradients[i], factor * (double)plain.out.row_gradients[i],
-                                    1e-6);
+            ck_assert_double_eq_tol((double)clipped.out.row_gradients[i],
+                                    factor * (double)plain.out.row_gradients[i], 1e-6);
     }
     ck_assert(cut > 0 && cut < ROWS);
     ck_assert_double_eq_tol(clipped.out.row_norm, plain.out.row_norm, 1e-9);
@@ -189,7 +193,8 @@ START_TEST(l2_dense_is_not_on_biases)
     for (uint32_t t = 0; t < d->tensor_count; t++) {
         bool one_of = t == 0 || (_i ? t == 3 || t == 4 || t == 6 || t == 7 : t == 3 || t == 5);
         for (size_t i = d->tensor[t].first; i < d->tensor[t].first + d->tensor[t].count; i++)
-            ck_assert_double_eq_tol((double)c.out.dense_gradients[i], one_of ? 0.0 : 0.25 * (double)c.dense[i], 1e-7);
+            ck_assert_double_eq_tol((double)c.out.dense_gradients[i],
+                                    one_of ? 0.0 : 0.25 * (double)c.dense[i], 1e-7);
     }
     dense_case_free(&c);
 }
@@ -292,14 +297,17 @@ START_TEST(cached_rows_train_like_pulled_ones)
     for (int batch = 1; batch <= 3; batch++) {
         dense_case_train(&plain, (uint64_t)batch);
         dense_case_train(&cached, (uint64_t)batch);
-        ck_assert_mem_eq(plain.out.row_gradients, cached.out.row_gradients, ROWS * WIDTH * sizeof(float));
+        ck_assert_mem_eq(plain.out.row_gradients, cached.out.row_gradients,
+                         ROWS * WIDTH * sizeof(float));
         ck_assert_mem_eq(plain.out.scores, cached.out.scores, EXAMPLES * sizeof(float));
         ck_assert_mem_eq(plain.out.dense_gradients, cached.out.dense_gradients,
                          model_dense_floats(plain.model) * sizeof(float));
         /* from now on: rows 7, 2 and 5 from the cache, the others pulled, last ones first */
         uint32_t count = 0;
         for (uint32_t r = ROWS; r-- > 0;) {
-            source[r] = r == 7 ? MODEL_CACHED | 0 : r == 2 ? MODEL_CACHED | 3 : MODEL_CACHED | (DENSE_CACHE_ROWS - 1);
+            source[r] = r == 7   ? MODEL_CACHED | 0
+                        : r == 2 ? MODEL_CACHED | 3
+                                 : MODEL_CACHED | (DENSE_CACHE_ROWS - 1);
             if (r == 7 || r == 2 || r == 5)
                 continue;
             memcpy(fresh + count * WIDTH, plain.rows + r * WIDTH, WIDTH * sizeof *fresh);

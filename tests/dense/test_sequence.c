@@ -10,7 +10,8 @@ enum { EXAMPLES = 7, FIELDS = 3, FIELD = 1, DIM = 5, ROWS = 11, MOST = 40, ROOM 
 /* A batch and one chunk's arrays, on the host. */
 struct sequences {
     uint32_t index[EXAMPLES * FIELDS * MOST], offset[EXAMPLES * FIELDS + 1];
-    float rows[ROWS * (1 + DIM)], target[EXAMPLES * DIM], weight[ROOM], y[EXAMPLES * DIM], features[ROOM * 4 * DIM];
+    float rows[ROWS * (1 + DIM)], target[EXAMPLES * DIM], weight[ROOM], y[EXAMPLES * DIM],
+        features[ROOM * 4 * DIM];
     float dfeatures[ROOM * 4 * DIM], dweight[ROOM], dy[EXAMPLES * DIM], dtarget[EXAMPLES * DIM],
         row_gradients[ROWS * (1 + DIM)];
     uint32_t owner[ROOM], value[ROOM];
@@ -176,7 +177,8 @@ int main(void)
 {
     Suite *s = suite_create("sequence");
     TCase *t = tcase_create("sequence");
-    tcase_add_loop_test(t, chunks_have_every_value_once_in_order, 0, sizeof lengths / sizeof *lengths);
+    tcase_add_loop_test(t, chunks_have_every_value_once_in_order, 0,
+                        sizeof lengths / sizeof *lengths);
     tcase_add_test(t, features_are_value_target_difference_product);
     tcase_add_test(t, every_width_gives_the_same_bits);
     suite_add_tcase(s, t);

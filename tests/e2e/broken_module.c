@@ -89,7 +89,8 @@ const struct backend_ops *shoal_backend_v5(void)
         return NULL;
     snprintf(path, sizeof path, "%s/%s", dirname(program), file != NULL ? file : "libshoal_cpu.so");
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol = handle == NULL ? NULL : dlsym(handle, BACKEND_SYMBOL);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL),
+         *symbol = handle == NULL ? NULL : dlsym(handle, BACKEND_SYMBOL);
     if (symbol == NULL)
         return NULL;
     memcpy(&entry, &symbol, sizeof entry);

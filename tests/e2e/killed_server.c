@@ -27,7 +27,8 @@
 #include <unistd.h>
 
 enum activity { NONE, CHECKPOINT, FLUSH, AGE, EVICT, RESTORE, RECOVERY, COLD, ACTIVITIES };
-static const char *const activity_name[] = {"none", "checkpoint", "flush", "age", "evict", "restore", "recovery", "cold"};
+static const char *const activity_name[] = {"none",  "checkpoint", "flush",    "age",
+                                            "evict", "restore",    "recovery", "cold"};
 
 struct plan {
     _Atomic int32_t activity; /* NONE: nobody dies */
@@ -72,8 +73,10 @@ static bool step(enum activity a)
 static _Noreturn void die(enum activity a, const char *call, const char *path)
 {
     char line[4400];
-    int n = snprintf(line, sizeof line, "%s %s %.4000s %d\n", activity_name[a], call, path, (int)getpid());
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int n = snprintf(line, sizeof line, "%s %s %.4000s %d\n", activity_name[a], call, path,
+                     (int)getpid());
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                          0644);
     if (fd < 0 || syscall(SYS_write, fd, line, (size_t)n) != n)
         abort(); /* the test would wait for ever */
     kill(getpid(), SIGKILL);
@@ -211,9 +214,12 @@ static const struct opened *remember(const struct engine_options *options)
     return &opened[at];
 }
 
-int __real_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
-int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
-int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e)
+int __real_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                       struct err *e);
+int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                       struct err *e);
+int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                       struct err *e)
 {
     struct engine_options own = *options;
     const char *memory = getenv("SHOAL_KILL_MEMORY"); /* `shoal local` has no word for it */
@@ -242,12 +248,12 @@ static void loaded_cb(void *context, int status, const char *text, uint64_t rows
     l.done(l.context, status, text, rows);
 }
 
-int __real_engine_load(struct engine *g, const struct engine_load_options *o, engine_load_done done, void *context,
-                       struct err *e);
-int __wrap_engine_load(struct engine *g, const struct engine_load_options *o, engine_load_done done, void *context,
-                       struct err *e);
-int __wrap_engine_load(struct engine *g, const struct engine_load_options *o, engine_load_done done, void *context,
-                       struct err *e)
+int __real_engine_load(struct engine *g, const struct engine_load_options *o, engine_load_done done,
+                       void *context, struct err *e);
+int __wrap_engine_load(struct engine *g, const struct engine_load_options *o, engine_load_done done,
+                       void *context, struct err *e);
+int __wrap_engine_load(struct engine *g, const struct engine_load_options *o, engine_load_done done,
+                       void *context, struct err *e)
 {
     struct loaded *l = malloc(sizeof *l);
     if (l == NULL)
@@ -295,12 +301,12 @@ int __wrap_age_after(struct table *t, const struct push_args *args)
     return rc;
 }
 
-int __real_table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context, uint64_t undo_clock,
-                      uint64_t *gone);
-int __wrap_table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context, uint64_t undo_clock,
-                      uint64_t *gone);
-int __wrap_table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context, uint64_t undo_clock,
-                      uint64_t *gone)
+int __real_table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context,
+                      uint64_t undo_clock, uint64_t *gone);
+int __wrap_table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context,
+                      uint64_t undo_clock, uint64_t *gone);
+int __wrap_table_keep(struct table *t, uint32_t tablet, table_stays stays, void *context,
+                      uint64_t undo_clock, uint64_t *gone)
 {
     walking = caller != NONE && atomic_load(&opening) > 0 ? RECOVERY : caller;
     int rc = __real_table_keep(t, tablet, stays, context, undo_clock, gone);
@@ -309,12 +315,12 @@ int __wrap_table_keep(struct table *t, uint32_t tablet, table_stays stays, void 
 }
 
 /* A row that stays, on its way into the new tablet. */
-float *__real_tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key,
-                                  uint32_t notes);
-float *__wrap_tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key,
-                                  uint32_t notes);
-float *__wrap_tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t key,
-                                  uint32_t notes)
+float *__real_tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number,
+                                  uint64_t key, uint32_t notes);
+float *__wrap_tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number,
+                                  uint64_t key, uint32_t notes);
+float *__wrap_tablet_insert_noted(struct tablet *t, const struct tablet_shape *s, uint32_t number,
+                                  uint64_t key, uint32_t notes)
 {
     if (step(walking))
         die(walking, "a tablet without the rows that go", "memory");
@@ -329,12 +335,12 @@ static void cold_step(const char *call)
         die(COLD, call, "memory");
 }
 
-int __real_table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context,
-                             uint32_t *chosen);
-int __wrap_table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context,
-                             uint32_t *chosen);
-int __wrap_table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put, void *context,
-                             uint32_t *chosen)
+int __real_table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put,
+                             void *context, uint32_t *chosen);
+int __wrap_table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put,
+                             void *context, uint32_t *chosen);
+int __wrap_table_cold_choose(struct table *t, uint32_t tablet, uint32_t most, cold_put put,
+                             void *context, uint32_t *chosen)
 {
     int rc = __real_table_cold_choose(t, tablet, most, put, context, chosen);
     if (*chosen > 0)

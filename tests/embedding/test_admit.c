@@ -85,7 +85,8 @@ static uint32_t made(float p, float show, uint32_t lane, uint64_t batch, uint64_
     s.seed = seed;
     struct rows r = rows_open(&s);
     for (uint64_t i = 0; i < 10000; i++)
-        stats_push(&r, rows_key(i), 0.5f, show, 0, (struct stats_batch){.lane = lane, .batch = batch});
+        stats_push(&r, rows_key(i), 0.5f, show, 0,
+                   (struct stats_batch){.lane = lane, .batch = batch});
     rows = (uint32_t)table_rows(r.table);
     rows_close(&r);
     return rows;
@@ -112,8 +113,10 @@ START_TEST(fields_have_rules_of_their_own)
 {
     struct table_schema s = admit(ADMIT_COUNT, 2);
     s.field_rule_count = 2;
-    s.field_rule[0] = (struct field_rule){.field = 3, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_ALL};
-    s.field_rule[1] = (struct field_rule){.field = 4, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_NONE};
+    s.field_rule[0] =
+        (struct field_rule){.field = 3, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_ALL};
+    s.field_rule[1] =
+        (struct field_rule){.field = 4, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_NONE};
     struct rows r = rows_open(&s);
     uint64_t key[3] = {key_make(2, 1), key_make(3, 1), key_make(4, 1)};
     float expected[3];

@@ -156,7 +156,8 @@ START_TEST(ttl_counts_from_the_last_push_and_by_field)
     uint64_t key[4] = {key_make(2, 1), key_make(3, 1), key_make(4, 1), key_make(2, 2)};
     for (int i = 0; i < 4; i++)
         push_at(&r, key[i], 1, NOON);
-    static const bool there[][4] = {{1, 1, 1, 1}, {1, 0, 1, 1}, {1, 0, 1, 1}, {0, 0, 1, 1}, {0, 0, 1, 1}, {0, 0, 1, 0}, {0, 0, 1, 0}};
+    static const bool there[][4] = {{1, 1, 1, 1}, {1, 0, 1, 1}, {1, 0, 1, 1}, {0, 0, 1, 1},
+                                    {0, 0, 1, 1}, {0, 0, 1, 0}, {0, 0, 1, 0}};
     for (uint32_t day = 0; day < 7; day++) {
         if (day == 2)
             push_at(&r, key[3], 1, NOON + 2 * DAY + DAY / 4);
@@ -235,7 +236,8 @@ START_TEST(the_least_go_when_a_tablet_is_full)
     struct rows r = rows_open(&s);
     for (uint64_t i = 0; i < 1600; i++) { /* of falling score, or of rising time */
         uint64_t n = (i * 7) % 1600;
-        push_at(&r, rows_key(n), (float)(2000 - (_i == 0 ? 0 : n)), _i == 0 ? NOON + (uint32_t)i : 0);
+        push_at(&r, rows_key(n), (float)(2000 - (_i == 0 ? 0 : n)),
+                _i == 0 ? NOON + (uint32_t)i : 0);
         ck_assert_uint_eq(table_rows(r.table), i + 1);
     }
     push_at(&r, rows_key(5000), 100000, NOON + 1600);
@@ -298,11 +300,13 @@ START_TEST(undo_knows_rows_that_went)
     float before[303], found[303];
     for (uint64_t i = 0; i < 100; i++) {
         keys[i] = rows_key(i);
-        stats_push(&r, keys[i], 0.5f, 1, 0, (struct stats_batch){.time = NOON + (uint32_t)i, .undo_clock = 3});
+        stats_push(&r, keys[i], 0.5f, 1, 0,
+                   (struct stats_batch){.time = NOON + (uint32_t)i, .undo_clock = 3});
     }
     keys[100] = rows_key(100);
     table_pull(r.table, keys, 101, before);
-    stats_push(&r, keys[100], 0.5f, 1, 0, (struct stats_batch){.time = NOON + 200, .undo_clock = 4});
+    stats_push(&r, keys[100], 0.5f, 1, 0,
+               (struct stats_batch){.time = NOON + 200, .undo_clock = 4});
     ck_assert_uint_eq(table_rows(r.table), 93);
     table_pull_before(r.table, keys, 101, 4, found);
     ck_assert_mem_eq(before, found, sizeof before);
@@ -310,7 +314,8 @@ START_TEST(undo_knows_rows_that_went)
     table_pull_before(copy.table, keys, 101, 4, found);
     ck_assert_mem_eq(before, found, sizeof before);
     table_pull(r.table, keys, 101, before);
-    struct push_args tick = stats_args(&s, (struct stats_batch){.time = NOON + DAY, .undo_clock = 5});
+    struct push_args tick =
+        stats_args(&s, (struct stats_batch){.time = NOON + DAY, .undo_clock = 5});
     ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &tick), 0);
     tick.event_time = NOON + 2 * DAY; /* the same clock again: all of them go */
     ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &tick), 0);
@@ -339,20 +344,26 @@ START_TEST(undo_of_rows_that_went_is_memory_for_one_clock)
     struct rows r = rows_open(&s);
     for (uint64_t i = 0; i < 400; i++) {
         keys[i] = rows_key(i);
-        stats_push(&r, keys[i], 0.5f, 1, 0, (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 1 + i / 10)});
+        stats_push(
+            &r, keys[i], 0.5f, 1, 0,
+            (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 1 + i / 10)});
     }
     uint64_t steady = beside(&r), rows_bytes = 400 * (sizeof(uint64_t) + s.width * sizeof(float));
     ck_assert_uint_gt(steady, 0); /* what the last clocks keep is counted */
     for (uint32_t day = 1; day <= 3; day++) {
-        struct push_args tick = stats_args(&s, (struct stats_batch){.time = NOON + day * DAY, .undo_clock = table_undo_clock(7, 50)});
+        struct push_args tick =
+            stats_args(&s, (struct stats_batch){.time = NOON + day * DAY,
+                                                .undo_clock = table_undo_clock(7, 50)});
         ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &tick), 0);
     }
     ck_assert_uint_eq(table_rows(r.table), 0);
     ck_assert_uint_ge(beside(&r), steady + rows_bytes / 2);
-    stats_push(&r, keys[other], 0.5f, 1, 0, (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(8, 1)});
+    stats_push(&r, keys[other], 0.5f, 1, 0,
+               (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(8, 1)});
     /* another run's clock says nothing of this one's */
     ck_assert_uint_ge(beside(&r), steady + rows_bytes / 4);
-    stats_push(&r, keys[other], 0.5f, 1, 0, (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 51)});
+    stats_push(&r, keys[other], 0.5f, 1, 0,
+               (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 51)});
     ck_assert_uint_lt(beside(&r), steady);
     table_undo_drop(r.table, 7);
     struct table_counts c;
@@ -371,15 +382,19 @@ START_TEST(undo_of_rows_that_went_outlives_pushes_that_its_tablet_does_not_take)
     s.rules.age_ttl = DAY;
     struct rows r = rows_open(&s);
     uint64_t key = rows_key(1);
-    stats_push(&r, key, 0.5f, 1, 0, (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 1)});
+    stats_push(&r, key, 0.5f, 1, 0,
+               (struct stats_batch){.time = NOON, .undo_clock = table_undo_clock(7, 1)});
     table_pull(r.table, &key, 1, weights);
     for (uint32_t day = 1; day <= 3; day++) {
-        struct push_args tick = stats_args(&s, (struct stats_batch){.time = NOON + day * DAY, .undo_clock = table_undo_clock(7, 4)});
+        struct push_args tick =
+            stats_args(&s, (struct stats_batch){.time = NOON + day * DAY,
+                                                .undo_clock = table_undo_clock(7, 4)});
         ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &tick), 0);
     }
     ck_assert(!stats_has(&r, key));
     take[(mixed_tablet(key_mix(key), 2) + 1) % 4] = 1;
-    struct push_args late = stats_args(&s, (struct stats_batch){.undo_clock = table_undo_clock(7, 9)});
+    struct push_args late =
+        stats_args(&s, (struct stats_batch){.undo_clock = table_undo_clock(7, 9)});
     late.take = take;
     ck_assert_int_eq(table_push(r.table, NULL, NULL, 0, &late), 0);
     table_pull_before(r.table, &key, 1, table_undo_clock(7, 4), before);

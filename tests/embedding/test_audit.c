@@ -85,8 +85,8 @@ static uint32_t seen_count;
 static bool seen_complete;
 static int seen_status;
 
-static void on_blame(void *context, int status, const char *text, const struct blame_entry *entry, uint32_t count,
-                     bool complete)
+static void on_blame(void *context, int status, const char *text, const struct blame_entry *entry,
+                     uint32_t count, bool complete)
 {
     (void)context;
     (void)text;

@@ -166,7 +166,9 @@ static struct rows tied_rows(const struct table_schema *s, uint32_t count)
 {
     struct rows r = rows_open(s);
     for (uint32_t i = 0; i < count; i++)
-        add(&r, key_make(i, 7), 1, (struct row_stats){.show = (float)(i % 3), .click = (float)(i % 5 == 0 ? 4 : 0), .time = 100 + i % 4});
+        add(&r, key_make(i, 7), 1,
+            (struct row_stats){
+                .show = (float)(i % 3), .click = (float)(i % 5 == 0 ? 4 : 0), .time = 100 + i % 4});
     return r;
 }
 
@@ -184,13 +186,14 @@ START_TEST(census_of_a_budget_is_what_the_rule_would_keep)
         struct rows after = tied_rows(&ruled, 100);
         struct push_args all = {.lr_scale = 1, .tablet_count = 1u << BITS};
         ck_assert_int_eq(table_push(after.table, NULL, NULL, 0, &all), 0);
-        struct json *j = count(&r, &(struct census_ask){.what_if = true, .rows = (uint64_t)share[n] << BITS});
+        struct json *j =
+            count(&r, &(struct census_ask){.what_if = true, .rows = (uint64_t)share[n] << BITS});
         ck_assert_int_eq(in(j, "what_if.rows"), (int64_t)table_rows(after.table));
         for (uint32_t i = 0; i < 100; i++) {
             char path[32];
             snprintf(path, sizeof path, "fields.%u.kept", i);
-            ck_assert_msg(in(j, path) == (table_row(after.table, key_make(i, 7)) != NULL), "share %u, key %u: %ld is told", share[n], i,
-                          (long)in(j, path));
+            ck_assert_msg(in(j, path) == (table_row(after.table, key_make(i, 7)) != NULL),
+                          "share %u, key %u: %ld is told", share[n], i, (long)in(j, path));
         }
         json_free(j);
         rows_close(&after);
@@ -206,7 +209,8 @@ START_TEST(census_without_statistics_knows_rows_and_norms_alone)
     struct census *c;
     struct err e;
     add(&r, key_in(1, 0, 0), 1, (struct row_stats){0});
-    ck_assert_int_eq(census_new(&s, &(struct census_ask){.what_if = true, .shows = 1}, &c, &e), SHOAL_E_USAGE);
+    ck_assert_int_eq(census_new(&s, &(struct census_ask){.what_if = true, .shows = 1}, &c, &e),
+                     SHOAL_E_USAGE);
     ck_assert_ptr_nonnull(strstr(e.text, "statistics"));
     struct json *j = count(&r, &(struct census_ask){.what_if = true, .rows = 4});
     ck_assert_int_eq(in(j, "what_if.rows"), 1);

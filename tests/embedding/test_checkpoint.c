@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8], path[LIMIT_PATH + 8];
+static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8],
+    path[LIMIT_PATH + 8];
 static struct fleet from, to;
 
 static void setup(void)
@@ -60,7 +61,8 @@ static void check_same(const struct at_cut *a, const struct at_cut *b)
 /* A cluster of `shards` with a checkpoint of cut 5 in `path`: rows in images and in records, two
  * lanes at different batches, one batch that half of the shards have; pushes go on while it is
  * made. */
-static void save(uint32_t shards, const char *where, enum durability durability, uint64_t batches, struct at_cut *out)
+static void save(uint32_t shards, const char *where, enum durability durability, uint64_t batches,
+                 struct at_cut *out)
 {
     char text[ERR_TEXT_MAX];
     fleet_open(&from, shards, where, durability);
@@ -80,7 +82,8 @@ static void save(uint32_t shards, const char *where, enum durability durability,
     fleet_train(&from, 1, 1, batches / 2 + 3, batches / 2 + 5);
 }
 
-static void load(uint32_t shards, const char *where, enum durability durability, uint64_t run, struct at_cut *out)
+static void load(uint32_t shards, const char *where, enum durability durability, uint64_t run,
+                 struct at_cut *out)
 {
     char notes[4096];
     uint64_t rows;
@@ -201,7 +204,8 @@ START_TEST(a_cut_dropped_while_it_is_exported_goes_afterwards)
     ck_assert_int_eq(mkdir(path, 0700), 0);
     out.status = 1;
     ck_assert_int_eq(engine_cut_export(from.s[0].g, 5, path, 0, 1, keep_export, &out, NULL), 0);
-    ck_assert_int_eq(engine_cut_export(from.s[0].g, 5, path, 0, 1, keep_export, &out, NULL), SHOAL_E_BUSY);
+    ck_assert_int_eq(engine_cut_export(from.s[0].g, 5, path, 0, 1, keep_export, &out, NULL),
+                     SHOAL_E_BUSY);
     fleet_close(&from, false); /* called off: done is not called */
     ck_assert_int_eq(out.status, 1);
     fleet_reopen(&from);
@@ -385,12 +389,15 @@ START_TEST(another_optimizer_keeps_weights_and_begins_its_state)
     ck_assert_int_eq(fleet_export(&from, 5, path, notes), 0);
     fleet_close(&from, false);
     struct table_schema schema[2] = {fleet_schema(0), fleet_schema(1)};
-    schema[0].optimizer = (struct optimizer_spec){.kind = OPT_ADAM, .lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
-    schema[1].optimizer = (struct optimizer_spec){.kind = OPT_FTRL, .lr = 0.1f, .beta = 1, .l1 = 0.01f, .l2 = 0.02f};
+    schema[0].optimizer = (struct optimizer_spec){
+        .kind = OPT_ADAM, .lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
+    schema[1].optimizer =
+        (struct optimizer_spec){.kind = OPT_FTRL, .lr = 0.1f, .beta = 1, .l1 = 0.01f, .l2 = 0.02f};
     load_as(3, schema, 2, notes);
     ck_assert_uint_eq(weights_of(&to, 0), weights[0]);
     ck_assert_uint_eq(weights_of(&to, 1), weights[1]);
-    ck_assert_ptr_nonnull(strstr(notes, "table table-0: its optimizer was adagrad and is adam now"));
+    ck_assert_ptr_nonnull(
+        strstr(notes, "table table-0: its optimizer was adagrad and is adam now"));
     ck_assert_ptr_nonnull(strstr(notes, "table table-1: its optimizer was sgd and is ftrl now"));
     /* ftrl works weights out from its state: a push without a gradient must leave them where they
      * are, but for rounding */
@@ -433,8 +440,10 @@ static void check_stats(void *context, const void *row)
 {
     const struct table_schema *s = context;
     struct row_stats stats;
-    memcpy(&stats, (const char *)row + sizeof(uint64_t) + schema_stats_at(s) * sizeof(float), sizeof stats);
-    bare_rows += stats.show == 0 && stats.click == 0 && stats.time == 0 && stats.flags == ROW_HAS_VECTOR;
+    memcpy(&stats, (const char *)row + sizeof(uint64_t) + schema_stats_at(s) * sizeof(float),
+           sizeof stats);
+    bare_rows +=
+        stats.show == 0 && stats.click == 0 && stats.time == 0 && stats.flags == ROW_HAS_VECTOR;
 }
 
 START_TEST(statistics_are_added_and_dropped)
@@ -476,8 +485,10 @@ START_TEST(a_table_more_and_a_table_less)
     load_as(3, schema, 2, notes);
     ck_assert_uint_eq(fleet_digest(&to, 0), saved.digest[0]);
     ck_assert_uint_eq(fleet_rows(&to, 2), 0);
-    ck_assert_ptr_nonnull(strstr(notes, "table table-2: it is not in the checkpoint and begins empty"));
-    ck_assert_ptr_nonnull(strstr(notes, "table table-1: the job has none of this name; its rows are passed over"));
+    ck_assert_ptr_nonnull(
+        strstr(notes, "table table-2: it is not in the checkpoint and begins empty"));
+    ck_assert_ptr_nonnull(
+        strstr(notes, "table table-1: the job has none of this name; its rows are passed over"));
     fleet_marks(&to, 7, 0, 2, &low, &high); /* the lane's lowest mark: the next batch fits */
     ck_assert_uint_eq(low, saved.low[0]);
     ck_assert_uint_eq(high, saved.low[0]);
@@ -502,7 +513,8 @@ START_TEST(another_width_is_refused)
     fleet_open(&to, 2, load_dir, DURABLE_JOURNAL);
     fleet_table(&to, &schema);
     ck_assert_int_eq(fleet_load(&to, path, 7, text, NULL), SHOAL_E_SCHEMA);
-    ck_assert_ptr_nonnull(strstr(text, "table table-0 has width 4 in the checkpoint and 5 in the job"));
+    ck_assert_ptr_nonnull(
+        strstr(text, "table table-0 has width 4 in the checkpoint and 5 in the job"));
     fleet_close(&to, false);
 }
 END_TEST
@@ -512,7 +524,8 @@ START_TEST(undo_of_bsp_goes_by_the_new_run)
     static struct rig_push p;
     struct push_plan plan;
     char text[4096];
-    float before[SHARD_KEYS * SHARD_WIDTH], then[SHARD_KEYS * SHARD_WIDTH], now[SHARD_KEYS * SHARD_WIDTH];
+    float before[SHARD_KEYS * SHARD_WIDTH], then[SHARD_KEYS * SHARD_WIDTH],
+        now[SHARD_KEYS * SHARD_WIDTH];
     fleet_open(&from, 1, save_dir, DURABLE_JOURNAL);
     fleet_tables(&from);
     fleet_run_open(&from, 1, 1, 2);
@@ -594,7 +607,8 @@ int main(void)
     TCase *t = tcase_create("checkpoint");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 120);
-    tcase_add_loop_test(t, saved_by_n_and_loaded_by_m_is_the_same, 0, getenv("SHOAL_ALL_PAIRS") != NULL ? 64 : 16);
+    tcase_add_loop_test(t, saved_by_n_and_loaded_by_m_is_the_same, 0,
+                        getenv("SHOAL_ALL_PAIRS") != NULL ? 64 : 16);
     tcase_add_test(t, memory_is_saved_and_loaded_too);
     tcase_add_test(t, the_loaded_run_goes_on_where_the_saved_one_would_have);
     tcase_add_test(t, an_export_again_answers_again_and_another_one_is_refused);

@@ -3,10 +3,10 @@
  * many to each of three checkpoints: of fp32 rows, of 16-bit ones, of rows of which half are in the
  * store; tests/long does 1,000. */
 #include "embedding/checkpoint.h"
+#include "embedding/cold.h"
 #include "proto/base/hash.h"
 #include "proto/base/log.h"
 #include "proto/base/rng.h"
-#include "embedding/cold.h"
 #include "tests/lib/embedding_cool.h"
 #include "tests/lib/embedding_fleet.h"
 
@@ -100,7 +100,8 @@ static void make(enum source kind)
     fleet_cut(&from, 5);
     ck_assert_int_eq(fleet_export(&from, 5, path, text), 0);
     fleet_close(&from, false);
-    snprintf(command, sizeof command, "cp -r '%s' '%s.copy' && rm -rf '%s' && mv '%s.copy' '%s'", path, path, path, path, path);
+    snprintf(command, sizeof command, "cp -r '%s' '%s.copy' && rm -rf '%s' && mv '%s.copy' '%s'",
+             path, path, path, path, path);
     ck_assert_int_eq(system(command), 0);
     files = 0;
     list("");
@@ -169,7 +170,8 @@ static void check_refused(const struct file *a, const struct file *b, const char
         checkpoint_close(c);
     }
     ck_assert_msg(rc != 0, "%s %s: not found out", what, a->name);
-    ck_assert_msg(named(e.text, a) || (b != NULL && named(e.text, b)), "%s %s: %s", what, a->name, e.text);
+    ck_assert_msg(named(e.text, a) || (b != NULL && named(e.text, b)), "%s %s: %s", what, a->name,
+                  e.text);
     rc = fleet_load(&to, path, 7, text, NULL);
     ck_assert_msg(rc != 0 && strcmp(text, e.text) == 0, "%s %s: load said %s", what, a->name, text);
     ck_assert_uint_eq(fleet_rows(&to, 0) + fleet_rows(&to, 1), 0);
@@ -233,7 +235,8 @@ START_TEST(every_damage_is_refused_by_name)
     while (done < count)
         done += damage_one(&r, (enum kind)rng_below(&r, KINDS), &file[rng_below(&r, files)]);
     ck_assert_uint_ge(done, 200);
-    printf("%s: %llu damages of %u files refused\n", source_name[source], (unsigned long long)done, files);
+    printf("%s: %llu damages of %u files refused\n", source_name[source], (unsigned long long)done,
+           files);
     fflush(stdout);
     check_whole(7); /* put right again it is taken: what was refused was the damage */
 }
@@ -256,10 +259,12 @@ START_TEST(parts_that_do_not_belong_together_are_refused)
         {"cp -r part-0002 part-0003", "rm -r part-0003", "part-0003"},
         {"mv part-0000 x && mv part-0001 part-0000 && mv x part-0001",
          "mv part-0000 x && mv part-0001 part-0000 && mv x part-0001", "part-0000"},
-        {"rm -rf x && mv part-0002 x && cp -r part-0001 part-0002", "rm -r part-0002 && mv x part-0002", "part-0002"},
-        {"touch part-0001/journal/seg-00000000000000ff", "rm part-0001/journal/seg-00000000000000ff",
-         "part-0001/journal/seg-00000000000000ff"},
-        {"touch part-0000/rows/999999.sst", "rm part-0000/rows/999999.sst", "part-0000/rows/999999.sst"},
+        {"rm -rf x && mv part-0002 x && cp -r part-0001 part-0002",
+         "rm -r part-0002 && mv x part-0002", "part-0002"},
+        {"touch part-0001/journal/seg-00000000000000ff",
+         "rm part-0001/journal/seg-00000000000000ff", "part-0001/journal/seg-00000000000000ff"},
+        {"touch part-0000/rows/999999.sst", "rm part-0000/rows/999999.sst",
+         "part-0000/rows/999999.sst"},
         {"mv part-0001/rows x", "mv x part-0001/rows", "part-0001/rows"},
     };
     for (size_t i = 0; i < sizeof way / sizeof way[0]; i++) {

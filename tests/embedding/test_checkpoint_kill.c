@@ -14,7 +14,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8], path[LIMIT_PATH + 8];
+static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8],
+    path[LIMIT_PATH + 8];
 static struct fleet f;
 static struct shared {
     uint64_t digest[FLEET_TABLES];
@@ -155,12 +156,11 @@ static void again_child(void *context)
     bool opened = engine_run_mode(f.s[0].g, 7, &mode, &lanes) == 0;
     fleet_tables(&f);
     ck_assert(opened || !acknowledged);
-    for (uint32_t i = 0; i < FLEET_TABLES; i++) {
+    for (uint32_t i = 0; i < FLEET_TABLES; i++)
         if (opened)
             ck_assert_uint_eq(fleet_digest(&f, i), shared->digest[i]);
         else
             ck_assert_uint_eq(fleet_rows(&f, i), 0);
-    }
     int rc = fleet_load(&f, path, 7, text, NULL);
     ck_assert_msg(rc == 0, "%s", text);
     for (int again = 0; again < 2; again++) {
@@ -245,7 +245,8 @@ static void dropped_child(void *context)
     fleet_open(&f, 1, load_dir, DURABLE_JOURNAL);
     fleet_tables(&f);
     for (uint32_t i = 0; i < FLEET_TABLES; i++)
-        ck_assert(fleet_rows(&f, i) == 0 || (!acknowledged && fleet_digest(&f, i) == shared->digest[i]));
+        ck_assert(fleet_rows(&f, i) == 0 ||
+                  (!acknowledged && fleet_digest(&f, i) == shared->digest[i]));
     ck_assert_int_eq(drop_load(), 0);
     for (int again = 0; again < 2; again++) {
         for (uint32_t i = 0; i < FLEET_TABLES; i++)

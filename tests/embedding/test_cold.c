@@ -75,7 +75,8 @@ static uint32_t leave(struct rows *r, struct shelf *s, uint32_t tablet, uint32_t
 static void fill(struct rows *r, uint32_t from, uint32_t to, uint32_t time)
 {
     for (uint32_t i = from; i < to; i++)
-        stats_push(r, rows_key(i), 0.25f * (float)(i % 7), 8, 1, (struct stats_batch){.time = time, .batch = 1});
+        stats_push(r, rows_key(i), 0.25f * (float)(i % 7), 8, 1,
+                   (struct stats_batch){.time = time, .batch = 1});
 }
 
 START_TEST(rows_that_left_are_counted_and_come_back_as_they_were)
@@ -231,7 +232,8 @@ START_TEST(a_pair_of_another_length_is_refused)
     struct shelf shelf = {0};
     rows_push_one(&r, rows_key(0), 1, 0);
     leave(&r, &shelf, 0, 1);
-    ck_assert_int_eq(table_cold_take(r.table, rows_key(0), shelf.value[0], shelf.bytes - 4), SHOAL_E_CORRUPT);
+    ck_assert_int_eq(table_cold_take(r.table, rows_key(0), shelf.value[0], shelf.bytes - 4),
+                     SHOAL_E_CORRUPT);
     ck_assert(table_cold_has(r.table, rows_key(0)));
     /* not cold: nothing */
     ck_assert_int_eq(table_cold_take(r.table, rows_key(1), shelf.value[0], shelf.bytes), 0);
@@ -243,7 +245,8 @@ END_TEST
 
 START_TEST(rows_of_dense_tables_and_of_tables_with_a_capacity_stay)
 {
-    struct table_schema dense = rows_schema(OPT_ADAGRAD, 4, 0), full = stats_schema(OPT_ADAGRAD, 4, 0);
+    struct table_schema dense = rows_schema(OPT_ADAGRAD, 4, 0),
+                        full = stats_schema(OPT_ADAGRAD, 4, 0);
     struct shelf shelf = {0};
     dense.dense = 1;
     full.rules.age_capacity = 100;
@@ -263,7 +266,8 @@ END_TEST
 /* Two tables get the same pushes; one of them is short of memory. Every row that a push touches
  * comes in first. Days pass, rows decay, fall below the score, expire: whether they are in memory
  * or not. */
-static void live_beside(const struct table_schema *s, uint32_t first_time, uint32_t steps, uint32_t step_seconds)
+static void live_beside(const struct table_schema *s, uint32_t first_time, uint32_t steps,
+                        uint32_t step_seconds)
 {
     struct rows all = rows_open(s), some = rows_open(s);
     struct shelf shelf = {0};
@@ -275,7 +279,8 @@ static void live_beside(const struct table_schema *s, uint32_t first_time, uint3
         for (int i = 0; i < 40; i++) {
             uint32_t span = 64 + (uint32_t)(rng_next(&rng) % (KEYS - 64));
             uint64_t key = rows_key(rng_next(&rng) % span);
-            float show = (float)(1 + rng_next(&rng) % 4), click = rng_next(&rng) % 8 == 0 ? 1.0f : 0.0f;
+            float show = (float)(1 + rng_next(&rng) % 4),
+                  click = rng_next(&rng) % 8 == 0 ? 1.0f : 0.0f;
             struct stats_batch b = {.time = time, .batch = step};
             fetch(&some, &shelf, key);
             stats_push(&all, key, 0.1f * (float)i, show, click, b);
@@ -465,8 +470,10 @@ START_TEST(a_row_that_ended_unnoticed_in_this_clock_has_its_undo)
     float before[4], out[4];
     struct err e;
     for (int i = 0; i < 2; i++) {
-        stats_push(both[i], ends, 1, 8, 1, (struct stats_batch){.time = NOON, .batch = 1, .undo_clock = 1});
-        stats_push(both[i], stays, 1, 8, 1, (struct stats_batch){.time = NOON, .batch = 1, .undo_clock = 1});
+        stats_push(both[i], ends, 1, 8, 1,
+                   (struct stats_batch){.time = NOON, .batch = 1, .undo_clock = 1});
+        stats_push(both[i], stays, 1, 8, 1,
+                   (struct stats_batch){.time = NOON, .batch = 1, .undo_clock = 1});
     }
     table_pull(hot.table, &ends, 1, before);
     ck_assert_uint_eq(leave(&cold, &shelf, 0, 10), 2);
@@ -474,7 +481,8 @@ START_TEST(a_row_that_ended_unnoticed_in_this_clock_has_its_undo)
     for (uint32_t day = 1; day <= 3; day++) /* in the last of these clocks it expires */
         for (int i = 0; i < 2; i++)
             stats_push(both[i], stays, 1, 8, 1,
-                       (struct stats_batch){.time = NOON + day * DAY, .batch = 1 + day, .undo_clock = 1 + day});
+                       (struct stats_batch){
+                           .time = NOON + day * DAY, .batch = 1 + day, .undo_clock = 1 + day});
     ck_assert(!stats_has(&hot, ends));
     table_pull(hot.table, &ends, 1, out);
     ck_assert_mem_ne(out, before, sizeof out);

@@ -20,7 +20,8 @@
 
 #define BATCHES 150u
 
-static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8], path[LIMIT_PATH + 8];
+static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8],
+    path[LIMIT_PATH + 8];
 static struct rig s;
 static struct shared {
     uint64_t digest, rows;
@@ -117,7 +118,8 @@ static uint64_t load(uint64_t run, struct outcome *out)
     struct err e = {0};
     uint64_t most = 0;
     *out = (struct outcome){0};
-    int rc = engine_load(s.g, &(struct engine_load_options){.path = path, .run = run}, loaded, out, &e);
+    int rc =
+        engine_load(s.g, &(struct engine_load_options){.path = path, .run = run}, loaded, out, &e);
     ck_assert_msg(rc == 0, "%s", e.text);
     while (embedding_env_step(&s.env)) {
         uint64_t used = tier_used(s.g);
@@ -200,7 +202,8 @@ START_TEST(it_is_translated_within_memory)
     struct table_schema schema = thin_schema(false);
     save(THIN_MEMORY, false);
     schema.tablet_bits = _i == 0 ? THIN_BITS - 2 : THIN_BITS + 2;
-    schema.optimizer = (struct optimizer_spec){.kind = OPT_ADAM, .lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
+    schema.optimizer = (struct optimizer_spec){
+        .kind = OPT_ADAM, .lr = 0.01f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f};
     open_empty(THIN_MEMORY + (2u << 20), &schema);
     uint64_t most = load(7, &out);
     ck_assert_msg(out.status == 0, "%s", out.text);
@@ -233,7 +236,9 @@ START_TEST(a_load_taken_back_leaves_nothing)
     struct table_schema schema = thin_schema(false);
     save(THIN_MEMORY, false);
     open_empty(THIN_MEMORY, &schema);
-    ck_assert_int_eq(engine_load(s.g, &(struct engine_load_options){.path = path, .run = 7}, loaded, &out, &e), 0);
+    ck_assert_int_eq(
+        engine_load(s.g, &(struct engine_load_options){.path = path, .run = 7}, loaded, &out, &e),
+        0);
     for (int step = 0; step < 12; step++)
         ck_assert(embedding_env_step(&s.env));
     ck_assert_ptr_nonnull(s.g->load);

@@ -43,7 +43,8 @@ START_TEST(every_length_and_address_agrees_with_the_definition)
     for (size_t count = 0; count <= MOST; count++) {
         size_t from = count % 16;
         if (count < 4096 || count % 97 == 0)
-            ck_assert_uint_eq(crc32c_extend(7, bytes + from, count), by_bits(7, bytes + from, count));
+            ck_assert_uint_eq(crc32c_extend(7, bytes + from, count),
+                              by_bits(7, bytes + from, count));
     }
     for (size_t at = 0; at < MOST; at++) /* and byte by byte */
         want = crc32c_extend(want, bytes + at, 1);
@@ -58,7 +59,8 @@ START_TEST(pieces_give_what_the_whole_gives)
     uint32_t whole = crc32c_extend(0, bytes, MOST);
     for (int i = 0; i < 2000; i++) {
         size_t cut = rng_below(&r, MOST + 1);
-        ck_assert_uint_eq(crc32c_extend(crc32c_extend(0, bytes, cut), bytes + cut, MOST - cut), whole);
+        ck_assert_uint_eq(crc32c_extend(crc32c_extend(0, bytes, cut), bytes + cut, MOST - cut),
+                          whole);
     }
 }
 END_TEST

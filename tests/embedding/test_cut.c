@@ -296,8 +296,8 @@ START_TEST(a_cut_with_an_old_restore_among_its_records_stands_alone)
     make_cut(1);
     restore(1, 2);
     rig_train(&s, 2, 0, 0, 30,
-                /* all rows written: the cut is free, though the record still lies in the journal */
-                33);
+              /* all rows written: the cut is free, though the record still lies in the journal */
+              33);
     ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);
     embedding_env_run(&s.env);
     ck_assert(!cut_there(1));
@@ -357,15 +357,17 @@ START_TEST(a_damaged_cut_is_refused_and_nothing_is_changed)
     make_cut(2);
     make_cut(3);
     uint64_t digest = rig_digest(&s);
-    snprintf(
-        command, sizeof command,
-        "cd '%s/cuts' && f=$(ls 1/journal/* | head -1) && printf X | dd of=$f bs=1 seek=900 conv=notrunc 2>/dev/null",
-        dir);
+    snprintf(command, sizeof command,
+             "cd '%s/cuts' && f=$(ls 1/journal/* | head -1) && printf X | dd of=$f bs=1 seek=900 "
+             "conv=notrunc 2>/dev/null",
+             dir);
     ck_assert_int_eq(system(command), 0);
     ck_assert_int_eq(engine_restore(s.g, 1, 2, &e), SHOAL_E_CORRUPT);
     ck_assert_ptr_nonnull(strstr(e.text, "cuts/1/journal/seg-"));
-    snprintf(command, sizeof command,
-             "cd '%s/cuts' && sed -i 's/sequence/sequenCe/' 2/manifest && rm $(ls 3/rows/* | head -1)", dir);
+    snprintf(
+        command, sizeof command,
+        "cd '%s/cuts' && sed -i 's/sequence/sequenCe/' 2/manifest && rm $(ls 3/rows/* | head -1)",
+        dir);
     ck_assert_int_eq(system(command), 0);
     ck_assert_int_eq(engine_restore(s.g, 2, 2, &e), SHOAL_E_CORRUPT);
     ck_assert_int_eq(engine_restore(s.g, 3, 2, &e), SHOAL_E_CORRUPT);

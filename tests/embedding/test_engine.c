@@ -74,7 +74,8 @@ START_TEST(tablets_that_are_ahead_skip_what_they_have)
     begin(DURABLE_MEMORY, NULL);
     /* the same batch in two pushes: the lower half of the tablets alone, then all of it */
     uint32_t first = 0;
-    while (first < p.record.key_count && mixed_tablet(key_mix(p.keys[first]), SHARD_TABLET_BITS) < 8)
+    while (first < p.record.key_count &&
+           mixed_tablet(key_mix(p.keys[first]), SHARD_TABLET_BITS) < 8)
         first++;
     struct rig_push half = p;
     half.record.keys = half.keys;

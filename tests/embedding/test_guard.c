@@ -103,7 +103,8 @@ static bool rows_finite(uint32_t table)
  * sent. */
 START_TEST(guard_bad_value_in_any_place_changes_nothing)
 {
-    static const float bad[] = {NAN, -NAN, INFINITY, -INFINITY, 1e30f, -1e30f, 1e38f, -FLT_MAX, 1.0001e15f};
+    static const float bad[] = {NAN,    -NAN,  INFINITY, -INFINITY, 1e30f,
+                                -1e30f, 1e38f, -FLT_MAX, 1.0001e15f};
     struct err e = {0};
 
     begin();
@@ -121,7 +122,8 @@ START_TEST(guard_bad_value_in_any_place_changes_nothing)
             for (size_t b = 0; b < sizeof bad / sizeof bad[0]; b++) {
                 gradients_fill(0.5f);
                 gradients[place] = bad[b];
-                ck_assert_msg(push(&r, &e) == SHOAL_E_NOT_FINITE, "width %u place %u value %g", schema.width, place, (double)bad[b]);
+                ck_assert_msg(push(&r, &e) == SHOAL_E_NOT_FINITE, "width %u place %u value %g",
+                              schema.width, place, (double)bad[b]);
             }
         engine_stats_get(s.g, &after);
         ck_assert_uint_eq(after.sequence, before.sequence);
@@ -150,8 +152,13 @@ START_TEST(guard_denormals_are_alike_at_every_level)
         begin();
         for (uint32_t table = 0; table < WIDTHS; table++) {
             struct table_schema schema = schema_of(table);
-            schema.optimizer = (struct optimizer_spec){
-                .kind = (enum optimizer_kind)(table % 6), .lr = 0.05f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-30f, .initial = 1e-30f, .beta = 1};
+            schema.optimizer = (struct optimizer_spec){.kind = (enum optimizer_kind)(table % 6),
+                                                       .lr = 0.05f,
+                                                       .beta1 = 0.9f,
+                                                       .beta2 = 0.999f,
+                                                       .eps = 1e-30f,
+                                                       .initial = 1e-30f,
+                                                       .beta = 1};
             ck_assert_msg(engine_table_create(s.g, &schema, &e) == 0, "%s", e.text);
             for (uint64_t batch = 1; batch <= 4; batch++) {
                 struct push_record r = push_of(table, batch);
@@ -183,7 +190,9 @@ START_TEST(guard_state_saturates_and_stays_finite)
         schema.tablet_first = table << SHARD_TABLET_BITS;
         schema.zero_first = 1;
         schema.optimizer = (struct optimizer_spec){.kind = (enum optimizer_kind)(table / 2),
-                                                   .lr = _i == 2 ? 1e10f : _i == 3 ? 1e-8f : 0.1f,
+                                                   .lr = _i == 2   ? 1e10f
+                                                         : _i == 3 ? 1e-8f
+                                                                   : 0.1f,
                                                    .beta1 = 0.9f,
                                                    .beta2 = _i == 1 ? 0 : 0.999f,
                                                    .eps = _i == 1 ? 0 : 1e-8f,
@@ -196,11 +205,13 @@ START_TEST(guard_state_saturates_and_stays_finite)
             struct push_record r = push_of(table, batch);
             r.lr_scale = _i == 2 ? 1e15f : 1;
             for (uint32_t i = 0; i < KEYS * WIDTHS; i++)
-                gradients[i] = (batch > 1000 && batch % 3 == i % 3 ? -1 : 1) * (batch > 2000 && i % 4 == 0 ? 1e-30f : 1e15f);
+                gradients[i] = (batch > 1000 && batch % 3 == i % 3 ? -1 : 1) *
+                               (batch > 2000 && i % 4 == 0 ? 1e-30f : 1e15f);
             int rc = push(&r, &e);
             ck_assert_msg(rc == 0, "%s", e.text);
             if (batch % 500 < 3)
-                ck_assert_msg(rows_finite(table), "case %d, optimizer %d, batch %llu", _i, (int)schema.optimizer.kind, (unsigned long long)batch);
+                ck_assert_msg(rows_finite(table), "case %d, optimizer %d, batch %llu", _i,
+                              (int)schema.optimizer.kind, (unsigned long long)batch);
             if (batch % 64 == 0) {
                 engine_flush_step(s.g);
                 embedding_env_run(&s.env);
@@ -271,7 +282,8 @@ START_TEST(guard_refused_push_is_kept_with_its_name)
     static const struct {
         const char *name;
         int64_t value;
-    } number[] = {{"run", 1}, {"lane", 0}, {"generation", 0}, {"batch", 1}, {"worker", 7}, {"task", 99}, {"place", 3}, {"bad_rows", 2}, {"rows", 3}};
+    } number[] = {{"run", 1},   {"lane", 0},  {"generation", 0}, {"batch", 1}, {"worker", 7},
+                  {"task", 99}, {"place", 3}, {"bad_rows", 2},   {"rows", 3}};
     for (size_t i = 0; i < sizeof number / sizeof number[0]; i++)
         ck_assert_int_eq(json_as_int(json_get(j, number[i].name), -1), number[i].value);
     ck_assert_int_eq(json_as_int(json_get(j, "field"), -1), key_field(keys[1]));
@@ -367,7 +379,8 @@ START_TEST(guard_counts_are_bounded_and_of_one_run)
     ck_assert_uint_eq(json_count(json_get(j, "by_field")), GUARD_FIELDS + 1);
     ck_assert_uint_eq(json_count(json_get(j, "by_worker")), GUARD_WORKERS + 1);
     for (size_t i = 0; i < json_count(json_get(j, "by_field")); i++)
-        refused += (uint64_t)json_as_int(json_get(json_array_at(json_get(j, "by_field"), i), "refused"), 0);
+        refused += (uint64_t)json_as_int(
+            json_get(json_array_at(json_get(j, "by_field"), i), "refused"), 0);
     ck_assert_uint_eq(refused, 2000);
     json_free(j);
     r.run = 2;

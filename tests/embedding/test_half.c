@@ -15,7 +15,8 @@ static const enum value_kind kinds[2] = {VALUES_FP16, VALUES_BF16};
 static double meaning(enum value_kind kind, uint32_t h)
 {
     const int fraction_bits = kind == VALUES_FP16 ? 10 : 7, bias = kind == VALUES_FP16 ? 15 : 127;
-    const int exponent = (int)((h & 0x7fff) >> fraction_bits), fraction = (int)(h & ((1u << fraction_bits) - 1));
+    const int exponent = (int)((h & 0x7fff) >> fraction_bits),
+              fraction = (int)(h & ((1u << fraction_bits) - 1));
     const double sign = h & 0x8000 ? -1 : 1;
     if (exponent == 0)
         return sign * ldexp(fraction, 1 - bias - fraction_bits);
@@ -80,8 +81,10 @@ START_TEST(widening_gives_what_the_format_says)
                     else
                         half_widen(kind, &weights[i], &expected, 1);
                     bool none = rest > (kind == VALUES_FP16 ? 0x7c00u : 0x7f80u);
-                    if (memcmp(&wide[i], &expected, sizeof expected) != 0 || (isnan(wide[i]) != 0) != none)
-                        ck_abort_msg("%04x at level %d, width %u is %g", from + i, level, width, (double)wide[i]);
+                    if (memcmp(&wide[i], &expected, sizeof expected) != 0 ||
+                        (isnan(wide[i]) != 0) != none)
+                        ck_abort_msg("%04x at level %d, width %u is %g", from + i, level, width,
+                                     (double)wide[i]);
                 }
             }
         }
@@ -131,10 +134,12 @@ START_TEST(rounding_goes_to_a_neighbour_and_stays_finite)
             const double x = fabs((double)wide[i]);
             const uint32_t low = below(kind, x), high = low < most_of(kind) ? low + 1 : low;
             const double down = x - meaning(kind, low), up = meaning(kind, high) - x;
-            const uint32_t wanted = low == high || down < up || (down == up && low % 2 == 0) ? low : high;
-            if (((h & 0x7fff) != low && ((h & 0x7fff) != high || down <= 0)) || h >> 15 != (signbit(wide[i]) != 0) ||
-                even != ((h & 0x8000) | wanted))
-                ck_abort_msg("%g became %04x by chance, %04x as the nearest", (double)wide[i], h, even);
+            const uint32_t wanted =
+                low == high || down < up || (down == up && low % 2 == 0) ? low : high;
+            if (((h & 0x7fff) != low && ((h & 0x7fff) != high || down <= 0)) ||
+                h >> 15 != (signbit(wide[i]) != 0) || even != ((h & 0x8000) | wanted))
+                ck_abort_msg("%g became %04x by chance, %04x as the nearest", (double)wide[i], h,
+                             even);
         }
     }
 }
@@ -247,8 +252,10 @@ END_TEST
 START_TEST(levels_are_really_different_code)
 {
     for (int level = 1; level <= (int)isa_best(); level++) {
-        ck_assert(half_of(kinds[_i], (enum isa)level, 16).open != half_of(kinds[_i], ISA_BASE, 16).open);
-        ck_assert(half_of(kinds[_i], (enum isa)level, 16).close != half_of(kinds[_i], ISA_BASE, 16).close);
+        ck_assert(half_of(kinds[_i], (enum isa)level, 16).open !=
+                  half_of(kinds[_i], ISA_BASE, 16).open);
+        ck_assert(half_of(kinds[_i], (enum isa)level, 16).close !=
+                  half_of(kinds[_i], ISA_BASE, 16).close);
     }
 }
 END_TEST

@@ -90,7 +90,8 @@ START_TEST(image_of_an_empty_tablet_empties)
 END_TEST
 
 /* A refused image leaves the tablet, and the memory, as they were. */
-static void assert_refused(struct rows *r, uint32_t tablet, const void *data, size_t bytes, int expected)
+static void assert_refused(struct rows *r, uint32_t tablet, const void *data, size_t bytes,
+                           int expected)
 {
     struct err e = {0};
     int status = table_image_read(r->table, tablet, data, bytes, &e);
@@ -187,7 +188,8 @@ START_TEST(image_with_wrong_content_under_a_right_checksum_is_refused)
     memcpy(&h, m.data, sizeof h);
     ck_assert(h.row_count > 10 && h.undo_count > 1);
     uint64_t *keys = (uint64_t *)(m.data + sizeof h), saved = keys[1];
-    uint64_t *undo_keys = (uint64_t *)(m.data + m.bytes - 8 - h.undo_count * (8 + 12)), undo_saved = undo_keys[1];
+    uint64_t *undo_keys = (uint64_t *)(m.data + m.bytes - 8 - h.undo_count * (8 + 12)),
+             undo_saved = undo_keys[1];
 
     keys[1] = keys[0]; /* twice */
     image_seal(&m);
@@ -206,7 +208,10 @@ START_TEST(image_with_wrong_content_under_a_right_checksum_is_refused)
 
     for (int i = 0; i < 6; i++) {
         lie = h;
-        lie.row_count = i == 0 ? UINT64_MAX : i == 1 ? h.row_count + 1 : i == 2 ? UINT64_MAX / 32 : h.row_count;
+        lie.row_count = i == 0   ? UINT64_MAX
+                        : i == 1 ? h.row_count + 1
+                        : i == 2 ? UINT64_MAX / 32
+                                 : h.row_count;
         lie.undo_count = i == 3 ? 0 : i == 4 ? UINT64_MAX / 20 + 1 : h.undo_count;
         lie.undo_clock = i == 5 ? 0 : h.undo_clock;
         memcpy(m.data, &lie, sizeof lie);
@@ -246,8 +251,8 @@ static struct table_schema living(void)
     s.rules.age_score = 0.2f;
     s.rules.age_capacity = 40;
     s.field_rule_count = 1;
-    s.field_rule[0] =
-        (struct field_rule){.field = 2, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_SCORE, .admit_threshold = 1};
+    s.field_rule[0] = (struct field_rule){
+        .field = 2, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_SCORE, .admit_threshold = 1};
     return s;
 }
 
@@ -258,9 +263,12 @@ static void live(struct rows *r, uint32_t from, uint32_t to)
         uint64_t key = key_make((uint32_t)(1 + rng_below(&random, 2)), rng_below(&random, 80));
         uint64_t other = key_make(1, rng_below(&random, 80)), changed;
         stats_push(r, key, 0.5f, (float)(1 + rng_below(&random, 3)), 0,
-                   (struct stats_batch){.time = FIRST_DAY + i * 600, .batch = i, .undo_clock = i / 10 + 1});
+                   (struct stats_batch){
+                       .time = FIRST_DAY + i * 600, .batch = i, .undo_clock = i / 10 + 1});
         if (i % 20 == 0)
-            ck_assert_int_eq(table_keys(r->table, (enum key_action)rng_below(&random, 4), &other, 1, NULL, &changed), 0);
+            ck_assert_int_eq(table_keys(r->table, (enum key_action)rng_below(&random, 4), &other, 1,
+                                        NULL, &changed),
+                             0);
     }
 }
 
@@ -392,8 +400,8 @@ START_TEST(image_with_a_life_that_cannot_be_is_refused)
     live(&r, 0, 1500);
     struct image good = image_of(r.table, 0);
     struct parts p = parts_of(&good);
-    ck_assert(p.h->row_count > 5 && p.h->young_count > 1 && p.h->old_count > 1 && p.h->name_count > 1 &&
-              p.h->sketch_cells == 256 && p.h->clock > FIRST_DAY);
+    ck_assert(p.h->row_count > 5 && p.h->young_count > 1 && p.h->old_count > 1 &&
+              p.h->name_count > 1 && p.h->sketch_cells == 256 && p.h->clock > FIRST_DAY);
     uint64_t digest = rows_digest(r.table);
     for (int lie = 0; lie < LIVES; lie++) {
         struct image m = {malloc(good.bytes), good.bytes};
@@ -405,7 +413,8 @@ START_TEST(image_with_a_life_that_cannot_be_is_refused)
         }
         image_seal(&m);
         struct err e = {0};
-        ck_assert_msg(table_image_read(r.table, 0, m.data, m.bytes, &e) == SHOAL_E_CORRUPT, "lie %d: %s", lie, e.text);
+        ck_assert_msg(table_image_read(r.table, 0, m.data, m.bytes, &e) == SHOAL_E_CORRUPT,
+                      "lie %d: %s", lie, e.text);
         ck_assert_uint_eq(rows_digest(r.table), digest);
         free(m.data);
     }

@@ -94,9 +94,11 @@ START_TEST(init_by_field_overrides_the_kind)
 {
     struct table_schema s = rows_schema(OPT_SGD, 4, 0);
     s.field_rule_count = 3;
-    s.field_rule[0] = (struct field_rule){.field = 2, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 1.5f};
+    s.field_rule[0] = (struct field_rule){
+        .field = 2, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 1.5f};
     s.field_rule[1] = (struct field_rule){.field = 9, .has = FIELD_HAS_INIT, .kind = INIT_ZERO};
-    s.field_rule[2] = (struct field_rule){.field = 65535, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = -1.0f};
+    s.field_rule[2] = (struct field_rule){
+        .field = 65535, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = -1.0f};
     const uint32_t fields[] = {0, 1, 2, 3, 9, 10, 65535};
     const float expected[] = {NAN, NAN, 1.5f, NAN, 0, NAN, -1.0f};
     for (int f = 0; f < 7; f++) {

@@ -7,7 +7,8 @@
 
 static const struct stats_batch noon = {.time = FIRST_DAY + DAY / 2};
 
-static uint64_t name_keys(struct rows *r, enum key_action action, const uint64_t *keys, size_t count)
+static uint64_t name_keys(struct rows *r, enum key_action action, const uint64_t *keys,
+                          size_t count)
 {
     uint64_t changed;
     ck_assert_int_eq(table_keys(r->table, action, keys, count, NULL, &changed), 0);
@@ -25,7 +26,8 @@ static struct rows filled(const struct table_schema *s, uint64_t undo_clock)
 {
     struct rows r = rows_open(s);
     for (uint64_t i = 0; i < KEYS; i++)
-        stats_push(&r, rows_key(i), 0.5f, 1, 0, (struct stats_batch){.time = noon.time, .undo_clock = undo_clock});
+        stats_push(&r, rows_key(i), 0.5f, 1, 0,
+                   (struct stats_batch){.time = noon.time, .undo_clock = undo_clock});
     return r;
 }
 

@@ -52,10 +52,12 @@ static struct table_schema life_schema(void)
                                  .by_shows = 1,
                                  .norm_max = 1.5f};
     s.field_rule_count = 3;
-    s.field_rule[0] =
-        (struct field_rule){.field = 2, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_PROBABILITY, .admit_threshold = 0.3f};
-    s.field_rule[1] =
-        (struct field_rule){.field = 3, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_SCORE, .admit_threshold = 0.5f};
+    s.field_rule[0] = (struct field_rule){.field = 2,
+                                          .has = FIELD_HAS_ADMIT,
+                                          .admit_kind = ADMIT_PROBABILITY,
+                                          .admit_threshold = 0.3f};
+    s.field_rule[1] = (struct field_rule){
+        .field = 3, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_SCORE, .admit_threshold = 0.5f};
     s.field_rule[2] = (struct field_rule){.field = 4, .has = FIELD_HAS_TTL, .ttl = DAY};
     return s;
 }
@@ -81,7 +83,8 @@ static int by_mix(const void *a, const void *b)
 
 /* Batch `to` of a lane, that part of it which lies in tablets [first, first + count): a function of
  * lane, batch and key. Five batches a day; now and then one from the future or of no time. */
-static void make_push(struct life_push *p, uint32_t lane, uint64_t to, uint32_t first, uint32_t count)
+static void make_push(struct life_push *p, uint32_t lane, uint64_t to, uint32_t first,
+                      uint32_t count)
 {
     struct rng r = rng_of(5, lane, to);
     uint32_t n = 0;
@@ -108,7 +111,9 @@ static void make_push(struct life_push *p, uint32_t lane, uint64_t to, uint32_t 
                                      .tablet_count = count,
                                      .lr_scale = 1,
                                      .key_count = n,
-                                     .event_time = to % 17 == 0 ? 4000000000u : to % 13 == 0 ? 0 : time,
+                                     .event_time = to % 17 == 0   ? 4000000000u
+                                                   : to % 13 == 0 ? 0
+                                                                  : time,
                                      .keys = p->keys,
                                      .gradients = p->values};
 }
@@ -139,7 +144,9 @@ static void name_some(struct rig *s, uint64_t batch)
         uint64_t n = rng_below(&r, KEYS);
         keys[i] = key_make((uint32_t)(1 + n % 4), rng_below(&r, 40) * KEYS + n);
     }
-    ck_assert_msg(engine_keys(s->g, 0, (enum key_action)rng_below(&r, 4), keys, 6, &changed, &e) == 0, "%s", e.text);
+    ck_assert_msg(engine_keys(s->g, 0, (enum key_action)rng_below(&r, 4), keys, 6, &changed, &e) ==
+                      0,
+                  "%s", e.text);
 }
 
 static void train(struct rig *s, uint64_t from, uint64_t to)
@@ -165,8 +172,9 @@ static void check_alive(const struct table *t)
 {
     struct table_counts c;
     table_counts_get(t, &c);
-    ck_assert(c.not_admitted > 100 && c.admitted > 100 && c.aged > 10 && c.expired > 10 && c.evicted > 10 &&
-              c.blocked > 0 && c.clipped > 100 && c.waiting > 10 && table_rows(t) > 100);
+    ck_assert(c.not_admitted > 100 && c.admitted > 100 && c.aged > 10 && c.expired > 10 &&
+              c.evicted > 10 && c.blocked > 0 && c.clipped > 100 && c.waiting > 10 &&
+              table_rows(t) > 100);
 }
 
 static void train_child(void *context)
@@ -347,7 +355,8 @@ START_TEST(keys_are_refused_with_a_reason)
     rig_open(&s, NULL, DURABLE_MEMORY);
     begin(&s, RUN_SSP);
     ck_assert_int_eq(engine_keys(s.g, 9, KEY_ERASE, &key, 1, &changed, &e), SHOAL_E_NO_TABLE);
-    ck_assert_int_eq(engine_keys(s.g, 0, (enum key_action)4, &key, 1, &changed, &e), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(engine_keys(s.g, 0, (enum key_action)4, &key, 1, &changed, &e),
+                     SHOAL_E_MALFORMED);
     make_push(&p, 0, 1, 0, TABLETS);
     ck_assert_int_eq(engine_admit_push(s.g, &p.record, &plan, &e), 0);
     ck_assert_int_eq(engine_keys(s.g, 0, KEY_ERASE, &key, 1, &changed, &e), SHOAL_E_AGAIN);

@@ -85,7 +85,8 @@ START_TEST(lowest_is_what_a_search_finds)
     marks_refresh(m, 2, &s);
     for (int round = 0; round < 2000; round++) {
         uint32_t lane = (uint32_t)rng_below(&r, 3), first = 8 + (uint32_t)rng_below(&r, 40);
-        uint32_t count = rng_below(&r, 3) == 0 ? 48 - first : 1 + (uint32_t)rng_below(&r, 48 - first);
+        uint32_t count =
+            rng_below(&r, 3) == 0 ? 48 - first : 1 + (uint32_t)rng_below(&r, 48 - first);
         uint64_t to = 1 + rng_below(&r, 1000);
         if (rng_below(&r, 4) == 0) {
             first = 8;

@@ -19,7 +19,8 @@ START_TEST(names_equal_a_plain_array)
         uint64_t keys[40], changed, expected = 0;
         size_t count = 0;
         enum name_kind kind = (enum name_kind)rng_below(&r, 4);
-        for (uint64_t at = rng_below(&r, 20); at < SPACE && count < 40; at += 1 + rng_below(&r, 20)) {
+        for (uint64_t at = rng_below(&r, 20); at < SPACE && count < 40;
+             at += 1 + rng_below(&r, 20)) {
             keys[count++] = at;
             expected += plain[at] != kind;
             plain[at] = kind;
@@ -30,7 +31,8 @@ START_TEST(names_equal_a_plain_array)
         uint32_t named = 0;
         for (uint64_t i = 0; i < SPACE; i++) {
             ck_assert_int_eq((int)named_find(&n, i), (int)plain[i]);
-            ck_assert(named_blocked(&n, i) == (plain[i] == NAME_ERASED || plain[i] == NAME_BLOCKED));
+            ck_assert(named_blocked(&n, i) ==
+                      (plain[i] == NAME_ERASED || plain[i] == NAME_BLOCKED));
             named += plain[i] != NAME_NONE;
         }
         ck_assert_uint_eq(n.count, named);

@@ -8,10 +8,12 @@
 
 #define ROW_MAX (3 * 300 + 2)
 
-static const enum optimizer_kind kinds[] = {OPT_SGD, OPT_ADAGRAD, OPT_ROW_ADAGRAD, OPT_ADAM, OPT_FTRL, OPT_CTR_ADAGRAD};
+static const enum optimizer_kind kinds[] = {OPT_SGD,  OPT_ADAGRAD, OPT_ROW_ADAGRAD,
+                                            OPT_ADAM, OPT_FTRL,    OPT_CTR_ADAGRAD};
 #define KINDS 6
 
-static void row_start(const struct table_schema *s, const struct optimizer *o, float *row, uint64_t seed)
+static void row_start(const struct table_schema *s, const struct optimizer *o, float *row,
+                      uint64_t seed)
 {
     rows_gradients(row, s->width, seed);
     o->start(row, s);
@@ -47,9 +49,10 @@ static void oracle(const struct table_schema *s, double *row, const double *g, d
         row[3 * n + 1] *= (double)o->beta2;
         for (uint32_t i = 0; i < n; i++) {
             row[n + i] = (double)o->beta1 * row[n + i] + (1 - (double)o->beta1) * g[i];
-            row[2 * n + i] = (double)o->beta2 * row[2 * n + i] + (1 - (double)o->beta2) * g[i] * g[i];
-            row[i] -=
-                lr * (row[n + i] / (1 - row[3 * n])) / (sqrt(row[2 * n + i] / (1 - row[3 * n + 1])) + (double)o->eps);
+            row[2 * n + i] =
+                (double)o->beta2 * row[2 * n + i] + (1 - (double)o->beta2) * g[i] * g[i];
+            row[i] -= lr * (row[n + i] / (1 - row[3 * n])) /
+                      (sqrt(row[2 * n + i] / (1 - row[3 * n + 1])) + (double)o->eps);
         }
         break;
     case OPT_CTR_ADAGRAD: {
@@ -73,7 +76,8 @@ static void oracle(const struct table_schema *s, double *row, const double *g, d
             double sign = *z < 0 ? -1 : 1;
             row[i] = fabs(*z) <= (double)o->l1
                          ? 0
-                         : -(*z - sign * (double)o->l1) / (((double)o->beta + sqrt(*sum)) / lr + (double)o->l2);
+                         : -(*z - sign * (double)o->l1) /
+                               (((double)o->beta + sqrt(*sum)) / lr + (double)o->l2);
         }
         break;
     }
@@ -100,8 +104,8 @@ START_TEST(optimizer_follows_its_paper)
         oracle(&s, exact, exact_g, (double)scale);
     }
     for (uint32_t i = 0; i < floats; i++)
-        ck_assert_msg(fabs((double)row[i] - exact[i]) <= 2e-4 * (1 + fabs(exact[i])), "kind %d float %u: %g, exact %g",
-                      _i, i, (double)row[i], exact[i]);
+        ck_assert_msg(fabs((double)row[i] - exact[i]) <= 2e-4 * (1 + fabs(exact[i])),
+                      "kind %d float %u: %g, exact %g", _i, i, (double)row[i], exact[i]);
 }
 END_TEST
 
@@ -138,14 +142,16 @@ static void hard_gradients(float *g, uint32_t n, uint64_t seed)
     struct rng r = rng_of(seed, 9, 9);
     for (uint32_t i = 0; i < n; i++) {
         float x = rng_float(&r) * 2 - 1;
-        const float hard[] = {x, x * 1e-40f, x * 1e-20f, 0.0f, -0.0f, x * 1e15f, x * 1e-30f, x * 1e4f};
+        const float hard[] = {x,     x * 1e-40f, x * 1e-20f, 0.0f,
+                              -0.0f, x * 1e15f,  x * 1e-30f, x * 1e4f};
         g[i] = hard[rng_below(&r, 8)];
     }
 }
 
 START_TEST(optimizer_gives_the_same_bits_at_every_level)
 {
-    static const uint32_t widths[] = {1, 3, 4, 7, 8, 10, 11, 15, 16, 17, 24, 31, 32, 33, 64, 100, 300};
+    static const uint32_t widths[] = {1,  3,  4,  7,  8,  10, 11,  15, 16,
+                                      17, 24, 31, 32, 33, 64, 100, 300};
     for (uint32_t k = 0; k < sizeof widths / sizeof widths[0]; k++) {
         struct table_schema s = rows_schema(kinds[_i], widths[k], 0);
         float row[ISA_COUNT][ROW_MAX], g[300];
@@ -168,8 +174,9 @@ END_TEST
 /* Written down once, for every compiler: journals of one build are replayed by another. */
 START_TEST(optimizer_keeps_its_bits)
 {
-    static const uint64_t digests[KINDS] = {12403780450674625286ULL, 9461483754718911162ULL, 4122951858675561468ULL,
-                                            13037034036551183496ULL, 15007881191274462528ULL, 447384237566007968ULL};
+    static const uint64_t digests[KINDS] = {12403780450674625286ULL, 9461483754718911162ULL,
+                                            4122951858675561468ULL,  13037034036551183496ULL,
+                                            15007881191274462528ULL, 447384237566007968ULL};
     struct table_schema s = rows_schema(kinds[_i], 43, 0);
     struct optimizer o = optimizer_of(&s, isa_best());
     struct opt_step step;
@@ -180,7 +187,8 @@ START_TEST(optimizer_keeps_its_bits)
         hard_gradients(g, s.width, t);
         o.update(row, g, &step);
     }
-    ck_assert_uint_eq(hash_bytes(row, (s.width + schema_state_floats(&s)) * sizeof(float), 0), digests[_i]);
+    ck_assert_uint_eq(hash_bytes(row, (s.width + schema_state_floats(&s)) * sizeof(float), 0),
+                      digests[_i]);
 }
 END_TEST
 
@@ -264,7 +272,9 @@ START_TEST(optimizer_sums_stop_before_they_overflow)
         optimizer_step(&s, 1, &step);
         for (int top = 0; top < 3; top++) {
             row_start(&s, &o, row, 5);
-            for (uint32_t i = 0; i < schema_state_floats(&s) && s.optimizer.kind != OPT_ADAM && s.optimizer.kind != OPT_FTRL; i++)
+            for (uint32_t i = 0; i < schema_state_floats(&s) && s.optimizer.kind != OPT_ADAM &&
+                                 s.optimizer.kind != OPT_FTRL;
+                 i++)
                 row[17 + i] = near_top[top];
             for (int n = 0; n < 2000; n++) {
                 for (int i = 0; i < 17; i++)

@@ -110,7 +110,8 @@ START_TEST(paddle_k_shows_a_day_settle_near_fifty_k)
     for (uint32_t day = 0; day < 1000; day++)
         for (uint64_t i = 0; i < 4; i++) /* each has 20 shows on its first day */
             if (day == 0 || stats_has(&r, i))
-                stats_push(&r, i, 0.1f, day == 0 ? 20 : shows[i], 0, (struct stats_batch){.time = NOON + day * DAY});
+                stats_push(&r, i, 0.1f, day == 0 ? 20 : shows[i], 0,
+                           (struct stats_batch){.time = NOON + day * DAY});
     for (uint64_t i = 0; i < 3; i++)
         ck_assert_float_eq_tol(stats_of(&r, i).show, 50 * shows[i], 0.01f * shows[i]);
     ck_assert(!stats_has(&r, 3));
@@ -175,8 +176,8 @@ START_TEST(monolith_thresholds_by_field)
     s.rules.admit_kind = ADMIT_COUNT;
     s.rules.admit_threshold = 5;
     s.field_rule_count = 1;
-    s.field_rule[0] =
-        (struct field_rule){.field = 9, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_COUNT, .admit_threshold = 20};
+    s.field_rule[0] = (struct field_rule){
+        .field = 9, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_COUNT, .admit_threshold = 20};
     struct rows r = rows_open(&s);
     for (uint32_t seen = 1; seen <= 25; seen++) {
         stats_push(&r, key_make(8, 1), 0.1f, 0, 0, (struct stats_batch){0});

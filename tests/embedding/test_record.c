@@ -110,7 +110,8 @@ START_TEST(schema_comes_back_and_garbage_is_refused)
     strcpy(s.name, "emb");
     s.width = 4;
     s.tablet_bits = 4;
-    s.optimizer = (struct optimizer_spec){.kind = OPT_ADAGRAD, .lr = 0.1f, .eps = 1e-8f, .initial = 0.1f};
+    s.optimizer =
+        (struct optimizer_spec){.kind = OPT_ADAGRAD, .lr = 0.1f, .eps = 1e-8f, .initial = 0.1f};
     s.field_rule_count = 1;
     s.field_rule[0] = (struct field_rule){.field = 3, .has = FIELD_HAS_INIT, .kind = INIT_ZERO};
     char bytes[RECORD_SCHEMA_BYTES];
@@ -128,7 +129,8 @@ START_TEST(schema_comes_back_and_garbage_is_refused)
     ck_assert_int_ne(schema_equal(&s, &back), 0);
     for (uint32_t values = 0; values < 4; values++) { /* fp32 is told by saying nothing */
         memcpy(bytes + 224 + 28, &values, sizeof values);
-        ck_assert_int_eq(record_schema_read(bytes, 224 + 28 + 4, &back, NULL) == 0, values == 1 || values == 2);
+        ck_assert_int_eq(record_schema_read(bytes, 224 + 28 + 4, &back, NULL) == 0,
+                         values == 1 || values == 2);
     }
 }
 END_TEST

@@ -103,7 +103,8 @@ static struct table_schema half_schema(void)
     struct table_schema schema = rig_schema(0);
     schema.values = VALUES_BF16;
     schema.field_rule_count = 1;
-    schema.field_rule[0] = (struct field_rule){.field = 1, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 0.5f};
+    schema.field_rule[0] = (struct field_rule){
+        .field = 1, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 0.5f};
     return schema;
 }
 
@@ -133,8 +134,8 @@ struct range {
     uint64_t low, high;
 };
 
-static int note_head(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes,
-                     struct err *e)
+static int note_head(void *context, const void *key, size_t key_bytes, const void *value,
+                     size_t value_bytes, struct err *e)
 {
     struct range *r = context;
     struct table_schema schema = rig_schema(0);
@@ -335,9 +336,8 @@ static void drop_child(void *context)
     reopen();
     rig_table(&s, 0);
     uint64_t run = 1;
-    for (; run <= 40;
-         run++) {
-             /* more runs than may be open at once, each over in a while; the store is ahead of some
+    for (; run <= 40; run++) {
+        /* more runs than may be open at once, each over in a while; the store is ahead of some
               * records */
         ck_assert_int_eq(engine_run_open(s.g, run, 1, 1, NULL), 0);
         rig_train(&s, run, 0, 0, 0, 40);
@@ -413,7 +413,8 @@ static void half_stored_child(void *context)
     for (uint32_t k = 0; k < 8; k++)
         flush_put_image(s.g, 0, k, s.g->sequence);
     ck_assert_int_eq(flush_put_control(s.g, s.g->sequence), 0);
-    ck_assert_msg(store_write(s.g->store, s.g->flush.item, s.g->flush.items, &e) == 0, "%s", e.text);
+    ck_assert_msg(store_write(s.g->store, s.g->flush.item, s.g->flush.items, &e) == 0, "%s",
+                  e.text);
     ck_assert_msg(store_flush(s.g->store, &e) == 0, "%s", e.text);
     for (uint32_t k = 0; k < 8; k++)
         t->durable[k] = t->written[k];
@@ -505,7 +506,8 @@ START_TEST(damaged_image_is_named)
     rig_close(&s, true);
     /* RocksDB's own checksums find this first; the sentence must say where. */
     snprintf(command, sizeof command,
-             "f=$(ls -S '%.900s'/rows/*.blob | head -1); printf XXXXXXXX | dd of=\"$f\" bs=1 seek=20000 conv=notrunc "
+             "f=$(ls -S '%.900s'/rows/*.blob | head -1); printf XXXXXXXX | dd of=\"$f\" bs=1 "
+             "seek=20000 conv=notrunc "
              "2>/dev/null",
              dir);
     ck_assert_int_eq(system(command), 0);
@@ -520,7 +522,8 @@ struct control_value {
     size_t count;
 };
 
-static int control_take(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+static int control_take(void *context, const void *key, size_t key_bytes, const void *value,
+                        size_t value_bytes, struct err *e)
 {
     struct control_value *c = context;
     (void)e;

@@ -276,7 +276,9 @@ START_TEST(a_damaged_tablet_ends_it)
     char command[LIMIT_PATH + 256];
     (void)stored();
     snprintf(command, sizeof command,
-             "f=$(ls -S '%.900s'/rows/*.blob | head -1); printf XXXXXXXX | dd of=\"$f\" bs=1 seek=20000 conv=notrunc 2>/dev/null", dir);
+             "f=$(ls -S '%.900s'/rows/*.blob | head -1); printf XXXXXXXX | dd of=\"$f\" bs=1 "
+             "seek=20000 conv=notrunc 2>/dev/null",
+             dir);
     ck_assert_int_eq(system(command), 0);
     open_away();
     rig_come_back(&s);
@@ -312,7 +314,9 @@ static void half_push(uint64_t to)
     struct push_plan plan;
     uint32_t count = 0;
     thin_batch_make(&b, 1, to, false);
-    for (; count < b.record.key_count && mixed_tablet(key_mix(b.keys[count]), THIN_BITS) < 1u << (THIN_BITS - 1); count++) {
+    for (; count < b.record.key_count &&
+           mixed_tablet(key_mix(b.keys[count]), THIN_BITS) < 1u << (THIN_BITS - 1);
+         count++) {
     }
     b.record.key_count = count;
     b.record.tablet_count = 1u << (THIN_BITS - 1);

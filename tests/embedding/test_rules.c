@@ -131,8 +131,9 @@ START_TEST(statistics_of_a_push_are_checked)
     static const struct {
         float show, click;
         bool ok;
-    } pair[] = {{1, 0, true}, {1, 1, true}, {0, 0, true}, {2.5f, 0.5f, true}, {1, 2, false}, {-1, -1, false},
-                {1, -1, false}, {NAN, 0, false}, {1, NAN, false}, {INFINITY, 0, false}, {1e16f, 0, false}};
+    } pair[] = {{1, 0, true},    {1, 1, true},         {0, 0, true},     {2.5f, 0.5f, true},
+                {1, 2, false},   {-1, -1, false},      {1, -1, false},   {NAN, 0, false},
+                {1, NAN, false}, {INFINITY, 0, false}, {1e16f, 0, false}};
     struct table_schema s = stats_schema(OPT_SGD, 2, 0);
     for (size_t i = 0; i < sizeof pair / sizeof pair[0]; i++) {
         const float values[8] = {0, 0, 3, 1, 0, 0, pair[i].show, pair[i].click};
@@ -234,7 +235,8 @@ static uint64_t digest_at(enum isa isa, const struct table_schema *s)
     static float values[KEYS * 20];
     uint32_t floats = schema_push_floats(s);
     for (uint64_t round = 1; round < 12; round++) {
-        struct push_args args = stats_args(s, (struct stats_batch){.time = noon.time + (uint32_t)round * 3600, .batch = round});
+        struct push_args args = stats_args(
+            s, (struct stats_batch){.time = noon.time + (uint32_t)round * 3600, .batch = round});
         struct rng random = rng_of(round, 9, 9);
         rows_gradients(values, KEYS * floats, round);
         for (uint64_t i = 0; i < KEYS; i++) {

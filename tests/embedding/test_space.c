@@ -28,9 +28,13 @@ static void open_bounded(const char *dir, uint64_t disk)
     struct err e = {0};
     memset(&s, 0, sizeof s);
     embedding_env_init(&s.env);
-    s.options = (struct engine_options){
-        .dir = dir, .durability = DURABLE_JOURNAL, .journal_max = JOURNAL, .segment_bytes = 256u << 10, .disk_watermark = 1, .disk = disk,
-        .on_recovered = on_recovered};
+    s.options = (struct engine_options){.dir = dir,
+                                        .durability = DURABLE_JOURNAL,
+                                        .journal_max = JOURNAL,
+                                        .segment_bytes = 256u << 10,
+                                        .disk_watermark = 1,
+                                        .disk = disk,
+                                        .on_recovered = on_recovered};
     ck_assert_msg(engine_open(&s.options, &s.env.env, &s.g, &e) == 0, "%s", e.text);
     rig_come_back(&s);
     rig_lead(&s);
@@ -320,7 +324,8 @@ START_TEST(a_checkpoints_part_counts_while_it_is_there)
     for (uint64_t batch = 1; batch <= 200; batch++)
         ck_assert_int_eq(push_one(batch, &e), 0);
     ck_assert_int_eq(make_cut(1), 0);
-    ck_assert_msg(engine_cut_export(s.g, 1, target, 0, 1, exported_cb, &status, &e) == 0, "%s", e.text);
+    ck_assert_msg(engine_cut_export(s.g, 1, target, 0, 1, exported_cb, &status, &e) == 0, "%s",
+                  e.text);
     embedding_env_run(&s.env);
     ck_assert_int_eq(status, 0);
     ck_assert_int_eq(engine_cut_drop(s.g, 1), 0);

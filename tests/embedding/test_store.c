@@ -24,7 +24,8 @@ struct seen {
     int stop;
 };
 
-static int see(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+static int see(void *context, const void *key, size_t key_bytes, const void *value,
+               size_t value_bytes, struct err *e)
 {
     struct seen *s = context;
     (void)value;
@@ -37,7 +38,8 @@ static int see(void *context, const void *key, size_t key_bytes, const void *val
 static void check_store(struct store *s)
 {
     char *big = calloc(1, 100000);
-    struct store_item items[] = {item_of("b", big, 100000), item_of("a", "x", 1), item_of("c", "", 0)};
+    struct store_item items[] = {item_of("b", big, 100000), item_of("a", "x", 1),
+                                 item_of("c", "", 0)};
     struct seen seen = {0};
     ck_assert_int_eq(store_write(s, items, 3, NULL), 0);
     ck_assert_int_eq(store_write(s, &items[1], 1, NULL), 0);
@@ -212,7 +214,8 @@ static void *write_on(void *context)
     struct beside *b = context;
     char value[2][VALUE_BYTES];
     for (uint32_t turn = 0; !atomic_load(&b->stop) && b->status == 0; turn++) {
-        struct store_item pair[2] = {numbered(8, value[0], VALUE_BYTES), numbered(9, value[1], VALUE_BYTES)};
+        struct store_item pair[2] = {numbered(8, value[0], VALUE_BYTES),
+                                     numbered(9, value[1], VALUE_BYTES)};
         fill(value[0], 8, turn % 2);
         fill(value[1], 9, turn % 2);
         b->status = store_write(b->store, pair, 2, NULL);
@@ -240,7 +243,8 @@ START_TEST(rocks_gets_beside_a_writing_thread)
         struct store_item item = numbered(8, NULL, 0);
         ck_assert_int_eq(store_get(b.store, &item, 1, value, VALUE_BYTES, &size, &e), 0);
         ck_assert_uint_eq(size, VALUE_BYTES); /* one value or the other, whole */
-        ck_assert(memcmp(value, want[0], VALUE_BYTES) == 0 || memcmp(value, want[1], VALUE_BYTES) == 0);
+        ck_assert(memcmp(value, want[0], VALUE_BYTES) == 0 ||
+                  memcmp(value, want[1], VALUE_BYTES) == 0);
     }
     atomic_store(&b.stop, true);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);

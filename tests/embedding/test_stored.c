@@ -22,12 +22,19 @@ static struct store_item row_of(uint32_t table, uint32_t tablet, uint32_t epoch,
 /* From the front: table, tablet, epoch, key, whatever their bytes. */
 START_TEST(rows_lie_in_the_order_of_what_they_name)
 {
-    const struct store_item rows[] = {
-        row_of(0, 0, 0, 0),           row_of(0, 0, 0, 1),        row_of(0, 0, 0, 0x7fffffffffffffff),
-        row_of(0, 0, 0, UINT64_MAX),  row_of(0, 0, 1, 0),        row_of(0, 0, 0x800000, 5),
-        row_of(0, 0, 0xffffff, 0),    row_of(0, 1, 0, 3),        row_of(0, 255, 9, 3),
-        row_of(0, 256, 0, 0),         row_of(0, 65535, 0, 0),    row_of(1, 0, 0, 0),
-        row_of(63, 65535, 0xffffff, UINT64_MAX)};
+    const struct store_item rows[] = {row_of(0, 0, 0, 0),
+                                      row_of(0, 0, 0, 1),
+                                      row_of(0, 0, 0, 0x7fffffffffffffff),
+                                      row_of(0, 0, 0, UINT64_MAX),
+                                      row_of(0, 0, 1, 0),
+                                      row_of(0, 0, 0x800000, 5),
+                                      row_of(0, 0, 0xffffff, 0),
+                                      row_of(0, 1, 0, 3),
+                                      row_of(0, 255, 9, 3),
+                                      row_of(0, 256, 0, 0),
+                                      row_of(0, 65535, 0, 0),
+                                      row_of(1, 0, 0, 0),
+                                      row_of(63, 65535, 0xffffff, UINT64_MAX)};
     for (size_t i = 0; i + 1 < sizeof rows / sizeof rows[0]; i++)
         ck_assert_int_lt(order(&rows[i], &rows[i + 1]), 0);
     /* all behind control state, load and tablets */
@@ -45,7 +52,8 @@ START_TEST(a_range_holds_one_epoch_of_one_tablet)
 {
     struct store_item from = {0}, below = {0};
     stored_row_range(3, 700, 12, &from, &below);
-    const struct store_item in[] = {row_of(3, 700, 12, 0), row_of(3, 700, 12, 99), row_of(3, 700, 12, UINT64_MAX)},
+    const struct store_item in[] = {row_of(3, 700, 12, 0), row_of(3, 700, 12, 99),
+                                    row_of(3, 700, 12, UINT64_MAX)},
                             out[] = {row_of(3, 700, 11, UINT64_MAX), row_of(3, 700, 13, 0),
                                      row_of(3, 699, 12, 99),         row_of(3, 701, 12, 99),
                                      row_of(2, 700, 12, 99),         row_of(4, 700, 12, 99)};

@@ -114,7 +114,8 @@ START_TEST(l2_makes_up_for_batches_that_did_not_touch_the_row)
     static const struct {
         uint64_t others, step; /* batches of other lanes since; of this lane in this push */
         double batches;        /* that count */
-    } push[] = {{0, 1, 0}, {0, 1, 1}, {3, 1, 4}, {0, 5000, 1024}, {1, 2, 3}, {5000, 1, 1024}, {0, 1, 1}};
+    } push[] = {{0, 1, 0}, {0, 1, 1},       {3, 1, 4}, {0, 5000, 1024},
+                {1, 2, 3}, {5000, 1, 1024}, {0, 1, 1}};
     struct table_schema s = rows_schema(OPT_SGD, 3, 0);
     s.optimizer.lr = 0.5f;
     s.optimizer.l2 = 0.0001f;
@@ -260,7 +261,8 @@ START_TEST(push_leaves_tablets_that_do_not_take_it)
     for (uint32_t t = 0; t < 8; t++)
         ck_assert((table_tablet_rows(r.table, t) > 0) == (take[t] != 0));
     for (int i = 0; i < 1000; i++)
-        ck_assert((table_row(r.table, keys[i]) != NULL) == (take[mixed_tablet(key_mix(keys[i]), 3)] != 0));
+        ck_assert((table_row(r.table, keys[i]) != NULL) ==
+                  (take[mixed_tablet(key_mix(keys[i]), 3)] != 0));
     rows_close(&r);
 }
 END_TEST

@@ -84,7 +84,8 @@ START_TEST(shape_wastes_little_of_a_page)
 }
 END_TEST
 
-static void fill(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t from, uint64_t to)
+static void fill(struct tablet *t, const struct tablet_shape *s, uint32_t number, uint64_t from,
+                 uint64_t to)
 {
     for (uint64_t i = from; i < to; i++) {
         uint64_t key = rows_key(i);

@@ -87,7 +87,8 @@ static void kill_and_recover(bool ages)
     rig_in_child(train_in_child, &(struct killed){dir, 0, 90, ages, .fresh = true});
     rig_in_child(train_in_child, &(struct killed){.dir = dir, .from = 90, .to = 130, .ages = ages});
     rig_in_child(train_in_child, &(struct killed){dir, 130, 160, ages, .flush = true});
-    rig_in_child(train_in_child, &(struct killed){.dir = dir, .from = 160, .to = 200, .ages = ages});
+    rig_in_child(train_in_child,
+                 &(struct killed){.dir = dir, .from = 160, .to = 200, .ages = ages});
     struct rig s;
     struct engine_stats stats;
     thin_open(&s, dir, THIN_MEMORY);

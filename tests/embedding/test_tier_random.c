@@ -133,7 +133,8 @@ static void plan_make(struct plan *p, uint64_t seed)
         p->span[i] = ((6u << 20) + (uint32_t)rng_below(&r, 8u << 20)) / bytes;
         p->span[i] = p->span[i] < 60000 ? p->span[i] : 60000;
         uint32_t stay = p->schema[i].rules.age_capacity;
-        least += p->span[i] * 16 + (((32u << 10) + stay * bytes * 5 / 4) << p->schema[i].tablet_bits);
+        least +=
+            p->span[i] * 16 + (((32u << 10) + stay * bytes * 5 / 4) << p->schema[i].tablet_bits);
     }
     p->memory = p->memory > least ? p->memory : least;
     for (uint32_t i = 0; i < OPS; i++) {
@@ -165,8 +166,9 @@ static void plan_make(struct plan *p, uint64_t seed)
         o->lane = lane++ % LANES;
         o->count = 1u << p->schema[o->table].tablet_bits;
         time += (uint32_t)rng_below(&r, DAY / 8);
-        o->time =
-            p->schema[o->table].rules.stats == 0 || rng_below(&r, 8) == 0 ? 0 : time - (uint32_t)rng_below(&r, DAY / 4);
+        o->time = p->schema[o->table].rules.stats == 0 || rng_below(&r, 8) == 0
+                      ? 0
+                      : time - (uint32_t)rng_below(&r, DAY / 4);
         if (o->kind != PUSH)
             continue;
         uint64_t *m = &mark[o->table][o->lane];
@@ -191,8 +193,9 @@ static uint32_t keys_make(const struct plan *p, uint32_t i, uint64_t *keys)
     struct rng r = rng_of(p->seed, 9, i);
     uint32_t bits = p->schema[o->table].tablet_bits, span = p->span[o->table], n = 0, kept = 0;
     for (uint32_t k = 0; k < KEYS; k++) {
-        uint64_t value =
-            rng_below(&r, 2) == 0 ? rng_below(&r, span) : (i / 60 * p->window + rng_below(&r, p->window)) % span;
+        uint64_t value = rng_below(&r, 2) == 0
+                             ? rng_below(&r, span)
+                             : (i / 60 * p->window + rng_below(&r, p->window)) % span;
         keys[k] = key_make(1, value);
     }
     qsort(keys, KEYS, sizeof keys[0], by_mix);
@@ -255,7 +258,8 @@ static void tell_tables(const struct side *s, char *text, size_t room)
                      g->tier.stuck ? ", stuck" : "", g->flush.busy ? ", busy" : "");
     for (uint32_t i = 0; i < s->plan->tables && n > 0 && (size_t)n < room; i++) {
         const struct table *t = engine_table(g, i);
-        n += snprintf(text + n, room - (size_t)n, "; table %u: %llu rows of %llu bytes in %u tablets, %llu cold%s", i,
+        n += snprintf(text + n, room - (size_t)n,
+                      "; table %u: %llu rows of %llu bytes in %u tablets, %llu cold%s", i,
                       (unsigned long long)table_rows(t), (unsigned long long)table_row_bytes(t),
                       1u << table_schema_of(t)->tablet_bits, (unsigned long long)table_cold_rows(t),
                       table_cold_may(t) ? "" : ", stays");
@@ -269,8 +273,9 @@ static void give_up(const struct side *s, uint32_t i, const char *what, const ch
         _exit(0);
     if (s->bounded && s->rig.g != NULL)
         tell_tables(s, where, sizeof where);
-    snprintf(shared->failure, sizeof shared->failure, "seed %llu, operation %u (%s budget): %s: %s%s",
-             (unsigned long long)s->plan->seed, i, s->bounded ? "with a" : "without", what, more, where);
+    snprintf(shared->failure, sizeof shared->failure,
+             "seed %llu, operation %u (%s budget): %s: %s%s", (unsigned long long)s->plan->seed, i,
+             s->bounded ? "with a" : "without", what, more, where);
     if (s->bounded)
         _exit(3);
     ck_abort_msg("%s", shared->failure);
@@ -328,7 +333,8 @@ static void side_push(struct side *s, uint32_t i)
         if (tries == 3000)
             give_up(s, i, "a push gets no further", e.text);
         bool warm = engine_warm(s->rig.g, p->record.table, p->keys, p->record.key_count);
-        rc = warm ? engine_admit_push(s->rig.g, &p->record, &s->admitted[s->groups], &e) : SHOAL_E_BUSY;
+        rc = warm ? engine_admit_push(s->rig.g, &p->record, &s->admitted[s->groups], &e)
+                  : SHOAL_E_BUSY;
         if (rc == SHOAL_E_BUSY && s->groups > 0) {
             struct push own = *p;
             group_apply(s, i);
@@ -366,7 +372,8 @@ static void side_pull(struct side *s, uint32_t i)
     memset(rows, 0, sizeof rows);
     uint64_t low, clock;
     (void)engine_clock(s->rig.g, o->run, o->lane, 0, &clock, &low);
-    table_pull_before(t, keys, n, s->plan->mode == RUN_BSP ? table_undo_clock(o->run, low) : 0, rows);
+    table_pull_before(t, keys, n, s->plan->mode == RUN_BSP ? table_undo_clock(o->run, low) : 0,
+                      rows);
     uint64_t sum = hash_bytes(rows, sizeof rows, 0);
     if (!s->bounded)
         shared->pulled[i] = sum;
@@ -412,14 +419,16 @@ static void side_begin(struct side *s, uint64_t run)
 static void side_name(struct side *s, uint32_t i)
 {
     static uint64_t keys[KEYS];
-    static const enum key_action actions[] = {KEY_ERASE, KEY_ERASE, KEY_BLOCK, KEY_ALLOW, KEY_RESET};
+    static const enum key_action actions[] = {KEY_ERASE, KEY_ERASE, KEY_BLOCK, KEY_ALLOW,
+                                              KEY_RESET};
     struct rng r = rng_of(s->plan->seed, 19, i);
     struct err e = {0};
     uint64_t changed;
     uint32_t n = keys_make(s->plan, i, keys), some = (uint32_t)rng_below(&r, 64);
     uint32_t table = s->plan->op[i].table;
     enum key_action action = actions[rng_below(&r, 5)];
-    if (engine_keys(s->rig.g, table, action, keys + n / 2, some < n / 2 ? some : n / 2, &changed, &e) != 0)
+    if (engine_keys(s->rig.g, table, action, keys + n / 2, some < n / 2 ? some : n / 2, &changed,
+                    &e) != 0)
         give_up(s, i, "names", e.text);
 }
 
@@ -450,7 +459,8 @@ static void side_cut(struct side *s, uint32_t i)
     while ((rc = engine_hold(s->rig.g, cut, &sequence)) == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN)
         wait_a_step(s, i, &tries, "a hold");
     work_some(s);
-    while (rc == 0 && ((rc = engine_go(s->rig.g, cut, on_cut, &status)) == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN))
+    while (rc == 0 && ((rc = engine_go(s->rig.g, cut, on_cut, &status)) == SHOAL_E_BUSY ||
+                       rc == SHOAL_E_AGAIN))
         wait_a_step(s, i, &tries, "a go");
     while (rc == 0 && status == 1)
         wait_a_step(s, i, &tries, "a cut");
@@ -464,7 +474,8 @@ static void side_restore(struct side *s, uint32_t i)
     struct err e = {0};
     uint32_t tries = 0;
     int rc;
-    while ((rc = engine_restore(s->rig.g, o->cut, o->run + 1, &e)) == SHOAL_E_AGAIN || rc == SHOAL_E_BUSY)
+    while ((rc = engine_restore(s->rig.g, o->cut, o->run + 1, &e)) == SHOAL_E_AGAIN ||
+           rc == SHOAL_E_BUSY)
         wait_a_step(s, i, &tries, "a restore");
     if (rc != 0)
         give_up(s, i, "restore", e.text);
@@ -526,7 +537,8 @@ static void side_come_back(struct side *s)
     struct engine_stats stats;
     while (!engine_back(s->rig.g) && s->rig.fatal == 0) {
         uint64_t key[8];
-        uint32_t table = (uint32_t)rng_below(&s->chance, s->plan->tables), count = 1 + (uint32_t)rng_below(&s->chance, 8);
+        uint32_t table = (uint32_t)rng_below(&s->chance, s->plan->tables),
+                 count = 1 + (uint32_t)rng_below(&s->chance, 8);
         for (uint32_t i = 0; i < count; i++)
             key[i] = key_make(1, rng_below(&s->chance, s->plan->span[table]));
         s->rig.g->reload_rows = 200;
@@ -545,7 +557,8 @@ static void side_come_back(struct side *s)
     }
 }
 
-static void side_open(struct side *s, const struct plan *p, const char *dir, uint64_t chance, bool failing)
+static void side_open(struct side *s, const struct plan *p, const char *dir, uint64_t chance,
+                      bool failing)
 {
     struct err e = {0};
     memset(s, 0, sizeof *s);
@@ -554,15 +567,16 @@ static void side_open(struct side *s, const struct plan *p, const char *dir, uin
     s->failing = failing;
     s->chance = rng_of(p->seed, 13, chance);
     embedding_env_init(&s->rig.env);
-    s->rig.options = (struct engine_options){.dir = dir,
-                                             .durability = dir != NULL ? DURABLE_JOURNAL : DURABLE_MEMORY,
-                                             .memory = dir != NULL ? p->memory : 0,
-                                             .journal_max = 8u << 20,
-                                             .segment_bytes = 1u << 20,
-                                             .disk_watermark = 1,
-                                             .on_recovered = dir != NULL && rng_below(&s->chance, 2) == 0 ? on_recovered : NULL,
-                                             .on_fatal = on_fatal,
-                                             .context = &s->rig};
+    s->rig.options = (struct engine_options){
+        .dir = dir,
+        .durability = dir != NULL ? DURABLE_JOURNAL : DURABLE_MEMORY,
+        .memory = dir != NULL ? p->memory : 0,
+        .journal_max = 8u << 20,
+        .segment_bytes = 1u << 20,
+        .disk_watermark = 1,
+        .on_recovered = dir != NULL && rng_below(&s->chance, 2) == 0 ? on_recovered : NULL,
+        .on_fatal = on_fatal,
+        .context = &s->rig};
     if (engine_open(&s->rig.options, &s->rig.env.env, &s->rig.g, &e) != 0)
         give_up(s, shared->done, "open", e.text);
     side_come_back(s);
@@ -640,8 +654,9 @@ static bool ended_early(const struct life *l)
         WTERMSIG(status) == SIGABRT) /* RocksDB asserts that what failed once goes well */
         return true;
     ck_assert_msg(WIFEXITED(status) && (WEXITSTATUS(status) == 7 || WEXITSTATUS(status) == 0),
-                  "seed %llu, life %llu, operation %u, status %x: %s", (unsigned long long)l->plan->seed,
-                  (unsigned long long)l->number, shared->done, (unsigned)status, shared->failure);
+                  "seed %llu, life %llu, operation %u, status %x: %s",
+                  (unsigned long long)l->plan->seed, (unsigned long long)l->number, shared->done,
+                  (unsigned)status, shared->failure);
     return WEXITSTATUS(status) == 0;
 }
 
@@ -666,10 +681,11 @@ static void one_seed(uint64_t seed)
     }
     ck_assert_uint_eq(shared->done, OPS);
     if (getenv("SHOAL_SEEDS") != NULL)
-        printf("seed %llu: %u tables, memory %llu, kills %llu, fetched %llu, evicted %llu, over %llu\n",
-               (unsigned long long)seed, p.tables, (unsigned long long)p.memory, (unsigned long long)shared->kills,
-               (unsigned long long)shared->fetched, (unsigned long long)shared->evicted,
-               (unsigned long long)shared->most);
+        printf("seed %llu: %u tables, memory %llu, kills %llu, fetched %llu, evicted %llu, over "
+               "%llu\n",
+               (unsigned long long)seed, p.tables, (unsigned long long)p.memory,
+               (unsigned long long)shared->kills, (unsigned long long)shared->fetched,
+               (unsigned long long)shared->evicted, (unsigned long long)shared->most);
     rig_remove_dir(dir);
 }
 

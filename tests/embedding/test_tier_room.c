@@ -177,8 +177,8 @@ START_TEST(rows_that_were_read_go_again)
             engine_flush_step(s.g);
             embedding_env_run(&s.env);
         }
-    ck_assert_msg(most < s.g->tier.rows_max + (768u << 10), "%llu bytes of %llu", (unsigned long long)most,
-                  (unsigned long long)s.g->tier.rows_max);
+    ck_assert_msg(most < s.g->tier.rows_max + (768u << 10), "%llu bytes of %llu",
+                  (unsigned long long)most, (unsigned long long)s.g->tier.rows_max);
 }
 END_TEST
 
@@ -202,8 +202,8 @@ START_TEST(who_asks_for_more_than_there_is_room_for_gets_it_once)
         engine_flush_step(s.g);
         embedding_env_step(&s.env);
     }
-    ck_assert_msg(most < s.g->tier.rows_max + (2u << 20), "%llu bytes of %llu", (unsigned long long)most,
-                  (unsigned long long)s.g->tier.rows_max);
+    ck_assert_msg(most < s.g->tier.rows_max + (2u << 20), "%llu bytes of %llu",
+                  (unsigned long long)most, (unsigned long long)s.g->tier.rows_max);
 }
 END_TEST
 
@@ -266,7 +266,8 @@ START_TEST(a_fetch_takes_its_bytes_from_every_table)
     ck_assert_uint_le((s.g->tier.fetched - before - 1) * 8192, flush_batch_bytes(s.g));
     before = s.g->tier.fetched;
     embedding_env_step(&s.env); /* both tables */
-    uint64_t come = cold - table_cold_rows(engine_table(s.g, GOES)), rows = s.g->tier.fetched - before;
+    uint64_t come = cold - table_cold_rows(engine_table(s.g, GOES)),
+             rows = s.g->tier.fetched - before;
     ck_assert_uint_eq(come, 256);
     ck_assert_uint_gt(rows, come);
     ck_assert_uint_le((rows - come) * 8192, flush_batch_bytes(s.g));

@@ -35,11 +35,13 @@ START_TEST(counts_names_and_clock_go_along)
     t.optimizer.kind = OPT_ADAGRAD;
     struct rows from = rows_open(&s), to = rows_open(&t);
     for (uint64_t i = 0; i < 200; i++)
-        stats_push(&from, rows_key(i), 0.5f, i < 100 ? 2 : 5, 0, (struct stats_batch){.time = NOON});
+        stats_push(&from, rows_key(i), 0.5f, i < 100 ? 2 : 5, 0,
+                   (struct stats_batch){.time = NOON});
     for (int k = 0; k < 3; k++) {
         for (uint64_t i = 0; i < 10; i++)
             named[k][i] = rows_key((uint64_t)(100 + 30 * k) + 3 * i);
-        ck_assert_int_eq(table_keys(from.table, (enum key_action)k, named[k], 10, NULL, &changed), 0);
+        ck_assert_int_eq(table_keys(from.table, (enum key_action)k, named[k], 10, NULL, &changed),
+                         0);
     }
     translate(&from, &to, b[0]);
     ck_assert_uint_eq(table_rows(to.table), 90);

@@ -10,7 +10,8 @@
 
 #define SHARDS 2u
 
-static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8], path[LIMIT_PATH + 8];
+static char dir[LIMIT_PATH], save_dir[LIMIT_PATH + 8], load_dir[LIMIT_PATH + 8],
+    path[LIMIT_PATH + 8];
 static struct fleet from, to;
 static uint64_t digest[FLEET_TABLES];
 

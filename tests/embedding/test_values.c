@@ -13,8 +13,8 @@
 
 static const enum value_kind kinds[2] = {VALUES_FP16, VALUES_BF16};
 
-static struct table_schema values_schema(enum value_kind kind, enum optimizer_kind optimizer, uint32_t width,
-                                         uint32_t tablet_bits)
+static struct table_schema values_schema(enum value_kind kind, enum optimizer_kind optimizer,
+                                         uint32_t width, uint32_t tablet_bits)
 {
     struct table_schema s = rows_schema(optimizer, width, tablet_bits);
     s.values = kind;
@@ -125,14 +125,16 @@ START_TEST(push_and_pull_equal_a_plain_table)
         table_row_weights(&s, row, wide);
         half_widen(kind, plain[i], out, width);
         ck_assert_mem_eq(wide, out, width * sizeof(float));
-        ck_assert_mem_eq(table_row_state(&s, row), plain[i] + (floats - state), state * sizeof(float));
+        ck_assert_mem_eq(table_row_state(&s, row), plain[i] + (floats - state),
+                         state * sizeof(float));
     }
     rows_close(&r);
 }
 END_TEST
 
 /* Everything at once: statistics, stages, clipping, clamp, l2, ageing, admission. */
-static struct table_schema ruled_schema(enum value_kind kind, enum optimizer_kind optimizer, uint32_t width)
+static struct table_schema ruled_schema(enum value_kind kind, enum optimizer_kind optimizer,
+                                        uint32_t width)
 {
     struct table_schema s = values_schema(kind, optimizer, width, 3);
     s.zero_first = 1;
@@ -161,10 +163,11 @@ static void ruled_push(struct rows *r, uint64_t batch, uint64_t undo_clock)
     static float g[COUNT * 32];
     const uint32_t floats = schema_push_floats(s);
     struct rng random = rng_of(batch, 4, 4);
-    struct push_args args = stats_args(s, (struct stats_batch){.lane = (uint32_t)batch % 2,
-                                                              .batch = batch,
-                                                              .undo_clock = undo_clock,
-                                                              .time = FIRST_DAY + (uint32_t)batch * (DAY / 4)});
+    struct push_args args =
+        stats_args(s, (struct stats_batch){.lane = (uint32_t)batch % 2,
+                                           .batch = batch,
+                                           .undo_clock = undo_clock,
+                                           .time = FIRST_DAY + (uint32_t)batch * (DAY / 4)});
     for (size_t i = 0; i < COUNT; i++)
         keys[i] = rows_key(rng_below(&random, 2000));
     qsort(keys, COUNT, sizeof *keys, by_mix);
@@ -221,7 +224,8 @@ static void see(void *context, const void *row)
     struct seen *v = context;
     float weights[64];
     table_row_weights(v->schema, row, weights);
-    const struct row_stats stats = stats_read(table_row_state(v->schema, row) + schema_state_floats(v->schema) - 5);
+    const struct row_stats stats =
+        stats_read(table_row_state(v->schema, row) + schema_state_floats(v->schema) - 5);
     v->rows++;
     v->whole += stats.flags & ROW_HAS_VECTOR;
     for (uint32_t i = 0; i < v->schema->width; i++)
@@ -289,7 +293,8 @@ END_TEST
 
 START_TEST(image_of_other_values_is_refused)
 {
-    struct table_schema s[3] = {rows_schema(OPT_ADAGRAD, 4, 0), values_schema(VALUES_FP16, OPT_ADAGRAD, 4, 0),
+    struct table_schema s[3] = {rows_schema(OPT_ADAGRAD, 4, 0),
+                                values_schema(VALUES_FP16, OPT_ADAGRAD, 4, 0),
                                 values_schema(VALUES_BF16, OPT_ADAGRAD, 4, 0)};
     for (int from = 0; from < 3; from++) {
         struct rows a = rows_open(&s[from]);
@@ -320,7 +325,8 @@ START_TEST(image_of_version_3_is_read)
     struct err e = {0};
     for (uint64_t i = 0; i < 50; i++)
         rows_push_one(&r, rows_key(i), 0.5f, i > 40 ? 9 : 0);
-    const size_t bytes = table_image_bytes(r.table, 0), cut = sizeof h - offsetof(struct image_header, cold_epoch);
+    const size_t bytes = table_image_bytes(r.table, 0),
+                 cut = sizeof h - offsetof(struct image_header, cold_epoch);
     char *image = malloc(bytes), *old = malloc(bytes - cut);
     table_image_write(r.table, 0, image);
     memcpy(&h, image, sizeof h);
@@ -364,12 +370,14 @@ START_TEST(rows_go_into_a_table_of_other_values)
             ck_assert_uint_eq(table_rows(to.table), KEYS);
             for (uint64_t i = 0; i < KEYS; i++) {
                 float was[11], is[11];
-                const void *x = table_row(from.table, rows_key(i)), *y = table_row(to.table, rows_key(i));
+                const void *x = table_row(from.table, rows_key(i)),
+                           *y = table_row(to.table, rows_key(i));
                 table_row_weights(&s, x, was);
                 table_row_weights(&t, y, is);
                 half_nearest(all_kinds[b], was, 11);
                 ck_assert_mem_eq(was, is, sizeof was);
-                ck_assert_mem_eq(table_row_state(&s, x), table_row_state(&t, y), schema_state_floats(&s) * sizeof(float));
+                ck_assert_mem_eq(table_row_state(&s, x), table_row_state(&t, y),
+                                 schema_state_floats(&s) * sizeof(float));
             }
             rows_close(&from);
             rows_close(&to);
@@ -438,7 +446,8 @@ START_TEST(updates_below_half_a_step_are_not_lost)
         sum += 1 - (double)out[i];
     /* TIMES roundings of a deviation of sqrt(1/30 * 29/30) steps each, over KEYS * WIDTH weights:
      * five of them. */
-    ck_assert(fabs(sum / (KEYS * WIDTH) - moved) <= 5 * 0.18 * far * sqrt((double)TIMES / (KEYS * WIDTH)));
+    ck_assert(fabs(sum / (KEYS * WIDTH) - moved) <=
+              5 * 0.18 * far * sqrt((double)TIMES / (KEYS * WIDTH)));
     ck_assert(nearest == 1.0f);
     rows_close(&r);
 }

@@ -162,7 +162,8 @@ START_TEST(a_census_tells_where_rows_lie)
     json_free(j);
     j = census_json(sum); /* through JSON, as from shards */
     ck_assert_int_eq(json_as_int(json_get(j, "tier.store"), 0), (int64_t)table_cold_rows(live));
-    ck_assert_int_eq(json_as_int(json_get(j, "tier.memory"), 0), (int64_t)(table_rows(live) - table_cold_rows(live)));
+    ck_assert_int_eq(json_as_int(json_get(j, "tier.memory"), 0),
+                     (int64_t)(table_rows(live) - table_cold_rows(live)));
     const struct json *field = json_array_at(json_get(j, "fields"), 0);
     ck_assert_int_eq(json_as_int(json_get(field, "stored"), 0), (int64_t)table_cold_rows(live));
     json_free(j);
@@ -189,7 +190,8 @@ static struct table_schema ageing_schema(void)
 static void push_at(struct rows *r, uint64_t first, uint64_t count, uint32_t hour)
 {
     float values[6];
-    struct push_args args = {.lr_scale = 1, .batch = 1, .step = 1, .event_time = NOW + hour * HOUR, .tablet_count = 2};
+    struct push_args args = {
+        .lr_scale = 1, .batch = 1, .step = 1, .event_time = NOW + hour * HOUR, .tablet_count = 2};
     for (uint64_t i = first; i < first + count; i++) {
         uint64_t key = rows_key(i);
         rows_gradients(values, 4, i + hour);

@@ -37,7 +37,8 @@ static void manifest_mended(const uint8_t *data, size_t size)
     SHOAL_ASSERT(text != NULL);
     if (size > 0)
         memcpy(text, data, size);
-    int n = snprintf(text + size, 64, ",\n  \"xxh3\": \"0x%016llx\"\n}\n", (unsigned long long)hash_bytes(data, size, 0));
+    int n = snprintf(text + size, 64, ",\n  \"xxh3\": \"0x%016llx\"\n}\n",
+                     (unsigned long long)hash_bytes(data, size, 0));
     manifest_try(text, size + (size_t)n);
     free(text);
 }
@@ -50,7 +51,8 @@ static void state_try(const uint8_t *data, size_t size)
     int status = coord_saved_open(data, size, &s, &e);
     if (status != 0 && e.text[0] == '\0')
         abort();
-    if (status == 0 && (s.lanes == 0 || s.lanes > LIMIT_LANES || s.at.epoch == 0 || s.at.epoch > COORD_EPOCHS_MAX))
+    if (status == 0 &&
+        (s.lanes == 0 || s.lanes > LIMIT_LANES || s.at.epoch == 0 || s.at.epoch > COORD_EPOCHS_MAX))
         abort();
 }
 

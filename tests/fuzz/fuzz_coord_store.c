@@ -22,7 +22,8 @@ static void log_mend(uint8_t *at, size_t size)
         if (body > size - p - sizeof r)
             return;
         r.magic = 0x53434f52u;
-        r.checksum = hash_bytes(at + p + sizeof r, body, ((uint64_t)r.key_bytes << 32 | r.value_bytes) ^ r.magic);
+        r.checksum = hash_bytes(at + p + sizeof r, body,
+                                ((uint64_t)r.key_bytes << 32 | r.value_bytes) ^ r.magic);
         memcpy(at + p, &r, sizeof r);
         p += sizeof r + body;
     }
@@ -49,7 +50,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         SHOAL_ASSERT(coord_store_put(s, "fuzz", "value", 5, &e) == 0);
         coord_store_close(s);
-        if (coord_store_open(dir, &s, &e) != 0 || coord_store_get(s, "fuzz", &value, &bytes, &e) != 0 || bytes != 5)
+        if (coord_store_open(dir, &s, &e) != 0 ||
+            coord_store_get(s, "fuzz", &value, &bytes, &e) != 0 || bytes != 5)
             abort();
         free(value);
         coord_store_close(s);

@@ -27,7 +27,8 @@ static inline const char *fuzz_dir(void)
 {
     if (fuzz_folder[0] == '\0') {
         const char *base = getenv("TMPDIR");
-        (void)snprintf(fuzz_folder, sizeof fuzz_folder, "%.200s/shoal-fuzz-XXXXXX", base != NULL ? base : "/tmp");
+        (void)snprintf(fuzz_folder, sizeof fuzz_folder, "%.200s/shoal-fuzz-XXXXXX",
+                       base != NULL ? base : "/tmp");
         SHOAL_ASSERT(mkdtemp(fuzz_folder) != NULL);
         (void)atexit(fuzz_folder_remove);
         log_set_level(LOG_LEVEL_ERROR);

@@ -35,8 +35,8 @@ static struct table_schema schema_of(unsigned kind)
                                      .age_capacity = 4};
     if (living) {
         s.field_rule_count = 1;
-        s.field_rule[0] =
-            (struct field_rule){.field = 2, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_SCORE, .admit_threshold = 1};
+        s.field_rule[0] = (struct field_rule){
+            .field = 2, .has = FIELD_HAS_ADMIT, .admit_kind = ADMIT_SCORE, .admit_threshold = 1};
     }
     s.values = (kind & HALF) != 0 ? VALUES_FP16 : VALUES_FP32;
     return s;
@@ -59,9 +59,12 @@ static void table_prepare(unsigned kind)
 /* What was taken is pushed to, ages, and is named. */
 static void live_on(struct table *table)
 {
-    static const uint64_t keys[] = {0x0001000000000001, 0x0001000000000002, 0x0002000000000003, 0x0002000000000004};
-    static const float values[16] = {0.1f, 0.2f, 2, 1, 0.1f, 0.2f, 1, 0, 0.1f, 0.2f, 3, 0, 0.1f, 0.2f, 1, 0};
-    struct push_args args = {.lr_scale = 1, .batch = 1, .step = 1, .undo_clock = 7, .tablet_count = 2};
+    static const uint64_t keys[] = {0x0001000000000001, 0x0001000000000002, 0x0002000000000003,
+                                    0x0002000000000004};
+    static const float values[16] = {0.1f, 0.2f, 2, 1, 0.1f, 0.2f, 1, 0,
+                                     0.1f, 0.2f, 3, 0, 0.1f, 0.2f, 1, 0};
+    struct push_args args = {
+        .lr_scale = 1, .batch = 1, .step = 1, .undo_clock = 7, .tablet_count = 2};
     uint64_t changed;
     for (uint32_t i = 0; i < 4; i++) {
         args.event_time = 1700000000 + i * 5000;
@@ -105,7 +108,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct image_header h;
         memcpy(&h, copy, offsetof(struct image_header, cold_epoch));
         /* a header's last words */
-        size_t bytes = table_image_bytes(table, 0), grown = h.version == IMAGE_VERSION_OLD ? 16 : h.version == IMAGE_VERSION ? 0 : 8;
+        size_t bytes = table_image_bytes(table, 0), grown = h.version == IMAGE_VERSION_OLD ? 16
+                                                            : h.version == IMAGE_VERSION   ? 0
+                                                                                           : 8;
         if (bytes != size + grown)
             abort();
         uint8_t *again = malloc(bytes);

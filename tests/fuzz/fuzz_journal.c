@@ -24,9 +24,11 @@ static void segment_mend(uint8_t *at, size_t size, uint64_t generation)
         memcpy(&h, at + p, sizeof h);
         if (h.payload_bytes > size - p - sizeof h || h.magic != RECORD_MAGIC)
             return;
-        size_t keys = h.kind == RECORD_PUSH ? (size_t)h.key_count * sizeof(uint64_t) : h.payload_bytes;
+        size_t keys =
+            h.kind == RECORD_PUSH ? (size_t)h.key_count * sizeof(uint64_t) : h.payload_bytes;
         keys = keys > h.payload_bytes ? h.payload_bytes : keys;
-        struct record_payload whole = {{at + p + sizeof h, at + p + sizeof h + keys}, {keys, h.payload_bytes - keys}};
+        struct record_payload whole = {{at + p + sizeof h, at + p + sizeof h + keys},
+                                       {keys, h.payload_bytes - keys}};
         h.segment = generation;
         record_seal(&h, &whole);
         memcpy(at + p, &h, sizeof h);
@@ -75,7 +77,8 @@ static void write_on(struct journal *j, uint64_t last)
     uint64_t run = 1;
     struct record_payload payload = {{&run, NULL}, {sizeof run, 0}};
     struct err e;
-    if (journal_start(j, last + 1, &e) != 0 || journal_append(j, &h, &payload, &e) != 0 || journal_commit(j, &e) != 0)
+    if (journal_start(j, last + 1, &e) != 0 || journal_append(j, &h, &payload, &e) != 0 ||
+        journal_commit(j, &e) != 0)
         abort(); /* what was read is a journal, so it can be gone on with */
     journal_trim(j, last, 1);
 }

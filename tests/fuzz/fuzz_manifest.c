@@ -36,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     SHOAL_ASSERT(text != NULL);
     memcpy(text, data, size);
     if (mend)
-        size += (size_t)snprintf((char *)text + size, 32, "end %016" PRIx64 "\n", hash_bytes(text, size, 0));
+        size += (size_t)snprintf((char *)text + size, 32, "end %016" PRIx64 "\n",
+                                 hash_bytes(text, size, 0));
     fuzz_file(manifest, text, size);
     (void)snprintf(dir, sizeof dir, "%s/cut", fuzz_dir());
     if (cut_manifest_check(dir, &facts, &e) != 0 && e.text[0] == '\0')

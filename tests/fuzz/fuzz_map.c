@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size -= sizeof number;
     reply.shards = number[0];
     reply.tablet_count = number[1];
-    size_t bytes = mend || size < 2u * number[1] ? (size < 2u * number[1] ? size : 2u * number[1]) : size / 2;
+    size_t bytes =
+        mend || size < 2u * number[1] ? (size < 2u * number[1] ? size : 2u * number[1]) : size / 2;
     uint8_t *shards = fuzz_copy(data, bytes), *text = fuzz_copy(data + bytes, size - bytes);
     for (size_t i = 0; mend && number[0] > 0 && i + 1 < bytes; i += 2) {
         uint16_t shard;
@@ -27,7 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         shard = (uint16_t)(shard % number[0]);
         memcpy(shards + i, &shard, 2);
     }
-    struct frame of_tablets = {shards, bytes, NULL, NULL}, of_shards = {text, size - bytes, NULL, NULL};
+    struct frame of_tablets = {shards, bytes, NULL, NULL},
+                 of_shards = {text, size - bytes, NULL, NULL};
     uint64_t epoch = kept.epoch;
     if (map_take(&kept, &reply, &of_tablets, &of_shards, &e) != 0) {
         if (e.text[0] == '\0' || kept.epoch != epoch)

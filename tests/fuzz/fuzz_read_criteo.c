@@ -5,7 +5,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct features log, bucket;
-    struct job job = {.data = {.format = DATA_CRITEO}, .features = {.fields_auto = true, .number = NUMBER_LOG1P}};
+    struct job job = {.data = {.format = DATA_CRITEO},
+                      .features = {.fields_auto = true, .number = NUMBER_LOG1P}};
     fuzz_features(&log, &job, NULL);
     job.features.number = NUMBER_BUCKET;
     fuzz_features(&bucket, &job, NULL);

@@ -15,11 +15,16 @@ static void sequence(const uint8_t *data, size_t size)
                                       .attend = "item",
                                       .max = 3}};
     static char *by[] = {"user"};
-    struct job job = {
-        .data = {.format = DATA_CSV, .header = true, .delimiter = ',', .label = {"click", "buy"}, .label_count = 2, .weight = "w",
-                 .column = column, .column_count = 2},
-        .features = {.fields_auto = true},
-        .evaluate = {.group = "user", .by = {by, 1}}};
+    struct job job = {.data = {.format = DATA_CSV,
+                               .header = true,
+                               .delimiter = ',',
+                               .label = {"click", "buy"},
+                               .label_count = 2,
+                               .weight = "w",
+                               .column = column,
+                               .column_count = 2},
+                      .features = {.fields_auto = true},
+                      .evaluate = {.group = "user", .by = {by, 1}}};
     fuzz_features(&f, &job, "user,item,history,w,click,buy");
     fuzz_line(read_csv_line, &f, data, size);
     fuzz_head(&job, data, size);
@@ -32,10 +37,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                      {.name = "user", .type = COLUMN_CATEGORY},
                                      {.name = "tags", .type = COLUMN_MULTI, .separator = '|'},
                                      {.name = "age", .type = COLUMN_NUMBER}};
-    struct job job = {
-        .data =
-            {.format = DATA_CSV, .header = true, .delimiter = ',', .label = {"0"}, .label_count = 1, .column = column, .column_count = 4},
-        .features = {.fields_auto = true}};
+    struct job job = {.data = {.format = DATA_CSV,
+                               .header = true,
+                               .delimiter = ',',
+                               .label = {"0"},
+                               .label_count = 1,
+                               .column = column,
+                               .column_count = 4},
+                      .features = {.fields_auto = true}};
     fuzz_features(&f, &job, "user,tags,age,click");
     fuzz_line(read_csv_line, &f, data, size);
     fuzz_head(&job, data, size);

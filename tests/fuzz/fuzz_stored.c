@@ -11,8 +11,11 @@ static struct runs known; /* one run with two lanes is open */
 
 static void table_prepare(void)
 {
-    static const struct table_schema s = {
-        .name = "emb", .width = 2, .tablet_bits = 1, .seed = 1, .optimizer = {.kind = OPT_SGD, .lr = 0.05f}};
+    static const struct table_schema s = {.name = "emb",
+                                          .width = 2,
+                                          .tablet_bits = 1,
+                                          .seed = 1,
+                                          .optimizer = {.kind = OPT_SGD, .lr = 0.05f}};
     struct arena *arena;
     struct err e;
     SHOAL_ASSERT(arena_new(&arena) == 0 && table_new(&s, arena, &table, &e) == 0);

@@ -339,17 +339,20 @@ static const char *cublaslt_path(void)
     return path ? path : "";
 }
 
-static void counters_text(char *out, size_t room, const struct cuda_counters *from, const struct cuda_counters *to)
+static void counters_text(char *out, size_t room, const struct cuda_counters *from,
+                          const struct cuda_counters *to)
 {
     snprintf(out, room,
-             "{\"recordings\": %" PRIu64 ", \"plays\": %" PRIu64 ", \"spoiled\": %" PRIu64 ", \"choices\": %" PRIu64
-             ", \"refusals\": %" PRIu64 "}",
-             to->recordings - from->recordings, to->plays - from->plays, to->spoiled - from->spoiled,
-             to->choices - from->choices, to->refusals - from->refusals);
+             "{\"recordings\": %" PRIu64 ", \"plays\": %" PRIu64 ", \"spoiled\": %" PRIu64
+             ", \"choices\": %" PRIu64 ", \"refusals\": %" PRIu64 "}",
+             to->recordings - from->recordings, to->plays - from->plays,
+             to->spoiled - from->spoiled, to->choices - from->choices,
+             to->refusals - from->refusals);
 }
 
 /* before: what the module had counted when it began. */
-static void tell(const char *kind, struct backend *b, const struct measured *m, const struct cuda_counters *before)
+static void tell(const char *kind, struct backend *b, const struct measured *m,
+                 const struct cuda_counters *before)
 {
     double lanes = step_options.lanes;
     char loss[32] = "null", counters[256] = "null";
@@ -359,15 +362,19 @@ static void tell(const char *kind, struct backend *b, const struct measured *m, 
         counters_text(counters, sizeof counters, before, &after);
     if (isfinite(m->loss))
         snprintf(loss, sizeof loss, "%.6g", m->loss);
-    printf("{\"kind\": \"%s\", \"mode\": \"%s\", \"precision\": \"%s\", \"batch\": %u, \"lanes\": %u, "
-           "\"deterministic\": %s, "
-           "\"kernel\": \"%s\", \"cublaslt\": \"%s\", \"window_steps\": %u, \"ms\": %.4f, \"products_ms\": %.4f, "
-           "\"examples_per_second\": %.0f, \"loss\": %s, \"memory_mib\": %.0f, \"bytes_up\": %zu, \"bytes_down\": "
-           "%zu, \"counters\": %s}\n",
-           kind, step_options.mode, step_options.precision, step_options.batch, step_options.lanes,
-           step_options.deterministic ? "true" : "false", backend_kernel(b), cublaslt_path(), m->steps,
-           1e3 * m->step_seconds / lanes, 1e3 * m->products_seconds / lanes,
-           step_options.batch * lanes / m->step_seconds, loss, m->memory_mib, m->bytes_up, m->bytes_down, counters);
+    printf(
+        "{\"kind\": \"%s\", \"mode\": \"%s\", \"precision\": \"%s\", \"batch\": %u, \"lanes\": %u, "
+        "\"deterministic\": %s, "
+        "\"kernel\": \"%s\", \"cublaslt\": \"%s\", \"window_steps\": %u, \"ms\": %.4f, "
+        "\"products_ms\": %.4f, "
+        "\"examples_per_second\": %.0f, \"loss\": %s, \"memory_mib\": %.0f, \"bytes_up\": %zu, "
+        "\"bytes_down\": "
+        "%zu, \"counters\": %s}\n",
+        kind, step_options.mode, step_options.precision, step_options.batch, step_options.lanes,
+        step_options.deterministic ? "true" : "false", backend_kernel(b), cublaslt_path(), m->steps,
+        1e3 * m->step_seconds / lanes, 1e3 * m->products_seconds / lanes,
+        step_options.batch * lanes / m->step_seconds, loss, m->memory_mib, m->bytes_up,
+        m->bytes_down, counters);
     fflush(stdout);
 }
 
@@ -398,8 +405,12 @@ static void kind_measure(const char *kind, struct backend *b)
     model->k = &ops;
     pthread_barrier_init(&together, NULL, step_options.lanes);
     for (uint32_t i = 0; i < step_options.lanes; i++) {
-        lane[i] = (struct lane){
-            .model = model, .backend = b, .number = i, .together = &together, .measured = &m, .arrays = {.backend = b}};
+        lane[i] = (struct lane){.model = model,
+                                .backend = b,
+                                .number = i,
+                                .together = &together,
+                                .measured = &m,
+                                .arrays = {.backend = b}};
         if (pthread_create(&thread[i], NULL, lane_thread, &lane[i]) != 0)
             step_fail("no thread");
     }

@@ -30,8 +30,8 @@ struct step_arrays {
  * weighed against field 1. */
 void step_job_make(const char *kind, struct job *job);
 void step_shape_make(const struct job *job, struct model_shape *shape);
-void step_batch_make(const struct model *m, uint32_t lane, struct step_arrays *a, struct model_input *in,
-                     struct model_output *out);
+void step_batch_make(const struct model *m, uint32_t lane, struct step_arrays *a,
+                     struct model_input *in, struct model_output *out);
 void step_batch_free(struct step_arrays *a);
 
 #endif

@@ -16,22 +16,24 @@ void step_job_make(const char *kind, struct job *job)
     struct err e = {0};
     bool dlrm = strcmp(kind, "dlrm") == 0, din = strcmp(kind, "din") == 0;
     bool tasks = strcmp(kind, "mmoe") == 0 || strcmp(kind, "ple") == 0;
-    snprintf(
-        text, sizeof text,
-        "job: step\ndata: {format: csv, train: [none], label: [%s]%s}\ntables: [{name: emb, dim: 16}]\n"
-        "model: {kind: %s, hidden: [%s]%s}\ntrain: {precision: %s, deterministic: %s}\n",
-        tasks ? "a, b" : "a",
-        din ? ", columns: [{name: a, type: label}, {name: s, type: multi, pooling: attention, attend: t}, {name: t}]"
-            : "",
-        kind, dlrm ? "512, 256" : "400, 400, 400", dlrm ? ", bottom: [512, 256]" : "", step_options.precision,
-        step_options.deterministic ? "true" : "false");
+    snprintf(text, sizeof text,
+             "job: step\ndata: {format: csv, train: [none], label: [%s]%s}\ntables: [{name: emb, "
+             "dim: 16}]\n"
+             "model: {kind: %s, hidden: [%s]%s}\ntrain: {precision: %s, deterministic: %s}\n",
+             tasks ? "a, b" : "a",
+             din ? ", columns: [{name: a, type: label}, {name: s, type: multi, pooling: attention, "
+                   "attend: t}, {name: t}]"
+                 : "",
+             kind, dlrm ? "512, 256" : "400, 400, 400", dlrm ? ", bottom: [512, 256]" : "",
+             step_options.precision, step_options.deterministic ? "true" : "false");
     if (job_parse(text, strlen(text), "step", NULL, job, &e) != 0)
         step_fail(e.text);
 }
 
 void step_shape_make(const struct job *job, struct model_shape *shape)
 {
-    *shape = (struct model_shape){.fields = STEP_FIELDS, .numerics = STEP_NUMERICS, .tasks = job->data.label_count};
+    *shape = (struct model_shape){
+        .fields = STEP_FIELDS, .numerics = STEP_NUMERICS, .tasks = job->data.label_count};
     if (job->model.kind == MODEL_DIN) {
         shape->pooling[0] = POOL_ATTENTION;
         shape->attend[0] = 1;
@@ -88,12 +90,13 @@ static const uint32_t *sequences(struct step_arrays *a, struct rng *r, const uin
     return index;
 }
 
-void step_batch_make(const struct model *m, uint32_t lane, struct step_arrays *a, struct model_input *in,
-                     struct model_output *out)
+void step_batch_make(const struct model *m, uint32_t lane, struct step_arrays *a,
+                     struct model_input *in, struct model_output *out)
 {
     struct rng r = rng_of(1, lane, 2);
     size_t width = model_row_width(m), labels = (size_t)step_options.batch * m->plan.tasks;
-    float *label = room(a, labels, sizeof *label), *stats = room(a, model_stats_floats(m), sizeof *stats);
+    float *label = room(a, labels, sizeof *label),
+          *stats = room(a, model_stats_floats(m), sizeof *stats);
     uint32_t rows = step_options.rows;
 
     for (size_t i = 0; i < labels; i++)
@@ -102,13 +105,15 @@ void step_batch_make(const struct model *m, uint32_t lane, struct step_arrays *a
         stats[i] = 1.0f;
     *in = (struct model_input){.examples = step_options.batch,
                                .label = label,
-                               .numeric = uniform(a, &r, (size_t)step_options.batch * STEP_NUMERICS, 1.0f),
+                               .numeric =
+                                   uniform(a, &r, (size_t)step_options.batch * STEP_NUMERICS, 1.0f),
                                .row_count = rows,
                                .fresh_count = rows,
                                .rows = uniform(a, &r, rows * width, 0.1f),
                                .dense = uniform(a, &r, model_dense_floats(m), 0.05f),
                                .stats = stats};
-    in->index = m->plan.shape.pooling[0] == POOL_ATTENTION ? sequences(a, &r, &in->offset) : values(a, &r);
+    in->index =
+        m->plan.shape.pooling[0] == POOL_ATTENTION ? sequences(a, &r, &in->offset) : values(a, &r);
     *out = (struct model_output){.row_gradients = room(a, rows * width, sizeof(float)),
                                  .dense_gradients = room(a, model_dense_floats(m), sizeof(float)),
                                  .stats_gradients = room(a, model_stats_floats(m), sizeof(float)),

@@ -31,7 +31,8 @@ static inline struct backend *cuda_backend(void)
 }
 
 /* A stream of a backend by name, in place of dense_device_open. */
-static inline void cuda_device_open(struct dense_device *d, const char *backend, enum precision precision)
+static inline void cuda_device_open(struct dense_device *d, const char *backend,
+                                    enum precision precision)
 {
     struct stream_spec spec = {.precision = precision, .deterministic = true};
     struct err e = {0};

@@ -172,7 +172,8 @@ static void draw_statistics(struct dense_case *c, struct rng *r)
 {
     for (uint32_t t = 0; t < c->plan.stats.tensor_count; t++)
         for (size_t i = 0; i < c->plan.stats.tensor[t].count; i++)
-            c->stats[c->plan.stats.tensor[t].first + i] = rng_float(r) * (t % 2 ? 1.0f : 2.0f) + (t % 2 ? 0.5f : -1.0f);
+            c->stats[c->plan.stats.tensor[t].first + i] =
+                rng_float(r) * (t % 2 ? 1.0f : 2.0f) + (t % 2 ? 0.5f : -1.0f);
 }
 
 void dense_case_batch(struct dense_case *c, uint32_t examples, uint32_t row_count, bool many)

@@ -59,16 +59,16 @@ void dense_device_close(struct dense_device *d);
  * likes. */
 struct dense_case {
     struct job job;
-    struct job_table table;                   /* of a case with one */
+    struct job_table table;                     /* of a case with one */
     struct job_table several[DENSE_TABLES_MAX]; /* of dense_case_tables */
-    struct model_part part[DENSE_TABLES_MAX]; /* of these: rows of the batch */
+    struct model_part part[DENSE_TABLES_MAX];   /* of these: rows of the batch */
     struct model_shape shape;
     const struct plan_kind *kind; /* a plan made by hand; NULL: that of job.model.kind */
     struct backend *backend;      /* NULL: dense_backend() */
     /* examples that go through the layers together, where the backend works by ranges; 0: as many
      * as it likes */
     uint32_t range;
-    bool weighted;                /* examples have weights, 0 among them */
+    bool weighted;        /* examples have weights, 0 among them */
     uint32_t values_most; /* of a field with many values; a smaller shape.most goes before it */
     struct model_input in;
     struct model_output out;

@@ -20,7 +20,8 @@ static struct backend *backend_open(const char *name)
     struct stream_spec spec = {.deterministic = true};
 
     snprintf(file, sizeof file, "libshoal_%.32s.so", name);
-    int code = strcmp(name, "cpu") == 0 ? backend_load(BACKEND_CPU, &b, &e) : backend_load_module(file, &b, &e);
+    int code = strcmp(name, "cpu") == 0 ? backend_load(BACKEND_CPU, &b, &e)
+                                        : backend_load_module(file, &b, &e);
     if (code == 0)
         code = backend_ops_of(b)->stream_new(&spec, &s, &e);
     if (code == 0) {
@@ -76,12 +77,14 @@ bool dense_backend_present(void)
     pid_t child = fork();
     if (child == 0)
         _exit(dense_backend_named(name_wanted()) ? 0 : 1);
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
 }
 
 /* ---- the CPU's vector widths ----------------------------------------------------------------- */
 
-const char *const dense_width_name[DENSE_WIDTHS] = {"kernels_base", "kernels_avx2", "kernels_avx512"};
+const char *const dense_width_name[DENSE_WIDTHS] = {"kernels_base", "kernels_avx2",
+                                                    "kernels_avx512"};
 
 static bool width_present(int width)
 {
@@ -101,7 +104,8 @@ const struct backend_ops *dense_width(int width)
     Dl_info where;
     if (!width_present(width))
         return NULL;
-    ck_assert_int_ne(dladdr((const void *)(uintptr_t)backend_ops_of(dense_backend_named("cpu")), &where), 0);
+    ck_assert_int_ne(
+        dladdr((const void *)(uintptr_t)backend_ops_of(dense_backend_named("cpu")), &where), 0);
     void *module = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
     void *symbol = module ? dlsym(module, dense_width_name[width]) : NULL;
     ck_assert_msg(symbol != NULL, "%s is not in the CPU module", dense_width_name[width]);

@@ -25,7 +25,8 @@ uint32_t double_ld(const struct double_pass *p, struct view v)
     return p->plan->tensor[v.tensor].width;
 }
 
-void double_values(const struct double_pass *p, uint32_t example, uint32_t field, uint32_t *begin, uint32_t *end)
+void double_values(const struct double_pass *p, uint32_t example, uint32_t field, uint32_t *begin,
+                   uint32_t *end)
 {
     uint32_t slot = example * p->plan->shape.fields + field;
     *begin = p->c->in.offset ? p->c->in.offset[slot] : slot;
@@ -50,7 +51,8 @@ double double_dropout(const struct double_pass *p, const struct layer *l, uint32
     if (!p->train || l->dropout == 0)
         return 1.0;
     dropout_key(p->seed, p->lane, p->batch, l->number, key);
-    return double_kept(key, (uint32_t)(l->dropout * 0x1p24), value) ? 1.0 / (1.0 - l->dropout) : 0.0;
+    return double_kept(key, (uint32_t)(l->dropout * 0x1p24), value) ? 1.0 / (1.0 - l->dropout)
+                                                                    : 0.0;
 }
 
 double double_act(enum activation act, double x)
@@ -73,10 +75,12 @@ double double_act(enum activation act, double x)
 /* One field: its first-order weight is given back, its vector goes to x (or NULL). */
 static double pool_field(const struct double_pass *p, uint32_t example, uint32_t field, double *x)
 {
-    uint32_t begin, end, dim = p->plan->table_dim[p->plan->shape.table[field]], first_order = p->plan->first_order;
+    uint32_t begin, end, dim = p->plan->table_dim[p->plan->shape.table[field]],
+                         first_order = p->plan->first_order;
     double weight = 0;
     double_values(p, example, field, &begin, &end);
-    double share = p->plan->shape.pooling[field] != POOL_SUM && end > begin ? 1.0 / (end - begin) : 1.0;
+    double share =
+        p->plan->shape.pooling[field] != POOL_SUM && end > begin ? 1.0 / (end - begin) : 1.0;
     for (uint32_t v = begin; v < end; v++) {
         const double *row = p->rows + dense_case_row(p->c, p->c->in.index[v], NULL);
         weight += first_order ? share * row[0] : 0;
@@ -99,7 +103,8 @@ static void pool_forward(const struct layer *l, struct double_pass *p)
         for (uint32_t t = 0; t < tasks; t++)
             logit[t] = p->dense[l->parameter[1] + t];
         for (uint32_t f = 0; f < s->fields; f++)
-            logit[0] += pool_field(p, i, f, x && s->pooling[f] != POOL_ATTENTION ? x + column[f] : NULL);
+            logit[0] +=
+                pool_field(p, i, f, x && s->pooling[f] != POOL_ATTENTION ? x + column[f] : NULL);
         for (uint32_t n = 0; x && l->y.width > column[s->fields] && n < s->numerics; n++)
             x[column[s->fields] + n] = (double)p->c->numeric[i * s->numerics + n];
     }
@@ -120,7 +125,8 @@ static void fc_forward(const struct layer *l, struct double_pass *p)
     uint32_t in = l->x.width, out = l->y.width;
     for (uint32_t i = 0; i < p->c->in.examples; i++)
         for (uint32_t j = 0; j < out; j++) {
-            double sum = (bias ? bias[j] : 0) + product(double_at(p, l->x, i), w + (size_t)j * in, in);
+            double sum =
+                (bias ? bias[j] : 0) + product(double_at(p, l->x, i), w + (size_t)j * in, in);
             double_at(p, l->y, i)[j] = double_act(l->act, sum) * double_dropout(p, l, i * out + j);
         }
 }
@@ -128,7 +134,8 @@ static void fc_forward(const struct layer *l, struct double_pass *p)
 static void head_forward(const struct layer *l, struct double_pass *p)
 {
     for (uint32_t i = 0; i < p->c->in.examples; i++)
-        *double_at(p, l->y, i) += product(double_at(p, l->x, i), p->dense + l->parameter[0], l->x.width);
+        *double_at(p, l->y, i) +=
+            product(double_at(p, l->x, i), p->dense + l->parameter[0], l->x.width);
 }
 
 static void act_forward(const struct layer *l, struct double_pass *p)
@@ -143,7 +150,8 @@ static void act_forward(const struct layer *l, struct double_pass *p)
 static void norm_column(const struct layer *l, struct double_pass *p, uint32_t j)
 {
     uint32_t n = p->c->in.examples;
-    double mean = (double)p->c->stats[l->mean + j], variance = fmax((double)p->c->stats[l->variance + j], 0.0);
+    double mean = (double)p->c->stats[l->mean + j],
+           variance = fmax((double)p->c->stats[l->variance + j], 0.0);
     double gamma = p->dense[l->parameter[0] + j], beta = p->dense[l->parameter[1] + j];
     if (p->train && n > 1) {
         mean = variance = 0;
@@ -153,7 +161,8 @@ static void norm_column(const struct layer *l, struct double_pass *p, uint32_t j
             variance += pow(double_at(p, l->x, i)[j] - mean, 2) / n;
     }
     for (uint32_t i = 0; i < n; i++)
-        double_at(p, l->y, i)[j] = (double_at(p, l->x, i)[j] - mean) / sqrt(variance + 1e-5) * gamma + beta;
+        double_at(p, l->y, i)[j] =
+            (double_at(p, l->x, i)[j] - mean) / sqrt(variance + 1e-5) * gamma + beta;
 }
 
 static void norm_forward(const struct layer *l, struct double_pass *p)
@@ -190,13 +199,15 @@ void dense_double_add(const struct double_layer *table)
 
 static double_forward forward_of(const struct layer *l)
 {
-    const struct double_layer *const group[] = {double_layers_core, double_layers_interact, double_layers_attention,
-                                                double_layers_mix, of_the_test};
+    const struct double_layer *const group[] = {double_layers_core, double_layers_interact,
+                                                double_layers_attention, double_layers_mix,
+                                                of_the_test};
     for (size_t g = 0; g < sizeof group / sizeof *group; g++)
         for (const struct double_layer *d = group[g]; d->ops; d++)
             if (d->ops == l->ops)
                 return d->forward;
-    fprintf(stderr, "dense_double: layer %s has no formula in tests/lib/dense_double_*.c\n", l->ops->name);
+    fprintf(stderr, "dense_double: layer %s has no formula in tests/lib/dense_double_*.c\n",
+            l->ops->name);
     abort();
 }
 
@@ -229,7 +240,8 @@ static double task_loss(const struct double_pass *p, uint32_t task, double *scor
         uint32_t at = i * tasks + task;
         double z = p->data[TENSOR_LOGIT][at] + offset, y = p->c->label[at] > 0 ? 1.0 : 0.0;
         /* The log of the score would lose its digits, and then all, where the logit is large. */
-        loss += (p->c->in.weight ? (double)p->c->in.weight[i] : 1.0) * (fmax(z, 0.0) - z * y + log1p(exp(-fabs(z))));
+        loss += (p->c->in.weight ? (double)p->c->in.weight[i] : 1.0) *
+                (fmax(z, 0.0) - z * y + log1p(exp(-fabs(z))));
         if (scores)
             scores[at] = 1.0 / (1.0 + exp(-z));
     }
@@ -278,8 +290,8 @@ static double task_weight(const struct dense_case *c, uint32_t task)
     return c->plan.tasks > 1 ? c->job.model.task_weight[task] : 1.0;
 }
 
-double dense_double_loss(const struct dense_case *c, const double *rows, const double *dense, bool train, uint64_t seed,
-                         uint32_t lane, uint64_t batch, double *scores)
+double dense_double_loss(const struct dense_case *c, const double *rows, const double *dense,
+                         bool train, uint64_t seed, uint32_t lane, uint64_t batch, double *scores)
 {
     struct double_pass p = {.c = c,
                             .plan = &c->plan,
@@ -320,7 +332,8 @@ static struct check check_of(struct dense_case *c, char *where)
 {
     size_t rows = dense_case_row(c, c->in.row_count, NULL);
     where[0] = '\0';
-    return (struct check){c, doubles(c->rows, rows), doubles(c->dense, c->plan.dense.floats), 0, where};
+    return (struct check){c, doubles(c->rows, rows), doubles(c->dense, c->plan.dense.floats), 0,
+                          where};
 }
 
 static void check_free(struct check *k)
@@ -329,7 +342,8 @@ static void check_free(struct check *k)
     free(k->dense);
 }
 
-static void check_value(struct check *k, const char *what, size_t number, size_t at, double found, double expected)
+static void check_value(struct check *k, const char *what, size_t number, size_t at, double found,
+                        double expected)
 {
     double off = fabs(found - expected) / fmax(1.0, fabs(expected));
     if (off <= k->worst)
@@ -352,7 +366,8 @@ static void check_losses(struct check *k, bool train)
                             .lane = DENSE_LANE,
                             .batch = DENSE_BATCH};
     size_t n = c->in.examples, tasks = c->plan.tasks;
-    double loss[LIMIT_TASKS], sum = 0, weights = weight_sum(c), *scores = malloc((n * tasks + 1) * sizeof *scores);
+    double loss[LIMIT_TASKS], sum = 0, weights = weight_sum(c),
+                              *scores = malloc((n * tasks + 1) * sizeof *scores);
     if (!scores)
         abort();
     double_run(&p, loss, scores);
@@ -363,7 +378,8 @@ static void check_losses(struct check *k, bool train)
     }
     check_value(k, "loss_sum", 0, 0, c->out.loss_sum / (double)n, sum / (double)n);
     for (size_t i = 0; i < n * tasks; i++)
-        check_value(k, "score of example", i / tasks, i % tasks, (double)c->out.scores[i], scores[i]);
+        check_value(k, "score of example", i / tasks, i % tasks, (double)c->out.scores[i],
+                    scores[i]);
     free(scores);
 }
 
@@ -371,9 +387,11 @@ static double slope(const struct check *k, double *at)
 {
     double was = *at, h = 1e-6;
     *at = was + h;
-    double up = dense_double_loss(k->c, k->rows, k->dense, true, DENSE_SEED, DENSE_LANE, DENSE_BATCH, NULL);
+    double up =
+        dense_double_loss(k->c, k->rows, k->dense, true, DENSE_SEED, DENSE_LANE, DENSE_BATCH, NULL);
     *at = was - h;
-    double down = dense_double_loss(k->c, k->rows, k->dense, true, DENSE_SEED, DENSE_LANE, DENSE_BATCH, NULL);
+    double down =
+        dense_double_loss(k->c, k->rows, k->dense, true, DENSE_SEED, DENSE_LANE, DENSE_BATCH, NULL);
     *at = was;
     return (up - down) / (2 * h);
 }
@@ -384,7 +402,8 @@ static void check_rows(struct check *k)
         uint32_t width;
         size_t at = dense_case_row(k->c, row, &width);
         for (uint32_t i = 0; i < width; i++)
-            check_value(k, "row", row, i, (double)k->c->out.row_gradients[at + i], slope(k, &k->rows[at + i]));
+            check_value(k, "row", row, i, (double)k->c->out.row_gradients[at + i],
+                        slope(k, &k->rows[at + i]));
     }
 }
 
@@ -396,8 +415,9 @@ static void check_dense(struct check *k)
         size_t next = t + 1 < d->tensor_count ? d->tensor[t + 1].first : d->floats;
         for (size_t i = d->tensor[t].first; i < next; i++) {
             bool padding = i >= d->tensor[t].first + d->tensor[t].count;
-            check_value(k, padding ? "padding of dense tensor" : "dense tensor", t, i - d->tensor[t].first,
-                        (double)k->c->out.dense_gradients[i], padding ? 0.0 : slope(k, &k->dense[i]));
+            check_value(k, padding ? "padding of dense tensor" : "dense tensor", t,
+                        i - d->tensor[t].first, (double)k->c->out.dense_gradients[i],
+                        padding ? 0.0 : slope(k, &k->dense[i]));
         }
     }
 }

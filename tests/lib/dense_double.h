@@ -12,7 +12,7 @@
 struct double_pass {
     const struct dense_case *c;
     const struct plan *plan;
-    const double *rows, *dense;     /* (row_count, row width), flat */
+    const double *rows, *dense; /* (row_count, row width), flat */
     /* (examples, width) of each tensor; states that are not by example: (width) */
     double *data[PLAN_TENSORS_MAX];
     bool train;
@@ -47,15 +47,16 @@ double double_dropout(const struct double_pass *p, const struct layer *l, uint32
 bool double_kept(const uint32_t key[2], uint32_t threshold, uint32_t value);
 double double_act(enum activation act, double x);
 /* The values of an example's field: [*begin, *end) in index. */
-void double_values(const struct double_pass *p, uint32_t example, uint32_t field, uint32_t *begin, uint32_t *end);
+void double_values(const struct double_pass *p, uint32_t example, uint32_t field, uint32_t *begin,
+                   uint32_t *end);
 
 /* Loss as the model's gradients are of: sum over tasks of task weight * sum of example weight *
  * logloss / sum of example weights, plus l2 / 2 |rows|^2 and l2_dense / 2 |decaying tensors|^2, all
  * as the case's job says. train: statistics of the batch and dropout of (seed, lane, batch); else
  * the running statistics, no dropout, and scores corrected for the negatives that training leaves
  * out. scores (examples, tasks) or NULL. */
-double dense_double_loss(const struct dense_case *c, const double *rows, const double *dense, bool train, uint64_t seed,
-                         uint32_t lane, uint64_t batch, double *scores);
+double dense_double_loss(const struct dense_case *c, const double *rows, const double *dense,
+                         bool train, uint64_t seed, uint32_t lane, uint64_t batch, double *scores);
 
 /* Trains the case's batch on its backend with DENSE_SEED, DENSE_LANE, DENSE_BATCH and holds the
  * losses, the scores, every row gradient and every dense gradient against central differences of

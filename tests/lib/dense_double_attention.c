@@ -33,14 +33,15 @@ static double product(const double *a, const double *b, uint32_t n)
 }
 
 /* y (out) = act(w x + bias) */
-static void linear(const double *w, const double *bias, enum activation act, const double *x, uint32_t in, double *y,
-                   uint32_t out)
+static void linear(const double *w, const double *bias, enum activation act, const double *x,
+                   uint32_t in, double *y, uint32_t out)
 {
     for (uint32_t j = 0; j < out; j++)
         y[j] = double_act(act, product(w + (size_t)j * in, x, in) + (bias ? bias[j] : 0));
 }
 
-static void norm_row(const struct layer *l, const struct double_pass *p, const double *x, double *y, uint32_t width)
+static void norm_row(const struct layer *l, const struct double_pass *p, const double *x, double *y,
+                     uint32_t width)
 {
     double mean = 0, variance = 0;
     for (uint32_t j = 0; j < width; j++)
@@ -48,8 +49,8 @@ static void norm_row(const struct layer *l, const struct double_pass *p, const d
     for (uint32_t j = 0; j < width; j++)
         variance += (x[j] - mean) * (x[j] - mean) / width;
     for (uint32_t j = 0; j < width; j++)
-        y[j] =
-            double_act(l->act, (x[j] - mean) / sqrt(variance + 1e-5) * parameter(p, l, 0)[j] + parameter(p, l, 1)[j]);
+        y[j] = double_act(l->act, (x[j] - mean) / sqrt(variance + 1e-5) * parameter(p, l, 0)[j] +
+                                      parameter(p, l, 1)[j]);
 }
 
 static void double_layer_norm(const struct layer *l, struct double_pass *p)
@@ -57,12 +58,14 @@ static void double_layer_norm(const struct layer *l, struct double_pass *p)
     uint32_t rows = l->number_of[LAYER_NORM_ROWS_AN_EXAMPLE], width = l->x.width / rows;
     for (uint32_t i = 0; i < p->c->in.examples; i++)
         for (uint32_t r = 0; r < rows; r++)
-            norm_row(l, p, double_at(p, l->x, i) + r * width, double_at(p, l->y, i) + r * width, width);
+            norm_row(l, p, double_at(p, l->x, i) + r * width, double_at(p, l->y, i) + r * width,
+                     width);
 }
 
 static void double_project(const struct layer *l, struct double_pass *p)
 {
-    uint32_t fields = l->number_of[ATTENTION_FIELDS], in = l->x.width / fields, out = l->y.width / fields;
+    uint32_t fields = l->number_of[ATTENTION_FIELDS], in = l->x.width / fields,
+             out = l->y.width / fields;
     for (uint32_t i = 0; i < p->c->in.examples; i++)
         for (uint32_t f = 0; f < fields; f++)
             linear(parameter(p, l, 0), NULL, ACT_NONE, double_at(p, l->x, i) + f * in, in,
@@ -70,8 +73,8 @@ static void double_project(const struct layer *l, struct double_pass *p)
 }
 
 /* y of field f += what head h gives it. */
-static void double_head(const struct layer *l, const struct double_pass *p, uint32_t example, uint32_t h, uint32_t f,
-                        double *y)
+static void double_head(const struct layer *l, const struct double_pass *p, uint32_t example,
+                        uint32_t h, uint32_t f, double *y)
 {
     uint32_t fields = l->number_of[ATTENTION_FIELDS], heads = l->number_of[ATTENTION_HEADS];
     uint32_t width = l->y.width / fields, part = width / heads, row = l->x.width / fields;
@@ -90,12 +93,14 @@ static void double_head(const struct layer *l, const struct double_pass *p, uint
 
 static void double_attend(const struct layer *l, struct double_pass *p)
 {
-    uint32_t fields = l->number_of[ATTENTION_FIELDS], width = l->y.width / fields, row = l->x.width / fields;
+    uint32_t fields = l->number_of[ATTENTION_FIELDS], width = l->y.width / fields,
+             row = l->x.width / fields;
     for (uint32_t i = 0; i < p->c->in.examples; i++)
         for (uint32_t f = 0; f < fields; f++) {
             double *y = double_at(p, l->y, i) + f * width;
-            const double *residual = l->z.tensor == TENSOR_NONE ? double_at(p, l->x, i) + f * row + 3 * width
-                                                                : double_at(p, l->z, i) + f * width;
+            const double *residual = l->z.tensor == TENSOR_NONE
+                                         ? double_at(p, l->x, i) + f * row + 3 * width
+                                         : double_at(p, l->z, i) + f * width;
             for (uint32_t d = 0; d < width; d++)
                 y[d] = residual[d];
             for (uint32_t h = 0; h < l->number_of[ATTENTION_HEADS]; h++)
@@ -130,7 +135,8 @@ static void double_bilinear(const struct layer *l, struct double_pass *p)
 }
 
 /* a(h, t) */
-static double value_weight(const struct layer *l, const struct double_pass *p, const double *h, const double *t)
+static double value_weight(const struct layer *l, const struct double_pass *p, const double *h,
+                           const double *t)
 {
     uint32_t dim = p->plan->dim, layers = l->number_of[SEQUENCE_LAYERS], in = 4 * dim;
     double *x = doubles(in), weight;
@@ -148,7 +154,8 @@ static double value_weight(const struct layer *l, const struct double_pass *p, c
         x = y;
         in = out;
     }
-    linear(parameter(p, l, 2 * layers), parameter(p, l, 2 * layers + 1), ACT_NONE, x, in, &weight, 1);
+    linear(parameter(p, l, 2 * layers), parameter(p, l, 2 * layers + 1), ACT_NONE, x, in, &weight,
+           1);
     free(x);
     return weight;
 }
@@ -162,7 +169,8 @@ static void double_sequence(const struct layer *l, struct double_pass *p)
             y[d] = 0;
         double_values(p, i, l->number_of[SEQUENCE_FIELD], &begin, &end);
         for (uint32_t v = begin; v < end; v++) {
-            const double *h = p->rows + (size_t)p->c->in.index[v] * (p->plan->first_order + dim) + p->plan->first_order;
+            const double *h = p->rows + (size_t)p->c->in.index[v] * (p->plan->first_order + dim) +
+                              p->plan->first_order;
             double weight = value_weight(l, p, h, double_at(p, l->x, i));
             for (uint32_t d = 0; d < dim; d++)
                 y[d] += weight * h[d];

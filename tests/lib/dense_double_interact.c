@@ -5,7 +5,8 @@
 #include "dense/cross.h"
 #include "dense/products.h"
 
-static const double *double_parameter(const struct double_pass *p, const struct layer *l, uint32_t n)
+static const double *double_parameter(const struct double_pass *p, const struct layer *l,
+                                      uint32_t n)
 {
     return p->dense + l->parameter[n];
 }
@@ -55,7 +56,8 @@ static void double_turn(const struct layer *l, struct double_pass *p)
 
 static void double_cin(const struct layer *l, struct double_pass *p)
 {
-    uint32_t dim = p->plan->dim, fields = l->z.width / dim, below = l->x.width / dim, maps = l->y.width / dim;
+    uint32_t dim = p->plan->dim, fields = l->z.width / dim, below = l->x.width / dim,
+             maps = l->y.width / dim;
     for (uint32_t e = 0; e < p->c->in.examples; e++)
         for (uint32_t d = 0; d < dim; d++)
             for (uint32_t h = 0; h < maps; h++) {
@@ -63,7 +65,8 @@ static void double_cin(const struct layer *l, struct double_pass *p)
                 double sum = 0;
                 for (uint32_t f = 0; f < fields; f++)
                     for (uint32_t m = 0; m < below; m++)
-                        sum += *w++ * double_at(p, l->z, e)[d * fields + f] * double_at(p, l->x, e)[d * below + m];
+                        sum += *w++ * double_at(p, l->z, e)[d * fields + f] *
+                               double_at(p, l->x, e)[d * below + m];
                 double_at(p, l->y, e)[d * maps + h] = sum;
             }
 }

@@ -19,8 +19,8 @@ static void gate_pass(const double *gate, uint32_t choices, uint32_t top_k, bool
     }
 }
 
-static void mixture(const double *gate, const bool *passed, uint32_t choices, const double *const *output,
-                    uint32_t width, double *y)
+static void mixture(const double *gate, const bool *passed, uint32_t choices,
+                    const double *const *output, uint32_t width, double *y)
 {
     double sum = 0;
     for (uint32_t e = 0; e < choices; e++)
@@ -34,7 +34,8 @@ static void mixture(const double *gate, const bool *passed, uint32_t choices, co
 
 static void mix_forward(const struct layer *l, struct double_pass *p)
 {
-    uint32_t tasks = l->number_of[MIX_TASKS], shared = l->number_of[MIX_SHARED], own = l->number_of[MIX_OWN];
+    uint32_t tasks = l->number_of[MIX_TASKS], shared = l->number_of[MIX_SHARED],
+             own = l->number_of[MIX_OWN];
     uint32_t choices = shared + own, width = l->y.width / tasks;
     const double *output[MIX_GATE_MAX];
     bool passed[MIX_GATE_MAX];

@@ -23,7 +23,8 @@ static int put(void *context, uint64_t key, const void *row, size_t row_bytes, u
     char *value = malloc(row_bytes + sizeof clock);
     memcpy(value, row, row_bytes);
     memcpy(value + row_bytes, &clock, sizeof clock);
-    stored_row_key(table_schema_of(p->table)->table, p->tablet, table_cold_epoch(p->table, p->tablet), key, &item);
+    stored_row_key(table_schema_of(p->table)->table, p->tablet,
+                   table_cold_epoch(p->table, p->tablet), key, &item);
     item.value = value;
     item.value_bytes = row_bytes + sizeof clock;
     int rc = store_write(p->store, &item, 1, NULL);
@@ -95,7 +96,8 @@ uint64_t cool_digest(struct rig *s)
 {
     uint64_t sum = 0;
     for (uint32_t table = 0; table < LIMIT_TABLES; table++)
-        for (uint32_t k = 0; engine_table(s->g, table) != NULL && k < 1u << SHARD_TABLET_BITS; k++) {
+        for (uint32_t k = 0; engine_table(s->g, table) != NULL && k < 1u << SHARD_TABLET_BITS;
+             k++) {
             struct err e = {0};
             uint64_t digest;
             const struct table *t = engine_whole(s->g, table, k, &e);

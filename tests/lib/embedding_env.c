@@ -44,7 +44,8 @@ static void timer_stop(struct env *env, struct env_timer *t)
 
 void embedding_env_init(struct embedding_env *e)
 {
-    static const struct env_ops ops = {.now_ns = now_ns, .work = work, .timer_start = timer_start, .timer_stop = timer_stop};
+    static const struct env_ops ops = {
+        .now_ns = now_ns, .work = work, .timer_start = timer_start, .timer_stop = timer_stop};
     memset(e, 0, sizeof *e);
     e->env.ops = &ops;
 }

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static uint16_t shard_of_tablet(const struct fleet *f, const struct table_schema *s, uint32_t tablet)
+static uint16_t shard_of_tablet(const struct fleet *f, const struct table_schema *s,
+                                uint32_t tablet)
 {
     return (uint16_t)((uint64_t)tablet * f->shards >> s->tablet_bits);
 }
@@ -35,7 +36,8 @@ static void open_shards(struct fleet *f)
         char dir[LIMIT_PATH + 16];
         struct err e = {0};
         snprintf(dir, sizeof dir, "%s/%u", f->dir, i);
-        int rc = rig_try_open_sized(&f->s[i], f->dir[0] != '\0' ? dir : NULL, f->durability, 1u << 20, &e);
+        int rc = rig_try_open_sized(&f->s[i], f->dir[0] != '\0' ? dir : NULL, f->durability,
+                                    1u << 20, &e);
         ck_assert_msg(rc == 0, "shard %u: %s", i, e.text);
     }
     lead(f);
@@ -103,7 +105,8 @@ static const struct table_schema *schema_of(const struct fleet *f, uint32_t tabl
 }
 
 /* The shard's share of a push: its tablets, its keys. */
-static void cut_push(const struct fleet *f, const struct rig_push *all, uint32_t shard, struct rig_push *out)
+static void cut_push(const struct fleet *f, const struct rig_push *all, uint32_t shard,
+                     struct rig_push *out)
 {
     const struct table_schema *s = schema_of(f, all->record.table);
     uint32_t tablets = 1u << s->tablet_bits, first = tablets, end = 0;
@@ -122,14 +125,15 @@ static void cut_push(const struct fleet *f, const struct rig_push *all, uint32_t
             continue;
         uint32_t at = out->record.key_count++;
         out->keys[at] = all->keys[i];
-        memcpy(out->gradients + at * SHARD_WIDTH, all->gradients + i * SHARD_WIDTH, SHARD_WIDTH * sizeof(float));
+        memcpy(out->gradients + at * SHARD_WIDTH, all->gradients + i * SHARD_WIDTH,
+               SHARD_WIDTH * sizeof(float));
     }
     out->record.keys = out->keys;
     out->record.gradients = out->gradients;
 }
 
-int fleet_push_some(struct fleet *f, uint64_t run, uint32_t table, uint32_t lane, uint64_t from, uint64_t to, uint32_t first,
-                    uint32_t count)
+int fleet_push_some(struct fleet *f, uint64_t run, uint32_t table, uint32_t lane, uint64_t from,
+                    uint64_t to, uint32_t first, uint32_t count)
 {
     static struct rig_push all, share;
     struct push_plan plan;
@@ -158,7 +162,8 @@ void fleet_train(struct fleet *f, uint64_t run, uint32_t lane, uint64_t from, ui
 {
     for (uint64_t batch = from; batch < to; batch++) {
         for (uint32_t table = 0; table < FLEET_TABLES; table++)
-            ck_assert_int_eq(fleet_push_some(f, run, table, lane, batch, batch + 1, 0, f->shards), 0);
+            ck_assert_int_eq(fleet_push_some(f, run, table, lane, batch, batch + 1, 0, f->shards),
+                             0);
         fleet_run(f);
     }
 }
@@ -253,7 +258,8 @@ uint64_t fleet_digest(struct fleet *f, uint32_t table)
     const struct table_schema *s = schema_of(f, table);
     uint64_t digest[64];
     for (uint32_t k = 0; k < 1u << s->tablet_bits; k++)
-        ck_assert_int_eq(table_digest(engine_table(f->s[shard_of_tablet(f, s, k)].g, table), k, &digest[k]), 0);
+        ck_assert_int_eq(
+            table_digest(engine_table(f->s[shard_of_tablet(f, s, k)].g, table), k, &digest[k]), 0);
     return hash_bytes(digest, sizeof digest[0] << s->tablet_bits, 0);
 }
 
@@ -300,7 +306,8 @@ uint64_t fleet_rows(struct fleet *f, uint32_t table)
     return rows;
 }
 
-void fleet_marks(struct fleet *f, uint64_t run, uint32_t lane, uint32_t table, uint64_t *low, uint64_t *high)
+void fleet_marks(struct fleet *f, uint64_t run, uint32_t lane, uint32_t table, uint64_t *low,
+                 uint64_t *high)
 {
     const struct table_schema *s = schema_of(f, table);
     *low = UINT64_MAX;

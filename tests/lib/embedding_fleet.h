@@ -33,8 +33,8 @@ void fleet_tables(struct fleet *f);
 void fleet_run_open(struct fleet *f, uint64_t run, uint32_t lanes, uint32_t mode);
 /* Batch (from, to] of a lane to one table, on shards [first, first + count); the status of the
  * first refusal. */
-int fleet_push_some(struct fleet *f, uint64_t run, uint32_t table, uint32_t lane, uint64_t from, uint64_t to, uint32_t first,
-                    uint32_t count);
+int fleet_push_some(struct fleet *f, uint64_t run, uint32_t table, uint32_t lane, uint64_t from,
+                    uint64_t to, uint32_t first, uint32_t count);
 /* Batches (from, to], one by one, to both tables and all shards, with the flushing that follows
  * from them. */
 void fleet_train(struct fleet *f, uint64_t run, uint32_t lane, uint64_t from, uint64_t to);
@@ -52,6 +52,7 @@ uint64_t fleet_digest(struct fleet *f, uint32_t table);
 uint64_t fleet_rows_digest(struct fleet *f, uint32_t table);
 uint64_t fleet_rows(struct fleet *f, uint32_t table);
 /* Lowest and highest mark of a lane over all tablets of a table. */
-void fleet_marks(struct fleet *f, uint64_t run, uint32_t lane, uint32_t table, uint64_t *low, uint64_t *high);
+void fleet_marks(struct fleet *f, uint64_t run, uint32_t lane, uint32_t table, uint64_t *low,
+                 uint64_t *high);
 
 #endif

@@ -61,7 +61,8 @@ int rig_try_open(struct rig *s, const char *dir, enum durability durability, str
     return rig_try_open_sized(s, dir, durability, 8u << 20, e);
 }
 
-int rig_try_open_sized(struct rig *s, const char *dir, enum durability durability, uint64_t journal_max, struct err *e)
+int rig_try_open_sized(struct rig *s, const char *dir, enum durability durability,
+                       uint64_t journal_max, struct err *e)
 {
     memset(s, 0, sizeof *s);
     embedding_env_init(&s->env);
@@ -110,7 +111,8 @@ struct table_schema rig_schema(uint32_t number)
     schema.tablet_first = number << SHARD_TABLET_BITS;
     schema.seed = 7 + number;
     schema.init = (struct init_spec){INIT_UNIFORM, 0.01f};
-    schema.optimizer = (struct optimizer_spec){.kind = OPT_ADAGRAD, .lr = 0.05f, .eps = 1e-8f, .initial = 0.1f};
+    schema.optimizer =
+        (struct optimizer_spec){.kind = OPT_ADAGRAD, .lr = 0.05f, .eps = 1e-8f, .initial = 0.1f};
     return schema;
 }
 
@@ -127,8 +129,8 @@ static int by_mix(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void rig_push_make(struct rig_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation,
-                     uint64_t from, uint64_t to)
+void rig_push_make(struct rig_push *p, uint64_t run, uint32_t table, uint32_t lane,
+                   uint64_t generation, uint64_t from, uint64_t to)
 {
     struct rng r = rng_of(table, lane, to);
     for (uint32_t i = 0; i < SHARD_KEYS; i++)
@@ -160,7 +162,8 @@ int rig_push(struct rig *s, const struct rig_push *p, struct push_plan *plan)
     return 0;
 }
 
-void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to)
+void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from,
+               uint64_t to)
 {
     static struct rig_push p;
     for (uint64_t batch = from; batch < to; batch++) {

@@ -28,7 +28,8 @@ void rig_come_back(struct rig *s);
 /* journal: 8 MiB with segments of 1 MiB. dir may be NULL. */
 void rig_open(struct rig *s, const char *dir, enum durability durability);
 int rig_try_open(struct rig *s, const char *dir, enum durability durability, struct err *e);
-int rig_try_open_sized(struct rig *s, const char *dir, enum durability durability, uint64_t journal_max, struct err *e);
+int rig_try_open_sized(struct rig *s, const char *dir, enum durability durability,
+                       uint64_t journal_max, struct err *e);
 void rig_close(struct rig *s, bool flush_all);
 /* Tells that the shard leads everything; again after a reopening. */
 void rig_lead(struct rig *s);
@@ -43,14 +44,15 @@ struct rig_push {
 };
 /* Batch `to` of a lane for table `table`, all tablets: keys and gradients are a function of (table,
  * lane, to). */
-void rig_push_make(struct rig_push *p, uint64_t run, uint32_t table, uint32_t lane, uint64_t generation,
-                     uint64_t from, uint64_t to);
+void rig_push_make(struct rig_push *p, uint64_t run, uint32_t table, uint32_t lane,
+                   uint64_t generation, uint64_t from, uint64_t to);
 /* Admit, commit, apply; the status of admission. */
 int rig_push(struct rig *s, const struct rig_push *p, struct push_plan *plan);
 /* Batches (from, to] of a lane, one by one, to table 0, with a flush step after each and the work
  * that follows from it.
  */
-void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from, uint64_t to);
+void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t from,
+               uint64_t to);
 /* XXH3 over the digests of all tablets of all tables. */
 uint64_t rig_digest(struct rig *s);
 /* Runs f in a child that ends without closing anything: what a kill -9 leaves. Fails the test when

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline struct table_schema rows_schema(enum optimizer_kind kind, uint32_t width, uint32_t tablet_bits)
+static inline struct table_schema rows_schema(enum optimizer_kind kind, uint32_t width,
+                                              uint32_t tablet_bits)
 {
     struct table_schema s;
     memset(&s, 0, sizeof s);
@@ -66,8 +67,8 @@ static inline void rows_gradients(float *g, size_t count, uint64_t seed)
         g[i] = rng_float(&r) * 2 - 1;
 }
 
-static inline void rows_push(struct rows *r, const uint64_t *keys, const float *gradients, size_t count,
-                             uint64_t undo_clock)
+static inline void rows_push(struct rows *r, const uint64_t *keys, const float *gradients,
+                             size_t count, uint64_t undo_clock)
 {
     struct push_args args = {.lr_scale = 1.0f, .batch = 1, .undo_clock = undo_clock};
     ck_assert_int_eq(table_push(r->table, keys, gradients, count, &args), 0);

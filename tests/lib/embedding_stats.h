@@ -9,7 +9,8 @@
 #define FIRST_DAY 1700006400u /* a midnight */
 
 /* Scores as Paddle has them by default. */
-static inline struct table_schema stats_schema(enum optimizer_kind kind, uint32_t width, uint32_t tablet_bits)
+static inline struct table_schema stats_schema(enum optimizer_kind kind, uint32_t width,
+                                               uint32_t tablet_bits)
 {
     struct table_schema s = rows_schema(kind, width, tablet_bits);
     s.rules = (struct row_rules){.stats = 1, .score_show = 0.1f, .score_click = 1};
@@ -33,7 +34,8 @@ static inline struct push_args stats_args(const struct table_schema *s, struct s
 }
 
 /* One key, every gradient g; shows and clicks where the table has them. */
-static inline void stats_push(struct rows *r, uint64_t key, float g, float show, float click, struct stats_batch b)
+static inline void stats_push(struct rows *r, uint64_t key, float g, float show, float click,
+                              struct stats_batch b)
 {
     const struct table_schema *s = table_schema_of(r->table);
     float values[64];
@@ -51,7 +53,8 @@ static inline void stats_push(struct rows *r, uint64_t key, float g, float show,
 
 static inline void stats_tick(struct rows *r, uint32_t time)
 {
-    struct push_args args = stats_args(table_schema_of(r->table), (struct stats_batch){.time = time});
+    struct push_args args =
+        stats_args(table_schema_of(r->table), (struct stats_batch){.time = time});
     ck_assert_int_eq(table_push(r->table, NULL, NULL, 0, &args), 0);
 }
 
@@ -64,7 +67,8 @@ static inline struct row_stats stats_of(const struct rows *r, uint64_t key)
 {
     const char *row = table_row(r->table, key);
     ck_assert_ptr_nonnull(row);
-    return stats_read((const float *)(const void *)(row + sizeof key) + schema_stats_at(table_schema_of(r->table)));
+    return stats_read((const float *)(const void *)(row + sizeof key) +
+                      schema_stats_at(table_schema_of(r->table)));
 }
 
 static inline float stats_weight(const struct rows *r, uint64_t key, uint32_t i)

@@ -39,7 +39,8 @@ void thin_batch_make(struct thin_batch *b, uint64_t run, uint64_t to, bool ages)
     struct rng r = rng_of(3, 1, to);
     uint32_t floats = THIN_WIDTH + (ages ? 2 : 0), n = 0;
     for (uint32_t i = 0; i < THIN_KEYS; i++) {
-        uint64_t value = rng_below(&r, 4) == 0 ? rng_below(&r, THIN_SPAN) : rng_below(&r, THIN_SPAN / 16);
+        uint64_t value =
+            rng_below(&r, 4) == 0 ? rng_below(&r, THIN_SPAN) : rng_below(&r, THIN_SPAN / 16);
         b->keys[i] = key_make(1, value);
     }
     qsort(b->keys, THIN_KEYS, sizeof b->keys[0], by_mix);
@@ -207,7 +208,7 @@ void thin_restore(struct rig *s, uint64_t cut, uint64_t run)
 void thin_within(struct rig *s, uint64_t most)
 {
     struct engine_stats stats;
-    engine_flush_step(s->g); /* the last reader's copy goes */
+    engine_flush_step(s->g);        /* the last reader's copy goes */
     engine_stats_get(s->g, &stats); /* chunks of arenas are never given back */
     ck_assert_uint_le(stats.memory_bytes, most);
     ck_assert_uint_le(tier_used(s->g), s->g->tier.rows_max);
@@ -219,7 +220,8 @@ struct counting {
     struct thin_stored sum;
 };
 
-static int count_stored(void *context, const void *key, size_t key_bytes, const void *value, size_t value_bytes, struct err *e)
+static int count_stored(void *context, const void *key, size_t key_bytes, const void *value,
+                        size_t value_bytes, struct err *e)
 {
     struct counting *c = context;
     uint32_t table, tablet, epoch;

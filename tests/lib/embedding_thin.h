@@ -7,7 +7,7 @@
 
 #define THIN_WIDTH 16u
 #define THIN_BITS 6u
-#define THIN_KEYS 2048u /* of a batch */
+#define THIN_KEYS 2048u   /* of a batch */
 #define THIN_SPAN 120000u /* keys: 17 MB of rows when all have come */
 #define THIN_MEMORY (6ull << 20)
 #define THIN_MOST (THIN_MEMORY + 2 * (2ull << 20)) /* the arena's chunks are of 2 MiB */

@@ -49,8 +49,8 @@ static inline bool reader_varint(const unsigned char **p, const unsigned char *e
 
 /* One field: its number and wire type in *key; a number or length in *number, and what a length or
  * a fixed number covers at *at. */
-static inline bool reader_field(const unsigned char **p, const unsigned char *end, uint64_t *key, uint64_t *number,
-                                const unsigned char **at)
+static inline bool reader_field(const unsigned char **p, const unsigned char *end, uint64_t *key,
+                                uint64_t *number, const unsigned char **at)
 {
     *at = *p;
     if (!reader_varint(p, end, key))
@@ -68,7 +68,8 @@ static inline bool reader_field(const unsigned char **p, const unsigned char *en
     return true;
 }
 
-static inline bool reader_value(const unsigned char *p, const unsigned char *end, struct event_read *out)
+static inline bool reader_value(const unsigned char *p, const unsigned char *end,
+                                struct event_read *out)
 {
     uint64_t key, number;
     const unsigned char *at;
@@ -90,7 +91,8 @@ static inline bool reader_value(const unsigned char *p, const unsigned char *end
 }
 
 /* The record at *p, which is moved on; false: the file ends within it, or it is damaged. */
-static inline bool event_read(const unsigned char **p, const unsigned char *end, struct event_read *out)
+static inline bool event_read(const unsigned char **p, const unsigned char *end,
+                              struct event_read *out)
 {
     uint64_t key, number;
     const unsigned char *at;

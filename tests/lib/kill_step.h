@@ -14,9 +14,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static atomic_long kill_steps;       /* since kill_begin */
-static atomic_long kill_at;          /* 0: never */
-static atomic_int kill_code;         /* 0: the process ends; else the call fails with this errno */
+static atomic_long kill_steps; /* since kill_begin */
+static atomic_long kill_at;    /* 0: never */
+static atomic_int kill_code;   /* 0: the process ends; else the call fails with this errno */
 
 /* Counts from here. at: the step before which the process ends, or that fails; 0: only count. */
 static inline void kill_begin(long at, int code)

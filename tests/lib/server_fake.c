@@ -9,9 +9,11 @@
 #include <sys/stat.h>
 
 #define MS 1000000ull
-#define OF(type, member, pointer) ((struct type *)(void *)((char *)(pointer)-offsetof(struct type, member)))
+#define OF(type, member, pointer)                                                                  \
+    ((struct type *)(void *)((char *)(pointer)-offsetof(struct type, member)))
 
-static void reply_send(struct env *env, peer_t to, struct wire *w, const void *frame, size_t bytes, bool has_frame)
+static void reply_send(struct env *env, peer_t to, struct wire *w, const void *frame, size_t bytes,
+                       bool has_frame)
 {
     struct msg *m = wire_encode(w);
 
@@ -44,7 +46,8 @@ static void shard_beat(struct env_timer *t)
     env_timer_start(s->env, t, 100 * MS);
 }
 
-int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t batch)
+int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation,
+              uint64_t batch)
 {
     if (s->held != 0 && env_now_ns(s->env) - s->held_ns < 10000 * MS)
         return SHOAL_E_BUSY;
@@ -188,7 +191,8 @@ static int shard_unload(struct fake_shard *s)
     return 0;
 }
 
-static int shard_answer(struct fake_shard *s, const struct wire *q, const struct msg *m, struct wire *w)
+static int shard_answer(struct fake_shard *s, const struct wire *q, const struct msg *m,
+                        struct wire *w)
 {
     switch (q->type) {
     case WIRE_TYPE_MAP_SET:
@@ -286,7 +290,8 @@ static void nothing_drained(void *core)
 
 const struct env_handler fake_shard_handler = {shard_message, nothing_drained, NULL};
 
-void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index, uint64_t incarnation)
+void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index,
+                      uint64_t incarnation)
 {
     (void)snprintf(s->server, sizeof s->server, "%s", server);
     s->index = index;
@@ -307,8 +312,8 @@ static void seat_report(struct fake_seat *seat);
 static void seat_work(struct fake_seat *seat);
 
 /* With no frames, or two. */
-static void worker_send(struct fake_worker *w, struct wire *q, const void *frame, size_t bytes, const void *second,
-                        size_t second_bytes)
+static void worker_send(struct fake_worker *w, struct wire *q, const void *frame, size_t bytes,
+                        const void *second, size_t second_bytes)
 {
     struct msg *m = wire_encode(q);
 
@@ -337,8 +342,10 @@ static void seat_ask(struct fake_seat *seat)
 
     seat->state = FAKE_ASKING;
     seat->id = q.id = w->next_id++;
-    q.u.LANE_NEXT = (struct wire_LANE_NEXT){
-        .worker = w->number, .lane = seat->lane, .generation = seat->generation, .batch = seat->batch};
+    q.u.LANE_NEXT = (struct wire_LANE_NEXT){.worker = w->number,
+                                            .lane = seat->lane,
+                                            .generation = seat->generation,
+                                            .batch = seat->batch};
     if (seat->lane == UINT32_MAX)
         q.u.LANE_NEXT.batch = worker_held(w);
     worker_send(w, &q, NULL, 0, NULL, 0);
@@ -346,8 +353,8 @@ static void seat_ask(struct fake_seat *seat)
 }
 
 /* Scores, labels behind them; a group and a field where the test's job has them. */
-static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT_reply *task, float *score,
-                        uint64_t *context)
+static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT_reply *task,
+                        float *score, uint64_t *context)
 {
     float *label = score + task->rows;
 
@@ -380,7 +387,8 @@ static void seat_report(struct fake_seat *seat)
         q.u.INDEX_DONE.rows = w->rows[seat->task.split];
         q.u.INDEX_DONE.digest = w->digest;
         q.u.INDEX_DONE.fail_status = w->fatal_status;
-        (void)snprintf(q.u.INDEX_DONE.fail_text, ERR_TEXT_MAX, "%s", w->fatal_status != 0 ? "no such file" : "");
+        (void)snprintf(q.u.INDEX_DONE.fail_text, ERR_TEXT_MAX, "%s",
+                       w->fatal_status != 0 ? "no such file" : "");
         worker_send(w, &q, NULL, 0, NULL, 0);
     } else if (seat->task.kind == WIRE_NEXT_EVAL) {
         uint64_t bad = seat->task.position == 0 ? w->eval_bad_lines : 0;
@@ -413,9 +421,14 @@ static void seat_report(struct fake_seat *seat)
                                                 .row_norm_sum = 3.0 * seat->task.batch_count,
                                                 .lr_scale = seat->task.lr_scale,
                                                 .tasks = 1};
-        q.u.TASK_DONE.refused = w->refused_batches < seat->task.batch_count ? w->refused_batches : seat->task.batch_count;
-        (void)snprintf(q.u.TASK_DONE.refused_where, ERR_TEXT_MAX, "shard 0: table emb, key 0x0005 of field 5; worker 1; kept in /x/quarantine.jsonl");
-        (void)snprintf(q.u.TASK_DONE.bad_where, 256, "%s", w->bad_lines > 0 ? "train.txt:7: no label" : "");
+        q.u.TASK_DONE.refused = w->refused_batches < seat->task.batch_count
+                                    ? w->refused_batches
+                                    : seat->task.batch_count;
+        (void)snprintf(
+            q.u.TASK_DONE.refused_where, ERR_TEXT_MAX,
+            "shard 0: table emb, key 0x0005 of field 5; worker 1; kept in /x/quarantine.jsonl");
+        (void)snprintf(q.u.TASK_DONE.bad_where, 256, "%s",
+                       w->bad_lines > 0 ? "train.txt:7: no label" : "");
         worker_send(w, &q, histogram, sizeof histogram, &loss, sizeof loss);
     }
     env_timer_start(w->env, &seat->timer, w->resend_ns);
@@ -454,7 +467,8 @@ static void seat_work(struct fake_seat *seat)
 {
     struct fake_worker *w = seat->worker;
 
-    if (seat->task.kind == WIRE_NEXT_TASK && seat->at < seat->task.first_batch + seat->task.batch_count) {
+    if (seat->task.kind == WIRE_NEXT_TASK &&
+        seat->at < seat->task.first_batch + seat->task.batch_count) {
         int status = batch_push(seat);
         if (status == SHOAL_E_BUSY) {
             env_timer_start(w->env, &seat->timer, MS);
@@ -539,7 +553,8 @@ static void seat_answered(struct fake_seat *seat, const struct wire *r)
         }
         seat->lane = seat->task.lane;
         seat->generation = seat->task.generation;
-        seat->at = seat->task.mark + 1 > seat->task.first_batch ? seat->task.mark + 1 : seat->task.first_batch;
+        seat->at = seat->task.mark + 1 > seat->task.first_batch ? seat->task.mark + 1
+                                                                : seat->task.first_batch;
         seat->batch = seat->at - 1;
         w->tasks_seen++;
         seat->state = FAKE_WORKING;
@@ -586,10 +601,12 @@ static void worker_join(struct fake_worker *w)
     q.type = WIRE_TYPE_WORKER_JOIN;
     w->join_id = q.id = w->next_id++;
     (void)snprintf(q.u.WORKER_JOIN.name, LIMIT_NAME, "%s", w->name);
-    (void)snprintf(q.u.WORKER_JOIN.kernel, sizeof q.u.WORKER_JOIN.kernel, "%s", w->kernel == NULL ? "k" : w->kernel);
+    (void)snprintf(q.u.WORKER_JOIN.kernel, sizeof q.u.WORKER_JOIN.kernel, "%s",
+                   w->kernel == NULL ? "k" : w->kernel);
     (void)snprintf(q.u.WORKER_JOIN.backend, 32, "cpu");
     (void)snprintf(q.u.WORKER_JOIN.device, sizeof q.u.WORKER_JOIN.device, "device of %s", w->name);
-    (void)snprintf(q.u.WORKER_JOIN.why, sizeof q.u.WORKER_JOIN.why, "%s", w->why == NULL ? "a test" : w->why);
+    (void)snprintf(q.u.WORKER_JOIN.why, sizeof q.u.WORKER_JOIN.why, "%s",
+                   w->why == NULL ? "a test" : w->why);
     q.u.WORKER_JOIN.lanes_max = w->seats;
     worker_send(w, &q, NULL, 0, NULL, 0);
 }
@@ -629,7 +646,8 @@ static void worker_break(struct fake_worker *w)
     q.id = w->next_id++;
     q.u.WORKER_LEAVE.worker = w->number;
     q.u.WORKER_LEAVE.fail_status = w->broken;
-    (void)snprintf(q.u.WORKER_LEAVE.fail_text, sizeof q.u.WORKER_LEAVE.fail_text, "the device is lost");
+    (void)snprintf(q.u.WORKER_LEAVE.fail_text, sizeof q.u.WORKER_LEAVE.fail_text,
+                   "the device is lost");
     worker_send(w, &q, NULL, 0, NULL, 0);
     w->leaves++;
     w->ended = true;
@@ -645,7 +663,8 @@ static void worker_joined(struct fake_worker *w, const struct wire *r)
         return;
     }
     for (uint32_t i = 0; i < w->seats; i++) {
-        w->seat[i] = (struct fake_seat){.worker = w, .lane = UINT32_MAX, .timer = {.fire = seat_timer}};
+        w->seat[i] =
+            (struct fake_seat){.worker = w, .lane = UINT32_MAX, .timer = {.fire = seat_timer}};
         seat_ask(&w->seat[i]);
     }
     worker_declare(w);
@@ -707,8 +726,8 @@ static void worker_message(void *core, peer_t from, struct msg *m)
 
 const struct env_handler fake_worker_handler = {worker_message, nothing_drained, NULL};
 
-void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name, struct fake_shard **shards,
-                       uint32_t count)
+void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name,
+                       struct fake_shard **shards, uint32_t count)
 {
     (void)snprintf(w->name, sizeof w->name, "%s", name);
     w->shard = shards;
@@ -732,8 +751,7 @@ static void client_timer(struct env_timer *t)
         if (c->run == 0) {
             q.u.SUBMIT.workers = c->workers;
             (void)snprintf(q.u.SUBMIT.from, LIMIT_PATH, "%s", c->from == NULL ? "" : c->from);
-        }
-        else
+        } else
             q.u.REPORT.run = c->run;
         struct msg *m = wire_encode(&q);
         if (c->run == 0)
@@ -773,11 +791,13 @@ static void client_message(void *core, peer_t from, struct msg *m)
         c->state = r.u.REPORT_reply.state;
         c->status = r.u.REPORT_reply.job_status;
         (void)snprintf(c->text, sizeof c->text, "%s", r.u.REPORT_reply.job_text);
-        size_t bytes = m->frame[1].bytes < sizeof c->report - 1 ? m->frame[1].bytes : sizeof c->report - 1;
+        size_t bytes =
+            m->frame[1].bytes < sizeof c->report - 1 ? m->frame[1].bytes : sizeof c->report - 1;
         memcpy(c->report, m->frame[1].data, bytes);
         c->report[bytes] = 0;
     }
-    if (wire_decode(m, &r, NULL) == 0 && r.type == WIRE_TYPE_CHECKPOINT && r.id == c->checkpoint.id) {
+    if (wire_decode(m, &r, NULL) == 0 && r.type == WIRE_TYPE_CHECKPOINT &&
+        r.id == c->checkpoint.id) {
         c->checkpoint.answered = true;
         c->checkpoint.status = r.status;
         (void)snprintf(c->checkpoint.text, ERR_TEXT_MAX, "%s", r.status != 0 ? r.error : "");

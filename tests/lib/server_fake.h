@@ -50,8 +50,8 @@ struct fake_shard {
     uint32_t tablets[2]; /* of tables 0 and 1, 0: not created */
     uint16_t *shard_of;  /* owned */
     uint32_t map_count;
-    struct fake_run run;         /* open now */
-    uint64_t held, held_ns, cut, dropped; /* numbers; cut: the newest */
+    struct fake_run run;                    /* open now */
+    uint64_t held, held_ns, cut, dropped;   /* numbers; cut: the newest */
     struct fake_cut noted, kept[FAKE_CUTS]; /* at HOLD; complete ones */
     uint32_t exports, loads, unloads;
     bool loaded; /* rows of a checkpoint are there */
@@ -59,7 +59,7 @@ struct fake_shard {
     const struct fake_shard *full_after;
     enum { FAKE_EXPORT_WELL, FAKE_EXPORT_NEVER, FAKE_EXPORT_FAILS } export_how;
     uint32_t restores, fences, applied, ticks;
-    const char *status;                     /* answer to SHARD_STATUS; NULL: {} */
+    const char *status;                   /* answer to SHARD_STATUS; NULL: {} */
     uint8_t seen[FAKE_EPOCHS][FAKE_ROWS]; /* how often a row was applied */
     bool refuse_go;                       /* once: answers GO with an error */
 };
@@ -82,15 +82,15 @@ struct fake_worker {
     peer_t coordinator;
     struct env_timer beat;
     char name[LIMIT_NAME];
-    int broken; /* leaves at once with this status: its device failed; 0: no */
+    int broken;               /* leaves at once with this status: its device failed; 0: no */
     const char *kernel, *why; /* NULL: "k"; "a test" */
     uint64_t number, run, join_id;
     struct fake_shard **shard; /* borrowed */
     uint32_t shards, seats, batch, tables_declared;
     uint64_t rows[3]; /* by split */
     uint64_t step_ns, resend_ns, next_id, bad_lines, undrawn, digest;
-    uint64_t refused_batches; /* told with each task */
-    uint64_t eval_bad_lines; /* of each split that is evaluated, of its first task's lines */
+    uint64_t refused_batches;    /* told with each task */
+    uint64_t eval_bad_lines;     /* of each split that is evaluated, of its first task's lines */
     double quality[FAKE_EPOCHS]; /* share of examples that evaluation orders rightly */
     struct fake_seat seat[FAKE_SEATS];
     bool joined, ended, tell_held;
@@ -108,12 +108,14 @@ struct fake_worker {
 
 extern const struct env_handler fake_shard_handler, fake_worker_handler;
 
-void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index, uint64_t incarnation);
-void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name, struct fake_shard **shards,
-                       uint32_t count);
+void fake_shard_start(struct fake_shard *s, struct sim *sim, const char *server, uint32_t index,
+                      uint64_t incarnation);
+void fake_worker_start(struct fake_worker *w, struct sim *sim, const char *name,
+                       struct fake_shard **shards, uint32_t count);
 /* A lane's batch on one shard: 0 applied, 1 skipped, or FENCED, OLD_RUN, GAP; BUSY while a cut is
  * held. */
-int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation, uint64_t batch);
+int fake_push(struct fake_shard *s, uint64_t run, uint32_t lane, uint64_t generation,
+              uint64_t batch);
 
 /* Someone who submits and asks. */
 struct fake_client {

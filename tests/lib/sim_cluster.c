@@ -30,7 +30,8 @@ void cluster_server_start(struct cluster *c, uint32_t i)
     ck_assert_ptr_null(s->node);
     snprintf(s->name, sizeof s->name, "server-%u", i);
     snprintf(endpoint, sizeof endpoint, "sim://%s", s->name);
-    struct shard_options o = {.server = s->name, .shard_count = 1, .coordinator = "sim://coordinator"};
+    struct shard_options o = {
+        .server = s->name, .shard_count = 1, .coordinator = "sim://coordinator"};
     if (c->options.dir != NULL) {
         snprintf(s->dir, sizeof s->dir, "%s/server-%u", c->options.dir, i);
         o.engine.dir = s->dir;
@@ -61,12 +62,17 @@ void cluster_server_kill(struct cluster *c, uint32_t i)
 
 void cluster_coord_start(struct cluster *c)
 {
-    struct coord_options o = {.shards = c->options.servers, .lease_ms = 1000, .resend_ms = 100, .version = "test", .folder = &coord_folder_disk};
+    struct coord_options o = {.shards = c->options.servers,
+                              .lease_ms = 1000,
+                              .resend_ms = 100,
+                              .version = "test",
+                              .folder = &coord_folder_disk};
     struct err e = {0};
 
     ck_assert_ptr_null(c->coord_node);
     c->coord_node = sim_node_new(c->sim, "coordinator", NULL, NULL);
-    ck_assert_msg(coord_new(&o, sim_node_env(c->coord_node), c->store, &c->coord, &e) == 0, "%s", e.text);
+    ck_assert_msg(coord_new(&o, sim_node_env(c->coord_node), c->store, &c->coord, &e) == 0, "%s",
+                  e.text);
     sim_node_set_handler(c->coord_node, &coord_handler, c->coord);
     sim_listen(c->coord_node, "sim://coordinator");
 }
@@ -141,7 +147,8 @@ static void workers_reap(struct cluster *c)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-void cluster_start(struct cluster *c, const struct cluster_options *options, struct backend *backend)
+void cluster_start(struct cluster *c, const struct cluster_options *options,
+                   struct backend *backend)
 {
     memset(c, 0, sizeof *c);
     c->options = *options;
@@ -191,7 +198,8 @@ void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
         break;
     case 5:
     case 6: {
-        uint32_t i = c->workers > 4 ? c->workers - 1 - (uint32_t)rng_below(r, 4) : (uint32_t)rng_below(r, c->workers);
+        uint32_t i = c->workers > 4 ? c->workers - 1 - (uint32_t)rng_below(r, 4)
+                                    : (uint32_t)rng_below(r, c->workers);
         cluster_worker_kill(c, i);
         break;
     }
@@ -225,7 +233,8 @@ static bool job_over(void *context)
 {
     const struct fake_client *client = context;
 
-    return client->submit_status != 0 || client->state == WIRE_JOB_DONE || client->state == WIRE_JOB_FAILED;
+    return client->submit_status != 0 || client->state == WIRE_JOB_DONE ||
+           client->state == WIRE_JOB_FAILED;
 }
 
 bool cluster_run(struct cluster *c, uint64_t until_ns)

@@ -26,7 +26,7 @@ struct cluster_options {
     struct sim_options sim;
     const char *yaml;
     const char *from; /* a checkpoint that the job goes on from; NULL: none */
-    const char *dir; /* of the servers' folders; NULL: engines keep all in memory */
+    const char *dir;  /* of the servers' folders; NULL: engines keep all in memory */
     uint32_t servers, workers;
     uint32_t durability; /* enum durability */
     /* of the workers' options; may be NULL */
@@ -71,7 +71,8 @@ struct cluster {
     struct backend *backend;
 };
 
-void cluster_start(struct cluster *c, const struct cluster_options *options, struct backend *backend);
+void cluster_start(struct cluster *c, const struct cluster_options *options,
+                   struct backend *backend);
 void cluster_free(struct cluster *c);
 void cluster_server_kill(struct cluster *c, uint32_t i);
 void cluster_server_start(struct cluster *c, uint32_t i);

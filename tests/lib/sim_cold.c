@@ -26,8 +26,10 @@ static struct cold_engine engines[ENGINES];
 static uint32_t share;
 static uint64_t answers;
 
-int __real_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
-int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
+int __real_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                       struct err *e);
+int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                       struct err *e);
 int __real_engine_close(struct engine *g, bool flush_all);
 int __wrap_engine_close(struct engine *g, bool flush_all);
 bool __real_engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
@@ -59,12 +61,14 @@ static void come(struct env_timer *t)
     c->options.on_fetched(c->options.context);
 }
 
-int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e)
+int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                       struct err *e)
 {
     int rc = __real_engine_open(options, env, out, e);
     struct cold_engine *c = rc == 0 && share > 0 ? find(NULL) : NULL;
     if (c != NULL)
-        *c = (struct cold_engine){.g = *out, .env = env, .options = *options, .timer.fire = come, .percent = share};
+        *c = (struct cold_engine){
+            .g = *out, .env = env, .options = *options, .timer.fire = come, .percent = share};
     return rc;
 }
 

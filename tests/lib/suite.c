@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-TCase *suite_case(Suite *suite, const char *name, double timeout_s, void (*setup)(void), void (*teardown)(void))
+TCase *suite_case(Suite *suite, const char *name, double timeout_s, void (*setup)(void),
+                  void (*teardown)(void))
 {
     TCase *c = tcase_create(name);
     tcase_set_timeout(c, timeout_s);

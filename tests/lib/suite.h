@@ -5,7 +5,8 @@
 #include <check.h>
 
 /* A new case of a suite; setup and teardown (both may be NULL) around each of its tests. */
-TCase *suite_case(Suite *suite, const char *name, double timeout_s, void (*setup)(void), void (*teardown)(void));
+TCase *suite_case(Suite *suite, const char *name, double timeout_s, void (*setup)(void),
+                  void (*teardown)(void));
 /* Runs and frees it; what main returns. */
 int suite_main(Suite *suite);
 

@@ -22,7 +22,8 @@ struct fake_late {
 
 static void late_fire(struct env_timer *t)
 {
-    struct fake_late *late = (struct fake_late *)(void *)((char *)t - offsetof(struct fake_late, timer));
+    struct fake_late *late =
+        (struct fake_late *)(void *)((char *)t - offsetof(struct fake_late, timer));
     struct fake_late **at = &late->node->fake->late;
 
     while (*at != late)
@@ -39,7 +40,8 @@ static void send_late(struct fake_node *n, peer_t to, struct msg *m, uint64_t af
         return;
     }
     struct fake_late *late = calloc(1, sizeof *late);
-    *late = (struct fake_late){.timer.fire = late_fire, .node = n, .next = n->fake->late, .to = to, .m = m};
+    *late = (struct fake_late){
+        .timer.fire = late_fire, .node = n, .next = n->fake->late, .to = to, .m = m};
     n->fake->late = late;
     env_timer_start(sim_node_env(n->node), &late->timer, after_ns);
 }
@@ -131,7 +133,8 @@ static bool refused(struct fake_node *n, peer_t from)
     if (f->refuse_count[in.type] == 0)
         return false;
     f->refuse_count[in.type]--;
-    env_send(sim_node_env(n->node), from, wire_refusal(&in, f->refuse_status[in.type], "told to refuse"));
+    env_send(sim_node_env(n->node), from,
+             wire_refusal(&in, f->refuse_status[in.type], "told to refuse"));
     return true;
 }
 
@@ -145,13 +148,15 @@ static void shard_pull(struct fake_node *n, peer_t from, const struct msg *m)
     ck_assert_uint_lt(in.u.PULL.table, f->tables);
     ck_assert_uint_gt(count, 0);
     for (uint32_t i = 0; i < count; i++)
-        if (shard_of(f, in.u.PULL.table, mixed_tablet(key_mix(keys[i]), schema->tablet_bits)) != n->shard) {
-            env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_NOT_LEADER, "not here"));
+        if (shard_of(f, in.u.PULL.table, mixed_tablet(key_mix(keys[i]), schema->tablet_bits)) !=
+            n->shard) {
+            env_send(sim_node_env(n->node), from,
+                     wire_refusal(&in, SHOAL_E_NOT_LEADER, "not here"));
             return;
         }
     wire_reply_to(&in, 0, &out);
-    out.u.PULL_reply =
-        (struct wire_PULL_reply){.key_count = count, .width = schema->width, .clock = in.u.PULL.batch, .low = 0};
+    out.u.PULL_reply = (struct wire_PULL_reply){
+        .key_count = count, .width = schema->width, .clock = in.u.PULL.batch, .low = 0};
     out.u.PULL_reply.waited_ns = f->hold_ns;
     if (in.u.PULL.batch > 0)
         out.u.PULL_reply.low = in.u.PULL.batch - 1;
@@ -246,7 +251,8 @@ static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
     f->skipped += skipped;
     f->gaps += status == SHOAL_E_GAP;
     wire_reply_to(&in, status, &out);
-    out.u.PUSH_reply = (struct wire_PUSH_reply){.applied = applied, .skipped = skipped, .mark = lowest};
+    out.u.PUSH_reply =
+        (struct wire_PUSH_reply){.applied = applied, .skipped = skipped, .mark = lowest};
     send_late(n, from, wire_encode(&out), f->push_late_ns);
 }
 
@@ -307,8 +313,8 @@ static void coordinator_map(struct fake_node *n, peer_t from)
         return;
     }
     wire_reply_to(&in, 0, &out);
-    out.u.MAP_GET_reply =
-        (struct wire_MAP_GET_reply){.map_epoch = f->map_epoch, .tablet_count = tablets(f), .shards = f->shards};
+    out.u.MAP_GET_reply = (struct wire_MAP_GET_reply){
+        .map_epoch = f->map_epoch, .tablet_count = tablets(f), .shards = f->shards};
     struct msg *m = wire_encode(&out);
     uint16_t *shard = msg_add(m, tablets(f) * sizeof *shard);
     for (uint32_t t = 0; t < f->tables; t++)
@@ -331,17 +337,18 @@ static bool lane_deal(struct fake *f, uint32_t number)
     if (left == 0)
         return false;
     uint64_t rows = left < want ? left : want;
-    l->task = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_TASK,
-                                            .lane = number,
-                                            .task = f->tasks_open++,
-                                            .epoch = 1,
-                                            .split = WIRE_TRAIN,
-                                            .position = f->next_row,
-                                            .rows = rows,
-                                            .first_batch = l->next_batch + 1,
-                                            .batch_count = (uint32_t)((rows + f->batch - 1) / f->batch),
-                                            .lr_scale = 1.0f,
-                                            .run = FAKE_RUN};
+    l->task =
+        (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_TASK,
+                                      .lane = number,
+                                      .task = f->tasks_open++,
+                                      .epoch = 1,
+                                      .split = WIRE_TRAIN,
+                                      .position = f->next_row,
+                                      .rows = rows,
+                                      .first_batch = l->next_batch + 1,
+                                      .batch_count = (uint32_t)((rows + f->batch - 1) / f->batch),
+                                      .lr_scale = 1.0f,
+                                      .run = FAKE_RUN};
     l->next_batch += l->task.batch_count;
     f->next_row += rows;
     return l->has_task = true;
@@ -356,8 +363,11 @@ static void next_eval(struct fake *f, struct wire_LANE_NEXT_reply *reply)
         if (f->eval_given[i])
             continue;
         f->eval_given[i] = true;
-        *reply = (struct wire_LANE_NEXT_reply){
-            .kind = WIRE_NEXT_EVAL, .task = i, .split = WIRE_VALID, .position = i * 64, .run = FAKE_RUN};
+        *reply = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_EVAL,
+                                               .task = i,
+                                               .split = WIRE_VALID,
+                                               .position = i * 64,
+                                               .run = FAKE_RUN};
         reply->rows = f->rows[WIRE_VALID] - i * 64 < 64 ? f->rows[WIRE_VALID] - i * 64 : 64;
         return;
     }
@@ -409,7 +419,8 @@ static void coordinator_next(struct fake_node *n, peer_t from)
     struct wire_LANE_NEXT_reply *reply = &out.u.LANE_NEXT_reply;
     *reply = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_WAIT, .retry_ms = 50, .run = FAKE_RUN};
     if (q->worker < f->known) {
-        env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
+        env_send(sim_node_env(n->node), from,
+                 wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
         return;
     }
     for (uint32_t i = 0; i < f->lanes && l == NULL; i++) /* a grant whose answer was lost */
@@ -486,7 +497,8 @@ static void coordinator_beat(struct fake_node *n, peer_t from)
 
     f->beat = in.u.WORKER_BEAT;
     if (in.u.WORKER_BEAT.worker < f->known || f->forgets) {
-        env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
+        env_send(sim_node_env(n->node), from,
+                 wire_refusal(&in, SHOAL_E_UNAVAILABLE, "who is this?"));
         return;
     }
     wire_reply_to(&in, 0, &out);
@@ -560,9 +572,11 @@ static void fake_on_drained(void *core)
     (void)core;
 }
 
-static const struct env_handler fake_handler = {.on_message = fake_on_message, .on_drained = fake_on_drained};
+static const struct env_handler fake_handler = {.on_message = fake_on_message,
+                                                .on_drained = fake_on_drained};
 
-void fake_open(struct fake *f, const struct sim_options *sim, const char *job_text, uint32_t shards, uint32_t lanes)
+void fake_open(struct fake *f, const struct sim_options *sim, const char *job_text, uint32_t shards,
+               uint32_t lanes)
 {
     char name[32], endpoint[64];
 

@@ -58,15 +58,15 @@ struct fake {
     uint32_t seen[64];          /* requests by wire type */
     /* batches whose pushes with keys are refused for their values */
     uint64_t poison_from, poison_to;
-    uint64_t push_late_ns;      /* pushes are acknowledged so much later */
-    uint64_t hold_ns;           /* pulls are held for the bound so long; the answer says so */
-    struct fake_late *late;     /* owned: answers to be sent */
+    uint64_t push_late_ns;  /* pushes are acknowledged so much later */
+    uint64_t hold_ns;       /* pulls are held for the bound so long; the answer says so */
+    struct fake_late *late; /* owned: answers to be sent */
     /* Tables. */
     struct table_schema schema[FAKE_TABLES];
     bool declared[FAKE_TABLES];
     uint32_t tables;
     struct fake_row *row[FAKE_TABLES]; /* owned: hash tables of FAKE_ROWS rows, over all shards */
-    uint64_t (*mark)[FAKE_LANES];            /* owned: by global tablet */
+    uint64_t (*mark)[FAKE_LANES];      /* owned: by global tablet */
     uint64_t fence[FAKE_SHARDS][FAKE_LANES]; /* generation */
     uint64_t map_epoch;
     uint32_t map_turn; /* shifts the map */
@@ -81,7 +81,7 @@ struct fake {
     double loss_sum, weight_sum, loss_task; /* of the tasks done; loss_task: of the first label */
     uint64_t batches;                       /* with examples */
     uint64_t poisoned, ticks; /* pushes refused so; pushes without keys for such batches */
-    uint64_t refused;                       /* as told by the workers, of the tasks done */
+    uint64_t refused;         /* as told by the workers, of the tasks done */
     char refused_where[ERR_TEXT_MAX];
     uint64_t staleness[64];
     bool eval_given[64], eval_done[64];
@@ -99,7 +99,8 @@ struct fake {
 };
 
 /* Nodes "sim://coordinator" and "sim://shard-N" in a new simulator. */
-void fake_open(struct fake *f, const struct sim_options *sim, const char *job_text, uint32_t shards, uint32_t lanes);
+void fake_open(struct fake *f, const struct sim_options *sim, const char *job_text, uint32_t shards,
+               uint32_t lanes);
 void fake_close(struct fake *f);
 /* The lane's holder is gone: a higher generation on every shard, free for the next who asks, from
  * the lowest mark. */

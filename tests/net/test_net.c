@@ -39,17 +39,14 @@ struct server {
 static void server_message(void *core, peer_t from, struct msg *m)
 {
     struct server *s = core;
-    for (uint32_t i = 0; i < m->frame_count; i++) {
-        if (((uintptr_t)m->frame[i].data & 7u) != 0) {
+    for (uint32_t i = 0; i < m->frame_count; i++)
+        if (((uintptr_t)m->frame[i].data & 7u) != 0)
             atomic_fetch_add(&s->misaligned, 1);
-        }
-    }
     s->last = from;
-    if (s->quiet) {
+    if (s->quiet)
         msg_free(m);
-    } else if (env_send(net_env(s->net), from, m) != 0) {
+    else if (env_send(net_env(s->net), from, m) != 0)
         atomic_fetch_add(&s->unsendable, 1);
-    }
     atomic_fetch_add(&s->seen, 1); /* last: who waits for it finds the reply sent */
 }
 
@@ -151,14 +148,12 @@ static void client_message(void *core, peer_t from, struct msg *m)
     }
     msg_free(m);
     c->received++;
-    if (c->received == c->total / 2) {
+    if (c->received == c->total / 2)
         c->allocations_warm = msg_allocations();
-    }
-    if (c->sent < c->total) {
+    if (c->sent < c->total)
         client_send(c);
-    } else if (c->received == c->total) {
+    else if (c->received == c->total)
         env_stop(c->env);
-    }
 }
 
 static const struct env_handler client_handler = {client_message, no_drained, NULL};
@@ -171,9 +166,8 @@ static void client_open(struct client *c, const char *endpoint)
     ck_assert_msg(net_new(&options, &c->net, &e) == 0, "%s", e.text);
     c->env = net_env(c->net);
     net_set_handler(c->net, &client_handler, c);
-    if (endpoint != NULL) {
+    if (endpoint != NULL)
         ck_assert_int_eq(env_connect(c->env, endpoint, &c->server), 0);
-    }
     c->guard.fire = client_give_up;
 }
 
@@ -189,9 +183,8 @@ static void client_exchange(struct client *c, uint32_t total, uint32_t window, u
     c->sent = c->received = 0;
     c->total = total;
     c->frame_bytes = frame_bytes;
-    for (uint32_t i = 0; i < window; i++) {
+    for (uint32_t i = 0; i < window; i++)
         client_send(c);
-    }
     client_run(c, 60 * SECOND);
     ck_assert_msg(!c->timed_out, "stalled after %u of %u replies", c->received, total);
     ck_assert_uint_eq(c->received, total);
@@ -203,9 +196,8 @@ static void client_exchange(struct client *c, uint32_t total, uint32_t window, u
  * count. */
 static void seen_wait(struct server *s, unsigned count)
 {
-    for (int i = 0; i < 2000 && atomic_load(&s->seen) < count; i++) {
+    for (int i = 0; i < 2000 && atomic_load(&s->seen) < count; i++)
         usleep(1000);
-    }
     ck_assert_uint_eq(atomic_load(&s->seen), count);
 }
 
@@ -254,10 +246,10 @@ START_TEST(net_frames_of_every_size_are_aligned_and_whole)
     struct client c;
     server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
     client_open(&c, s.bound);
-    static const uint32_t sizes[] = {1, 7, 33, 34, 255, 256, 511, 513, 4097, 8191, 8192, 8193, 12289, 65535, 300001};
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    static const uint32_t sizes[] = {1,    7,    33,   34,   255,   256,   511,   513,
+                                     4097, 8191, 8192, 8193, 12289, 65535, 300001};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         client_exchange(&c, 40, 7, sizes[i]);
-    }
     net_free(c.net);
     server_stop(&s);
     ck_assert_uint_eq(s.misaligned, 0);
@@ -287,9 +279,8 @@ START_TEST(net_never_sleeps_on_a_used_edge)
     static const uint32_t windows[] = {1, 2, 3, 8, 13, 60, 200};
     server_start(&s, (struct net_options){.drain_budget = 3}, "tcp://127.0.0.1:0");
     client_open(&c, s.bound);
-    for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
+    for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++)
         client_exchange(&c, 4000, windows[i], i % 2 == 0 ? 0 : 900);
-    }
     net_free(c.net);
     server_stop(&s);
 }
@@ -313,9 +304,8 @@ static void ask_sleep_send(struct env_timer *t)
     unsigned before = atomic_load(&s->seen);
     s->quiet = false;
     client_send(c);
-    for (int i = 0; i < 2000 && atomic_load(&s->seen) == before; i++) {
+    for (int i = 0; i < 2000 && atomic_load(&s->seen) == before; i++)
         usleep(1000);
-    }
     s->quiet = true;
     usleep(50000);
     client_send(c);
@@ -350,15 +340,12 @@ START_TEST(net_many_clients_share_a_server_and_a_context)
     struct client c[6];
     server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
     server_start(&t, (struct net_options){0}, "tcp://127.0.0.1:*");
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i++)
         client_open(&c[i], i % 2 == 0 ? s.bound : t.bound);
-    }
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i++)
         client_exchange(&c[i], 300, 5, 9000);
-    }
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < 6; i++)
         net_free(c[i].net);
-    }
     server_stop(&s);
     server_stop(&t);
     seen_wait(&s, 900);
@@ -383,9 +370,8 @@ static void flooder_message(void *core, peer_t from, struct msg *m)
     struct flooder *f = core;
     struct env *env = net_env(f->net);
     msg_free(m);
-    if (f->flooded) {
+    if (f->flooded)
         return;
-    }
     f->flooded = true;
     uint64_t began = env_now_ns(env);
     for (uint32_t i = 0; i < 4000 && f->refused == 0; i++) {
@@ -395,11 +381,10 @@ static void flooder_message(void *core, peer_t from, struct msg *m)
         head[1] = ~head[0];
         memset(msg_add(reply, 64u << 10), (int)(head[0] & 0xff), 64u << 10);
         f->last_rc = env_send(env, from, reply);
-        if (f->last_rc == 0) {
+        if (f->last_rc == 0)
             f->accepted++;
-        } else {
+        else
             f->refused++;
-        }
     }
     f->took_ns = env_now_ns(env) - began;
 }
@@ -498,15 +483,13 @@ START_TEST(net_stop_sends_what_waits_first)
     s.quiet = true;
     client_open(&c, s.bound);
     c.frame_bytes = 0;
-    for (int i = 0; i < 200; i++) { /* more than the pipe takes */
+    for (int i = 0; i < 200; i++) /* more than the pipe takes */
         client_send(&c);
-    }
     env_stop(c.env);
     net_run(c.net);
     net_free(c.net);
-    for (int i = 0; i < 500 && s.seen < 200; i++) {
+    for (int i = 0; i < 500 && s.seen < 200; i++)
         usleep(10000);
-    }
     server_stop(&s);
     ck_assert_uint_eq(s.seen, 200);
 }
@@ -580,9 +563,8 @@ START_TEST(net_disconnects_inside_a_message)
     server_start(&s, (struct net_options){0}, "tcp://127.0.0.1:0");
     client_open(&c, s.bound);
     net_set_handler(c.net, &handler, &c);
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 10; i++)
         client_send(&c);
-    }
     client_run(&c, 10 * SECOND);
     ck_assert_uint_eq(c.received, 1);
     ck_assert_uint_eq(c.lost, 1);
@@ -640,10 +622,11 @@ START_TEST(net_listens_on_loopback_alone_unless_told)
             struct net *n = NULL;
             struct err e = {0};
             char bound[256];
-            ck_assert_int_eq(net_new(&(struct net_options){.insecure_plaintext = insecure}, &n, &e), 0);
+            ck_assert_int_eq(net_new(&(struct net_options){.insecure_plaintext = insecure}, &n, &e),
+                             0);
             int rc = net_listen(n, cases[i].endpoint, bound, &e);
-            ck_assert_msg(rc == (insecure ? cases[i].insecure : cases[i].plain), "%s %d: %d %s", cases[i].endpoint,
-                          insecure, rc, e.text);
+            ck_assert_msg(rc == (insecure ? cases[i].insecure : cases[i].plain), "%s %d: %d %s",
+                          cases[i].endpoint, insecure, rc, e.text);
             ck_assert(rc != SHOAL_E_DENIED || strstr(e.text, "insecure_plaintext") != NULL);
             net_free(n);
         }
@@ -669,12 +652,10 @@ START_TEST(net_drop_sends_loses_its_share)
     client_open(&c, s.bound);
     net_set_handler(c.net, &count_handler, &c);
     for (uint32_t sent = 0; sent < 4000;) {
-        for (int i = 0; i < 100; i++, sent++) {
+        for (int i = 0; i < 100; i++, sent++)
             client_send(&c);
-        }
-        for (int i = 0; i < 500 && s.seen < sent; i++) {
+        for (int i = 0; i < 500 && s.seen < sent; i++)
             client_run(&c, SECOND / 500);
-        }
     }
     client_run(&c, SECOND / 2);
     ck_assert_uint_eq(s.seen, 4000);
@@ -699,7 +680,8 @@ static int raw_connect(const char *bound)
 
 START_TEST(net_garbage_on_the_port_harms_nobody)
 {
-    static const uint8_t greeting[] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1, 'N', 'U', 'L', 'L'};
+    static const uint8_t greeting[] = {0xff, 0,    0, 0, 0,   0,   0,   0,
+                                       1,    0x7f, 3, 1, 'N', 'U', 'L', 'L'};
     struct server s;
     struct client c;
     struct rng rng = rng_of(11, 0, 0);
@@ -708,13 +690,11 @@ START_TEST(net_garbage_on_the_port_harms_nobody)
     client_open(&c, s.bound);
     for (int i = 0; i < 64; i++) {
         uint8_t noise[3000];
-        for (size_t k = 0; k < sizeof(noise); k++) {
+        for (size_t k = 0; k < sizeof(noise); k++)
             noise[k] = (uint8_t)rng_next(&rng);
-        }
         open[i] = raw_connect(s.bound);
-        if (i % 3 != 0) { /* some begin like ZMTP */
+        if (i % 3 != 0) /* some begin like ZMTP */
             memcpy(noise, greeting, i % 3 == 1 ? 10 : sizeof(greeting));
-        }
         ssize_t sent = send(open[i], noise, 1 + rng_below(&rng, sizeof(noise) - 1), MSG_NOSIGNAL);
         ck_assert_int_ge(sent, 1);
         if (i % 4 == 0) {
@@ -723,11 +703,9 @@ START_TEST(net_garbage_on_the_port_harms_nobody)
         }
     }
     client_exchange(&c, 500, 4, 20000);
-    for (int i = 0; i < 64; i++) {
-        if (open[i] >= 0) {
+    for (int i = 0; i < 64; i++)
+        if (open[i] >= 0)
             close(open[i]);
-        }
-    }
     client_exchange(&c, 500, 4, 20000);
     net_free(c.net);
     server_stop(&s);
@@ -750,9 +728,8 @@ static void *foreign_open(void *context, const char *bound)
 static void foreign_frames(void *z, int frames, size_t bytes)
 {
     char *data = calloc(1, bytes + 1);
-    for (int i = 0; i < frames; i++) {
+    for (int i = 0; i < frames; i++)
         ck_assert_int_eq(zmq_send(z, data, bytes, i + 1 < frames ? ZMQ_SNDMORE : 0), (int)bytes);
-    }
     free(data);
 }
 
@@ -770,9 +747,8 @@ START_TEST(net_foreign_messages_harm_nobody)
     foreign_frames(z, 10, 20000);           /* dropped */
     foreign_frames(z, 5000, 1);             /* dropped */
     foreign_frames(z, 1, 0);                /* an empty one is a message: echoed */
-    for (int i = 0; i < LIMIT_FRAMES; i++) {
+    for (int i = 0; i < LIMIT_FRAMES; i++)
         ck_assert_int_eq(zmq_recv(z, reply, sizeof(reply), 0), 5);
-    }
     ck_assert_int_eq(zmq_recv(z, reply, sizeof(reply), 0), 0);
     seen_wait(&s, 2);
     client_exchange(&c, 100, 4, 1000);
@@ -820,11 +796,10 @@ static void fire_b(struct env_timer *t)
 {
     struct clockwork *k = (struct clockwork *)(void *)((char *)t - offsetof(struct clockwork, b));
     clockwork_fire(k, t, 1);
-    if (k->fires < 4) {
+    if (k->fires < 4)
         env_timer_start(k->env, t, 0); /* again and again does not hang the loop */
-    } else {
+    else
         env_stop(k->env);
-    }
 }
 
 static void fire_c(struct env_timer *t)
@@ -858,20 +833,21 @@ END_TEST
 
 static void work_run(struct env_work *w)
 {
-    struct clockwork *k = (struct clockwork *)(void *)((char *)w - offsetof(struct clockwork, work));
+    struct clockwork *k =
+        (struct clockwork *)(void *)((char *)w - offsetof(struct clockwork, work));
     usleep(20000);
     k->ran_on = pthread_self();
 }
 
 static void work_done(struct env_work *w)
 {
-    struct clockwork *k = (struct clockwork *)(void *)((char *)w - offsetof(struct clockwork, work));
+    struct clockwork *k =
+        (struct clockwork *)(void *)((char *)w - offsetof(struct clockwork, work));
     k->done = true;
-    if (++k->fires == 3) {
+    if (++k->fires == 3)
         env_stop(k->env);
-    } else {
+    else
         env_work_start(k->env, w);
-    }
 }
 
 START_TEST(net_work_runs_elsewhere_and_ends_on_the_loop)
@@ -936,7 +912,9 @@ static void grind_done(struct env_work *w)
 START_TEST(net_slow_timers_do_not_keep_the_rest_of_the_loop_waiting)
 {
     struct net_options options = {0};
-    struct grind g = {.a = {.fire = grind_a}, .b = {.fire = grind_b}, .work = {.run = grind_run, .done = grind_done}};
+    struct grind g = {.a = {.fire = grind_a},
+                      .b = {.fire = grind_b},
+                      .work = {.run = grind_run, .done = grind_done}};
     struct net *net;
     struct err e;
     ck_assert_int_eq(net_new(&options, &net, &e), 0);

@@ -31,9 +31,8 @@ static struct msg *message(uint64_t value, size_t bulk_bytes)
 {
     struct msg *m = msg_new();
     memcpy(msg_add(m, 8), &value, 8);
-    if (bulk_bytes > 0) {
+    if (bulk_bytes > 0)
         memset(msg_add(m, bulk_bytes), (int)(value & 0xff), bulk_bytes);
-    }
     return m;
 }
 
@@ -45,17 +44,14 @@ static void on_message(void *core, peer_t from, struct msg *m)
     n->from[n->heard] = from;
     n->at_ns[n->heard] = env_now_ns(n->env);
     n->heard++;
-    if (n->hang_up) {
+    if (n->hang_up)
         env_disconnect(n->env, from);
-    }
-    if (n->echo) {
+    if (n->echo)
         n->reply_rc = env_send(n->env, from, m);
-    } else {
+    else
         msg_free(m);
-    }
-    if (n->stop_on_message) {
+    if (n->stop_on_message)
         env_stop(n->env);
-    }
 }
 
 static void on_drained(void *core)
@@ -101,9 +97,8 @@ static struct node *node_new(struct sim *s, const char *name, const char *endpoi
     n->timer.fire = fire;
     n->work.run = run;
     n->work.done = done;
-    if (endpoint != NULL) {
+    if (endpoint != NULL)
         sim_listen(n->sim, endpoint);
-    }
     return n;
 }
 
@@ -117,8 +112,10 @@ static peer_t connect_to(struct node *n, const char *endpoint)
 
 START_TEST(sim_request_and_reply_take_their_time)
 {
-    struct sim *s = sim_new(&(struct sim_options){.seed = 1, .delay_min_ns = 2 * MS, .delay_max_ns = 2 * MS});
-    struct node *server = node_new(s, "server", "sim://server"), *client = node_new(s, "client", NULL);
+    struct sim *s =
+        sim_new(&(struct sim_options){.seed = 1, .delay_min_ns = 2 * MS, .delay_max_ns = 2 * MS});
+    struct node *server = node_new(s, "server", "sim://server"),
+                *client = node_new(s, "client", NULL);
     server->echo = true;
     peer_t peer = connect_to(client, "sim://server");
     ck_assert_int_eq(env_send(client->env, peer, message(7, 1000)), 0);
@@ -158,12 +155,14 @@ static uint64_t world(uint64_t seed, uint64_t other_value)
     for (int i = 0; i < 3; i++) {
         client[i] = node_new(s, "client", NULL);
         peer[i] = connect_to(client[i], "sim://server");
-        env_timer_start(client[i]->env, &client[i]->timer, 5 * MS + env_random(client[i]->env) % MS);
+        env_timer_start(client[i]->env, &client[i]->timer,
+                        5 * MS + env_random(client[i]->env) % MS);
         env_work_start(client[i]->env, &client[i]->work);
     }
     for (uint64_t k = 0; k < 100; k++) {
         for (int i = 0; i < 3; i++) {
-            env_send(client[i]->env, peer[i], message(k * 3 + (uint64_t)i + (k == 99 ? other_value : 0), 0));
+            env_send(client[i]->env, peer[i],
+                     message(k * 3 + (uint64_t)i + (k == 99 ? other_value : 0), 0));
         }
         sim_run(s, sim_now_ns(s) + MS, NULL, NULL);
     }
@@ -172,9 +171,8 @@ static uint64_t world(uint64_t seed, uint64_t other_value)
     uint64_t trace = sim_trace(s);
     sim_free(s);
     free(server);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         free(client[i]);
-    }
     return trace;
 }
 
@@ -192,18 +190,18 @@ END_TEST
 START_TEST(sim_connections_are_in_order_unless_reordered)
 {
     for (int reorder = 0; reorder < 2; reorder++) {
-        struct sim *s = sim_new(&(struct sim_options){.seed = 5, .delay_max_ns = 100 * MS, .reorder = reorder});
-        struct node *server = node_new(s, "server", "sim://server"), *client = node_new(s, "client", NULL);
+        struct sim *s =
+            sim_new(&(struct sim_options){.seed = 5, .delay_max_ns = 100 * MS, .reorder = reorder});
+        struct node *server = node_new(s, "server", "sim://server"),
+                    *client = node_new(s, "client", NULL);
         peer_t peer = connect_to(client, "sim://server");
-        for (uint64_t i = 0; i < 200; i++) {
+        for (uint64_t i = 0; i < 200; i++)
             ck_assert_int_eq(env_send(client->env, peer, message(i, 0)), 0);
-        }
         sim_run(s, SECOND, NULL, NULL);
         ck_assert_uint_eq(server->heard, 200);
         uint32_t backwards = 0;
-        for (uint32_t i = 1; i < 200; i++) {
+        for (uint32_t i = 1; i < 200; i++)
             backwards += server->value[i] < server->value[i - 1];
-        }
         ck_assert(reorder ? backwards > 20 : backwards == 0);
         sim_free(s);
         free(server);
@@ -215,7 +213,8 @@ END_TEST
 START_TEST(sim_drops_and_duplicates_their_share)
 {
     struct sim *s = sim_new(&(struct sim_options){.seed = 6, .drop = 0.3, .delay_max_ns = MS});
-    struct node *server = node_new(s, "server", "sim://server"), *client = node_new(s, "client", NULL);
+    struct node *server = node_new(s, "server", "sim://server"),
+                *client = node_new(s, "client", NULL);
     peer_t peer = connect_to(client, "sim://server");
     for (uint64_t i = 0; i < 1000; i++) {
         env_send(client->env, peer, message(i, 0));
@@ -247,9 +246,10 @@ END_TEST
 
 START_TEST(sim_killed_node_gets_nothing)
 {
-    struct sim *s =
-        sim_new(&(struct sim_options){.seed = 7, .delay_min_ns = 10 * MS, .delay_max_ns = 10 * MS, .work_max_ns = MS});
-    struct node *server = node_new(s, "server", "sim://server"), *client = node_new(s, "client", NULL);
+    struct sim *s = sim_new(&(struct sim_options){
+        .seed = 7, .delay_min_ns = 10 * MS, .delay_max_ns = 10 * MS, .work_max_ns = MS});
+    struct node *server = node_new(s, "server", "sim://server"),
+                *client = node_new(s, "client", NULL);
     peer_t peer = connect_to(client, "sim://server");
     ck_assert_int_eq(env_send(client->env, peer, message(1, 0)), 0);
     sim_run(s, 20 * MS, NULL, NULL);
@@ -291,7 +291,8 @@ END_TEST
 
 START_TEST(sim_timers_and_work_follow_the_virtual_clock)
 {
-    struct sim *s = sim_new(&(struct sim_options){.seed = 8, .work_min_ns = 3 * MS, .work_max_ns = 3 * MS});
+    struct sim *s =
+        sim_new(&(struct sim_options){.seed = 8, .work_min_ns = 3 * MS, .work_max_ns = 3 * MS});
     struct node *n = node_new(s, "node", NULL);
     env_timer_start(n->env, &n->timer, 10 * MS);
     env_timer_start(n->env, &n->timer, 20 * MS);
@@ -316,12 +317,12 @@ END_TEST
 START_TEST(sim_paused_node_gets_all_at_once_and_in_order)
 {
     struct sim *s = sim_new(&(struct sim_options){.seed = 9, .delay_max_ns = MS});
-    struct node *server = node_new(s, "server", "sim://server"), *client = node_new(s, "client", NULL);
+    struct node *server = node_new(s, "server", "sim://server"),
+                *client = node_new(s, "client", NULL);
     peer_t peer = connect_to(client, "sim://server");
     sim_pause(server->sim, 500 * MS);
-    for (uint64_t i = 0; i < 50; i++) {
+    for (uint64_t i = 0; i < 50; i++)
         env_send(client->env, peer, message(i, 0));
-    }
     sim_run(s, 499 * MS, NULL, NULL);
     ck_assert_uint_eq(server->heard, 0);
     sim_run(s, 600 * MS, NULL, NULL);
@@ -354,8 +355,10 @@ static bool has_heard(void *context)
 
 START_TEST(sim_stop_ends_a_node_and_a_condition_ends_a_run)
 {
-    struct sim *s = sim_new(&(struct sim_options){.seed = 10, .delay_min_ns = MS, .delay_max_ns = MS});
-    struct node *server = node_new(s, "server", "sim://server"), *client = node_new(s, "client", NULL);
+    struct sim *s =
+        sim_new(&(struct sim_options){.seed = 10, .delay_min_ns = MS, .delay_max_ns = MS});
+    struct node *server = node_new(s, "server", "sim://server"),
+                *client = node_new(s, "client", NULL);
     peer_t peer = connect_to(client, "sim://server");
     for (uint64_t i = 0; i < 5; i++) {
         env_send(client->env, peer, message(i, 0));
@@ -379,8 +382,10 @@ END_TEST
 
 START_TEST(sim_disconnect_is_told_and_final)
 {
-    struct sim *s = sim_new(&(struct sim_options){.seed = 11, .delay_min_ns = MS, .delay_max_ns = MS});
-    struct node *server = node_new(s, "server", "sim://server"), *client = node_new(s, "client", NULL);
+    struct sim *s =
+        sim_new(&(struct sim_options){.seed = 11, .delay_min_ns = MS, .delay_max_ns = MS});
+    struct node *server = node_new(s, "server", "sim://server"),
+                *client = node_new(s, "client", NULL);
     peer_t peer = connect_to(client, "sim://server");
     server->hang_up = true;
     env_send(client->env, peer, message(1, 0));

@@ -41,8 +41,8 @@ struct rig {
     const char *dir; /* NULL: the engine keeps all in memory */
     enum durability durability;
     uint64_t journal_max; /* 0: the engine's default */
-    uint64_t work_ns; /* of the engine's slow work; 0: 1 ms */
-    bool stalled;     /* after a start tablets do not come back of themselves */
+    uint64_t work_ns;     /* of the engine's slow work; 0: 1 ms */
+    bool stalled;         /* after a start tablets do not come back of themselves */
     uint32_t beats, ready_beats;
 };
 
@@ -72,7 +72,8 @@ static void rig_on_drained(void *core)
     (void)core;
 }
 
-static const struct env_handler rig_handler = {.on_message = rig_on_message, .on_drained = rig_on_drained};
+static const struct env_handler rig_handler = {.on_message = rig_on_message,
+                                               .on_drained = rig_on_drained};
 
 __attribute__((unused)) static void rig_run(struct rig *r, uint64_t ms)
 {
@@ -90,8 +91,9 @@ __attribute__((unused)) static struct wire rig_wire(struct rig *r, enum wire_typ
 }
 
 /* Sends with up to two raw frames; returns the id. */
-__attribute__((unused)) static uint64_t rig_send(struct rig *r, const struct wire *w, int frames, const void *a,
-                                                 size_t a_bytes, const void *b, size_t b_bytes)
+__attribute__((unused)) static uint64_t rig_send(struct rig *r, const struct wire *w, int frames,
+                                                 const void *a, size_t a_bytes, const void *b,
+                                                 size_t b_bytes)
 {
     struct msg *m = wire_encode(w);
     ck_assert_ptr_nonnull(m);
@@ -125,12 +127,16 @@ __attribute__((unused)) static float rig_value(const struct rig *r, uint64_t id)
     return *(const float *)r->answer[id].m->frame[1].data;
 }
 
-__attribute__((unused)) static uint64_t rig_pull(struct rig *r, uint32_t lane, uint64_t batch, uint32_t bound,
-                                                 uint64_t key)
+__attribute__((unused)) static uint64_t rig_pull(struct rig *r, uint32_t lane, uint64_t batch,
+                                                 uint32_t bound, uint64_t key)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_PULL);
-    w.u.PULL = (struct wire_PULL){
-        .run = RIG_RUN, .lane = lane, .batch = batch, .bound = bound, .key_count = 1, .map_epoch = 1};
+    w.u.PULL = (struct wire_PULL){.run = RIG_RUN,
+                                  .lane = lane,
+                                  .batch = batch,
+                                  .bound = bound,
+                                  .key_count = 1,
+                                  .map_epoch = 1};
     return rig_send(r, &w, 1, &key, sizeof key, NULL, 0);
 }
 
@@ -163,7 +169,8 @@ __attribute__((unused)) static uint64_t rig_push(struct rig *r, struct rig_push_
     return rig_send(r, &w, 2, &a.key, a.key ? sizeof a.key : 0, g, a.key ? sizeof g : 0);
 }
 
-__attribute__((unused)) static uint64_t rig_table(struct rig *r, uint32_t table, enum optimizer_kind kind)
+__attribute__((unused)) static uint64_t rig_table(struct rig *r, uint32_t table,
+                                                  enum optimizer_kind kind)
 {
     struct table_schema *s = calloc(1, sizeof *s);
     snprintf(s->name, sizeof s->name, "t%u", table);
@@ -172,7 +179,8 @@ __attribute__((unused)) static uint64_t rig_table(struct rig *r, uint32_t table,
     s->tablet_bits = RIG_BITS;
     s->tablet_first = table << RIG_BITS;
     s->seed = 1;
-    s->optimizer = (struct optimizer_spec){.kind = kind, .lr = 1, .eps = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f};
+    s->optimizer = (struct optimizer_spec){
+        .kind = kind, .lr = 1, .eps = 1e-8f, .beta1 = 0.9f, .beta2 = 0.999f};
     struct wire w = rig_wire(r, WIRE_TYPE_TABLE_CREATE);
     wire_schema_to(s, &w.u.TABLE_CREATE);
     free(s);
@@ -190,14 +198,16 @@ __attribute__((unused)) static uint64_t rig_map(struct rig *r, uint64_t epoch, u
     return rig_send(r, &w, 1, shard_of, sizeof shard_of, NULL, 0);
 }
 
-__attribute__((unused)) static uint64_t rig_open(struct rig *r, uint64_t run, uint32_t lanes, uint32_t mode)
+__attribute__((unused)) static uint64_t rig_open(struct rig *r, uint64_t run, uint32_t lanes,
+                                                 uint32_t mode)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_RUN_OPEN);
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = run, .lanes = lanes, .mode = mode};
     return rig_send(r, &w, 0, NULL, 0, NULL, 0);
 }
 
-__attribute__((unused)) static uint64_t rig_fence(struct rig *r, uint32_t lane, uint64_t generation, bool live)
+__attribute__((unused)) static uint64_t rig_fence(struct rig *r, uint32_t lane, uint64_t generation,
+                                                  bool live)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_FENCE);
     w.u.FENCE = (struct wire_FENCE){RIG_RUN, lane, generation, live};
@@ -243,8 +253,11 @@ __attribute__((unused)) static void rig_start(struct rig *r, uint64_t seed)
     r->next_id = 1;
     r->answer = calloc(RIG_IDS, sizeof *r->answer);
     uint64_t work_ns = r->work_ns ? r->work_ns : MS;
-    r->sim = sim_new(&(struct sim_options){
-        .seed = seed, .delay_min_ns = MS / 10, .delay_max_ns = MS / 2, .work_min_ns = work_ns, .work_max_ns = work_ns});
+    r->sim = sim_new(&(struct sim_options){.seed = seed,
+                                           .delay_min_ns = MS / 10,
+                                           .delay_max_ns = MS / 2,
+                                           .work_min_ns = work_ns,
+                                           .work_max_ns = work_ns});
     r->client = sim_node_new(r->sim, "client", &rig_handler, r);
     sim_listen(r->client, "sim://client");
     rig_shard(r);
@@ -265,7 +278,8 @@ __attribute__((unused)) static void rig_restart(struct rig *r, bool clean)
 }
 
 /* With two tables, the map, and a run of `lanes` live lanes of generation 1. */
-__attribute__((unused)) static void rig_new(struct rig *r, uint32_t mode, uint32_t lanes, enum optimizer_kind kind)
+__attribute__((unused)) static void rig_new(struct rig *r, uint32_t mode, uint32_t lanes,
+                                            enum optimizer_kind kind)
 {
     rig_start(r, 1); /* r: zeros, or dir, durability and work_ns */
     uint64_t id = rig_table(r, 0, kind);
@@ -293,7 +307,8 @@ __attribute__((unused)) static void rig_free(struct rig *r)
     sim_free(r->sim);
 }
 
-__attribute__((unused)) static int rig_main(const char *name, const TTest *const *tests, size_t count)
+__attribute__((unused)) static int rig_main(const char *name, const TTest *const *tests,
+                                            size_t count)
 {
     Suite *s = suite_create(name);
     TCase *c = tcase_create(name);

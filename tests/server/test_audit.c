@@ -35,7 +35,9 @@ START_TEST(blame_tells_the_pushes_of_a_key)
     begin(&r);
     uint64_t key = rig_key(3, 0);
     for (uint32_t i = 0; i < 5; i++) /* every other batch has the key */
-        rig_push(&r, (struct rig_push_args){.from = i, .to = i + 1, .key = i % 2 ? rig_key(3, 9) : key, .gradient = 3});
+        rig_push(&r,
+                 (struct rig_push_args){
+                     .from = i, .to = i + 1, .key = i % 2 ? rig_key(3, 9) : key, .gradient = 3});
     rig_run(&r, 20);
     uint64_t all = blame(&r, key, 100);
     rig_run(&r, 20);

@@ -10,7 +10,8 @@
 
 static struct rig_push_args part(uint32_t lane, uint64_t to, float gradient)
 {
-    return (struct rig_push_args){.lane = lane, .from = to - 1, .to = to, .key = rig_key(3, 0), .gradient = gradient};
+    return (struct rig_push_args){
+        .lane = lane, .from = to - 1, .to = to, .key = rig_key(3, 0), .gradient = gradient};
 }
 
 START_TEST(pushes_are_held_until_all_lanes_are_there)
@@ -143,8 +144,10 @@ START_TEST(parts_applied_before_count)
 {
     struct rig r = {0};
     rig_new(&r, WIRE_BSP, 2, OPT_SGD);
-    struct rig_push_args low = {.lane = 0, .to = 1, .first = 0, .count = 8, .key = rig_key(3, 0), .gradient = 1};
-    struct rig_push_args high = {.lane = 0, .to = 1, .first = 8, .count = 8, .key = rig_key(9, 0), .gradient = 1};
+    struct rig_push_args low = {
+        .lane = 0, .to = 1, .first = 0, .count = 8, .key = rig_key(3, 0), .gradient = 1};
+    struct rig_push_args high = {
+        .lane = 0, .to = 1, .first = 8, .count = 8, .key = rig_key(9, 0), .gradient = 1};
     rig_map(&r, 2, 8);
     uint64_t first = rig_push(&r, low);
     low.lane = 1;
@@ -231,7 +234,8 @@ START_TEST(pull_sees_the_clock_before_and_none_of_its_own)
     rig_push(&r, part(1, 2, 10));
     rig_run(&r, 5);
     /* Batch 2 is computed again because another shard lacks it: here clock 2 is applied already. */
-    uint64_t again = rig_pull(&r, 1, 2, 0, key), next = rig_pull(&r, 1, 3, 0, key), gone = rig_pull(&r, 1, 1, 0, key);
+    uint64_t again = rig_pull(&r, 1, 2, 0, key), next = rig_pull(&r, 1, 3, 0, key),
+             gone = rig_pull(&r, 1, 1, 0, key);
     rig_run(&r, 5);
     ck_assert(rig_value(&r, again) == -2);
     ck_assert(rig_value(&r, next) == -22);
@@ -267,7 +271,8 @@ START_TEST(undo_of_a_former_run_is_not_seen)
     rig_run(&r, 5);
     struct wire w = rig_wire(&r, WIRE_TYPE_PULL);
     w.u.PULL = (struct wire_PULL){.run = RIG_RUN + 1, .batch = 1, .key_count = 1, .map_epoch = 1};
-    uint64_t now = rig_send(&r, &w, 1, &key, sizeof key, NULL, 0), then = rig_pull(&r, 0, 1, 0, key);
+    uint64_t now = rig_send(&r, &w, 1, &key, sizeof key, NULL, 0),
+             then = rig_pull(&r, 0, 1, 0, key);
     rig_run(&r, 5);
     ck_assert(rig_value(&r, now) == -1);
     ck_assert(rig_value(&r, then) == 0);

@@ -9,7 +9,8 @@ static char dir[512], path[600];
 
 static void setup(void)
 {
-    snprintf(dir, sizeof dir, "%s/shoal-checkpoint-XXXXXX", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    snprintf(dir, sizeof dir, "%s/shoal-checkpoint-XXXXXX",
+             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/c", dir);
 }
@@ -63,7 +64,9 @@ static void save(struct rig *r)
 
 START_TEST(an_export_answers_when_it_is_done_and_others_go_on)
 {
-    struct rig r = {.dir = _i ? dir : NULL, .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY, .work_ns = 100 * MS};
+    struct rig r = {.dir = _i ? dir : NULL,
+                    .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY,
+                    .work_ns = 100 * MS};
     save(&r);
     uint64_t lost = send_export(&r, 5, 0, 1);
     rig_run(&r, 5);
@@ -110,7 +113,9 @@ START_TEST(a_load_opens_its_run_and_answers_again)
     rig_free(&r);
 
     snprintf(where, sizeof where, "%s/b", dir);
-    struct rig b = {.dir = _i ? where : NULL, .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY, .work_ns = 100 * MS};
+    struct rig b = {.dir = _i ? where : NULL,
+                    .durability = _i ? DURABLE_JOURNAL : DURABLE_MEMORY,
+                    .work_ns = 100 * MS};
     empty(&b);
     uint64_t early = send_load(&b, 70, path);
     rig_run(&b, 5);

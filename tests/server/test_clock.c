@@ -16,7 +16,8 @@ END_TEST
 /* Both tables of the rig, as a worker does. */
 static void push_both(struct rig *r, uint32_t lane, uint64_t to, uint64_t key, float gradient)
 {
-    rig_push(r, (struct rig_push_args){.lane = lane, .from = to - 1, .to = to, .key = key, .gradient = gradient});
+    rig_push(r, (struct rig_push_args){
+                    .lane = lane, .from = to - 1, .to = to, .key = key, .gradient = gradient});
     rig_push(r, (struct rig_push_args){.lane = lane, .table = 1, .from = to - 1, .to = to});
 }
 
@@ -91,7 +92,8 @@ START_TEST(lane_that_comes_back_holds_nobody_up)
         push_both(&r, 0, b, key, 1);
     rig_fence(&r, 1, 3, true); /* its mark is 0, its clock now 9 */
     rig_run(&r, 5);
-    uint64_t old = rig_pull(&r, 0, 10, 0, key), mine = rig_pull(&r, 1, 1, 0, key), next = rig_pull(&r, 1, 2, 0, key);
+    uint64_t old = rig_pull(&r, 0, 10, 0, key), mine = rig_pull(&r, 1, 1, 0, key),
+             next = rig_pull(&r, 1, 2, 0, key);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, old), 0);
     ck_assert_int_eq(rig_status(&r, mine), 0);
@@ -159,7 +161,8 @@ START_TEST(run_counts_its_own_tables_only)
     w.u.RUN_DROP.run = RIG_RUN;
     uint64_t drop = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     w = rig_wire(&r, WIRE_TYPE_RUN_OPEN);
-    w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = RIG_RUN, .lanes = 1, .mode = WIRE_SSP, .tables = 1};
+    w.u.RUN_OPEN =
+        (struct wire_RUN_OPEN){.run = RIG_RUN, .lanes = 1, .mode = WIRE_SSP, .tables = 1};
     rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_fence(&r, 0, 1, true);
     rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key, .gradient = 1});

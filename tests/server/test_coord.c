@@ -35,8 +35,8 @@ struct rig {
 
 static struct rig r;
 
-static int scalars_take(void *context, const char *run, uint64_t step, const struct coord_scalar *scalar, uint32_t count,
-                        struct err *e)
+static int scalars_take(void *context, const char *run, uint64_t step,
+                        const struct coord_scalar *scalar, uint32_t count, struct err *e)
 {
     char tag[sizeof scalar->tag + 2];
 
@@ -72,8 +72,11 @@ static double scalar_last(const char *tag)
 
 static void coord_start(void)
 {
-    struct coord_options o = {
-        .shards = r.shards, .lease_ms = 1000, .resend_ms = 200, .version = "test", .write_scalars = scalars_take};
+    struct coord_options o = {.shards = r.shards,
+                              .lease_ms = 1000,
+                              .resend_ms = 200,
+                              .version = "test",
+                              .write_scalars = scalars_take};
     struct err e = {0};
 
     r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
@@ -102,14 +105,18 @@ static void worker_add(uint32_t i)
     fake_worker_start(w, r.sim, name, r.shard, r.shards);
 }
 
-static void rig_start(const char *train, uint32_t shards, uint32_t workers, const struct sim_options *options)
+static void rig_start(const char *train, uint32_t shards, uint32_t workers,
+                      const struct sim_options *options)
 {
-    static const struct sim_options calm = {.seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
 
-    (void)snprintf(r.yaml, sizeof r.yaml,
-                   "job: t\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}\n"
-                   "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10, task_batches: 4, %s}\n",
-                   train);
+    (void)snprintf(
+        r.yaml, sizeof r.yaml,
+        "job: t\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}\n"
+        "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10, task_batches: 4, "
+        "%s}\n",
+        train);
     r.sim = sim_new(options == NULL ? &calm : options);
     r.store = coord_store_memory();
     r.shards = shards;
@@ -141,7 +148,8 @@ static void rig_stop(void)
 static bool job_over(void *context)
 {
     (void)context;
-    return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE || r.client.state == WIRE_JOB_FAILED;
+    return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE ||
+           r.client.state == WIRE_JOB_FAILED;
 }
 
 static bool worker_one_joined(void *context)
@@ -161,8 +169,8 @@ static void all_rows_once(uint32_t epochs)
 {
     for (uint32_t e = 1; e <= epochs; e++)
         for (uint32_t row = 0; row < FAKE_ROWS; row++)
-            ck_assert_msg(r.shard[0]->seen[e][row] == (row < 1005), "epoch %u row %u applied %u times", e, row,
-                          r.shard[0]->seen[e][row]);
+            ck_assert_msg(r.shard[0]->seen[e][row] == (row < 1005),
+                          "epoch %u row %u applied %u times", e, row, r.shard[0]->seen[e][row]);
 }
 
 static void job_done(uint32_t epochs)
@@ -211,7 +219,8 @@ static struct json *report(void)
 START_TEST(coord_report_tells_the_measures)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
-    (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {group: user, by: [hour], buckets: 5}\n");
+    (void)snprintf(r.yaml + strlen(r.yaml), 128,
+                   "evaluate: {group: user, by: [hour], buckets: 5}\n");
     r.worker[0].context = r.worker[1].context = true;
     run_job(60);
     job_done(2);
@@ -229,8 +238,10 @@ START_TEST(coord_report_tells_the_measures)
     for (size_t i = 0; i < 3; i++)
         examples += json_as_number(json_get(json_array_at(by, i), "examples"), 0);
     ck_assert_double_eq(examples, 200);
-    ck_assert_str_eq(json_as_string(json_get(json_array_at(by, 0), "key"), ""), "0x0000000000000000");
-    ck_assert(json_absent(json_get(j, "epochs.0.valid.buckets")) && !json_absent(json_get(j, "valid.buckets")));
+    ck_assert_str_eq(json_as_string(json_get(json_array_at(by, 0), "key"), ""),
+                     "0x0000000000000000");
+    ck_assert(json_absent(json_get(j, "epochs.0.valid.buckets")) &&
+              !json_absent(json_get(j, "valid.buckets")));
     ck_assert_double_gt(report_number("epochs.1.valid.gauc"), 0);
     json_free(j);
     rig_stop();
@@ -277,7 +288,8 @@ START_TEST(coord_restart_keeps_curve_and_details)
     size_t count = json_count(json_get(j, "training"));
     /* reports that were on their way may be lost: one a seat */
     ck_assert_uint_ge(count, 3 * 26 - 4);
-    double seen = json_as_number(json_get(json_array_at(json_get(j, "training"), count - 1), "examples"), 0);
+    double seen =
+        json_as_number(json_get(json_array_at(json_get(j, "training"), count - 1), "examples"), 0);
     ck_assert(seen <= 3 * 1005 && seen >= 3 * 1005 - 4 * 40);
     json_free(j);
     rig_stop();
@@ -346,7 +358,8 @@ START_TEST(coord_restart_keeps_the_time_spent)
     struct json *j = report();
     double before = 0;
     for (size_t i = 0; i < json_count(json_get(j, "training")); i++) {
-        double now = json_as_number(json_get(json_array_at(json_get(j, "training"), i), "seconds"), -1);
+        double now =
+            json_as_number(json_get(json_array_at(json_get(j, "training"), i), "seconds"), -1);
         ck_assert_double_ge(now, before);
         before = now;
     }
@@ -442,7 +455,8 @@ START_TEST(coord_best_epoch_by_group_auc)
         memcpy(r.worker[i].quality, quality, sizeof quality);
         r.worker[i].context = true;
     }
-    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: gauc, patience: 2}", 2, 2, NULL);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: gauc, patience: 2}", 2,
+              2, NULL);
     (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {group: user, by: [hour]}\n");
     run_job(120);
     job_done(4);
@@ -549,8 +563,9 @@ START_TEST(coord_lost_doubled_and_reordered_messages_change_nothing)
                                 .delay_max_ns = 40000000,
                                 .reorder = true};
 
-    rig_start(_i % 2 == 0 ? "epochs: 3, consistency: ssp, lanes: 3" : "epochs: 3, consistency: bsp, lanes: 3", 2, 2,
-              &rough);
+    rig_start(_i % 2 == 0 ? "epochs: 3, consistency: ssp, lanes: 3"
+                          : "epochs: 3, consistency: bsp, lanes: 3",
+              2, 2, &rough);
     if (_i % 3 == 0)
         r.worker[0].dead_batch = 20;
     run_job(900);
@@ -566,8 +581,9 @@ START_TEST(coord_best_epoch_is_restored)
     memset(&r, 0, sizeof r);
     for (uint32_t i = 0; i < 2; i++)
         memcpy(r.worker[i].quality, quality, sizeof quality);
-    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}", 2, 2,
-              NULL);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, "
+              "lr_decay: 0.5}",
+              2, 2, NULL);
     run_job(120);
     job_done(4); /* 2 is the best, 3 and 4 are misses */
     ck_assert_double_eq(report_number("best_epoch"), 2);
@@ -586,7 +602,8 @@ END_TEST
 
 START_TEST(coord_refused_cut_is_made_again_under_a_new_number)
 {
-    rig_start("epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2, 2, NULL);
+    rig_start("epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2}", 2, 2,
+              NULL);
     r.shard[1]->refuse_go = true;
     run_job(120);
     job_done(3);
@@ -657,8 +674,9 @@ END_TEST
 
 START_TEST(coord_restarted_coordinator_goes_on)
 {
-    rig_start(_i % 2 == 0 ? "epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 3}"
-                          : "epochs: 3, consistency: bsp, lanes: 2",
+    rig_start(_i % 2 == 0
+                  ? "epochs: 3, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 3}"
+                  : "epochs: 3, consistency: bsp, lanes: 2",
               2, 2, NULL);
     for (uint32_t kills = 1; kills <= 3; kills++) {
         for (int steps = 0; steps < 400 + 211 * _i && !job_over(NULL); steps++)
@@ -682,8 +700,9 @@ START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
     memset(&r, 0, sizeof r);
     for (uint32_t i = 0; i < 2; i++)
         memcpy(r.worker[i].quality, quality, sizeof quality);
-    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}", 2, 2,
-              NULL);
+    rig_start("epochs: 10, consistency: ssp, lanes: 2, early_stop: {metric: auc, patience: 2, "
+              "lr_decay: 0.5}",
+              2, 2, NULL);
     while (r.coord->job.at.phase != PHASE_CUT || r.coord->job.at.epoch != 2)
         ck_assert(sim_step(r.sim));
     for (int i = 0; i < _i; i++)
@@ -705,7 +724,8 @@ START_TEST(coord_former_jobs_lanes_are_forgotten)
     struct err e = {0};
 
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 1, NULL);
-    ck_assert_int_eq(coord_store_put(r.store, "lanes", stale, (uint32_t)(2 + _i) * sizeof stale[0], &e), 0);
+    ck_assert_int_eq(
+        coord_store_put(r.store, "lanes", stale, (uint32_t)(2 + _i) * sizeof stale[0], &e), 0);
     while (r.coord->job.at.phase != PHASE_SETUP)
         ck_assert(sim_step(r.sim));
     coord_restart();
@@ -727,8 +747,10 @@ static bool task_hole(const struct coord_tasks *t)
  * it is not. */
 START_TEST(coord_death_within_a_round_loses_no_task)
 {
-    struct sim_options o = {
-        .seed = 40 + (uint64_t)_i, .delay_min_ns = 100000, .delay_max_ns = 40000000, .reorder = true};
+    struct sim_options o = {.seed = 40 + (uint64_t)_i,
+                            .delay_min_ns = 100000,
+                            .delay_max_ns = 40000000,
+                            .reorder = true};
 
     rig_start("epochs: 2, consistency: bsp, lanes: 3", 2, 2, &o);
     while (!task_hole(&r.coord->job.tasks))
@@ -745,8 +767,11 @@ END_TEST
  * question. */
 START_TEST(coord_doubled_question_is_granted_once)
 {
-    struct sim_options o = {
-        .seed = 5, .duplicate = 1, .delay_min_ns = 100000, .delay_max_ns = 30000000, .reorder = true};
+    struct sim_options o = {.seed = 5,
+                            .duplicate = 1,
+                            .delay_min_ns = 100000,
+                            .delay_max_ns = 30000000,
+                            .reorder = true};
 
     rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 1, &o);
     r.worker[0].seats = 1;
@@ -850,12 +875,16 @@ START_TEST(coord_refused_batches_are_told)
 {
     rig_start("epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.5", 2, 1, NULL);
     r.worker[0].refused_batches = 1;
-    r.shard[0]->status = "{\"gradients\": {\"run\": 99999999999999, \"lost\": 2, \"by_field\": [{\"table\": \"emb\", \"field\": 5, \"refused\": 3, "
-                         "\"clipped\": 1}, {\"refused\": 7}], \"by_worker\": [{\"worker\": 1, \"refused\": 2, \"clipped\": 4}]}, "
-                         "\"tables\": [{\"name\": \"table0\", \"rows\": 9, \"not_admitted\": 5, \"evicted\": -1}, {\"name\": \"former\", \"aged\": 1}]}";
+    r.shard[0]->status = "{\"gradients\": {\"run\": 99999999999999, \"lost\": 2, \"by_field\": "
+                         "[{\"table\": \"emb\", \"field\": 5, \"refused\": 3, "
+                         "\"clipped\": 1}, {\"refused\": 7}], \"by_worker\": [{\"worker\": 1, "
+                         "\"refused\": 2, \"clipped\": 4}]}, "
+                         "\"tables\": [{\"name\": \"table0\", \"rows\": 9, \"not_admitted\": 5, "
+                         "\"evicted\": -1}, {\"name\": \"former\", \"aged\": 1}]}";
     r.shard[1]->status = _i == 0 ? r.shard[0]->status
                          /* of another job */
-                         : _i == 1 ? "{\"gradients\": {\"run\": 0, \"by_field\": [{\"table\": \"emb\", \"field\": 5, \"refused\": 100}]}}"
+                         : _i == 1 ? "{\"gradients\": {\"run\": 0, \"by_field\": [{\"table\": "
+                                     "\"emb\", \"field\": 5, \"refused\": 100}]}}"
                                    : "no JSON";
     run_job(60);
     job_done(2);
@@ -905,16 +934,20 @@ START_TEST(coord_too_many_refused_batches_end_the_job)
 {
     static const char *const share[] = {"0.01", "0.2", "0"};
 
-    rig_start(_i == 0 ? "epochs: 2, consistency: ssp, lanes: 2" : _i == 1 ? "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.2"
-                                                                          : "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0", 1, 1, NULL);
+    rig_start(_i == 0   ? "epochs: 2, consistency: ssp, lanes: 2"
+              : _i == 1 ? "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.2"
+                        : "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0",
+              1, 1, NULL);
     r.worker[0].refused_batches = 1; /* of four */
     run_job(60);
     ck_assert_int_eq(r.client.state, WIRE_JOB_FAILED);
     ck_assert_int_eq(r.client.status, SHOAL_E_NOT_FINITE);
     ck_assert_int_eq(err_exit_status(r.client.status), 65);
-    ck_assert_ptr_nonnull(strstr(r.client.text, _i == 2 ? "1 of 4 batches were refused" : "11 of 44 batches were refused"));
+    ck_assert_ptr_nonnull(strstr(r.client.text, _i == 2 ? "1 of 4 batches were refused"
+                                                        : "11 of 44 batches were refused"));
     ck_assert_ptr_nonnull(strstr(r.client.text, share[_i]));
-    ck_assert_ptr_nonnull(strstr(r.client.text, "key 0x0005 of field 5; worker 1; kept in /x/quarantine.jsonl"));
+    ck_assert_ptr_nonnull(
+        strstr(r.client.text, "key 0x0005 of field 5; worker 1; kept in /x/quarantine.jsonl"));
     rig_stop();
 }
 END_TEST
@@ -924,13 +957,18 @@ END_TEST
 START_TEST(coord_bsp_takes_one_kind_of_device)
 {
     static const char *const kernels[][2] = {
-        {"cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3", "cublasLt 130002 sm_90 114 SMs NVIDIA H100 80GB HBM3"},
-        {"cublasLt 130002 sm_120 188 SMs NVIDIA RTX PRO 6000 Blackwell Workstation Edition of a very long name, number 1",
-         "cublasLt 130002 sm_120 188 SMs NVIDIA RTX PRO 6000 Blackwell Workstation Edition of a very long name, number 2"},
+        {"cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3",
+         "cublasLt 130002 sm_90 114 SMs NVIDIA H100 80GB HBM3"},
+        {"cublasLt 130002 sm_120 188 SMs NVIDIA RTX PRO 6000 Blackwell Workstation Edition of a "
+         "very long name, number 1",
+         "cublasLt 130002 sm_120 188 SMs NVIDIA RTX PRO 6000 Blackwell Workstation Edition of a "
+         "very long name, number 2"},
         {"SkylakeX", "cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3"}};
     bool bsp = _i % 2 == 0;
 
-    rig_start(bsp ? "epochs: 2, consistency: bsp, lanes: 2" : "epochs: 2, consistency: ssp, lanes: 2", 1, 1, NULL);
+    rig_start(bsp ? "epochs: 2, consistency: bsp, lanes: 2"
+                  : "epochs: 2, consistency: ssp, lanes: 2",
+              1, 1, NULL);
     r.worker[0].kernel = kernels[_i / 2][0];
     ck_assert(sim_run(r.sim, 60 * SECOND, worker_one_joined, NULL));
     r.worker[1].kernel = kernels[_i / 2][1];
@@ -979,7 +1017,8 @@ START_TEST(coord_tells_on_what_workers_compute)
     char *text = coord_status_text(r.coord);
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     ck_assert_str_eq(json_as_string(json_get(j, "workers.0.kernel"), ""), "k");
-    ck_assert_ptr_nonnull(strstr(json_as_string(json_get(j, "workers.0.device"), ""), "device of worker-"));
+    ck_assert_ptr_nonnull(
+        strstr(json_as_string(json_get(j, "workers.0.device"), ""), "device of worker-"));
     ck_assert_str_eq(json_as_string(json_get(j, "workers.0.why"), ""), "a test");
     json_free(j);
     free(text);

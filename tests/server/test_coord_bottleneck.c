@@ -52,7 +52,8 @@ END_TEST
 
 START_TEST(bottleneck_may_be_the_bound)
 {
-    struct wire_WORKER_BEAT sum = {.held_s = 50, .compute_s = 30, .compute_busy_s = 30, .pull_s = 20};
+    struct wire_WORKER_BEAT sum = {
+        .held_s = 50, .compute_s = 30, .compute_busy_s = 30, .pull_s = 20};
 
     coord_bottleneck_find(&sum, &found);
     ck_assert_str_eq(found.stage, "bound");

@@ -28,7 +28,7 @@ struct rig {
     struct fake_client client;
     char dir[64], yaml[2048];
     uint64_t digest;
-    uint32_t lease_ms; /* 0: 1000 */
+    uint32_t lease_ms;     /* 0: 1000 */
     const double *quality; /* (FAKE_EPOCHS); NULL: each epoch is better than the one before */
     bool hooks, hook_holds;
     char hooked[8][LIMIT_PATH]; /* folders that the command was run with */
@@ -40,7 +40,8 @@ struct rig {
 static struct rig r;
 static char folder[64]; /* outlives a rig */
 
-static int hook_start(void *context, const struct string_list *words, const char *path, struct err *e)
+static int hook_start(void *context, const struct string_list *words, const char *path,
+                      struct err *e)
 {
     (void)context;
     (void)e;
@@ -98,7 +99,11 @@ static void worker_add(uint32_t i)
     struct fake_worker *w = &r.worker[i];
     char name[24];
 
-    *w = (struct fake_worker){.rows = {1005, 300, 200}, .batch = 10, .seats = 2, .step_ns = 5000000, .resend_ns = SECOND / 2};
+    *w = (struct fake_worker){.rows = {1005, 300, 200},
+                              .batch = 10,
+                              .seats = 2,
+                              .step_ns = 5000000,
+                              .resend_ns = SECOND / 2};
     w->digest = r.digest;
     for (uint32_t n = 0; n < FAKE_EPOCHS; n++)
         w->quality[n] = r.quality != NULL ? r.quality[n] : 0.5 + 0.02 * n;
@@ -109,15 +114,18 @@ static void worker_add(uint32_t i)
 /* train, more: keys of the job; from: a checkpoint to go on from. */
 static void rig_start(const char *train, const char *more, const char *from)
 {
-    static const struct sim_options calm = {.seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
+    static const struct sim_options calm = {
+        .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
 
     if (r.digest == 0)
         r.digest = 42;
-    (void)snprintf(r.yaml, sizeof r.yaml,
-                   "job: t\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}\n"
-                   "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10, task_batches: 4, lanes: 2, %s}\n"
-                   "checkpoint: {dir: %s%s}\n",
-                   train, folder, more);
+    (void)snprintf(
+        r.yaml, sizeof r.yaml,
+        "job: t\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}\n"
+        "tables: [{name: emb, dim: 4}]\nmodel: {kind: probe}\ntrain: {batch: 10, task_batches: 4, "
+        "lanes: 2, %s}\n"
+        "checkpoint: {dir: %s%s}\n",
+        train, folder, more);
     r.sim = sim_new(&calm);
     r.store = coord_store_memory();
     coord_start();
@@ -148,14 +156,16 @@ static void rig_stop(void)
 static bool job_over(void *context)
 {
     (void)context;
-    return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE || r.client.state == WIRE_JOB_FAILED;
+    return r.client.submit_status != 0 || r.client.state == WIRE_JOB_DONE ||
+           r.client.state == WIRE_JOB_FAILED;
 }
 
 static void job_done(void)
 {
-    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + 120 * SECOND, job_over, NULL), "job hangs in phase %u",
-                  r.coord->job.at.phase);
-    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "state %u, status %d: %s", r.client.state, r.client.submit_status, r.client.text);
+    ck_assert_msg(sim_run(r.sim, sim_now_ns(r.sim) + 120 * SECOND, job_over, NULL),
+                  "job hangs in phase %u", r.coord->job.at.phase);
+    ck_assert_msg(r.client.state == WIRE_JOB_DONE, "state %u, status %d: %s", r.client.state,
+                  r.client.submit_status, r.client.text);
 }
 
 /* Each row of each epoch from `first` on exactly once. */
@@ -163,7 +173,8 @@ static void rows_once(uint32_t epochs)
 {
     for (uint32_t e = 1; e <= epochs; e++)
         for (uint32_t row = 0; row < 1005; row++)
-            ck_assert_msg(r.shard[0]->seen[e][row] == 1, "epoch %u row %u applied %u times", e, row, r.shard[0]->seen[e][row]);
+            ck_assert_msg(r.shard[0]->seen[e][row] == 1, "epoch %u row %u applied %u times", e, row,
+                          r.shard[0]->seen[e][row]);
 }
 
 static uint32_t batches_all(void)
@@ -202,7 +213,8 @@ static uint32_t entries(const char *suffix)
 
     for (const struct dirent *entry; d != NULL && (entry = readdir(d)) != NULL;) {
         size_t bytes = strlen(entry->d_name), end = strlen(suffix);
-        count += entry->d_name[0] != '.' && bytes >= end && strcmp(entry->d_name + bytes - end, suffix) == 0;
+        count += entry->d_name[0] != '.' && bytes >= end &&
+                 strcmp(entry->d_name + bytes - end, suffix) == 0;
     }
     closedir(d);
     return count;
@@ -215,7 +227,8 @@ static struct json *manifest_of(const char *path)
     struct json *m;
     struct err e = {0};
 
-    ck_assert_msg(coord_folder_disk.get(path, MANIFEST_FILE, 1 << 20, &text, &bytes, &e) == 0, "%s", e.text);
+    ck_assert_msg(coord_folder_disk.get(path, MANIFEST_FILE, 1 << 20, &text, &bytes, &e) == 0, "%s",
+                  e.text);
     ck_assert_msg(manifest_parse(text, bytes, &m, &e) == 0, "%s", e.text);
     free(text);
     return m;
@@ -258,7 +271,8 @@ START_TEST(checkpoint_is_made_while_training_goes_on)
             ck_assert_uint_eq(r.shard[s]->kept[i].cut, 0);
     ck_assert_double_eq(report_number("checkpoints_made"), 1);
     ck_assert_double_eq(report_number("checkpoints.0.rows"), 20);
-    ck_assert_double_ge(report_number("checkpoints.0.seconds"), report_number("checkpoints.0.held_seconds"));
+    ck_assert_double_ge(report_number("checkpoints.0.seconds"),
+                        report_number("checkpoints.0.held_seconds"));
     ck_assert_uint_eq(entries(".tmp"), 0);
     rig_stop();
 }
@@ -269,7 +283,10 @@ START_TEST(checkpoint_names_are_checked)
     static const struct {
         const char *name;
         int status;
-    } bad[] = {{"../out", SHOAL_E_USAGE}, {"a/b", SHOAL_E_USAGE}, {"x.tmp", SHOAL_E_USAGE}, {"mine", SHOAL_E_EXISTS}};
+    } bad[] = {{"../out", SHOAL_E_USAGE},
+               {"a/b", SHOAL_E_USAGE},
+               {"x.tmp", SHOAL_E_USAGE},
+               {"mine", SHOAL_E_EXISTS}};
 
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     run_batches(10);
@@ -277,7 +294,8 @@ START_TEST(checkpoint_names_are_checked)
     for (uint32_t i = 0; i < 4; i++) {
         fake_client_checkpoint(&r.client, bad[i].name);
         checkpoint_wait();
-        ck_assert_msg(r.client.checkpoint.status == bad[i].status, "%s: %d", bad[i].name, r.client.checkpoint.status);
+        ck_assert_msg(r.client.checkpoint.status == bad[i].status, "%s: %d", bad[i].name,
+                      r.client.checkpoint.status);
     }
     ck_assert_ptr_nonnull(strstr(checkpoint_make(""), "/000001"));
     ck_assert_uint_eq(entries(""), 2);
@@ -318,7 +336,7 @@ START_TEST(checkpoint_by_batches_keeps_the_newest)
     rows_once(4);
     double made = report_number("checkpoints_made");
     ck_assert_msg(made >= 6 && made <= 11, "%g", made); /* 404 batches */
-    ck_assert_uint_eq(entries(""), 3); /* one has a name of its own */
+    ck_assert_uint_eq(entries(""), 3);                  /* one has a name of its own */
     ck_assert_uint_eq(entries("mine"), 1);
     rig_stop();
 }
@@ -345,7 +363,8 @@ START_TEST(checkpoint_and_best_epochs_do_not_disturb_each_other)
             made += r.client.checkpoint.answered && r.client.checkpoint.status == 0;
             fake_client_checkpoint(&r.client, "");
         }
-        ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 25, job_over, NULL) || sim_now_ns(r.sim) < 200 * SECOND);
+        ck_assert(sim_run(r.sim, sim_now_ns(r.sim) + SECOND / 25, job_over, NULL) ||
+                  sim_now_ns(r.sim) < 200 * SECOND);
     }
     ck_assert_msg(r.client.state == WIRE_JOB_DONE, "%s", r.client.text);
     rows_once(5);
@@ -369,7 +388,8 @@ START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
     sim_pause(r.shard[1]->node, sim_now_ns(r.sim) + 5 * SECOND);
     fake_client_checkpoint(&r.client, "");
     bool held = false;
-    for (until = sim_now_ns(r.sim) + 8 * SECOND, since = sim_now_ns(r.sim); sim_now_ns(r.sim) < until;) {
+    for (until = sim_now_ns(r.sim) + 8 * SECOND, since = sim_now_ns(r.sim);
+         sim_now_ns(r.sim) < until;) {
         ck_assert(sim_step(r.sim));
         uint64_t now = sim_now_ns(r.sim);
         if ((r.shard[0]->held != 0) == held)
@@ -505,7 +525,9 @@ END_TEST
 
 START_TEST(checkpoint_goes_on_at_the_very_batch)
 {
-    static const char *const modes[] = {"epochs: 2, consistency: async", "epochs: 2, consistency: ssp", "epochs: 2, consistency: bsp"};
+    static const char *const modes[] = {"epochs: 2, consistency: async",
+                                        "epochs: 2, consistency: ssp",
+                                        "epochs: 2, consistency: bsp"};
     char path[LIMIT_PATH];
 
     rig_start(modes[_i % 3], "", NULL);
@@ -551,20 +573,25 @@ END_TEST
  * begins anew. */
 START_TEST(checkpoint_goes_on_with_the_best_epoch)
 {
-    static const double quality[][FAKE_EPOCHS] = {{0, 0.6, 0.9, 0.7, 0.65, 0.6, 0.55}, {0, 0.6, 0.8, 0.7, 0.95, 0.6, 0.55, 0.5}};
+    static const double quality[][FAKE_EPOCHS] = {{0, 0.6, 0.9, 0.7, 0.65, 0.6, 0.55},
+                                                  {0, 0.6, 0.8, 0.7, 0.95, 0.6, 0.55, 0.5}};
     static const char *const after[] = {"auc", "auc", "logloss"};
     static const uint32_t epochs[] = {4, 6, 5}, best[] = {2, 4, 3}, final[] = {3, 4, 3};
     char path[LIMIT_PATH], train[160];
 
     r.quality = quality[_i == 1];
-    rig_start("epochs: 10, consistency: ssp, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}", "", NULL);
+    rig_start("epochs: 10, consistency: ssp, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}",
+              "", NULL);
     while (r.coord->job.at.epoch < 3 || r.coord->job.at.phase != PHASE_TRAIN)
         ck_assert(sim_step(r.sim));
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
     ck_assert_uint_eq(r.coord->job.at.epoch, 3);
     rig_stop();
     r.quality = quality[_i == 1];
-    (void)snprintf(train, sizeof train, "epochs: 10, consistency: ssp, early_stop: {metric: %s, patience: 2, lr_decay: 0.5}", after[_i]);
+    (void)snprintf(
+        train, sizeof train,
+        "epochs: 10, consistency: ssp, early_stop: {metric: %s, patience: 2, lr_decay: 0.5}",
+        after[_i]);
     rig_start(train, "", path);
     job_done();
     ck_assert_uint_eq(r.coord->job.at.epoch, epochs[_i]);
@@ -590,9 +617,11 @@ START_TEST(checkpoint_restore_survives_the_coordinator)
     rig_stop();
     rig_start("epochs: 2, consistency: ssp", "", path);
     for (uint32_t i = 0; i < 6; i++) {
-        static const uint32_t phases[] = {PHASE_WAITING, PHASE_INDEX, PHASE_TABLES, PHASE_SETUP, PHASE_LANES, PHASE_TRAIN};
+        static const uint32_t phases[] = {PHASE_WAITING, PHASE_INDEX, PHASE_TABLES,
+                                          PHASE_SETUP,   PHASE_LANES, PHASE_TRAIN};
         uint64_t until = sim_now_ns(r.sim) + 20 * SECOND;
-        while (r.coord->job.at.phase != phases[i] && sim_now_ns(r.sim) < until && r.coord->job.at.phase < PHASE_TRAIN)
+        while (r.coord->job.at.phase != phases[i] && sim_now_ns(r.sim) < until &&
+               r.coord->job.at.phase < PHASE_TRAIN)
             ck_assert(sim_step(r.sim));
         if (r.coord->job.at.number == 0)
             continue;
@@ -612,7 +641,8 @@ static void refused_from(const char *train, const char *path, int status, const 
     rig_start(train, "", path);
     ck_assert(sim_run(r.sim, 60 * SECOND, job_over, NULL));
     int got = r.client.submit_status != 0 ? r.client.submit_status : r.client.status;
-    ck_assert_msg(got == status && strstr(r.client.text, text) != NULL, "%s: %d, %s", train, got, r.client.text);
+    ck_assert_msg(got == status && strstr(r.client.text, text) != NULL, "%s: %d, %s", train, got,
+                  r.client.text);
     for (uint32_t s = 0; s < SHARDS; s++)
         ck_assert_uint_eq(r.shard[s]->loads, 0);
     rig_stop();
@@ -674,7 +704,8 @@ START_TEST(checkpoint_restore_that_failed_can_be_tried_again)
         sim_kill(r.worker[w].node);
         worker_add(w);
     }
-    while (again.state != WIRE_JOB_DONE && again.state != WIRE_JOB_FAILED && again.submit_status == 0)
+    while (again.state != WIRE_JOB_DONE && again.state != WIRE_JOB_FAILED &&
+           again.submit_status == 0)
         ck_assert(sim_step(r.sim));
     ck_assert_msg(again.state == WIRE_JOB_DONE, "%d: %s", again.submit_status, again.text);
     ck_assert_uint_eq(r.shard[0]->loads, 2);
@@ -700,7 +731,8 @@ static void flip(const char *path, const char *file, long at)
 
 START_TEST(checkpoint_with_a_changed_bit_is_refused)
 {
-    static const char *const files[] = {MANIFEST_FILE, MANIFEST_STATE_FILE, MANIFEST_JOB_FILE, "part-0001/manifest"};
+    static const char *const files[] = {MANIFEST_FILE, MANIFEST_STATE_FILE, MANIFEST_JOB_FILE,
+                                        "part-0001/manifest"};
     char path[LIMIT_PATH];
 
     rig_start("epochs: 2, consistency: ssp", "", NULL);
@@ -733,7 +765,8 @@ START_TEST(checkpoint_publish_runs_a_command)
     job_done();
     struct json *j;
     ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
-    ck_assert_str_eq(json_as_string(json_get(j, "checkpoints.0.publish"), ""), _i == 0 ? "done" : "failed");
+    ck_assert_str_eq(json_as_string(json_get(j, "checkpoints.0.publish"), ""),
+                     _i == 0 ? "done" : "failed");
     ck_assert_int_eq(json_as_int(json_get(j, "checkpoints.0.publish_status"), -1), r.hook_status);
     json_free(j);
     rig_stop();
@@ -758,7 +791,8 @@ START_TEST(checkpoint_publish_that_hangs_is_ended)
 
     r.hooks = r.hook_holds = true;
     r.hook_deaf = (uint32_t)_i;
-    rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now], publish_limit: 2s", NULL);
+    rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now], publish_limit: 2s",
+              NULL);
     run_batches(20);
     (void)checkpoint_make("one");
     uint64_t begun = sim_now_ns(r.sim);
@@ -778,7 +812,8 @@ START_TEST(checkpoint_publish_that_hangs_is_ended)
     job_done();
     ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
     ck_assert_str_eq(json_as_string(json_get(j, "checkpoints.0.publish"), ""), "over its limit");
-    ck_assert_int_eq(json_as_int(json_get(j, "checkpoints.0.publish_status"), -1), 128 + (_i == 0 ? 15 : 9));
+    ck_assert_int_eq(json_as_int(json_get(j, "checkpoints.0.publish_status"), -1),
+                     128 + (_i == 0 ? 15 : 9));
     ck_assert_str_eq(json_as_string(json_get(j, "checkpoints.1.publish"), ""), "done");
     json_free(j);
     rig_stop();

@@ -29,11 +29,13 @@ START_TEST(coord_config_reads_all_keys)
     struct coord_config c;
     struct err e = {0};
 
-    ck_assert_msg(parse("listen: tcp://127.0.0.1:9\ndata_dir: /d\nshards: 3\nlease: 2s\nresend: 100ms\nreport: "
-                        "r.json\nnet: {drop: 0.1}\n"
-                        "insecure_plaintext: true\n",
-                        &c, &e) == 0,
-                  "%s", e.text);
+    ck_assert_msg(
+        parse(
+            "listen: tcp://127.0.0.1:9\ndata_dir: /d\nshards: 3\nlease: 2s\nresend: 100ms\nreport: "
+            "r.json\nnet: {drop: 0.1}\n"
+            "insecure_plaintext: true\n",
+            &c, &e) == 0,
+        "%s", e.text);
     ck_assert_str_eq(c.data_dir, "/d");
     ck_assert_uint_eq(c.shards, 3);
     ck_assert_uint_eq(c.lease_ms, 2000);
@@ -58,8 +60,9 @@ END_TEST
 
 START_TEST(coord_config_refuses_unknown_and_impossible)
 {
-    static const char *const wrong[] = {"shard: 3\n",       "shards: 0\n",  "shards: many\n", "lease: 1ms\n",
-                                        "net: {drop: 2}\n", "listen: ''\n", "keys: k\n"};
+    static const char *const wrong[] = {"shard: 3\n",   "shards: 0\n",      "shards: many\n",
+                                        "lease: 1ms\n", "net: {drop: 2}\n", "listen: ''\n",
+                                        "keys: k\n"};
     struct coord_config c;
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

@@ -37,8 +37,8 @@ static void open_rows(struct coord_eval *v, uint64_t rows)
 }
 
 /* The frames of rows [position, position + count) as a worker sends them. */
-static int give_part(struct coord_eval *v, uint64_t task, uint64_t position, uint32_t count, uint64_t bad,
-                     struct err *e)
+static int give_part(struct coord_eval *v, uint64_t task, uint64_t position, uint32_t count,
+                     uint64_t bad, struct err *e)
 {
     const struct measure_options *o = &v->measure.options;
     static float scores[4 * ROWS];
@@ -191,7 +191,8 @@ START_TEST(coord_eval_tasks_fit_their_message)
     job.evaluate.by = (struct string_list){field, LIMIT_BY};
     open_rows(&v, 1000000);
     ck_assert_uint_le(v.task[0].rows * 8 * (LIMIT_TASKS + 1 + LIMIT_BY), COORD_EVAL_TASK_BYTES);
-    ck_assert_uint_le(v.window * v.task[0].rows * 8 * (LIMIT_TASKS + 1 + LIMIT_BY), COORD_EVAL_WAITING_BYTES);
+    ck_assert_uint_le(v.window * v.task[0].rows * 8 * (LIMIT_TASKS + 1 + LIMIT_BY),
+                      COORD_EVAL_WAITING_BYTES);
     coord_eval_close(&v);
 }
 END_TEST
@@ -203,7 +204,8 @@ START_TEST(coord_eval_refuses_what_cannot_be)
     float bad[2] = {1.5f, 1.0f}, odd[2] = {0.5f, 2.0f};
 
     ck_assert_int_eq(coord_eval_open(&v, 9, 1, 0, &job, &e), SHOAL_E_DATA);
-    ck_assert_int_eq(coord_eval_open(&v, 9, 1, COORD_EVAL_ROWS_MAX + 1ull, &job, &e), SHOAL_E_TOO_BIG);
+    ck_assert_int_eq(coord_eval_open(&v, 9, 1, COORD_EVAL_ROWS_MAX + 1ull, &job, &e),
+                     SHOAL_E_TOO_BIG);
     open_rows(&v, 64);
     uint64_t number = coord_eval_task_number(&v, 0);
     ck_assert_int_eq(give_part(&v, number, 0, 65, 0, &e), SHOAL_E_MALFORMED);

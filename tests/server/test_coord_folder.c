@@ -123,7 +123,8 @@ END_TEST
  * does what is in it. */
 START_TEST(folder_of_others_is_never_removed)
 {
-    static const char *const names[] = {"photos.00ff2a.tmp", "old.gone.tmp", "empty.abcdef.tmp", "linked.123456.tmp"};
+    static const char *const names[] = {"photos.00ff2a.tmp", "old.gone.tmp", "empty.abcdef.tmp",
+                                        "linked.123456.tmp"};
     char absolute[LIMIT_PATH];
     int hold = COORD_FOLDER_NONE;
     struct err e = {0};
@@ -205,7 +206,8 @@ static int hook_ended(struct coord_hook *h)
 
 START_TEST(hook_gets_the_folder_and_tells_its_end)
 {
-    char *words[] = {"sh", "-c", "test -d \"$0\" && touch \"$0/seen\""}, *bad[] = {"sh", "-c", "kill -9 $$"}, *none[] = {"/no/such/program"};
+    char *words[] = {"sh", "-c", "test -d \"$0\" && touch \"$0/seen\""},
+         *bad[] = {"sh", "-c", "kill -9 $$"}, *none[] = {"/no/such/program"};
     struct coord_hook h = {0};
     struct err e = {0};
 
@@ -216,7 +218,8 @@ START_TEST(hook_gets_the_folder_and_tells_its_end)
     ck_assert_int_eq(hook_ended(&h), 1);
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){bad, 3}, root, &e), 0);
     ck_assert_int_eq(hook_ended(&h), 128 + 9);
-    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){none, 1}, root, &e), SHOAL_E_UNAVAILABLE);
+    ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){none, 1}, root, &e),
+                     SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(e.text, "/no/such/program"));
 }
 END_TEST
@@ -225,9 +228,14 @@ END_TEST
  * its end is told. */
 START_TEST(hook_is_stopped_with_all_that_it_started)
 {
-    char *soft[] = {"sh", "-c", "trap 'wait; exit 7' TERM; (trap 'touch \"$0/termed\"; exit' TERM; touch \"$0/ready\"; sleep 600 & wait) & wait"};
-    char *deaf[] = {"sh", "-c", "trap '' TERM; (touch \"$0/ready\"; sleep 600; touch \"$0/later\") & wait"};
-    char *leaves[] = {"sh", "-c", "(trap '' TERM; touch \"$0/ready\"; exec sleep 600) & echo $! > \"$0/child\"; wait"};
+    char *soft[] = {"sh", "-c",
+                    "trap 'wait; exit 7' TERM; (trap 'touch \"$0/termed\"; exit' TERM; touch "
+                    "\"$0/ready\"; sleep 600 & wait) & wait"};
+    char *deaf[] = {"sh", "-c",
+                    "trap '' TERM; (touch \"$0/ready\"; sleep 600; touch \"$0/later\") & wait"};
+    char *leaves[] = {
+        "sh", "-c",
+        "(trap '' TERM; touch \"$0/ready\"; exec sleep 600) & echo $! > \"$0/child\"; wait"};
     struct coord_hook h = {0};
 
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){soft, 3}, root, NULL), 0);

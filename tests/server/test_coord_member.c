@@ -22,11 +22,14 @@ static void teardown(void)
     coord_store_close(store);
 }
 
-static int beat(const char *server, uint32_t index, uint64_t incarnation, bool ready, peer_t peer, uint32_t *shard,
-                enum coord_beat *what)
+static int beat(const char *server, uint32_t index, uint64_t incarnation, bool ready, peer_t peer,
+                uint32_t *shard, enum coord_beat *what)
 {
-    struct wire_SHARD_BEAT b = {
-        .shard_index = index, .shard_count = 2, .incarnation = incarnation, .ready = ready, .rss_peak_bytes = 10};
+    struct wire_SHARD_BEAT b = {.shard_index = index,
+                                .shard_count = 2,
+                                .incarnation = incarnation,
+                                .ready = ready,
+                                .rss_peak_bytes = 10};
     struct err e;
 
     (void)snprintf(b.server, sizeof b.server, "%s", server);

@@ -164,7 +164,8 @@ START_TEST(coord_store_key_with_a_nul_is_damage)
     ck_assert_int_eq(coord_store_put(s, "a", "one", 3, NULL), 0);
     off_t end = log_size();
     coord_store_close(s);
-    record.checksum = hash_bytes(record.body, 3, ((uint64_t)record.key_bytes << 32 | record.value_bytes) ^ record.magic);
+    record.checksum = hash_bytes(
+        record.body, 3, ((uint64_t)record.key_bytes << 32 | record.value_bytes) ^ record.magic);
     log_edit(end, &record, sizeof record, -1);
     ck_assert_int_eq(coord_store_open(dir, &s, &e), SHOAL_E_CORRUPT);
 }

@@ -8,7 +8,8 @@
 
 static struct coord_tasks t;
 
-static void plan(uint32_t lanes, uint32_t mode, uint64_t rows, uint32_t batch, uint32_t task_batches)
+static void plan(uint32_t lanes, uint32_t mode, uint64_t rows, uint32_t batch,
+                 uint32_t task_batches)
 {
     struct err e = {0};
 
@@ -116,7 +117,8 @@ START_TEST(coord_task_report_counts_once)
 {
     plan(1, WIRE_SSP, 100, 10, 5);
     uint32_t i = coord_task_append(&t, 0);
-    struct coord_losses sum = {.examples = 50, .loss_sum = 1.0}, other = {.examples = 50, .loss_sum = 9.0};
+    struct coord_losses sum = {.examples = 50, .loss_sum = 1.0},
+                        other = {.examples = 50, .loss_sum = 9.0};
     ck_assert(coord_task_report(&t, i, &sum));
     ck_assert(!coord_task_report(&t, i, &other));
     ck_assert_double_eq(t.task[i].sum.loss_sum, 1.0);

@@ -51,7 +51,8 @@ START_TEST(coord_tensorboard_files_can_be_read_while_they_grow)
     coord_tensorboard_open(&t, dir);
     for (uint64_t step = 1; step <= 5; step++) {
         s[0].value = 1.0 / (double)step;
-        ck_assert_msg(coord_tensorboard_write(&t, "frappe-17", step * 100, s, 2, &e) == 0, "%s", e.text);
+        ck_assert_msg(coord_tensorboard_write(&t, "frappe-17", step * 100, s, 2, &e) == 0, "%s",
+                      e.text);
         size_t bytes = file_read("frappe-17/events.out.tfevents.*", file, sizeof file);
         const unsigned char *p = file;
         ck_assert(event_read(&p, file + bytes, &got));

@@ -2,7 +2,8 @@
  * back knows. */
 #include "tests/server/shard_rig.h"
 
-static uint64_t name_keys(struct rig *r, uint32_t table, uint32_t action, const uint64_t *keys, uint32_t count)
+static uint64_t name_keys(struct rig *r, uint32_t table, uint32_t action, const uint64_t *keys,
+                          uint32_t count)
 {
     struct wire w = rig_wire(r, WIRE_TYPE_KEYS);
     w.u.KEYS = (struct wire_KEYS){.table = table, .action = action, .key_count = count};
@@ -18,8 +19,10 @@ START_TEST(erased_key_is_gone_for_the_pull_behind_it)
     /* behind a push that is not applied yet */
     uint64_t erase = name_keys(&r, 0, WIRE_KEY_ERASE, keys, 2);
     uint64_t pull = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]);
-    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = keys[0], .gradient = 2});
-    uint64_t again = name_keys(&r, 0, WIRE_KEY_ERASE, keys, 2), later = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]);
+    uint64_t push =
+        rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = keys[0], .gradient = 2});
+    uint64_t again = name_keys(&r, 0, WIRE_KEY_ERASE, keys, 2),
+             later = rig_pull(&r, UINT32_MAX, 0, 0, keys[0]);
     rig_run(&r, 20);
     ck_assert_int_eq(rig_status(&r, erase), 0);
     ck_assert_uint_eq(rig_reply(&r, erase)->u.KEYS_reply.changed, 2);
@@ -59,7 +62,8 @@ START_TEST(keys_that_cannot_be_named_are_refused)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     const uint64_t key = rig_key(3, 0);
-    uint64_t none = name_keys(&r, 9, WIRE_KEY_ERASE, &key, 1), what = name_keys(&r, 0, WIRE_KEY_SCRUB + 1, &key, 1);
+    uint64_t none = name_keys(&r, 9, WIRE_KEY_ERASE, &key, 1),
+             what = name_keys(&r, 0, WIRE_KEY_SCRUB + 1, &key, 1);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, none), SHOAL_E_NO_TABLE);
     ck_assert_int_eq(rig_status(&r, what), SHOAL_E_MALFORMED);

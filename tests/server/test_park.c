@@ -7,18 +7,23 @@
 
 #define EVAL UINT32_MAX
 
-int __real_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
-int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e);
+int __real_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                       struct err *e);
+int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                       struct err *e);
 bool __wrap_engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, uint32_t count);
-int __real_engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e);
-int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e);
+int __real_engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
+                             struct err *e);
+int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
+                             struct err *e);
 
 static struct engine_options options_of;
 static uint64_t cold[64];
 static uint32_t cold_count, asked;
 static int room;
 
-int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out, struct err *e)
+int __wrap_engine_open(const struct engine_options *options, struct env *env, struct engine **out,
+                       struct err *e)
 {
     options_of = *options;
     cold_count = asked = 0;
@@ -38,7 +43,8 @@ bool __wrap_engine_warm(struct engine *g, uint32_t table, const uint64_t *keys, 
     return true;
 }
 
-int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan, struct err *e)
+int __wrap_engine_admit_push(struct engine *g, const struct push_record *r, struct push_plan *plan,
+                             struct err *e)
 {
     if (room == 0)
         return err_set(e, SHOAL_E_BUSY, "no room");
@@ -65,7 +71,9 @@ static void fetch(struct rig *r, uint64_t key)
 
 static uint64_t push(struct rig *r, uint32_t lane, uint64_t to, uint64_t key)
 {
-    uint64_t id = rig_push(r, (struct rig_push_args){.lane = lane, .from = to - 1, .to = to, .key = key, .gradient = 1});
+    uint64_t id = rig_push(
+        r,
+        (struct rig_push_args){.lane = lane, .from = to - 1, .to = to, .key = key, .gradient = 1});
     rig_run(r, 5);
     return id;
 }
@@ -109,7 +117,8 @@ START_TEST(push_waits_for_its_rows_and_its_lane_waits_behind_it)
     uint64_t key = rig_key(3, 0), other = rig_key(3, 1);
     rig_new(&r, WIRE_ASYNC, 2, OPT_SGD);
     chill(key);
-    uint64_t first = push(&r, 0, 1, key), second = push(&r, 0, 2, other), third = push(&r, 0, 3, key);
+    uint64_t first = push(&r, 0, 1, key), second = push(&r, 0, 2, other),
+             third = push(&r, 0, 3, key);
     ck_assert_int_eq(rig_status(&r, push(&r, 1, 1, other)), 0);
     ck_assert_int_eq(rig_status(&r, second), RIG_WAITING);
     fetch(&r, 0);
@@ -275,7 +284,8 @@ START_TEST(who_waits_is_refused_when_its_run_is_dropped)
     uint64_t key = rig_key(3, 0);
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     chill(key);
-    uint64_t id = push(&r, 0, 1, key), of_run = rig_pull(&r, 0, 1, WIRE_BOUND_ASYNC, key), of_none = pull(&r, key);
+    uint64_t id = push(&r, 0, 1, key), of_run = rig_pull(&r, 0, 1, WIRE_BOUND_ASYNC, key),
+             of_none = pull(&r, key);
     struct wire w = rig_wire(&r, WIRE_TYPE_RUN_DROP);
     w.u.RUN_DROP.run = RIG_RUN;
     rig_send(&r, &w, 0, NULL, 0, NULL, 0);

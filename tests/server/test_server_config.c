@@ -30,9 +30,12 @@ START_TEST(every_key_is_taken)
 {
     struct server_config c;
     struct err e;
-    const char *text = "name: s1\nlisten: tcp://127.0.0.1:9000\ndata_dir: /x/y\nshards: 3\nmemory: 8GiB\ndisk: 10GiB\n"
-                       "journal: {max: 2GiB, keep: 0, sync_ms: 0, segment: 16MiB}\ncoordinator: tcp://127.0.0.1:9999\n"
-                       "durability: fsync\nnet: {drop: 0.25}\ninsecure_plaintext: true\nadvertise: host7\n";
+    const char *text =
+        "name: s1\nlisten: tcp://127.0.0.1:9000\ndata_dir: /x/y\nshards: 3\nmemory: 8GiB\ndisk: "
+        "10GiB\n"
+        "journal: {max: 2GiB, keep: 0, sync_ms: 0, segment: 16MiB}\ncoordinator: "
+        "tcp://127.0.0.1:9999\n"
+        "durability: fsync\nnet: {drop: 0.25}\ninsecure_plaintext: true\nadvertise: host7\n";
     ck_assert_msg(parse(text, &c, &e) == 0, "%s", e.text);
     ck_assert_str_eq(c.name, "s1");
     ck_assert_str_eq(c.data_dir, "/x/y");
@@ -132,13 +135,16 @@ START_TEST(a_disk_budget_has_room_for_the_journal_and_twice_the_rows)
 {
     struct server_config c;
     struct err e;
-    ck_assert_msg(parse("disk: 4GiB\ndisk_free: 100MiB\njournal: {max: 1GiB, keep: 1GiB}\n", &c, &e) == 0, "%s", e.text);
+    ck_assert_msg(
+        parse("disk: 4GiB\ndisk_free: 100MiB\njournal: {max: 1GiB, keep: 1GiB}\n", &c, &e) == 0,
+        "%s", e.text);
     ck_assert_uint_eq(c.disk, 4ull << 30);
     ck_assert_uint_eq(c.disk_free, 100ull << 20);
     ck_assert_int_eq(parse("disk: 4GiB\njournal: {max: 3GiB}\n", &c, &e), SHOAL_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(e.text, ":1:"));
     ck_assert_ptr_nonnull(strstr(e.text, "journal.max"));
-    ck_assert_int_eq(parse("disk: 4GiB\njournal: {max: 1GiB, keep: 1025MiB}\n", &c, &e), SHOAL_E_CONFIG);
+    ck_assert_int_eq(parse("disk: 4GiB\njournal: {max: 1GiB, keep: 1025MiB}\n", &c, &e),
+                     SHOAL_E_CONFIG);
     ck_assert_int_eq(parse("journal: {max: 3GiB, keep: 9GiB}\n", &c, &e), 0);
     ck_assert_int_eq(parse("disk: 31MiB\nshards: 2\n", &c, &e), SHOAL_E_CONFIG);
     ck_assert_int_eq(parse("disk: 32MiB\nshards: 2\n", &c, &e), 0);

@@ -21,7 +21,8 @@ START_TEST(push_is_seen_by_the_pull_behind_it)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     uint64_t key = rig_key(3, 0);
-    uint64_t a = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key, .gradient = 2});
+    uint64_t a =
+        rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key, .gradient = 2});
     uint64_t b = rig_pull(&r, EVAL, 0, 0, key);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, a), 0);
@@ -55,7 +56,8 @@ START_TEST(push_past_a_gap_is_refused_with_the_mark)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
-    uint64_t gap = rig_push(&r, (struct rig_push_args){.from = 2, .to = 3, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t gap = rig_push(
+        &r, (struct rig_push_args){.from = 2, .to = 3, .key = rig_key(3, 0), .gradient = 2});
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, gap), SHOAL_E_GAP);
     ck_assert_uint_eq(rig_reply(&r, gap)->u.PUSH_reply.mark, 1);
@@ -68,14 +70,22 @@ START_TEST(wrong_pushes_are_refused_each_with_its_reason)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     uint64_t key = rig_key(3, 0);
-    uint64_t nan = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key, .gradient = NAN});
-    uint64_t table = rig_push(&r, (struct rig_push_args){.table = 9, .from = 0, .to = 1, .key = key});
-    uint64_t range = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .first = 8, .count = 8, .key = key});
-    uint64_t none = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .first = 15, .count = 9, .key = key});
+    uint64_t nan =
+        rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = key, .gradient = NAN});
+    uint64_t table =
+        rig_push(&r, (struct rig_push_args){.table = 9, .from = 0, .to = 1, .key = key});
+    uint64_t range = rig_push(
+        &r, (struct rig_push_args){.from = 0, .to = 1, .first = 8, .count = 8, .key = key});
+    uint64_t none = rig_push(
+        &r, (struct rig_push_args){.from = 0, .to = 1, .first = 15, .count = 9, .key = key});
     uint64_t lane = rig_push(&r, (struct rig_push_args){.lane = 5, .from = 0, .to = 1, .key = key});
     struct wire w = rig_wire(&r, WIRE_TYPE_PUSH);
-    w.u.PUSH =
-        (struct wire_PUSH){.run = RIG_RUN, .generation = 1, .to = 1, .tablet_count = 16, .lr_scale = 1, .key_count = 1};
+    w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                  .generation = 1,
+                                  .to = 1,
+                                  .tablet_count = 16,
+                                  .lr_scale = 1,
+                                  .key_count = 1};
     float one = 1;
     uint64_t width = rig_send(&r, &w, 2, &key, 8, &one, 4);
     w.id = r.next_id++;
@@ -102,8 +112,10 @@ START_TEST(fence_shuts_out_the_older_generation)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
-    uint64_t fence = rig_fence(&r, 0, 2, true), again = rig_fence(&r, 0, 2, true), old = rig_fence(&r, 0, 1, true);
-    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t fence = rig_fence(&r, 0, 2, true), again = rig_fence(&r, 0, 2, true),
+             old = rig_fence(&r, 0, 1, true);
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(3, 0), .gradient = 2});
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, fence), 0);
     /* table 1 has not seen batch 1 */
@@ -139,8 +151,9 @@ START_TEST(tablets_not_led_are_refused)
     uint64_t set = rig_map(&r, 2, 8), older = rig_map(&r, 1, 1000);
     rig_run(&r, 5);
     uint64_t push = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(9, 0)});
-    uint64_t ours =
-        rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .first = 0, .count = 8, .key = rig_key(7, 0)});
+    uint64_t ours = rig_push(
+        &r,
+        (struct rig_push_args){.from = 0, .to = 1, .first = 0, .count = 8, .key = rig_key(7, 0)});
     uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(9, 0));
     rig_run(&r, 5);
     ck_assert_uint_eq(rig_reply(&r, set)->u.MAP_SET_reply.map_epoch, 2);
@@ -180,7 +193,8 @@ START_TEST(hold_queues_pushes_until_its_time_is_up)
     w.u.HOLD.cut = 1;
     uint64_t hold = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
-    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
     uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
     rig_run(&r, 9000);
     ck_assert_int_eq(rig_status(&r, hold), 0);
@@ -219,10 +233,12 @@ static void cut_and_restore(const char *dir)
     struct rig_push_args p = {.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2};
     rig_push(&r, p);
     rig_run(&r, 5);
-    uint64_t hold = cut_request(&r, WIRE_TYPE_HOLD, 5, 0), hold_again = cut_request(&r, WIRE_TYPE_HOLD, 5, 0);
+    uint64_t hold = cut_request(&r, WIRE_TYPE_HOLD, 5, 0),
+             hold_again = cut_request(&r, WIRE_TYPE_HOLD, 5, 0);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, hold), 0);
-    ck_assert_uint_eq(rig_reply(&r, hold)->u.HOLD_reply.sequence, rig_reply(&r, hold_again)->u.HOLD_reply.sequence);
+    ck_assert_uint_eq(rig_reply(&r, hold)->u.HOLD_reply.sequence,
+                      rig_reply(&r, hold_again)->u.HOLD_reply.sequence);
     p.from = p.to++;
     uint64_t queued = rig_push(&r, p);
     rig_run(&r, 5);
@@ -253,8 +269,13 @@ static void cut_and_restore(const char *dir)
     rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     rig_run(&r, 5);
     w = rig_wire(&r, WIRE_TYPE_PUSH);
-    w.u.PUSH = (struct wire_PUSH){
-        .run = RIG_RUN + 1, .generation = 50, .from = 1, .to = 2, .tablet_count = 16, .lr_scale = 1, .key_count = 1};
+    w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN + 1,
+                                  .generation = 50,
+                                  .from = 1,
+                                  .to = 2,
+                                  .tablet_count = 16,
+                                  .lr_scale = 1,
+                                  .key_count = 1};
     float gradient[2] = {5, 5};
     uint64_t push = rig_send(&r, &w, 2, &p.key, 8, gradient, 8);
     rig_run(&r, 5);
@@ -264,7 +285,8 @@ static void cut_and_restore(const char *dir)
     rig_run(&r, 50);
     ck_assert_int_eq(rig_status(&r, again), 0);
     ck_assert(rig_value(&r, pull) == -7);
-    uint64_t drop = cut_request(&r, WIRE_TYPE_CUT_DROP, 5, 0), drop_again = cut_request(&r, WIRE_TYPE_CUT_DROP, 5, 0);
+    uint64_t drop = cut_request(&r, WIRE_TYPE_CUT_DROP, 5, 0),
+             drop_again = cut_request(&r, WIRE_TYPE_CUT_DROP, 5, 0);
     rig_run(&r, 50);
     ck_assert_int_eq(rig_status(&r, drop), 0);
     ck_assert_int_eq(rig_status(&r, drop_again), 0);
@@ -342,8 +364,10 @@ START_TEST(digest_tells_equal_content_from_other_content)
     for (int i = 0; i < 2; i++) {
         struct rig *r = i ? &b : &a;
         rig_new(r, WIRE_ASYNC, 1, OPT_ADAGRAD);
-        rig_push(r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
-        rig_push(r, (struct rig_push_args){.from = 1, .to = 2, .key = rig_key(5, 0), .gradient = i ? 1 : 2});
+        rig_push(r,
+                 (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+        rig_push(r, (struct rig_push_args){
+                        .from = 1, .to = 2, .key = rig_key(5, 0), .gradient = i ? 1 : 2});
         uint64_t id = rig_simple(r, WIRE_TYPE_DIGEST);
         rig_run(r, 50);
         ck_assert_int_eq(rig_status(r, id), 0);
@@ -379,7 +403,8 @@ START_TEST(inspect_and_status_are_json)
     uint64_t there = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
     w.id = r.next_id++;
     w.u.INSPECT.key = rig_key(4, 0);
-    uint64_t absent = rig_send(&r, &w, 0, NULL, 0, NULL, 0), status = rig_simple(&r, WIRE_TYPE_SHARD_STATUS);
+    uint64_t absent = rig_send(&r, &w, 0, NULL, 0, NULL, 0),
+             status = rig_simple(&r, WIRE_TYPE_SHARD_STATUS);
     w = rig_wire(&r, WIRE_TYPE_SHARD_STATUS);
     w.u.SHARD_STATUS.part = 1;
     uint64_t part = rig_send(&r, &w, 0, NULL, 0, NULL, 0);
@@ -438,7 +463,8 @@ START_TEST(hostile_messages_cost_nobody_else_anything)
         else
             dispatch_message(r.shard, r.to, m);
     }
-    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
     uint64_t pull = rig_pull(&r, EVAL, 0, 0, rig_key(3, 0));
     rig_run(&r, 100);
     ck_assert_int_eq(rig_status(&r, push), 0);
@@ -476,7 +502,12 @@ static struct msg *big_message(uint64_t batch, uint32_t count)
 {
     struct wire w = {.type = batch > 0 ? WIRE_TYPE_PUSH : WIRE_TYPE_PULL, .id = 1000};
     if (batch > 0)
-        w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN, .generation = 1, .from = batch - 1, .to = batch, .tablet_count = 16, .lr_scale = 1};
+        w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                      .generation = 1,
+                                      .from = batch - 1,
+                                      .to = batch,
+                                      .tablet_count = 16,
+                                      .lr_scale = 1};
     else
         w.u.PULL = (struct wire_PULL){.run = RIG_RUN, .lane = EVAL};
     *(batch > 0 ? &w.u.PUSH.key_count : &w.u.PULL.key_count) = count;
@@ -539,7 +570,8 @@ START_TEST(lossy_network_applies_each_push_once)
         sim_faults(r.sim, 0, 0);
         uint64_t pull = rig_pull(&r, EVAL, 0, 0, key);
         rig_run(&r, 20);
-        ck_assert_msg(rig_value(&r, pull) == -2 * 1275, "seed %d: %g", (int)seed, (double)rig_value(&r, pull));
+        ck_assert_msg(rig_value(&r, pull) == -2 * 1275, "seed %d: %g", (int)seed,
+                      (double)rig_value(&r, pull));
         rig_free(&r);
     }
 }
@@ -558,7 +590,8 @@ START_TEST(full_journal_makes_pushes_wait_not_fail)
     static float g[2 * PUSH_KEYS];
     char dir[] = "/tmp/shoal-test-XXXXXX";
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL, .journal_max = 3u << 20, .work_ns = 200 * MS};
+    struct rig r = {
+        .dir = dir, .durability = DURABLE_JOURNAL, .journal_max = 3u << 20, .work_ns = 200 * MS};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_run(&r, 2000);
     for (uint64_t i = 0; i < PUSH_KEYS; i++)
@@ -568,8 +601,14 @@ START_TEST(full_journal_makes_pushes_wait_not_fail)
         g[i] = 1;
     for (uint64_t i = 0; i < PUSHES; i++) { /* 128 KB each: 2.5 times the journal */
         struct wire w = rig_wire(&r, WIRE_TYPE_PUSH);
-        w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN, .generation = 1, .from = i, .to = i + 1, .tablet_count = 1u << RIG_BITS,
-                                      .lr_scale = 1, .key_count = PUSH_KEYS, .map_epoch = 1};
+        w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                      .generation = 1,
+                                      .from = i,
+                                      .to = i + 1,
+                                      .tablet_count = 1u << RIG_BITS,
+                                      .lr_scale = 1,
+                                      .key_count = PUSH_KEYS,
+                                      .map_epoch = 1};
         id[i] = rig_send(&r, &w, 2, keys, sizeof keys, g, sizeof g);
     }
     rig_run(&r, 100);
@@ -596,8 +635,10 @@ START_TEST(fsync_answers_nothing_before_the_sync)
     uint64_t first = rig_push(&r, p);
     rig_run(&r, 5);
     uint64_t again = rig_push(&r, p);
-    uint64_t gap = rig_push(&r, (struct rig_push_args){.from = 2, .to = 3, .key = p.key, .gradient = 2});
-    uint64_t nan = rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = p.key, .gradient = NAN});
+    uint64_t gap =
+        rig_push(&r, (struct rig_push_args){.from = 2, .to = 3, .key = p.key, .gradient = 2});
+    uint64_t nan =
+        rig_push(&r, (struct rig_push_args){.from = 1, .to = 2, .key = p.key, .gradient = NAN});
     uint64_t pull = rig_pull(&r, EVAL, 0, 0, p.key);
     rig_run(&r, 50);
     ck_assert(rig_value(&r, pull) == -2);
@@ -628,7 +669,8 @@ START_TEST(idle_journal_is_synced)
     struct rig r = {.dir = dir, .durability = DURABLE_JOURNAL};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     rig_run(&r, 1000);
-    uint64_t push = rig_push(&r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
+    uint64_t push = rig_push(
+        &r, (struct rig_push_args){.from = 0, .to = 1, .key = rig_key(3, 0), .gradient = 2});
     rig_run(&r, 20);
     ck_assert_int_eq(rig_status(&r, push), 0);
     ck_assert(engine_unsynced(r.shard->engine));
@@ -680,7 +722,8 @@ START_TEST(while_rows_come_back_readers_are_answered)
     ck_assert_uint_gt(r.beats, 0);
     ck_assert_uint_eq(r.ready_beats, 0);
     p.from = p.to++;
-    uint64_t pull = rig_pull(&r, EVAL, 0, 0, p.key), of_lane = rig_pull(&r, 0, 2, 0, p.key), push = rig_push(&r, p);
+    uint64_t pull = rig_pull(&r, EVAL, 0, 0, p.key), of_lane = rig_pull(&r, 0, 2, 0, p.key),
+             push = rig_push(&r, p);
     uint64_t fence = rig_fence(&r, 0, 2, true), digest = rig_simple(&r, WIRE_TYPE_DIGEST);
     rig_run(&r, 5);
     ck_assert_int_eq(rig_status(&r, pull), RIG_WAITING);
@@ -738,8 +781,12 @@ START_TEST(warm_pulls_and_pushes_allocate_nothing)
     for (uint64_t to = 1; to <= 10000; to++) {
         static struct wire w;
         w.type = WIRE_TYPE_PUSH;
-        w.u.PUSH = (struct wire_PUSH){
-            .run = RIG_RUN, .generation = 1, .from = to - 1, .to = to, .tablet_count = 16, .lr_scale = 1};
+        w.u.PUSH = (struct wire_PUSH){.run = RIG_RUN,
+                                      .generation = 1,
+                                      .from = to - 1,
+                                      .to = to,
+                                      .tablet_count = 16,
+                                      .lr_scale = 1};
         w.u.PUSH.key_count = 2;
         struct msg *m = wire_encode(&w);
         memcpy(msg_add(m, sizeof keys), keys, sizeof keys);
@@ -775,7 +822,8 @@ int main(void)
         control_messages_may_come_twice,
         hold_queues_pushes_until_its_time_is_up,
         cut_is_restored_once_in_memory,
-        cut_is_restored_once_on_disk, cuts_that_nobody_knows_are_deleted,
+        cut_is_restored_once_on_disk,
+        cuts_that_nobody_knows_are_deleted,
         digest_tells_equal_content_from_other_content,
         inspect_and_status_are_json,
         hostile_messages_cost_nobody_else_anything,

@@ -26,7 +26,8 @@ static struct json *answer(struct rig *r, uint64_t id)
 static void fill(struct rig *r)
 {
     for (uint32_t i = 0; i < 16; i++)
-        rig_push(r, (struct rig_push_args){.from = i, .to = i + 1, .key = rig_key(i, 0), .gradient = 3});
+        rig_push(
+            r, (struct rig_push_args){.from = i, .to = i + 1, .key = rig_key(i, 0), .gradient = 3});
     rig_run(r, 20);
 }
 
@@ -35,7 +36,8 @@ START_TEST(figures_are_those_of_the_rows)
     struct rig r = {0};
     rig_new(&r, WIRE_ASYNC, 1, OPT_SGD);
     fill(&r);
-    uint64_t full = ask(&r, (struct wire_TABLE_STATS){.table = 0}), empty = ask(&r, (struct wire_TABLE_STATS){.table = 1});
+    uint64_t full = ask(&r, (struct wire_TABLE_STATS){.table = 0}),
+             empty = ask(&r, (struct wire_TABLE_STATS){.table = 1});
     rig_run(&r, 20);
     struct json *j = answer(&r, full);
     ck_assert_uint_eq(rig_reply(&r, full)->u.TABLE_STATS_reply.rows, 16);

@@ -65,7 +65,8 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed)
 
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n", (a * 3 + b + (uint32_t)rng_below(&r, 9)) % 2, a, b);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n",
+                               (a * 3 + b + (uint32_t)rng_below(&r, 9)) % 2, a, b);
     }
     worker_write(name, data, at);
 }
@@ -76,19 +77,23 @@ static void job_make(const struct kind *k, uint32_t every)
     char more[700] = "";
 
     if (every > 0)
-        snprintf(more, sizeof more, "checkpoint: {dir: %s, every_batches: %u, keep: 4}\n", checkpoints, every);
-    snprintf(yaml, sizeof yaml,
-             "job: sim\n"
-             "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
-             "tables:\n"
-             "  - {name: emb, dim: 2, tablets: %u, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
-             "model: %s\n"
-             "train: {batch: 16, epochs: 2, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, backend: cpu, task_batches: 4}\n"
-             "durability: journal\n"
-             "coordinator: {lease: 1s}\n"
-             "net: {resend: 100ms}\n%s",
-             worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), TABLETS, probe ? "zero" : "uniform",
-             probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model, k->mode, more);
+        snprintf(more, sizeof more, "checkpoint: {dir: %s, every_batches: %u, keep: 4}\n",
+                 checkpoints, every);
+    snprintf(
+        yaml, sizeof yaml,
+        "job: sim\n"
+        "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
+        "tables:\n"
+        "  - {name: emb, dim: 2, tablets: %u, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
+        "model: %s\n"
+        "train: {batch: 16, epochs: 2, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
+        "backend: cpu, task_batches: 4}\n"
+        "durability: journal\n"
+        "coordinator: {lease: 1s}\n"
+        "net: {resend: 100ms}\n%s",
+        worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), TABLETS,
+        probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model,
+        k->mode, more);
 }
 
 /* ---- what lies in the folder ----------------------------------------------------------------- */
@@ -128,7 +133,8 @@ static void look(struct names *out, bool deep, const char *who, uint64_t seed)
             status = deep ? checkpoint_verify(c, NULL, NULL, &e) : 0;
             checkpoint_close(c);
         }
-        ck_assert_msg(status == 0, "%s, seed %llu: %s is half there: %s", who, (unsigned long long)seed, path, e.text);
+        ck_assert_msg(status == 0, "%s, seed %llu: %s is half there: %s", who,
+                      (unsigned long long)seed, path, e.text);
         if (out->count < NAMES_MAX)
             snprintf(out->name[out->count++], LIMIT_NAME, "%.63s", entry->d_name);
     }
@@ -138,11 +144,20 @@ static void look(struct names *out, bool deep, const char *who, uint64_t seed)
 
 /* ---- one cluster's life ---------------------------------------------------------------------- */
 
-static void cluster_make(const struct kind *k, struct rng *r, const char *dir, const char *from, bool calm)
+static void cluster_make(const struct kind *k, struct rng *r, const char *dir, const char *from,
+                         bool calm)
 {
-    struct sim_options sim = {
-        .seed = rng_below(r, 1u << 30), .delay_min_ns = MS / 20, .delay_max_ns = MS, .work_min_ns = MS / 10, .work_max_ns = 4 * MS};
-    struct cluster_options o = {.yaml = yaml, .dir = dir, .from = from, .servers = 1, .workers = 1, .durability = DURABLE_JOURNAL};
+    struct sim_options sim = {.seed = rng_below(r, 1u << 30),
+                              .delay_min_ns = MS / 20,
+                              .delay_max_ns = MS,
+                              .work_min_ns = MS / 10,
+                              .work_max_ns = 4 * MS};
+    struct cluster_options o = {.yaml = yaml,
+                                .dir = dir,
+                                .from = from,
+                                .servers = 1,
+                                .workers = 1,
+                                .durability = DURABLE_JOURNAL};
 
     (void)k;
     if (!calm) {
@@ -193,7 +208,8 @@ static void run_to_end(bool over, const struct kind *k, uint64_t seed, struct cl
         over = cluster_run(&cluster, sim_now_ns(cluster.sim) + BOUND);
     ck_assert_msg(over, "%s, seed %llu: the job did not end", k->name, (unsigned long long)seed);
     cluster_result(&cluster, out);
-    ck_assert_msg(out->state == WIRE_JOB_DONE, "%s, seed %llu: state %u: %s", k->name, (unsigned long long)seed, out->state, out->text);
+    ck_assert_msg(out->state == WIRE_JOB_DONE, "%s, seed %llu: state %u: %s", k->name,
+                  (unsigned long long)seed, out->state, out->text);
 }
 
 static void folders_remove(void)
@@ -204,17 +220,20 @@ static void folders_remove(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-static void expect_same(const struct kind *k, uint64_t seed, const struct cluster_result *got, const struct cluster_result *calm)
+static void expect_same(const struct kind *k, uint64_t seed, const struct cluster_result *got,
+                        const struct cluster_result *calm)
 {
     unsigned long long s = seed;
 
-    ck_assert_msg(got->examples == calm->examples, "%s, seed %llu: %llu examples, %llu expected", k->name, s,
-                  (unsigned long long)got->examples, (unsigned long long)calm->examples);
-    ck_assert_msg(got->rows == calm->rows, "%s, seed %llu: %llu rows, %llu expected", k->name, s, (unsigned long long)got->rows,
-                  (unsigned long long)calm->rows);
+    ck_assert_msg(got->examples == calm->examples, "%s, seed %llu: %llu examples, %llu expected",
+                  k->name, s, (unsigned long long)got->examples,
+                  (unsigned long long)calm->examples);
+    ck_assert_msg(got->rows == calm->rows, "%s, seed %llu: %llu rows, %llu expected", k->name, s,
+                  (unsigned long long)got->rows, (unsigned long long)calm->rows);
     for (uint32_t i = 0; i < calm->tables; i++)
-        ck_assert_msg(strcmp(got->digest[i], calm->digest[i]) == 0, "%s, seed %llu: table %u is %s, %s expected", k->name, s, i,
-                      got->digest[i], calm->digest[i]);
+        ck_assert_msg(strcmp(got->digest[i], calm->digest[i]) == 0,
+                      "%s, seed %llu: table %u is %s, %s expected", k->name, s, i, got->digest[i],
+                      calm->digest[i]);
 }
 
 /* Returns whether the job went on from a checkpoint (else it ended before one was there). */
@@ -242,7 +261,8 @@ static bool play(const struct kind *k, uint64_t seed, const struct cluster_resul
     cluster_free(&cluster);
     look(&names, true, k->name, seed);
     if (names.count > 0) {
-        snprintf(from, sizeof from, "%.500s/%s", checkpoints, names.name[rng_below(&r, names.count)]);
+        snprintf(from, sizeof from, "%.500s/%s", checkpoints,
+                 names.name[rng_below(&r, names.count)]);
         cluster_make(k, &r, second, from, false);
         run_to_end(strikes(&r, (uint32_t)rng_below(&r, 5), k->name, seed), k, seed, &got);
         cluster_free(&cluster);
@@ -264,7 +284,8 @@ START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
     const struct kind *k = &kinds[_i];
     struct cluster_result calm;
     struct rng r = rng_of(1, 1, 1);
-    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6), went_on = 0;
+    uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6),
+             went_on = 0;
     char dir[512];
 
     snprintf(dir, sizeof dir, "%s/first", folder);
@@ -275,8 +296,8 @@ START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
     folders_remove();
     for (uint64_t seed = first; seed < first + seeds; seed++)
         went_on += play(k, seed, &calm);
-    ck_assert_msg(2 * went_on >= seeds, "only %llu of %llu jobs went on from a checkpoint", (unsigned long long)went_on,
-                  (unsigned long long)seeds);
+    ck_assert_msg(2 * went_on >= seeds, "only %llu of %llu jobs went on from a checkpoint",
+                  (unsigned long long)went_on, (unsigned long long)seeds);
 }
 END_TEST
 
@@ -284,8 +305,17 @@ END_TEST
 
 static void cluster_of(const char *dir, const char *from, uint32_t servers, uint64_t seed)
 {
-    struct cluster_options o = {.yaml = yaml, .dir = dir, .from = from, .servers = servers, .workers = 3, .durability = DURABLE_JOURNAL,
-                                .sim = {.seed = seed, .delay_min_ns = MS / 20, .delay_max_ns = MS, .work_min_ns = MS / 10, .work_max_ns = 4 * MS}};
+    struct cluster_options o = {.yaml = yaml,
+                                .dir = dir,
+                                .from = from,
+                                .servers = servers,
+                                .workers = 3,
+                                .durability = DURABLE_JOURNAL,
+                                .sim = {.seed = seed,
+                                        .delay_min_ns = MS / 20,
+                                        .delay_max_ns = MS,
+                                        .work_min_ns = MS / 10,
+                                        .work_max_ns = 4 * MS}};
 
     ck_assert_int_eq(mkdir(dir, 0700), 0);
     cluster_start(&cluster, &o, backend);
@@ -315,8 +345,8 @@ static void save(uint32_t servers, const struct cluster_result *calm, char from[
     ck_assert_int_eq(manifest_parse(text, bytes, &m, &e), 0);
     uint64_t examples = (uint64_t)json_as_int(json_get(m, "examples"), 0);
     ck_assert_uint_eq(json_count(json_get(m, "parts")), servers);
-    ck_assert_msg(examples > 0 && examples < calm->examples, "%llu of %llu examples", (unsigned long long)examples,
-                  (unsigned long long)calm->examples);
+    ck_assert_msg(examples > 0 && examples < calm->examples, "%llu of %llu examples",
+                  (unsigned long long)examples, (unsigned long long)calm->examples);
     free(text);
     json_free(m);
 }
@@ -377,7 +407,8 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 7200);
     if (only != NULL && strtoul(only, NULL, 10) < KINDS)
-        tcase_add_loop_test(c, checkpoint_goes_on_with_the_same_rows_under_faults, atoi(only), atoi(only) + 1);
+        tcase_add_loop_test(c, checkpoint_goes_on_with_the_same_rows_under_faults, atoi(only),
+                            atoi(only) + 1);
     else
         tcase_add_loop_test(c, checkpoint_goes_on_with_the_same_rows_under_faults, 0, (int)KINDS);
     if (only == NULL)

@@ -45,8 +45,8 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed)
 
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n", (a * 3 + b + (uint32_t)rng_below(&r, 9)) % 2,
-                               a, b);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n",
+                               (a * 3 + b + (uint32_t)rng_below(&r, 9)) % 2, a, b);
     }
     worker_write(name, data, at);
 }
@@ -61,7 +61,8 @@ static const struct kind kinds[] = {
     {"probe_ssp", "{kind: probe}", "ssp", "", DURABLE_JOURNAL},
     {"probe_fsync", "{kind: probe}", "ssp", "", DURABLE_FSYNC},
     {"probe_bsp", "{kind: probe}", "bsp", "", DURABLE_JOURNAL},
-    {"deepfm_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", "", DURABLE_JOURNAL},
+    {"deepfm_bsp", "{kind: deepfm, hidden: [4], dropout: 0.2, norm: batch}", "bsp", "",
+     DURABLE_JOURNAL},
     {"cache_async", "{kind: probe}", "async", "cache: {rows: 40, batches: 3}, ", DURABLE_JOURNAL},
     {"stop_bsp", "{kind: deepfm, hidden: [4], norm: none}", "bsp",
      "early_stop: {metric: logloss, patience: 1, lr_decay: 0.1}, ", DURABLE_JOURNAL},
@@ -73,20 +74,22 @@ static void job_make(const struct kind *k)
     static const char *const names[] = {"memory", "journal", "fsync"};
     bool probe = strstr(k->model, "probe") != NULL;
 
-    snprintf(yaml, sizeof yaml,
-             "job: sim\n"
-             "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
-             "tables:\n"
-             "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
-             "model: %s\n"
-             "train: {batch: 16, epochs: %d, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, %sbackend: cpu, "
-             "task_batches: 4}\n"
-             "durability: %s\n"
-             "coordinator: {lease: 1s}\n"
-             "net: {resend: 100ms}\n",
-             worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"), probe ? "zero" : "uniform",
-             probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model, strstr(k->more, "stop") != NULL ? 5 : 2, k->mode, k->more,
-             names[k->durability]);
+    snprintf(
+        yaml, sizeof yaml,
+        "job: sim\n"
+        "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
+        "tables:\n"
+        "  - {name: emb, dim: 2, tablets: 64, init: {kind: %s}, optimizer: {kind: %s, lr: %s}}\n"
+        "model: %s\n"
+        "train: {batch: 16, epochs: %d, consistency: %s, staleness: 2, prefetch: 2, lanes: 3, "
+        "%sbackend: cpu, "
+        "task_batches: 4}\n"
+        "durability: %s\n"
+        "coordinator: {lease: 1s}\n"
+        "net: {resend: 100ms}\n",
+        worker_path("train.csv"), worker_path("valid.csv"), worker_path("cache"),
+        probe ? "zero" : "uniform", probe ? "sgd" : "adagrad", probe ? "1" : "0.3", k->model,
+        strstr(k->more, "stop") != NULL ? 5 : 2, k->mode, k->more, names[k->durability]);
 }
 
 /* ---- what goes wrong ------------------------------------------------------------------------- */
@@ -95,9 +98,13 @@ static void job_make(const struct kind *k)
 static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result *out)
 {
     struct rng r = rng_of(seed, 7, 7);
-    struct sim_options sim = {
-        .seed = seed + 1, .delay_min_ns = MS / 20, .delay_max_ns = MS, .work_min_ns = MS / 10, .work_max_ns = 4 * MS};
-    struct cluster_options o = {.yaml = yaml, .servers = 1, .workers = 1, .durability = k->durability};
+    struct sim_options sim = {.seed = seed + 1,
+                              .delay_min_ns = MS / 20,
+                              .delay_max_ns = MS,
+                              .work_min_ns = MS / 10,
+                              .work_max_ns = 4 * MS};
+    struct cluster_options o = {
+        .yaml = yaml, .servers = 1, .workers = 1, .durability = k->durability};
     char dir[512];
     uint32_t strikes = 0;
 
@@ -125,7 +132,8 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
             /* aimed at the short phases, which chance alone hardly ever meets */
             uint32_t phase = PHASE_INDEX + (uint32_t)rng_below(&r, PHASE_DONE - PHASE_INDEX);
             over = cluster_run_phase(&cluster, phase, sim_now_ns(cluster.sim) + 4 * SECOND);
-            over = over || cluster_run(&cluster, sim_now_ns(cluster.sim) + rng_below(&r, 4000) * MS / 1000);
+            over = over ||
+                   cluster_run(&cluster, sim_now_ns(cluster.sim) + rng_below(&r, 4000) * MS / 1000);
         } else {
             over = cluster_run(&cluster, sim_now_ns(cluster.sim) + (1 + rng_below(&r, gap)) * MS);
         }
@@ -152,8 +160,8 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
     char command[600];
     snprintf(command, sizeof command, "rm -rf %s", dir);
     ck_assert_int_eq(system(command), 0);
-    ck_assert_msg(over, "%s, seed %llu: not over after %llu s of virtual time", k->name, (unsigned long long)seed,
-                  (unsigned long long)(now / SECOND));
+    ck_assert_msg(over, "%s, seed %llu: not over after %llu s of virtual time", k->name,
+                  (unsigned long long)seed, (unsigned long long)(now / SECOND));
     return trace;
 }
 
@@ -164,16 +172,19 @@ static void expect_same(const struct kind *k, uint64_t seed, const struct cluste
 {
     unsigned long long s = seed;
 
-    ck_assert_msg(got->state == WIRE_JOB_DONE, "%s, seed %llu: state %u: %s", k->name, s, got->state, got->text);
-    ck_assert_msg(got->examples == calm->examples, "%s, seed %llu: %llu examples, %llu expected", k->name, s,
-                  (unsigned long long)got->examples, (unsigned long long)calm->examples);
-    ck_assert_msg(got->epochs == calm->epochs, "%s, seed %llu: %u epochs, %u expected", k->name, s, got->epochs,
-                  calm->epochs);
+    ck_assert_msg(got->state == WIRE_JOB_DONE, "%s, seed %llu: state %u: %s", k->name, s,
+                  got->state, got->text);
+    ck_assert_msg(got->examples == calm->examples, "%s, seed %llu: %llu examples, %llu expected",
+                  k->name, s, (unsigned long long)got->examples,
+                  (unsigned long long)calm->examples);
+    ck_assert_msg(got->epochs == calm->epochs, "%s, seed %llu: %u epochs, %u expected", k->name, s,
+                  got->epochs, calm->epochs);
     ck_assert_msg(got->rows == calm->rows, "%s, seed %llu: %llu rows, %llu expected", k->name, s,
                   (unsigned long long)got->rows, (unsigned long long)calm->rows);
     for (uint32_t i = 0; i < calm->tables; i++)
-        ck_assert_msg(strcmp(got->digest[i], calm->digest[i]) == 0, "%s, seed %llu: table %u is %s, %s expected",
-                      k->name, s, i, got->digest[i], calm->digest[i]);
+        ck_assert_msg(strcmp(got->digest[i], calm->digest[i]) == 0,
+                      "%s, seed %llu: table %u is %s, %s expected", k->name, s, i, got->digest[i],
+                      calm->digest[i]);
 }
 
 static uint64_t number(const char *name, uint64_t fallback)
@@ -234,7 +245,8 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 7200);
     if (only != NULL && strtoul(only, NULL, 10) < KINDS)
-        tcase_add_loop_test(c, cluster_ends_with_the_same_rows_under_faults, atoi(only), atoi(only) + 1);
+        tcase_add_loop_test(c, cluster_ends_with_the_same_rows_under_faults, atoi(only),
+                            atoi(only) + 1);
     else
         tcase_add_loop_test(c, cluster_ends_with_the_same_rows_under_faults, 0, (int)KINDS);
     tcase_add_test(c, cluster_same_seed_is_the_same_run);

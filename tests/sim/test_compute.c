@@ -39,9 +39,9 @@ static char yaml[2048];
 
 /* What the replaced model does. */
 static struct {
-    bool counts;         /* gradients are counts of batches, rows are checked */
-    uint32_t staleness;  /* that they are checked against */
-    uint32_t skip_every; /* so many batches, one is skipped; 0: none */
+    bool counts;           /* gradients are counts of batches, rows are checked */
+    uint32_t staleness;    /* that they are checked against */
+    uint32_t skip_every;   /* so many batches, one is skipped; 0: none */
     uint32_t poison_every; /* likewise, one has a gradient that is no number */
     uint64_t fail_at; /* the device that is given this step fails, and fails ever after; 0: none */
     int fail_status;
@@ -54,18 +54,18 @@ static struct {
 
 /* ---- the model's place ----------------------------------------------------------------------- */
 
-int __real_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
-                       uint32_t lane, uint64_t batch, struct model_output *out);
-int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
-                       uint32_t lane, uint64_t batch, struct model_output *out);
+int __real_model_train(const struct model *m, struct model_run *r, const struct model_input *in,
+                       uint64_t seed, uint32_t lane, uint64_t batch, struct model_output *out);
+int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in,
+                       uint64_t seed, uint32_t lane, uint64_t batch, struct model_output *out);
 int __real_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
                          struct model_output *out);
 int __wrap_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
                          struct model_output *out);
-int __real_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
-                         struct err *e);
-int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
-                         struct err *e);
+int __real_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
+                         struct model_run **out, struct err *e);
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
+                         struct model_run **out, struct err *e);
 const char *__real_model_run_error(const struct model_run *r);
 const char *__wrap_model_run_error(const struct model_run *r);
 
@@ -112,13 +112,14 @@ static void pinned_check(const char *name, const void *array, size_t bytes)
 }
 
 /* As dense/run_input.c uploads and downloads them. */
-static void arrays_check(const struct model *m, const struct model_input *in, const struct model_output *out, bool train)
+static void arrays_check(const struct model *m, const struct model_input *in,
+                         const struct model_output *out, bool train)
 {
     size_t f = sizeof(float), width = model_row_width(m), n = in->examples;
 
-    play.seen |= (in->weight != NULL) << 0 | (in->numeric != NULL) << 1 | (in->offset != NULL) << 2 |
-                 (in->source != NULL) << 3 | (in->keep_count > 0) << 4 | (in->dense != NULL) << 5 |
-                 (in->stats != NULL) << 6 | train << 7 | !train << 8;
+    play.seen |= (in->weight != NULL) << 0 | (in->numeric != NULL) << 1 |
+                 (in->offset != NULL) << 2 | (in->source != NULL) << 3 | (in->keep_count > 0) << 4 |
+                 (in->dense != NULL) << 5 | (in->stats != NULL) << 6 | train << 7 | !train << 8;
     pinned_check("label", in->label, n * f);
     pinned_check("weight", in->weight, n * f);
     pinned_check("numeric", in->numeric, n * f);
@@ -184,19 +185,21 @@ static float *cache_of(const struct model_run *r)
     return NULL;
 }
 
-static void count_step(const struct model *m, struct model_run *r, const struct model_input *in, uint32_t lane,
-                       uint64_t batch, struct model_output *out)
+static void count_step(const struct model *m, struct model_run *r, const struct model_input *in,
+                       uint32_t lane, uint64_t batch, struct model_output *out)
 {
     uint32_t width = model_row_width(m), hot = in->index[0];
     uint32_t from = in->source == NULL ? hot : in->source[hot];
     float *cache = cache_of(r);
-    const float *row = from & MODEL_CACHED ? cache + (from & ~MODEL_CACHED) * width : in->rows + (size_t)from * width;
+    const float *row = from & MODEL_CACHED ? cache + (from & ~MODEL_CACHED) * width
+                                           : in->rows + (size_t)from * width;
 
     ck_assert_uint_le(width, 8);
     play.hits += (from & MODEL_CACHED) != 0;
     play.broken += !within_bound(row, lane, batch);
     for (uint32_t i = 0; i < in->keep_count; i++)
-        memcpy(cache + in->keep[2 * i + 1] * width, in->rows + in->keep[2 * i] * width, width * sizeof *row);
+        memcpy(cache + in->keep[2 * i + 1] * width, in->rows + in->keep[2 * i] * width,
+               width * sizeof *row);
     memset(out->row_gradients, 0, (size_t)in->row_count * width * sizeof(float));
     for (uint32_t i = 0; i < in->row_count; i++)
         out->row_gradients[(size_t)i * width + lane] = -1.0f;
@@ -211,8 +214,8 @@ static void count_step(const struct model *m, struct model_run *r, const struct 
     }
 }
 
-int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
-                       uint32_t lane, uint64_t batch, struct model_output *out)
+int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in,
+                       uint64_t seed, uint32_t lane, uint64_t batch, struct model_output *out)
 {
     if (play.pinned)
         arrays_check(m, in, out, true);
@@ -223,7 +226,8 @@ int __wrap_model_train(const struct model *m, struct model_run *r, const struct 
     if (!play.counts) {
         int status = __real_model_train(m, r, in, seed, lane, batch, out);
         if (play.poison_every != 0 && batch % play.poison_every == 0)
-            out->row_gradients[(batch % in->row_count) * model_row_width(m) + 1] = batch % 2 == 0 ? NAN : -1e30f;
+            out->row_gradients[(batch % in->row_count) * model_row_width(m) + 1] =
+                batch % 2 == 0 ? NAN : -1e30f;
         return status;
     }
     count_step(m, r, in, lane, batch, out);
@@ -238,8 +242,8 @@ int __wrap_model_predict(const struct model *m, struct model_run *r, const struc
     return __real_model_predict(m, r, in, out);
 }
 
-int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
-                         struct err *e)
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
+                         struct model_run **out, struct err *e)
 {
     if (!play.fail_new)
         return __real_model_run_new(m, max_examples, cache_rows, out, e);
@@ -258,25 +262,29 @@ static void job_make(const char *model, const char *train)
 {
     bool counts = strstr(model, "fm}") != NULL;
 
-    snprintf(yaml, sizeof yaml,
-             "job: compute\n"
-             "data: {format: csv, label: label, train: [%s], cache: %s}\n"
-             "tables:\n"
-             "  - {name: emb, dim: 4, tablets: 64, init: {kind: %s}, optimizer: {kind: sgd, lr: %s}}\n"
-             "model: %s\n"
-             "train: {batch: 8, epochs: 2, lanes: 3, backend: cpu, task_batches: 20, %s}\n"
-             "coordinator: {lease: 1s}\n"
-             "net: {resend: 100ms}\n",
-             worker_path("train.csv"), worker_path("cache"), counts ? "zero" : "uniform", counts ? "1" : "0.1", model,
-             train);
+    snprintf(
+        yaml, sizeof yaml,
+        "job: compute\n"
+        "data: {format: csv, label: label, train: [%s], cache: %s}\n"
+        "tables:\n"
+        "  - {name: emb, dim: 4, tablets: 64, init: {kind: %s}, optimizer: {kind: sgd, lr: %s}}\n"
+        "model: %s\n"
+        "train: {batch: 8, epochs: 2, lanes: 3, backend: cpu, task_batches: 20, %s}\n"
+        "coordinator: {lease: 1s}\n"
+        "net: {resend: 100ms}\n",
+        worker_path("train.csv"), worker_path("cache"), counts ? "zero" : "uniform",
+        counts ? "1" : "0.1", model, train);
 }
 
 static void start(uint64_t seed, uint32_t servers, uint32_t workers)
 {
     struct cluster_options o = {.yaml = yaml, .servers = servers, .workers = workers};
 
-    o.sim = (struct sim_options){
-        .seed = seed, .delay_min_ns = MS / 20, .delay_max_ns = MS, .work_min_ns = MS / 10, .work_max_ns = 4 * MS};
+    o.sim = (struct sim_options){.seed = seed,
+                                 .delay_min_ns = MS / 20,
+                                 .delay_max_ns = MS,
+                                 .work_min_ns = MS / 10,
+                                 .work_max_ns = 4 * MS};
     play.steps = play.hits = play.broken = play.skipped = 0;
     play.failed = NULL;
     cluster_start(&cluster, &o, backend);
@@ -314,8 +322,9 @@ START_TEST(cached_rows_are_within_the_bound)
         job_make("{kind: fm}", "consistency: ssp, staleness: 8, prefetch: 1, cache: {rows: 24}");
         start(seed, 1 + (uint32_t)seed % 2, 2);
         finish(&result);
-        ck_assert_msg(play.broken == 0, "seed %llu: %llu of %llu rows beyond the bound", (unsigned long long)seed,
-                      (unsigned long long)play.broken, (unsigned long long)play.steps);
+        ck_assert_msg(play.broken == 0, "seed %llu: %llu of %llu rows beyond the bound",
+                      (unsigned long long)seed, (unsigned long long)play.broken,
+                      (unsigned long long)play.steps);
         ck_assert_uint_gt(play.hits, play.steps / 4);
         ck_assert_int_gt(reported("cache", "hits"), (int64_t)play.hits); /* of other keys too */
         ck_assert_int_gt(reported("cache", "misses"), 0);
@@ -360,9 +369,9 @@ END_TEST
 /* A step that overflowed is pushed as a tick: batches go on, its gradients are seen nowhere. */
 START_TEST(skipped_steps_are_ticks)
 {
-    static const char *const modes[] = {"consistency: ssp, staleness: 2, prefetch: 1",
-                                        "consistency: ssp, staleness: 8, prefetch: 1, cache: {rows: 24}",
-                                        "consistency: bsp"};
+    static const char *const modes[] = {
+        "consistency: ssp, staleness: 2, prefetch: 1",
+        "consistency: ssp, staleness: 8, prefetch: 1, cache: {rows: 24}", "consistency: bsp"};
     struct cluster_result result;
 
     play.staleness = _i == 1 ? 8 : 2;
@@ -388,7 +397,8 @@ static bool rows_finite(void)
                 continue;
             for (uint32_t k = 0; k < 70; k++) { /* columns hot, a and b are fields 0, 1 and 2 */
                 char text[8];
-                int n = k == 69 ? snprintf(text, sizeof text, "x") : snprintf(text, sizeof text, "%u", k < 60 ? k : k - 60);
+                int n = k == 69 ? snprintf(text, sizeof text, "x")
+                                : snprintf(text, sizeof text, "%u", k < 60 ? k : k - 60);
                 keys[k] = key_of_value(k == 69 ? 0 : k < 60 ? 1 : 2, text, (size_t)n);
             }
             ck_assert_uint_le(table_schema_of(t)->width, 16);
@@ -404,8 +414,10 @@ static bool rows_finite(void)
  * row has it. Under bsp the result is the same however the tablets are dealt. */
 START_TEST(poisoned_batches_go_by)
 {
-    static const char *const modes[] = {"consistency: bsp, prefetch: 0, max_refused: 0.5", "consistency: ssp, staleness: 2, prefetch: 1, max_refused: 0.5",
-                                        "consistency: async, prefetch: 1, max_refused: 0.5"};
+    static const char *const modes[] = {
+        "consistency: bsp, prefetch: 0, max_refused: 0.5",
+        "consistency: ssp, staleness: 2, prefetch: 1, max_refused: 0.5",
+        "consistency: async, prefetch: 1, max_refused: 0.5"};
     struct cluster_result first, got;
 
     play.poison_every = 9;
@@ -445,17 +457,20 @@ START_TEST(arrays_of_every_step_are_of_the_backend)
     size_t at = (size_t)snprintf(data, sizeof data, "label,hot,a,n,w\n");
 
     for (uint32_t i = 0; i < ROWS; i++)
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u,x,%u|%u,%u,%u\n", i % 2, i % 60, i % 7, i % 5, 1 + i % 3);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u,x,%u|%u,%u,%u\n", i % 2, i % 60,
+                               i % 7, i % 5, 1 + i % 3);
     worker_write("many.csv", data, at);
     play.pinned = true;
     snprintf(yaml, sizeof yaml,
              "job: compute\n"
-             "data: {format: csv, label: label, weight: w, train: [%s], valid: [%s], cache: %s, columns: [\n"
+             "data: {format: csv, label: label, weight: w, train: [%s], valid: [%s], cache: %s, "
+             "columns: [\n"
              "  {name: hot}, {name: a, type: multi}, {name: n, type: number}]}\n"
              "tables:\n"
              "  - {name: emb, dim: 4, tablets: 64, optimizer: {kind: sgd, lr: 0.1}}\n"
              "model: {kind: deepfm, hidden: [4], norm: batch}\n"
-             "train: {batch: 8, epochs: 2, lanes: 3, backend: cpu, task_batches: 20, consistency: ssp, staleness: 8, "
+             "train: {batch: 8, epochs: 2, lanes: 3, backend: cpu, task_batches: 20, consistency: "
+             "ssp, staleness: 8, "
              "prefetch: 1, cache: {rows: 24}}\n"
              "coordinator: {lease: 1s}\n"
              "net: {resend: 100ms}\n",
@@ -505,7 +520,8 @@ START_TEST(a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do)
 {
     struct cluster_result result;
 
-    job_make("{kind: probe}", _i == 0 ? "consistency: ssp, precision: fp16" : "consistency: ssp, precision: bf16");
+    job_make("{kind: probe}",
+             _i == 0 ? "consistency: ssp, precision: fp16" : "consistency: ssp, precision: bf16");
     play.fail_at = 20;
     play.fail_status = SHOAL_E_NOT_FINITE;
     start(1, 1, 2);
@@ -513,7 +529,8 @@ START_TEST(a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do)
     cluster_result(&cluster, &result);
     ck_assert_int_eq(result.state, WIRE_JOB_FAILED);
     ck_assert_ptr_nonnull(strstr(result.text, "lower the learning rate"));
-    ck_assert_msg((strstr(result.text, "set train.precision to bf16") != NULL) == (_i == 0), "%s", result.text);
+    ck_assert_msg((strstr(result.text, "set train.precision to bf16") != NULL) == (_i == 0), "%s",
+                  result.text);
     cluster_free(&cluster);
 }
 END_TEST

@@ -31,7 +31,7 @@ static char yaml[2048];
 static struct {
     uint32_t stream; /* the so many-th that is opened; 0: none */
     uint32_t call;
-    const char *how; /* "lost", "full" */
+    const char *how;      /* "lost", "full" */
     uint32_t predictions; /* the device that is given this prediction is lost; 0: none */
     uint32_t streams, predicted;
     uint32_t lane; /* that it was in; UINT32_MAX: none */
@@ -40,18 +40,18 @@ static struct {
 
 /* ---- the model's place ----------------------------------------------------------------------- */
 
-int __real_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
-                       uint32_t lane, uint64_t batch, struct model_output *out);
-int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
-                       uint32_t lane, uint64_t batch, struct model_output *out);
+int __real_model_train(const struct model *m, struct model_run *r, const struct model_input *in,
+                       uint64_t seed, uint32_t lane, uint64_t batch, struct model_output *out);
+int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in,
+                       uint64_t seed, uint32_t lane, uint64_t batch, struct model_output *out);
 int __real_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
                          struct model_output *out);
 int __wrap_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
                          struct model_output *out);
-int __real_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
-                         struct err *e);
-int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
-                         struct err *e);
+int __real_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
+                         struct model_run **out, struct err *e);
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
+                         struct model_run **out, struct err *e);
 
 static void broken_note(uint32_t lane)
 {
@@ -61,8 +61,8 @@ static void broken_note(uint32_t lane)
     play.broken_ns = sim_now_ns(cluster.sim);
 }
 
-int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in, uint64_t seed,
-                       uint32_t lane, uint64_t batch, struct model_output *out)
+int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in,
+                       uint64_t seed, uint32_t lane, uint64_t batch, struct model_output *out)
 {
     int status = __real_model_train(m, r, in, seed, lane, batch, out);
 
@@ -76,15 +76,16 @@ int __wrap_model_train(const struct model *m, struct model_run *r, const struct 
 int __wrap_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
                          struct model_output *out)
 {
-    int status = ++play.predicted == play.predictions ? SHOAL_E_UNAVAILABLE : __real_model_predict(m, r, in, out);
+    int status = ++play.predicted == play.predictions ? SHOAL_E_UNAVAILABLE
+                                                      : __real_model_predict(m, r, in, out);
 
     if (status != 0)
         broken_note(UINT32_MAX);
     return status;
 }
 
-int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows, struct model_run **out,
-                         struct err *e)
+int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
+                         struct model_run **out, struct err *e)
 {
     char fail[32];
 
@@ -110,28 +111,34 @@ static int cpu_take(void *context, struct backend **out, struct err *e)
 
 static void job_make(const char *model, const char *train)
 {
-    snprintf(yaml, sizeof yaml,
-             "job: device\n"
-             "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
-             "tables:\n"
-             "  - {name: emb, dim: 4, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
-             "model: %s\n"
-             "train: {batch: 8, epochs: 2, lanes: 2, task_batches: 10, %s}\n"
-             "coordinator: {lease: 1s}\n"
-             "net: {resend: 100ms}\n",
-             worker_path("train.csv"), worker_path("train.csv"), worker_path("cache"), model, train);
+    snprintf(
+        yaml, sizeof yaml,
+        "job: device\n"
+        "data: {format: csv, label: label, train: [%s], valid: [%s], cache: %s}\n"
+        "tables:\n"
+        "  - {name: emb, dim: 4, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
+        "model: %s\n"
+        "train: {batch: 8, epochs: 2, lanes: 2, task_batches: 10, %s}\n"
+        "coordinator: {lease: 1s}\n"
+        "net: {resend: 100ms}\n",
+        worker_path("train.csv"), worker_path("train.csv"), worker_path("cache"), model, train);
 }
 
-static void run(uint32_t workers, int (*replace)(void *, struct backend **, struct err *), struct cluster_result *out)
+static void run(uint32_t workers, int (*replace)(void *, struct backend **, struct err *),
+                struct cluster_result *out)
 {
     struct cluster_options o = {.yaml = yaml, .servers = 1, .workers = workers, .replace = replace};
 
-    o.sim = (struct sim_options){
-        .seed = 3, .delay_min_ns = MS / 20, .delay_max_ns = MS, .work_min_ns = MS / 10, .work_max_ns = 4 * MS};
+    o.sim = (struct sim_options){.seed = 3,
+                                 .delay_min_ns = MS / 20,
+                                 .delay_max_ns = MS,
+                                 .work_min_ns = MS / 10,
+                                 .work_max_ns = 4 * MS};
     play.streams = play.predicted = 0;
     play.broken_ns = play.taken_ns = 0;
     cluster_start(&cluster, &o, device);
-    ck_assert_msg(cluster_run(&cluster, BOUND), "call %u %s: the job does not end", play.call, play.how);
+    ck_assert_msg(cluster_run(&cluster, BOUND), "call %u %s: the job does not end", play.call,
+                  play.how);
     cluster_result(&cluster, out);
     ck_assert_msg(out->state == WIRE_JOB_DONE, "call %u %s: %s", play.call, play.how, out->text);
     ck_assert_uint_eq(out->examples, 2 * ROWS);
@@ -142,7 +149,8 @@ static void digests_equal(const struct cluster_result *a, const struct cluster_r
 {
     ck_assert_uint_eq(a->tables, b->tables);
     for (uint32_t i = 0; i < a->tables; i++)
-        ck_assert_msg(strcmp(a->digest[i], b->digest[i]) == 0, "call %u %s: table %u is another", play.call, play.how, i);
+        ck_assert_msg(strcmp(a->digest[i], b->digest[i]) == 0, "call %u %s: table %u is another",
+                      play.call, play.how, i);
 }
 
 /* Status of the one worker that did not end well; 0: all did. */
@@ -151,7 +159,8 @@ static int status_of_all(uint32_t workers)
     int status = 0;
 
     for (uint32_t i = 0; i < workers; i++) {
-        ck_assert_msg(cluster.worker[i].ended, "call %u %s: worker %u does not end", play.call, play.how, i);
+        ck_assert_msg(cluster.worker[i].ended, "call %u %s: worker %u does not end", play.call,
+                      play.how, i);
         ck_assert(status == 0 || cluster.worker[i].status == 0);
         status = status == 0 ? cluster.worker[i].status : status;
     }
@@ -180,15 +189,17 @@ static void seen_add(struct seen *s)
     if (play.taken_ns == 0)
         return;
     s->taken++;
-    ck_assert_msg(took < LEASE, "call %u %s: the lane was nobody's for %llu ms", play.call, play.how,
-                  (unsigned long long)(took / MS));
+    ck_assert_msg(took < LEASE, "call %u %s: the lane was nobody's for %llu ms", play.call,
+                  play.how, (unsigned long long)(took / MS));
     s->longest_ns = took > s->longest_ns ? took : s->longest_ns;
 }
 
 static void seen_tell(const char *name, const struct seen *s, uint32_t broken, uint32_t taken)
 {
-    printf("%s, %s: %u calls tried, %u failed, %u lanes taken, at most %.1f ms after (lease %.0f)\n", name, play.how,
-           s->runs, s->broken, s->taken, (double)s->longest_ns / 1e6, (double)LEASE / 1e6);
+    printf(
+        "%s, %s: %u calls tried, %u failed, %u lanes taken, at most %.1f ms after (lease %.0f)\n",
+        name, play.how, s->runs, s->broken, s->taken, (double)s->longest_ns / 1e6,
+        (double)LEASE / 1e6);
     ck_assert_uint_ge(s->broken, broken);
     ck_assert_uint_ge(s->taken, taken);
 }
@@ -206,7 +217,8 @@ START_TEST(a_device_that_fails_in_any_call_costs_a_worker)
     struct seen seen = {0};
 
     play.how = hows[_i];
-    job_make("{kind: deepfm, hidden: [4], norm: batch}", "backend: auto, consistency: bsp, prefetch: 0");
+    job_make("{kind: deepfm, hidden: [4], norm: batch}",
+             "backend: auto, consistency: bsp, prefetch: 0");
     run(2, NULL, &calm);
     cluster_free(&cluster);
     play.stream = 1;
@@ -237,8 +249,9 @@ START_TEST(a_device_that_is_full_says_what_to_make_smaller)
         if (play.broken_ns != 0) {
             ck_assert_int_eq(status_of_all(2), SHOAL_E_NOMEM);
             e = cluster.worker[cluster.worker[0].status == 0].error;
-            ck_assert_msg(strstr(e.text, "make train.batch") != NULL && strstr(e.text, "smaller") != NULL, "call %u: %s",
-                          play.call, e.text);
+            ck_assert_msg(strstr(e.text, "make train.batch") != NULL &&
+                              strstr(e.text, "smaller") != NULL,
+                          "call %u: %s", play.call, e.text);
         }
         cluster_free(&cluster);
     }
@@ -268,8 +281,9 @@ static int64_t joined_by(const char *backend, char why[512])
  * report says so. */
 START_TEST(a_worker_whose_device_is_lost_goes_on_by_the_cpu)
 {
-    static const char *const modes[] = {"backend: auto, consistency: ssp, staleness: 2, prefetch: 1",
-                                        "backend: auto, consistency: async, prefetch: 1, cache: {rows: 24, batches: 4}"};
+    static const char *const modes[] = {
+        "backend: auto, consistency: ssp, staleness: 2, prefetch: 1",
+        "backend: auto, consistency: async, prefetch: 1, cache: {rows: 24, batches: 4}"};
     struct cluster_result calm, got;
     struct seen seen = {0};
     char why[512];

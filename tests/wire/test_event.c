@@ -12,8 +12,9 @@ START_TEST(event_record_is_framed_as_published)
     /* Event{wall_time: 0, file_version: "brain.Event:2"}: 24 bytes of payload; sums worked out by
      * hand from CRC-32C. */
     static const unsigned char head[] = {24, 0, 0, 0, 0, 0, 0, 0};
-    static const unsigned char payload[] = {0x09, 0,   0,   0,   0,   0,   0,   0,   0,   0x1a, 13,  'b',
-                                            'r',  'a', 'i', 'n', '.', 'E', 'v', 'e', 'n', 't',  ':', '2'};
+    static const unsigned char payload[] = {0x09, 0,    0,   0,   0,   0,   0,   0,
+                                            0,    0x1a, 13,  'b', 'r', 'a', 'i', 'n',
+                                            '.',  'E',  'v', 'e', 'n', 't', ':', '2'};
 
     ck_assert_uint_eq(event_version(0, record), 12 + sizeof payload + 4);
     ck_assert_mem_eq(record, head, sizeof head);

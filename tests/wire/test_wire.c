@@ -1,6 +1,6 @@
 /* test_wire.c: messages go out and come back; what does not fit is refused. */
-#include "proto/wire/wire.h"
 #include "proto/base/rng.h"
+#include "proto/wire/wire.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -11,8 +11,17 @@ static struct msg *push_message(uint32_t keys, uint32_t width)
 {
     struct wire w = {.type = WIRE_TYPE_PUSH, .id = 77};
 
-    w.u.PUSH = (struct wire_PUSH){.run = 1ull << 60, .table = 2, .lane = 3, .generation = 4, .from = 5, .to = 6, .tablet_first = 0,
-                                  .tablet_count = 1024, .lr_scale = 0.1f, .key_count = keys, .map_epoch = 9};
+    w.u.PUSH = (struct wire_PUSH){.run = 1ull << 60,
+                                  .table = 2,
+                                  .lane = 3,
+                                  .generation = 4,
+                                  .from = 5,
+                                  .to = 6,
+                                  .tablet_first = 0,
+                                  .tablet_count = 1024,
+                                  .lr_scale = 0.1f,
+                                  .key_count = keys,
+                                  .map_epoch = 9};
     struct msg *m = wire_encode(&w);
     memset(msg_add(m, 8ull * keys), 1, 8ull * keys);
     memset(msg_add(m, 4ull * keys * width), 0, 4ull * keys * width);
@@ -41,18 +50,19 @@ START_TEST(wire_every_type_encodes_and_decodes)
     struct wire w, got;
     struct err e;
 
-#define X(name, number, request_frames, reply_frames)                           \
-    for (int reply = 0; reply < 2; reply++) {                                   \
-        memset(&w, 0, sizeof w);                                                \
-        w.type = WIRE_TYPE_##name;                                              \
-        w.reply = reply != 0;                                                   \
-        struct msg *m = wire_encode(&w);                                        \
-        for (int f = 0; f < (reply ? reply_frames : request_frames); f++)       \
-            ck_assert_ptr_nonnull(msg_add(m, WIRE_TYPE_##name == WIRE_TYPE_TASK_DONE && f == 0 ? 512 : 0)); \
-        e.text[0] = 0;                                                          \
-        ck_assert_msg(wire_decode(m, &got, &e) == 0, "%s: %s", #name, e.text);  \
-        ck_assert_int_eq(got.type, w.type);                                     \
-        msg_free(m);                                                            \
+#define X(name, number, request_frames, reply_frames)                                              \
+    for (int reply = 0; reply < 2; reply++) {                                                      \
+        memset(&w, 0, sizeof w);                                                                   \
+        w.type = WIRE_TYPE_##name;                                                                 \
+        w.reply = reply != 0;                                                                      \
+        struct msg *m = wire_encode(&w);                                                           \
+        for (int f = 0; f < (reply ? reply_frames : request_frames); f++)                          \
+            ck_assert_ptr_nonnull(                                                                 \
+                msg_add(m, WIRE_TYPE_##name == WIRE_TYPE_TASK_DONE && f == 0 ? 512 : 0));          \
+        e.text[0] = 0;                                                                             \
+        ck_assert_msg(wire_decode(m, &got, &e) == 0, "%s: %s", #name, e.text);                     \
+        ck_assert_int_eq(got.type, w.type);                                                        \
+        msg_free(m);                                                                               \
     }
     WIRE_MAP(X)
 #undef X
@@ -106,7 +116,10 @@ START_TEST(wire_predictions_must_fit_their_frames)
     struct err e = {0};
 
     for (int i = 0; i < 7; i++) {
-        w.u.EVAL_DONE = (struct wire_EVAL_DONE){.examples = 3 + (i == 1), .tasks = 2 + (i == 2), .grouped = i != 3, .by_count = 2 + (i == 4)};
+        w.u.EVAL_DONE = (struct wire_EVAL_DONE){.examples = 3 + (i == 1),
+                                                .tasks = 2 + (i == 2),
+                                                .grouped = i != 3,
+                                                .by_count = 2 + (i == 4)};
         if (i == 5)
             w.u.EVAL_DONE.tasks = LIMIT_TASKS + 1;
         if (i == 6)
@@ -114,7 +127,9 @@ START_TEST(wire_predictions_must_fit_their_frames)
         struct msg *m = wire_encode(&w);
         memset(msg_add(m, 3 * 2 * 8), 0, 3 * 2 * 8);
         memset(msg_add(m, 3 * 3 * 8), 0, 3 * 3 * 8);
-        ck_assert_int_eq(wire_decode(m, &got, &e), i == 0 ? 0 : i < 5 ? SHOAL_E_MALFORMED : SHOAL_E_TOO_BIG);
+        ck_assert_int_eq(wire_decode(m, &got, &e), i == 0  ? 0
+                                                   : i < 5 ? SHOAL_E_MALFORMED
+                                                           : SHOAL_E_TOO_BIG);
         msg_free(m);
     }
 }
@@ -246,7 +261,8 @@ static void corpus_check(const char *name, enum wire_type type, bool reply, int 
         ck_assert_uint_eq(fwrite(want, 1, bytes, file), bytes);
     else
         ck_assert_msg(fread(have, 1, sizeof have, file) == bytes && memcmp(have, want, bytes) == 0,
-                      "%s is not of this protocol: SHOAL_WRITE_CORPUS=1 writes the corpus anew", path);
+                      "%s is not of this protocol: SHOAL_WRITE_CORPUS=1 writes the corpus anew",
+                      path);
     ck_assert_int_eq(fclose(file), 0);
     ck_assert_int_eq(wire_decode(m, &got, &e), 0);
     msg_free(m);
@@ -256,8 +272,8 @@ static void corpus_check(const char *name, enum wire_type type, bool reply, int 
  * field. */
 START_TEST(wire_corpus_is_of_this_protocol)
 {
-#define X(name, number, request_frames, reply_frames)                   \
-    corpus_check(#name, WIRE_TYPE_##name, false, request_frames);    \
+#define X(name, number, request_frames, reply_frames)                                              \
+    corpus_check(#name, WIRE_TYPE_##name, false, request_frames);                                  \
     corpus_check(#name, WIRE_TYPE_##name, true, reply_frames);
     WIRE_MAP(X)
 #undef X
@@ -303,11 +319,28 @@ END_TEST
 
 START_TEST(wire_schema_goes_and_comes_back)
 {
-    struct table_schema s = {.name = "emb", .table = 1, .width = 17, .values = VALUES_BF16, .zero_first = 1, .tablet_bits = 10, .tablet_first = 64, .seed = 9,
-                             .init = {INIT_UNIFORM, 0.01f}, .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.05f},
-                             .field_rule_count = 1, .field_rule = {{.field = 3, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 1.0f}},
-                             .rules = {.stats = 1, .score_show = 0.1f, .score_click = 1, .admit_kind = ADMIT_COUNT, .admit_threshold = 3,
-                                       .age_every = 86400, .age_decay = 0.98f, .age_ttl = 77, .weight_max = 10}};
+    struct table_schema s = {
+        .name = "emb",
+        .table = 1,
+        .width = 17,
+        .values = VALUES_BF16,
+        .zero_first = 1,
+        .tablet_bits = 10,
+        .tablet_first = 64,
+        .seed = 9,
+        .init = {INIT_UNIFORM, 0.01f},
+        .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.05f},
+        .field_rule_count = 1,
+        .field_rule = {{.field = 3, .has = FIELD_HAS_INIT, .kind = INIT_CONSTANT, .scale = 1.0f}},
+        .rules = {.stats = 1,
+                  .score_show = 0.1f,
+                  .score_click = 1,
+                  .admit_kind = ADMIT_COUNT,
+                  .admit_threshold = 3,
+                  .age_every = 86400,
+                  .age_decay = 0.98f,
+                  .age_ttl = 77,
+                  .weight_max = 10}};
     struct table_schema got;
     struct wire_TABLE_CREATE w;
     struct frame f = {s.field_rule, sizeof s.field_rule[0], NULL, NULL};

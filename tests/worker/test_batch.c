@@ -39,7 +39,8 @@ static void add(const char *text)
 {
     static char copy[1 << 16];
     strcpy(copy, text);
-    struct line line = {.text = copy, .bytes = (uint32_t)strlen(text), .number = b.examples + b.bad_lines + 2};
+    struct line line = {
+        .text = copy, .bytes = (uint32_t)strlen(text), .number = b.examples + b.bad_lines + 2};
     ck_assert_int_eq(batch_add(&b, &f, &line, "some/folder/a.csv", positives_only, &e), 0);
 }
 

@@ -32,7 +32,8 @@ static struct wire in, out;
 static void send_map(peer_t from)
 {
     wire_reply_to(&in, 0, &out);
-    out.u.MAP_GET_reply = (struct wire_MAP_GET_reply){.map_epoch = 3, .tablet_count = 4, .shards = world.map_shards};
+    out.u.MAP_GET_reply =
+        (struct wire_MAP_GET_reply){.map_epoch = 3, .tablet_count = 4, .shards = world.map_shards};
     struct msg *m = wire_encode(&out);
     uint16_t *shard = msg_add(m, 8);
     for (uint32_t t = 0; t < 4; t++)
@@ -62,7 +63,8 @@ static void peer_on_message(void *core, peer_t from, struct msg *m)
     if (n < 16 && world.silent[n])
         return;
     for (uint32_t copy = 0; copy < world.answers_each; copy++)
-        env_send(sim_node_env(world.peer), from, wire_refusal(&in, n < 16 ? world.status[n] : 0, "scripted"));
+        env_send(sim_node_env(world.peer), from,
+                 wire_refusal(&in, n < 16 ? world.status[n] : 0, "scripted"));
 }
 
 static void nothing(void *core)
@@ -70,7 +72,8 @@ static void nothing(void *core)
     (void)core;
 }
 
-static const struct env_handler peer_handler = {.on_message = peer_on_message, .on_drained = nothing};
+static const struct env_handler peer_handler = {.on_message = peer_on_message,
+                                                .on_drained = nothing};
 
 static void client_on_message(void *core, peer_t from, struct msg *m)
 {
@@ -78,7 +81,8 @@ static void client_on_message(void *core, peer_t from, struct msg *m)
     client_message(world.client, from, m);
 }
 
-static const struct env_handler client_handler = {.on_message = client_on_message, .on_drained = nothing};
+static const struct env_handler client_handler = {.on_message = client_on_message,
+                                                  .on_drained = nothing};
 
 static void map_changed(void *context)
 {
@@ -103,7 +107,8 @@ static struct msg *question_build(struct request *r)
     return wire_encode(&out);
 }
 
-static enum request_verdict question_reply(struct request *r, const struct wire *w, const struct msg *m)
+static enum request_verdict question_reply(struct request *r, const struct wire *w,
+                                           const struct msg *m)
 {
     struct question *q = (struct question *)r;
 
@@ -286,17 +291,22 @@ START_TEST(map_refuses_what_does_not_fit)
     struct err e;
 
     map_init(&m);
-    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e), 0);
+    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
+                     0);
     ck_assert(map_complete(&m));
     ck_assert_uint_eq(map_stretch(&m, 0, 4), 2);
     ck_assert_uint_eq(map_stretch(&m, 3, 4), 1);
-    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = few, .bytes = 2}, &e), SHOAL_E_MALFORMED);
-    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = open, .bytes = 3}, &e), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = few, .bytes = 2}, &e),
+                     SHOAL_E_MALFORMED);
+    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = open, .bytes = 3}, &e),
+                     SHOAL_E_MALFORMED);
     numbers.bytes = 6;
-    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
+                     SHOAL_E_MALFORMED);
     numbers.bytes = 8;
     shards[3] = 2;
-    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e), SHOAL_E_MALFORMED);
+    ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
+                     SHOAL_E_MALFORMED);
     ck_assert_uint_eq(m.shard[3], 1); /* as it was */
     map_close(&m);
 }

@@ -68,11 +68,11 @@ START_TEST(the_whole_log_follows_from_a_tenth_of_it)
     draw(&part, 1, 20000, of[_i].shape, of[_i].keys);
     draw(&whole, 2, 200000, of[_i].shape, of[_i].keys);
     count_extrapolate(&part.curve, 10, reckoned);
-    ck_assert_msg(fabs(reckoned[0] / whole.curve.now[0] - 1) < of[_i].tolerance, "%g keys instead of %g", reckoned[0],
-                  whole.curve.now[0]);
+    ck_assert_msg(fabs(reckoned[0] / whole.curve.now[0] - 1) < of[_i].tolerance,
+                  "%g keys instead of %g", reckoned[0], whole.curve.now[0]);
     for (uint32_t i = 1; i < COUNT_THRESHOLDS; i++)
-        ck_assert_msg(fabs(reckoned[i] / whole.curve.now[i] - 1) < 0.3, "%g with %u instead of %g", reckoned[i],
-                      count_threshold[i], whole.curve.now[i]);
+        ck_assert_msg(fabs(reckoned[i] / whole.curve.now[i] - 1) < 0.3, "%g with %u instead of %g",
+                      reckoned[i], count_threshold[i], whole.curve.now[i]);
     counter_free(&part.counter);
     counter_free(&whole.counter);
 }
@@ -124,9 +124,11 @@ START_TEST(a_job_is_counted_by_field)
     snprintf(path, sizeof path, "%s/log.csv", dir);
     log_write(path);
     snprintf(text, sizeof text,
-             "job: t\ndata: {format: csv, train: [%s], label: label, cache: %s/cache, columns: [{name: a, type: category}, "
+             "job: t\ndata: {format: csv, train: [%s], label: label, cache: %s/cache, columns: "
+             "[{name: a, type: category}, "
              "{name: b, type: category}, {name: n, type: number}]}\nfeatures: {number: bucket}\n"
-             "tables: [{name: emb, dim: 3, optimizer: {kind: sgd}}]\nmodel: {kind: fm}\ntrain: {batch: 64}\n",
+             "tables: [{name: emb, dim: 3, optimizer: {kind: sgd}}]\nmodel: {kind: fm}\ntrain: "
+             "{batch: 64}\n",
              path, dir);
     job_of(text, &job);
     ck_assert_msg(count_job(&job, 1, &j, &e) == 0, "%s", e.text);

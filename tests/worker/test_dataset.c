@@ -247,7 +247,8 @@ END_TEST
 
 START_TEST(dataset_malformed_lines_are_counted_with_their_place)
 {
-    string_list_add(&job.data.train, worker_text("a.csv", "label,row\n\n1,a\nbroken\n0,b\nx,c\n1,d\n"));
+    string_list_add(&job.data.train,
+                    worker_text("a.csv", "label,row\n\n1,a\nbroken\n0,b\nx,c\n1,d\n"));
     open_split(WIRE_TRAIN);
     ck_assert_uint_eq(dataset_rows(d), 5);
     read_batch(0, 0, 5);

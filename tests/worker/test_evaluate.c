@@ -13,7 +13,8 @@ static struct scores s;
 
 static void setup(void)
 {
-    static char *field[FIELDS] = {(char *)(uintptr_t) "a", (char *)(uintptr_t) "b", (char *)(uintptr_t) "c"};
+    static char *field[FIELDS] = {(char *)(uintptr_t) "a", (char *)(uintptr_t) "b",
+                                  (char *)(uintptr_t) "c"};
 
     memset(&job, 0, sizeof job);
     job.data.label_count = TASKS;
@@ -42,7 +43,12 @@ static void add(uint32_t first, uint32_t count)
         for (uint32_t f = 0; f < FIELDS; f++)
             by[i * FIELDS + f] = 10 * (first + i) + f;
     }
-    struct batch b = {.examples = count, .tasks = TASKS, .label = label, .group = group, .by = by, .by_count = FIELDS};
+    struct batch b = {.examples = count,
+                      .tasks = TASKS,
+                      .label = label,
+                      .group = group,
+                      .by = by,
+                      .by_count = FIELDS};
     scores_add(&s, score, &b);
 }
 
@@ -87,7 +93,8 @@ START_TEST(evaluate_message_without_groups_is_short)
     scores_add(&s, &score, &b);
     struct msg *m = scores_message(&s, 1, 1, 1, 0);
     ck_assert_int_eq(wire_decode(m, &got, &e), 0);
-    ck_assert(got.u.EVAL_DONE.tasks == 1 && !got.u.EVAL_DONE.grouped && got.u.EVAL_DONE.by_count == 0);
+    ck_assert(got.u.EVAL_DONE.tasks == 1 && !got.u.EVAL_DONE.grouped &&
+              got.u.EVAL_DONE.by_count == 0);
     ck_assert_uint_eq(m->frame[1].bytes, 8);
     ck_assert_uint_eq(m->frame[2].bytes, 0);
     msg_free(m);

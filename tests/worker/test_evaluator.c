@@ -48,12 +48,15 @@ static void open_with(const struct sim_options *options, uint32_t rows)
     size_t at = 0;
 
     for (uint32_t i = 0; i < rows; i++) /* one bad line in fifty; the first field tells the label */
-        at += (size_t)snprintf(data + at, sizeof data - at, i % 50 == 7 ? "broken\n" : "%u %u:1\n", i % 2, 1 + i % 2);
-    snprintf(text, sizeof text,
-             "job: eval\ndata: {format: libsvm, train: [%s], test: [%s], cache: %s, max_bad: 0.5}\n"
-             "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
-             "model: {kind: lr}\ntrain: {batch: 8, prefetch: 1, backend: cpu}\nnet: {resend: 200ms}\n",
-             worker_write("test.libsvm", data, at), worker_path("test.libsvm"), worker_path("cache"));
+        at += (size_t)snprintf(data + at, sizeof data - at, i % 50 == 7 ? "broken\n" : "%u %u:1\n",
+                               i % 2, 1 + i % 2);
+    snprintf(
+        text, sizeof text,
+        "job: eval\ndata: {format: libsvm, train: [%s], test: [%s], cache: %s, max_bad: 0.5}\n"
+        "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, "
+        "lr: 1}}\n"
+        "model: {kind: lr}\ntrain: {batch: 8, prefetch: 1, backend: cpu}\nnet: {resend: 200ms}\n",
+        worker_write("test.libsvm", data, at), worker_path("test.libsvm"), worker_path("cache"));
     open_job(options);
 }
 
@@ -64,14 +67,18 @@ static void open_csv(const struct sim_options *options, uint32_t rows)
     size_t at = (size_t)snprintf(data, sizeof data, "click,user,hour\n");
 
     for (uint32_t i = 0; i < rows; i++)
-        at += (size_t)snprintf(data + at, sizeof data - at, i % 60 == 7 ? "broken\n" : "%u,u%u,h%u\n", i % 4 == 0,
-                               i % 10, 3 * i / rows);
-    snprintf(text, sizeof text,
-             "job: eval\ndata: {format: csv, label: click, train: [%s], test: [%s], cache: %s, max_bad: 0.5}\n"
-             "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
-             "model: {kind: lr}\ntrain: {batch: 8, prefetch: 1, backend: cpu}\nnet: {resend: 200ms}\n"
-             "evaluate: {group: user, by: [hour, user]}\n",
-             worker_write("test.csv", data, at), worker_path("test.csv"), worker_path("cache"));
+        at +=
+            (size_t)snprintf(data + at, sizeof data - at, i % 60 == 7 ? "broken\n" : "%u,u%u,h%u\n",
+                             i % 4 == 0, i % 10, 3 * i / rows);
+    snprintf(
+        text, sizeof text,
+        "job: eval\ndata: {format: csv, label: click, train: [%s], test: [%s], cache: %s, max_bad: "
+        "0.5}\n"
+        "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, "
+        "lr: 1}}\n"
+        "model: {kind: lr}\ntrain: {batch: 8, prefetch: 1, backend: cpu}\nnet: {resend: 200ms}\n"
+        "evaluate: {group: user, by: [hour, user]}\n",
+        worker_write("test.csv", data, at), worker_path("test.csv"), worker_path("cache"));
     open_job(options);
 }
 
@@ -110,8 +117,11 @@ static void teardown(void)
     worker_folder_remove();
 }
 
-static const struct sim_options calm = {
-    .seed = 1, .delay_min_ns = 50000, .delay_max_ns = 200000, .work_min_ns = 100000, .work_max_ns = 3000000};
+static const struct sim_options calm = {.seed = 1,
+                                        .delay_min_ns = 50000,
+                                        .delay_max_ns = 200000,
+                                        .work_min_ns = 100000,
+                                        .work_max_ns = 3000000};
 
 START_TEST(evaluator_scores_every_good_line)
 {
@@ -203,7 +213,8 @@ START_TEST(evaluator_says_why_it_failed)
     else
         sim_kill(fake.node[FAKE_SHARDS].node);
     run();
-    ck_assert_int_eq(evaluator_result(evaluator, &m, &e), _i == 0 ? SHOAL_E_NOINPUT : SHOAL_E_UNAVAILABLE);
+    ck_assert_int_eq(evaluator_result(evaluator, &m, &e),
+                     _i == 0 ? SHOAL_E_NOINPUT : SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_nonnull(strstr(e.text, _i == 0 ? "test.libsvm" : FAKE_COORDINATOR));
 }
 END_TEST
@@ -223,7 +234,8 @@ START_TEST(evaluator_refuses_too_many_bad_lines)
     if (_i == 0)
         return;
     ck_assert_int_eq(err_exit_status(e.code), 65);
-    ck_assert_msg(strstr(e.text, "10 of 500") != NULL && strstr(e.text, "max_bad") != NULL, "%s", e.text);
+    ck_assert_msg(strstr(e.text, "10 of 500") != NULL && strstr(e.text, "max_bad") != NULL, "%s",
+                  e.text);
     ck_assert_msg(strstr(e.text, "test.libsvm:8: ") != NULL, "%s", e.text);
 }
 END_TEST

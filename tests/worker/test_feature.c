@@ -198,7 +198,8 @@ END_TEST
 START_TEST(feature_log1p_is_that_of_libm)
 {
     for (double x = 0; x < 1e15; x = x * 1.37 + 0.001) {
-        ck_assert_float_eq_tol(feature_log1p(x), (float)log1p(x), (float)(1e-6 * log1p(x)) + 1e-12f);
+        ck_assert_float_eq_tol(feature_log1p(x), (float)log1p(x),
+                               (float)(1e-6 * log1p(x)) + 1e-12f);
         ck_assert(feature_log1p(-x) == -feature_log1p(x));
     }
     ck_assert(feature_log1p(0) == 0.0f);
@@ -317,7 +318,8 @@ START_TEST(feature_labels_that_contradict_are_refused)
     column_add("click", COLUMN_LABEL);
     check_made("user,click,buy,view", 1, 0); /* named in data.label, so its type need not be said */
     column_add("view", COLUMN_LABEL);
-    check_refused("user,click,buy,view", SHOAL_E_CONFIG, "\"view\" has type label in data.columns and is not in");
+    check_refused("user,click,buy,view", SHOAL_E_CONFIG,
+                  "\"view\" has type label in data.columns and is not in");
     job.data.column[2] = job.data.column[0];
     set(job.data.column[2].name, "buy");
     check_refused("user,click,buy,view", SHOAL_E_CONFIG, "\"buy\" is the label");
@@ -396,7 +398,8 @@ START_TEST(feature_shares_that_lead_nowhere_are_refused)
     set(history->share, "itm");
     column_add("item", COLUMN_CATEGORY);
     history = &job.data.column[0];
-    check_refused("label,history,item", SHOAL_E_CONFIG, "share of column \"history\" names column \"itm\"");
+    check_refused("label,history,item", SHOAL_E_CONFIG,
+                  "share of column \"history\" names column \"itm\"");
     ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"item\"?"));
     set(history->share, "history");
     check_refused("label,history,item", SHOAL_E_CONFIG, "names the column itself");
@@ -426,7 +429,9 @@ START_TEST(feature_max_takes_the_last_values)
                  {"a||b||c||d||", {"b", "c", "d"}, 3},
                  {"|a|b|c", {"a", "b", "c"}, 3},
                  {"||||||||a", {"a"}, 1},
-                 {"long value|longer value|the longest value|x", {"longer value", "the longest value", "x"}, 3}};
+                 {"long value|longer value|the longest value|x",
+                  {"longer value", "the longest value", "x"},
+                  3}};
     char line[128];
     column_add("tags", COLUMN_MULTI)->max = 3;
     check_made("label,tags", 1, 0);
@@ -434,7 +439,8 @@ START_TEST(feature_max_takes_the_last_values)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         snprintf(line, sizeof line, "1,%s", cases[i].cell);
         ck_assert_int_eq(read_line_text(&r, read_csv_line, &f, line), 0);
-        ck_assert_msg(r.count[0] == cases[i].count, "\"%s\" has %u values", cases[i].cell, r.count[0]);
+        ck_assert_msg(r.count[0] == cases[i].count, "\"%s\" has %u values", cases[i].cell,
+                      r.count[0]);
         for (uint32_t j = 0; j < cases[i].count; j++)
             check_key(j, 0, cases[i].values[j]);
     }
@@ -485,7 +491,8 @@ START_TEST(feature_attention_without_a_single_target_is_refused)
     column_add("item", COLUMN_CATEGORY);
     history = &job.data.column[0];
     set(history->attend, "itme");
-    check_refused("label,item,tags,history", SHOAL_E_CONFIG, "attend of column \"history\" names column \"itme\"");
+    check_refused("label,item,tags,history", SHOAL_E_CONFIG,
+                  "attend of column \"history\" names column \"itme\"");
     ck_assert_ptr_nonnull(strstr(e.text, "did you mean \"item\"?"));
     set(history->attend, "tags");
     check_refused("label,item,tags,history", SHOAL_E_CONFIG, "has several values");
@@ -629,7 +636,8 @@ START_TEST(feature_times_that_are_none_are_refused)
     job.data.weight[0] = '\0';
     string_list_add(&job.features.fields, "at");
     job.features.fields_auto = false;
-    check_refused("label,at,user", SHOAL_E_CONFIG, "which is the time; take it out or change data.time");
+    check_refused("label,at,user", SHOAL_E_CONFIG,
+                  "which is the time; take it out or change data.time");
     string_list_free(&job.features.fields);
     column_add("at", COLUMN_CATEGORY);
     check_refused("label,at,user", SHOAL_E_CONFIG, "give it type: skip");
@@ -651,7 +659,8 @@ START_TEST(feature_rules_by_field_find_their_numbers)
     ck_assert_uint_eq(f.shape.rule_field[0], 2); /* fields in the order of the header */
     ck_assert_uint_eq(f.shape.rule_field[1], 1);
     set(rule[0].field, "itm");
-    check_refused("label,history,user,item", SHOAL_E_CONFIG, "tables[0].rules names column \"itm\"");
+    check_refused("label,history,user,item", SHOAL_E_CONFIG,
+                  "tables[0].rules names column \"itm\"");
     set(rule[0].field, "label");
     check_refused("label,history,user,item", SHOAL_E_CONFIG, "which is no field");
     set(rule[0].field, "history");

@@ -32,8 +32,11 @@ static const char *more_data = ""; /* of the job */
 static uint32_t with_statistics;
 static uint32_t times_are = 1; /* the first entry of a line is this and up to 59 more */
 
-static const struct sim_options calm = {
-    .seed = 1, .delay_min_ns = 50000, .delay_max_ns = 200000, .work_min_ns = 100000, .work_max_ns = 3000000};
+static const struct sim_options calm = {.seed = 1,
+                                        .delay_min_ns = 50000,
+                                        .delay_max_ns = 200000,
+                                        .work_min_ns = 100000,
+                                        .work_max_ns = 3000000};
 
 /* ---- a lane without a trainer ---------------------------------------------------------------- */
 
@@ -75,12 +78,15 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
     struct err e = {0};
 
     for (uint32_t i = 0; i < rows; i++)
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 2, times_are + i % 60, 100 + i % 7);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 2,
+                               times_are + i % 60, 100 + i % 7);
     snprintf(text, sizeof text,
              "job: lane\ndata: {format: libsvm, train: [%s], cache: %s%s}\n"
-             "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
+             "tables:\n  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: "
+             "sgd, lr: 1}}\n"
              "model: {kind: probe}\n"
-             "train: {batch: 16, epochs: 1, consistency: %s, staleness: 2, prefetch: 2, lanes: 2, backend: cpu}\n"
+             "train: {batch: 16, epochs: 1, consistency: %s, staleness: 2, prefetch: 2, lanes: 2, "
+             "backend: cpu}\n"
              "net: {resend: 200ms}\n",
              worker_write("train.libsvm", data, at), worker_path("cache"), more_data, mode);
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
@@ -115,7 +121,8 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
     lane_begin(lane);
 }
 
-static struct wire_LANE_NEXT_reply task_of(uint64_t position, uint64_t rows, uint64_t first_batch, uint32_t batch_count)
+static struct wire_LANE_NEXT_reply task_of(uint64_t position, uint64_t rows, uint64_t first_batch,
+                                           uint32_t batch_count)
 {
     return (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_TASK,
                                          .lane = 0,
@@ -134,7 +141,8 @@ static void run_task(const struct wire_LANE_NEXT_reply *task)
 {
     ends = 0;
     lane_start(lane, task);
-    ck_assert(has_ended(NULL) || sim_run(fake.sim, sim_now_ns(fake.sim) + 100 * SECOND, has_ended, NULL));
+    ck_assert(has_ended(NULL) ||
+              sim_run(fake.sim, sim_now_ns(fake.sim) + 100 * SECOND, has_ended, NULL));
     ck_assert(lane_idle(lane));
     ck_assert_uint_eq(ends, 1);
 }

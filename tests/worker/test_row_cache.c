@@ -223,8 +223,9 @@ static void batch_compute(struct oracle *o)
     if (o->planned == o->computed || !b->answered[0] || !b->answered[1])
         return;
     for (uint32_t i = 0; i < b->count; i++) {
-        const struct content *row =
-            b->source[i] & MODEL_CACHED ? &o->slot[b->source[i] & ~MODEL_CACHED] : &b->row[b->source[i]];
+        const struct content *row = b->source[i] & MODEL_CACHED
+                                        ? &o->slot[b->source[i] & ~MODEL_CACHED]
+                                        : &b->row[b->source[i]];
         ck_assert_uint_eq(row->key, b->key[i]);
         o->broken += !within_bound(o, row, b->number);
     }
@@ -242,7 +243,8 @@ static void own_push(struct oracle *o)
 }
 
 /* A run of `steps` events. The cache goes by `rule`, the shard and the oracle by its own bound. */
-static void play(struct oracle *o, uint64_t seed, bool bounded, const struct row_cache_rule *rule, uint32_t steps)
+static void play(struct oracle *o, uint64_t seed, bool bounded, const struct row_cache_rule *rule,
+                 uint32_t steps)
 {
     struct err e = {0};
 
@@ -291,8 +293,8 @@ START_TEST(row_cache_serves_within_the_bound)
 
     for (uint64_t seed = 1; seed <= 300; seed++) {
         play(&oracle, seed, true, NULL, 6000);
-        ck_assert_msg(oracle.broken == 0, "seed %llu: %llu rows beyond the bound", (unsigned long long)seed,
-                      (unsigned long long)oracle.broken);
+        ck_assert_msg(oracle.broken == 0, "seed %llu: %llu rows beyond the bound",
+                      (unsigned long long)seed, (unsigned long long)oracle.broken);
         ck_assert_uint_le(oracle.staleness_most, oracle.staleness);
         hits += oracle.hits;
         batches += oracle.computed;
@@ -305,7 +307,8 @@ END_TEST
 /* The control: a cache that takes the bound for a much wider one is found out. */
 START_TEST(oracle_finds_a_cache_that_ignores_the_bound)
 {
-    struct row_cache_rule loose = {.bounded = true, .most = 1000}, one_more = {.bounded = true, .most = 9};
+    struct row_cache_rule loose = {.bounded = true, .most = 1000},
+                          one_more = {.bounded = true, .most = 9};
     uint64_t broken = 0;
 
     for (uint64_t seed = 1; seed <= 20; seed++) {

@@ -26,16 +26,20 @@ static void open_rows(const char *data, const char *head, uint32_t examples_max)
     char text[512];
     snprintf(text, sizeof text,
              "job: rows\ndata: {format: csv, train: [none.csv], %s}\n"
-             "tables:\n  - {name: emb, dim: 2, tablets: 64, optimizer: {kind: sgd, lr: 1}}\nmodel: {kind: probe}\n",
+             "tables:\n  - {name: emb, dim: 2, tablets: 64, optimizer: {kind: sgd, lr: 1}}\nmodel: "
+             "{kind: probe}\n",
              data);
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
-    ck_assert_msg(features_make(&job, "none.csv", head, strlen(head), &features, &e) == 0, "%s", e.text);
+    ck_assert_msg(features_make(&job, "none.csv", head, strlen(head), &features, &e) == 0, "%s",
+                  e.text);
     shape = features.shape;
     shape.tasks = 1; /* the probe has one */
     ck_assert_int_eq(model_schemas(&job, &shape, schema, &table_count, &e), 0);
     backend = dense_backend();
     ck_assert_int_eq(model_new(&job, &shape, backend, &model, &e), 0);
-    ck_assert_int_eq(rows_new(model, backend, schema, table_count, examples_max, features.shape.tasks, &rows, &e), 0);
+    ck_assert_int_eq(rows_new(model, backend, schema, table_count, examples_max,
+                              features.shape.tasks, &rows, &e),
+                     0);
 }
 
 static void add(const char *text)
@@ -63,7 +67,8 @@ static void check_aligned(const void *array)
 START_TEST(rows_input_is_the_batch)
 {
     struct model_input in;
-    open_rows("weight: w, columns: [{name: label, type: label}, {name: n, type: number}, {name: tags, type: multi}]",
+    open_rows("weight: w, columns: [{name: label, type: label}, {name: n, type: number}, {name: "
+              "tags, type: multi}]",
               "label,w,n,tags", 4);
     ck_assert_int_eq(batch_begin(&rows->batch, &features, 4, false, &e), 0);
     add("1,0.5,7,a|b");
@@ -100,13 +105,15 @@ START_TEST(rows_have_room_for_the_scores_of_every_task)
 {
     struct model_output out;
     struct job many;
-    const char *text = "data: {format: csv, train: [none.csv], label: [a, b, c]}\nmodel: {kind: mmoe}\n";
+    const char *text =
+        "data: {format: csv, train: [none.csv], label: [a, b, c]}\nmodel: {kind: mmoe}\n";
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &many, &e) == 0, "%s", e.text);
     open_rows("label: a", "a,b,c,user", 1000);
     rows_release(rows);
     features_free(&features);
     ck_assert_int_eq(features_make(&many, "none.csv", "a,b,c,user", 10, &features, &e), 0);
-    ck_assert_int_eq(rows_new(model, backend, schema, table_count, 1000, features.shape.tasks, &rows, &e), 0);
+    ck_assert_int_eq(
+        rows_new(model, backend, schema, table_count, 1000, features.shape.tasks, &rows, &e), 0);
     rows_output(rows, &out);
     check_aligned(out.scores);
     memset(out.scores, 0, 3 * 1000 * sizeof(float));
@@ -116,7 +123,8 @@ END_TEST
 
 START_TEST(rows_arrays_that_a_device_reads_are_aligned)
 {
-    open_rows("weight: w, columns: [{name: label, type: label}, {name: n, type: number}, {name: tags, type: multi}]",
+    open_rows("weight: w, columns: [{name: label, type: label}, {name: n, type: number}, {name: "
+              "tags, type: multi}]",
               "label,w,n,tags", 300);
     for (uint32_t examples = 1; examples <= 300; examples *= 7) { /* they grow */
         struct batch *b = &rows->batch;
@@ -157,8 +165,8 @@ static void check_key(uint32_t field, const char *value, float shows, float clic
             continue;
         for (uint32_t j = 0; j < 3; j++)
             ck_assert_float_eq(at[j], (float)(10 * i + j));
-        ck_assert_msg(at[3] == shows && at[4] == clicks, "%s: %g shows, %g clicks", value, (double)at[3],
-                      (double)at[4]);
+        ck_assert_msg(at[3] == shows && at[4] == clicks, "%s: %g shows, %g clicks", value,
+                      (double)at[3], (double)at[4]);
         return;
     }
     ck_assert_msg(false, "%s is no key of the batch", value);
@@ -169,17 +177,20 @@ static void check_key(uint32_t field, const char *value, float shows, float clic
  */
 START_TEST(rows_count_shows_and_clicks_by_example)
 {
-    static const char *const data[] = {"columns: [{name: click, type: label}, {name: buy, type: label}, {name: item}, "
-                                       "{name: tags, type: multi, share: item}], label: [click, buy]",
-                                       "label: click"};
+    static const char *const data[] = {
+        "columns: [{name: click, type: label}, {name: buy, type: label}, {name: item}, "
+        "{name: tags, type: multi, share: item}], label: [click, buy]",
+        "label: click"};
     open_rows(data[1], "click,item,user", 8);
     struct job many;
     char text[512];
-    snprintf(text, sizeof text, "data: {format: csv, train: [none.csv], %s}\nmodel: {kind: mmoe}\n", data[0]);
+    snprintf(text, sizeof text, "data: {format: csv, train: [none.csv], %s}\nmodel: {kind: mmoe}\n",
+             data[0]);
     if (_i == 0) {
         ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &many, &e) == 0, "%s", e.text);
         features_free(&features);
-        ck_assert_int_eq(features_make(&many, "none.csv", "click,buy,item,tags", 19, &features, &e), 0);
+        ck_assert_int_eq(features_make(&many, "none.csv", "click,buy,item,tags", 19, &features, &e),
+                         0);
         job_free(&many);
     }
     schema[0].width = 3;

@@ -28,14 +28,18 @@ static void open_rows(const char *stats)
     char text[1024];
     uint32_t count;
     snprintf(text, sizeof text,
-             "data: {format: csv, train: [none.csv], label: label, columns: [{name: label, type: label}, {name: a}, {name: b}, "
+             "data: {format: csv, train: [none.csv], label: label, columns: [{name: label, type: "
+             "label}, {name: a}, {name: b}, "
              "{name: c}, {name: d, type: multi}, {name: e}]}\n"
              "tables:\n  - {name: x, dim: 3, tablets: 16, fields: [a, c], stats: %s}\n"
-             "  - {name: y, dim: 2, tablets: 16, stats: %s}\n  - {name: z, dim: 5, tablets: 16, fields: [d], stats: %s}\n"
+             "  - {name: y, dim: 2, tablets: 16, stats: %s}\n  - {name: z, dim: 5, tablets: 16, "
+             "fields: [d], stats: %s}\n"
              "model: {kind: wide_deep, hidden: [4]}\n",
-             stats[0] == '1' ? "true" : "false", stats[1] == '1' ? "true" : "false", stats[2] == '1' ? "true" : "false");
+             stats[0] == '1' ? "true" : "false", stats[1] == '1' ? "true" : "false",
+             stats[2] == '1' ? "true" : "false");
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
-    ck_assert_msg(features_make(&job, "none.csv", head, sizeof head - 1, &features, &e) == 0, "%s", e.text);
+    ck_assert_msg(features_make(&job, "none.csv", head, sizeof head - 1, &features, &e) == 0, "%s",
+                  e.text);
     ck_assert_msg(model_schemas(&job, &features.shape, schema, &count, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(count, TABLES + 1);
     backend = dense_backend();
@@ -210,7 +214,8 @@ START_TEST(rows_shows_and_clicks_go_to_the_tables_that_keep_them)
                     ck_assert_float_eq(at[j], gradient(t, i, j));
                 shown(table->keys[i], &shows, &clicks);
                 if (which[_i][t] == '1')
-                    ck_assert(at[width_of[t]] == shows && at[width_of[t] + 1] == clicks && shows > 0);
+                    ck_assert(at[width_of[t]] == shows && at[width_of[t] + 1] == clicks &&
+                              shows > 0);
             }
         }
     }

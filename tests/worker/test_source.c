@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 /* zstd's own packing of "one\ntwo\n", and of 256 KiB of x. */
-static const unsigned char zstd_two_lines[] = {0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x41, 0x00, 0x00, 0x6f, 0x6e,
-                                               0x65, 0x0a, 0x74, 0x77, 0x6f, 0x0a, 0xe6, 0xa6, 0x0e, 0x40};
+static const unsigned char zstd_two_lines[] = {0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x41,
+                                               0x00, 0x00, 0x6f, 0x6e, 0x65, 0x0a, 0x74,
+                                               0x77, 0x6f, 0x0a, 0xe6, 0xa6, 0x0e, 0x40};
 static const unsigned char zstd_block[] = {0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x54, 0x00, 0x00,
                                            0x10, 0x78, 0x78, 0x01, 0x00, 0xfb, 0xff, 0x39, 0xc0,
                                            0x02, 0x03, 0x00, 0x10, 0x78, 0x54, 0xb3, 0x31, 0x72};
@@ -59,7 +60,8 @@ static void check_text(const char *expected)
     ck_assert_msg(source_open(&list, "data.train", &cache, &s, &e) == 0, "%s", e.text);
     for (uint32_t i = 0; i < s.count; i++) {
         ck_assert_uint_eq(s.file[i].base, at);
-        ck_assert_int_eq(pread(s.file[i].fd, text + at, sizeof text - at, 0), (ssize_t)s.file[i].bytes);
+        ck_assert_int_eq(pread(s.file[i].fd, text + at, sizeof text - at, 0),
+                         (ssize_t)s.file[i].bytes);
         at += s.file[i].bytes;
     }
     ck_assert_uint_eq(at, strlen(expected));
@@ -168,7 +170,8 @@ START_TEST(source_refuses_damaged_gzip)
     worker_text("a.txt", "one\ntwo\nthree\nfour\nfive\n");
     shell("gzip -c %s > %s.gz", worker_path("a.txt"));
     string_list_add(&list, worker_path("a.txt.gz"));
-    shell("printf 'XXXX' | dd of=%s bs=1 seek=24 conv=notrunc 2>/dev/null", worker_path("a.txt.gz"));
+    shell("printf 'XXXX' | dd of=%s bs=1 seek=24 conv=notrunc 2>/dev/null",
+          worker_path("a.txt.gz"));
     ck_assert_int_eq(fails(), SHOAL_E_DATA);
     ck_assert_ptr_nonnull(strstr(e.text, "a.txt.gz"));
     ck_assert_int_eq(worker_count_files("cache", ""), 0); /* no half text, no temporary */
@@ -214,7 +217,8 @@ END_TEST
 START_TEST(source_runs_commands_once_a_process)
 {
     char command[2048];
-    snprintf(command, sizeof command, "cmd:echo ran >> %s; printf 'one\\ntwo\\n' | gzip -c", worker_path("runs"));
+    snprintf(command, sizeof command, "cmd:echo ran >> %s; printf 'one\\ntwo\\n' | gzip -c",
+             worker_path("runs"));
     string_list_add(&list, command);
     check_text("one\ntwo\n");
     check_text("one\ntwo\n");
@@ -268,7 +272,8 @@ START_TEST(source_head_is_the_first_line)
     free(line);
     string_list_free(&list);
     string_list_add(&list, worker_text("b.txt", "\n\n"));
-    ck_assert_int_eq(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e), SHOAL_E_DATA);
+    ck_assert_int_eq(source_head(&list, "data.train", &cache, &name, &line, &bytes, &e),
+                     SHOAL_E_DATA);
 }
 END_TEST
 

@@ -26,8 +26,11 @@ static struct trainer *worker[MAX_WORKERS];
 static struct sim_node *worker_node[MAX_WORKERS];
 static uint32_t workers;
 
-static const struct sim_options calm = {
-    .seed = 1, .delay_min_ns = 50000, .delay_max_ns = 200000, .work_min_ns = 100000, .work_max_ns = 3000000};
+static const struct sim_options calm = {.seed = 1,
+                                        .delay_min_ns = 50000,
+                                        .delay_max_ns = 200000,
+                                        .work_min_ns = 100000,
+                                        .work_max_ns = 3000000};
 
 /* ---- a job and its input --------------------------------------------------------------------- */
 
@@ -37,23 +40,26 @@ static const char *lines_make(const char *name, uint32_t rows, uint32_t keys)
     size_t at = 0;
 
     for (uint32_t i = 0; i < rows; i++)
-        at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 3 == 0, 1 + i * 7 % keys,
-                               1 + keys + i * 5 % 11);
+        at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 3 == 0,
+                               1 + i * 7 % keys, 1 + keys + i * 5 % 11);
     return worker_write(name, data, at);
 }
 
 static void job_make(uint32_t rows, const char *model, const char *mode)
 {
     lines_make("valid.libsvm", 100, 50);
-    snprintf(text, sizeof text,
-             "job: fake\n"
-             "data: {format: libsvm, train: [%s], valid: [%s], cache: %s}\n"
-             "tables:\n"
-             "  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
-             "model: %s\n"
-             "train: {batch: 16, epochs: 1, consistency: %s, staleness: 2, prefetch: 2, lanes: 2, backend: cpu}\n"
-             "net: {resend: 200ms}\n",
-             lines_make("train.libsvm", rows, 50), worker_path("valid.libsvm"), worker_path("cache"), model, mode);
+    snprintf(
+        text, sizeof text,
+        "job: fake\n"
+        "data: {format: libsvm, train: [%s], valid: [%s], cache: %s}\n"
+        "tables:\n"
+        "  - {name: emb, dim: 2, tablets: 64, init: {kind: zero}, optimizer: {kind: sgd, lr: 1}}\n"
+        "model: %s\n"
+        "train: {batch: 16, epochs: 1, consistency: %s, staleness: 2, prefetch: 2, lanes: 2, "
+        "backend: cpu}\n"
+        "net: {resend: 200ms}\n",
+        lines_make("train.libsvm", rows, 50), worker_path("valid.libsvm"), worker_path("cache"),
+        model, mode);
 }
 
 /* Every key's row is the number of examples that have it. */
@@ -101,7 +107,8 @@ static struct trainer *worker_add(uint32_t lanes)
 
     snprintf(name, sizeof name, "worker-%u", workers);
     worker_node[workers] = sim_node_new(fake.sim, name, trainer_handler(), NULL);
-    ck_assert_int_eq(trainer_new(sim_node_env(worker_node[workers]), &options, &worker[workers], &e), 0);
+    ck_assert_int_eq(
+        trainer_new(sim_node_env(worker_node[workers]), &options, &worker[workers], &e), 0);
     sim_node_set_handler(worker_node[workers], trainer_handler(), worker[workers]);
     return worker[workers++];
 }
@@ -225,7 +232,8 @@ END_TEST
 
 START_TEST(trainer_survives_passing_refusals)
 {
-    static const int statuses[] = {SHOAL_E_BUSY, SHOAL_E_NO_SPACE, SHOAL_E_AGAIN, SHOAL_E_NOT_LEADER};
+    static const int statuses[] = {SHOAL_E_BUSY, SHOAL_E_NO_SPACE, SHOAL_E_AGAIN,
+                                   SHOAL_E_NOT_LEADER};
 
     job_make(400, "{kind: probe}", "async");
     fake_open(&fake, &calm, text, 2, 2);
