@@ -42,7 +42,6 @@ static void *module_open(const char *file, struct err *e)
     char folder[LIMIT_PATH], path[3][2 * LIMIT_PATH];
     const char *extra = getenv("SHOAL_MODULE_DIR");
     int count = extra && *extra ? 3 : 2;
-
     program_folder(folder);
     snprintf(path[0], sizeof path[0], "%s/%s", folder, file);
     snprintf(path[1], sizeof path[1], "%s/../lib/shoal/%s", folder, file);
@@ -76,18 +75,18 @@ int backend_load_module(const char *file, struct backend **out, struct err *e)
     const struct backend_ops *ops = symbol ? entry() : NULL;
     struct backend *b = ops && ops->abi == BACKEND_ABI ? malloc(sizeof *b) : NULL;
     if (!b) {
-        int code = ops && ops->abi == BACKEND_ABI ? SHOAL_E_NOMEM : SHOAL_E_VERSION;
+        int rc = ops && ops->abi == BACKEND_ABI ? SHOAL_E_NOMEM : SHOAL_E_VERSION;
         dlclose(handle);
-        return err_set(e, code, "module %s: %s", file,
-                       code == SHOAL_E_NOMEM
+        return err_set(e, rc, "module %s: %s", file,
+                       rc == SHOAL_E_NOMEM
                            ? "out of memory"
                            : "is not of this version of shoal; install both together");
     }
     *b = (struct backend){.ops = ops, .handle = handle};
-    int code = ops->probe ? ops->probe(e) : 0;
-    if (code != 0) {
+    int rc = ops->probe ? ops->probe(e) : 0;
+    if (rc != 0) {
         backend_unload(b);
-        return code;
+        return rc;
     }
     *out = b;
     return 0;
@@ -144,14 +143,14 @@ int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
         return load_cpu(out, e);
     if (kind == BACKEND_AUTO)
         blas_environment(); /* the CPU may be taken later, when the device is lost */
-    int code = load_cuda(out, &why);
-    if (code == 0)
+    int rc = load_cuda(out, &why);
+    if (rc == 0)
         return 0;
     if (kind == BACKEND_CUDA)
-        return err_set(e, code == SHOAL_E_NOT_FOUND ? SHOAL_E_UNAVAILABLE : code,
+        return err_set(e, rc == SHOAL_E_NOT_FOUND ? SHOAL_E_UNAVAILABLE : rc,
                        "train.backend is cuda: %s", why.text);
     int of_cpu = load_cpu(out, e);
-    if (of_cpu == 0 && code != SHOAL_E_NOT_FOUND)
+    if (of_cpu == 0 && rc != SHOAL_E_NOT_FOUND)
         err_set(e, 0, "train.backend is auto, and the CPU is taken: %s", why.text);
     return of_cpu;
 }

@@ -23,7 +23,6 @@ struct looking {
 static void path_of(void *handle, const char *otherwise, char path[LIMIT_PATH])
 {
     struct link_map *map = NULL;
-
     if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || !map || map->l_name[0] == '\0')
         snprintf(path, LIMIT_PATH, "%s", otherwise);
     else
@@ -47,7 +46,6 @@ static bool folders_open(struct looking *l, const char *pattern)
 {
     char file[LIMIT_PATH];
     glob_t found;
-
     if (glob(pattern, 0, NULL, &found) != 0)
         return false;
     for (size_t i = found.gl_pathc; i-- > 0 && !l->handle;) {
@@ -64,7 +62,6 @@ static bool prefix_open(struct looking *l, const char *prefix)
 {
     static const char *const packages[] = {"site-packages", "dist-packages"};
     char pattern[LIMIT_PATH];
-
     for (size_t i = 0; i < 2 && !l->handle; i++)
         for (const char *const *wheel = l->q->wheels; *wheel && !l->handle; wheel++) {
             int bytes = snprintf(pattern, sizeof pattern, "%s/lib/python3*/%s/%s", prefix,
@@ -82,7 +79,6 @@ static bool pythons_open(struct looking *l)
 {
     const char *path = getenv("PATH");
     char *all = strdup(path ? path : ""), *rest = all, program[LIMIT_PATH];
-
     for (char *folder = all ? strsep(&rest, ":") : NULL; folder && !l->handle;
          folder = strsep(&rest, ":")) {
         int bytes = snprintf(program, sizeof program, "%s/python3", folder);
@@ -97,7 +93,6 @@ static bool pythons_open(struct looking *l)
 static bool environments_open(struct looking *l)
 {
     static const char *const names[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
-
     for (size_t i = 0; i < 2 && !l->handle; i++) {
         const char *prefix = getenv(names[i]);
         if (prefix && prefix[0] == '/')
@@ -112,7 +107,6 @@ static int named_open(struct looking *l, const char *named, struct err *e)
     char file[LIMIT_PATH];
     struct stat is;
     bool folder = stat(named, &is) == 0 && S_ISDIR(is.st_mode);
-
     int bytes = snprintf(file, sizeof file, folder ? "%s/%s" : "%s", named, l->q->file);
     if (bytes <= 0 || (size_t)bytes >= sizeof file)
         return err_set(e, SHOAL_E_CONFIG,
@@ -131,23 +125,22 @@ int library_open(const struct library_search *q, void **handle, char path[LIMIT_
 {
     struct looking l = {.q = q, .path = path};
     const char *named = getenv(q->variable);
-    int code = 0;
-
+    int rc = 0;
     if (named && *named)
-        code = named_open(&l, named, e);
+        rc = named_open(&l, named, e);
     else if (!file_open(&l, q->file)) {
         for (const char *const *pattern = q->folders; *pattern && !l.handle; pattern++)
             folders_open(&l, *pattern);
         if (!l.handle && !environments_open(&l))
-            code = err_set(e, SHOAL_E_UNAVAILABLE,
-                           "%s is neither in the loader's path, in the toolkit's folders nor among "
-                           "Python's packages%s%s; "
-                           "install it, or set %s to its file or folder",
-                           q->file, l.why[0] != '\0' ? "; one did not load: " : "", l.why,
-                           q->variable);
+            rc = err_set(e, SHOAL_E_UNAVAILABLE,
+                         "%s is neither in the loader's path, in the toolkit's folders nor among "
+                         "Python's packages%s%s; "
+                         "install it, or set %s to its file or folder",
+                         q->file, l.why[0] != '\0' ? "; one did not load: " : "", l.why,
+                         q->variable);
     }
     *handle = l.handle;
-    return code;
+    return rc;
 }
 
 bool library_function(void *handle, const char *name, void *function)

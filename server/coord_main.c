@@ -66,7 +66,6 @@ static int report_write(void *context, const char *text, struct err *e)
 {
     const struct coord_config *config = ((const struct daemon *)context)->config;
     char path[LIMIT_PATH + 8];
-
     if (config->report[0] == 0)
         return 0;
     (void)snprintf(path, sizeof path, "%s.new", config->report);
@@ -90,7 +89,6 @@ static int report_write(void *context, const char *text, struct err *e)
 static void on_signal(void *context, int signo)
 {
     struct net *net = context;
-
     log_info("stops on signal %d; its state stays in data_dir", signo);
     notify_stopping();
     net_interrupt(net);
@@ -116,35 +114,34 @@ static int serve(const struct coord_config *config, struct err *e)
     struct coord *coord = NULL;
     struct net *net = NULL;
     char bound[256];
-
     signal(SIGPIPE, SIG_IGN);
     coord_tensorboard_open(&daemon.tensorboard, config->tensorboard);
-    int status = coord_store_open(config->data_dir, &store, e);
-    if (status == 0)
-        status = net_new(&no, &net, e);
-    if (status == 0)
-        status = coord_new(&co, net_env(net), store, &coord, e);
-    if (status == 0) {
+    int rc = coord_store_open(config->data_dir, &store, e);
+    if (rc == 0)
+        rc = net_new(&no, &net, e);
+    if (rc == 0)
+        rc = coord_new(&co, net_env(net), store, &coord, e);
+    if (rc == 0) {
         net_set_handler(net, &coord_handler, coord);
-        status = net_signals(net, on_signal, net);
+        rc = net_signals(net, on_signal, net);
     }
-    if (status == 0)
-        status = net_listen(net, config->listen, bound, e);
-    if (status == 0) {
+    if (rc == 0)
+        rc = net_listen(net, config->listen, bound, e);
+    if (rc == 0) {
         log_info("listens at %s for %u shards, state in %s", bound, config->shards,
                  config->data_dir);
         notify_watchdog_start(net_env(net));
         notify_ready("serving");
         net_run(net);
         if (coord_fatal(coord) != 0)
-            status = err_set(e, coord_fatal(coord), "the store in %s failed", config->data_dir);
+            rc = err_set(e, coord_fatal(coord), "the store in %s failed", config->data_dir);
     }
     coord_free(coord);
     if (net != NULL)
         net_free(net);
     coord_store_close(store);
     coord_tensorboard_close(&daemon.tensorboard);
-    return status;
+    return rc;
 }
 
 static int finish(int status, const struct err *e)
@@ -164,8 +161,7 @@ int main(int argc, char **argv)
     const char *path = NULL, *tensorboard = NULL;
     struct string_list set = {0};
     struct err e = {0};
-    int c, status = 0;
-
+    int c, rc = 0;
     log_init("shoal-coordinator");
     while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (c == 'h' || c == 'v') {
@@ -178,20 +174,20 @@ int main(int argc, char **argv)
             tensorboard = optarg;
         else if (c != 's')
             return err_exit_status(SHOAL_E_USAGE);
-        else if ((status = string_list_add(&set, optarg)) != 0)
-            return err_exit_status(status);
+        else if ((rc = string_list_add(&set, optarg)) != 0)
+            return err_exit_status(rc);
     }
     if (optind < argc)
         return finish(err_set(&e, SHOAL_E_USAGE, "'%s' is not an option; see --help", argv[optind]),
                       &e);
-    status = coord_config_load(path, &set, &config, &e);
+    rc = coord_config_load(path, &set, &config, &e);
     string_list_free(&set);
-    if (status == 0 && tensorboard != NULL && strlen(tensorboard) >= sizeof config.tensorboard)
-        status = err_set(&e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes",
-                         sizeof config.tensorboard - 1);
-    if (status == 0 && tensorboard != NULL)
+    if (rc == 0 && tensorboard != NULL && strlen(tensorboard) >= sizeof config.tensorboard)
+        rc = err_set(&e, SHOAL_E_USAGE, "--tensorboard: a path has at most %zu bytes",
+                     sizeof config.tensorboard - 1);
+    if (rc == 0 && tensorboard != NULL)
         (void)snprintf(config.tensorboard, sizeof config.tensorboard, "%s", tensorboard);
-    if (status == 0)
-        status = serve(&config, &e);
-    return finish(status, &e);
+    if (rc == 0)
+        rc = serve(&config, &e);
+    return finish(rc, &e);
 }

@@ -1,6 +1,7 @@
 /* server_config.c: server.yaml. */
 #include "server/server_config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,14 +72,15 @@ static int check_disk(const struct config *c, const char *name, const struct ser
         return 0;
     if (s->disk / s->shards < DISK_LEAST)
         return err_set(e, SHOAL_E_CONFIG,
-                       "%s:%d: disk: %llu bytes for %u shards; a shard needs %llu at least", name,
-                       config_line(c, "disk"), (unsigned long long)s->disk, s->shards,
-                       (unsigned long long)DISK_LEAST);
+                       "%s:%d: disk: %" PRIu64 " bytes for %u shards; a shard needs %" PRIu64
+                       " at least",
+                       name, config_line(c, "disk"), s->disk, s->shards, (uint64_t)DISK_LEAST);
     if (s->journal.max > s->disk / 2 || s->journal.keep > s->disk / 2 - s->journal.max)
         return err_set(
             e, SHOAL_E_CONFIG,
-            "%s:%d: disk: journal.max and journal.keep take more than half of its %llu bytes", name,
-            config_line(c, "disk"), (unsigned long long)s->disk);
+            "%s:%d: disk: journal.max and journal.keep take more than half of its %" PRIu64
+            " bytes",
+            name, config_line(c, "disk"), s->disk);
     return 0;
 }
 

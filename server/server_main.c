@@ -18,6 +18,7 @@
 #include "server/shard/shard.h"
 
 #include <getopt.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -56,10 +57,10 @@ static void process_figures(void *context, uint64_t *rss, uint64_t *rss_peak)
 {
     (void)context;
     struct rusage usage;
-    unsigned long long pages = 0;
+    uint64_t pages = 0;
     FILE *f = fopen("/proc/self/statm", "re");
     if (f) {
-        if (fscanf(f, "%*u %llu", &pages) != 1)
+        if (fscanf(f, "%*u %" SCNu64, &pages) != 1)
             pages = 0;
         fclose(f);
     }

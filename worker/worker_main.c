@@ -84,7 +84,6 @@ static int number_take(const char *flag, const char *text, uint32_t least, uint3
 {
     char *end;
     unsigned long value = strtoul(text, &end, 10);
-
     if (*text < '0' || *text > '9' || *end != '\0' || value < least || value > most)
         return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from %u to %u", flag, text,
                        least, most);
@@ -110,9 +109,8 @@ static int option_take(struct arguments *a, int option, const char *value, struc
                                                                              "train", "valid",
                                                                              "test", NULL};
     uint32_t word = 0;
-    int status = 0;
+    int rc = 0;
     char *end;
-
     switch (option) {
     case 'c':
         a->config = value;
@@ -132,16 +130,16 @@ static int option_take(struct arguments *a, int option, const char *value, struc
         a->name = value;
         return 0;
     case 'b':
-        status = word_take("--backend", value, backends, &word, e);
+        rc = word_take("--backend", value, backends, &word, e);
         a->backend = (enum backend_kind)word;
         a->backend_given = true;
-        return status;
+        return rc;
     case 'w':
         return number_take("--wait", value, 1, 86400, &a->wait_s, e);
     case 'd':
-        status = number_take("--device", value, 0, 65535, &word, e);
+        rc = number_take("--device", value, 0, 65535, &word, e);
         a->device = word;
-        return status;
+        return rc;
     case 'C':
         return number_take("--cores", value, 1, 65535, &a->cores, e);
     case 'I':
@@ -195,16 +193,15 @@ static int arguments_take(int argc, char **argv, struct arguments *a, struct err
                                             {"version", no_argument, NULL, 'v'},
                                             {NULL, 0, NULL, 0}};
     int option;
-
     *a = (struct arguments){.split = WIRE_TEST, .device = -1, .share = 1};
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (option == 'h' || option == 'v') {
             printf("%s", option == 'h' ? usage_text : "shoal-worker " SHOAL_VERSION "\n");
             exit(0);
         }
-        int status = option_take(a, option, optarg, e);
-        if (status != 0)
-            return status;
+        int rc = option_take(a, option, optarg, e);
+        if (rc != 0)
+            return rc;
     }
     if (optind + 1 != argc)
         return err_set(
@@ -230,7 +227,6 @@ static int arguments_take(int argc, char **argv, struct arguments *a, struct err
 static uint32_t cores_here(void)
 {
     cpu_set_t set;
-
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
@@ -239,9 +235,9 @@ static int settings_take(struct arguments *a, struct job *job, bool *have_job, s
 {
     *have_job = false;
     if (a->config != NULL) {
-        int status = job_load(a->config, &a->set, job, e);
-        if (status != 0)
-            return status;
+        int rc = job_load(a->config, &a->set, job, e);
+        if (rc != 0)
+            return rc;
         *have_job = true;
         if (!a->backend_given)
             a->backend = job->train.backend;
@@ -269,7 +265,6 @@ struct daemon {
 static void daemon_signal(void *context, int signo)
 {
     struct daemon *d = context;
-
     log_info("%s: leaving", strsignal(signo));
     notify_stopping();
     if (d->trainer != NULL)
@@ -282,27 +277,24 @@ static void status_fire(struct env_timer *timer)
 {
     struct daemon *d = (struct daemon *)(void *)((char *)timer - offsetof(struct daemon, status));
     char text[128];
-
     trainer_describe(d->trainer, text, sizeof text);
     notify_status("%s", text);
-    env_timer_start(net_env(d->net), timer, 2000000000ull);
+    env_timer_start(net_env(d->net), timer, UINT64_C(2000000000));
 }
 
 /* trainer_options.replace. */
 static int cpu_take(void *context, struct backend **out, struct err *e)
 {
     struct daemon *d = context;
-    int status = backend_load(BACKEND_CPU, &d->second, e);
-
+    int rc = backend_load(BACKEND_CPU, &d->second, e);
     *out = d->second;
-    return status;
+    return rc;
 }
 
 static int train(const struct arguments *a, struct daemon *d, struct err *e)
 {
     bool device = strcmp(backend_name(d->backend), "cpu") != 0;
     char host[LIMIT_NAME / 2] = "worker", name[LIMIT_NAME];
-
     (void)gethostname(host, sizeof host - 1);
     host[sizeof host - 1] = '\0';
     snprintf(name, sizeof name, "%s-%d", host, (int)getpid());
@@ -345,7 +337,6 @@ static int measure_print(const struct measure *m, uint64_t bad_lines, const stru
 {
     struct json *details = measure_details(m, job),
                 *report = measure_report(m->metric, job, details, true);
-
     json_set_int(report, "bad_lines", (int64_t)bad_lines);
     char *text = json_text(report, 2);
 
@@ -369,7 +360,6 @@ static int evaluate(const struct arguments *a, const struct job *job, struct dae
                                         .backend = d->backend,
                                         .wait_ms = a->wait_s * 1000};
     const struct measure *measure;
-
     int status = evaluator_new(net_env(d->net), &options, &d->evaluator, e);
     if (status != 0)
         return status;
@@ -392,7 +382,6 @@ static int evaluate(const struct arguments *a, const struct job *job, struct dae
 static uint32_t seats_expected(const struct arguments *a, const struct job *job)
 {
     bool all = job != NULL && job->train.mode == WIRE_BSP && strcmp(a->verb, "train") == 0;
-
     return all && job->train.lanes > a->lanes ? job->train.lanes : a->lanes;
 }
 
@@ -403,7 +392,6 @@ static void environment_set(const struct arguments *a, const struct job *job)
     uint32_t seats = seats_expected(a, job),
              threads = seats * (2 + lane_readers(a->cores, seats)) + 1;
     char text[24];
-
     snprintf(text, sizeof text, "%u", threads > 1024 ? 1024 : threads); /* libuv takes no more */
     setenv("UV_THREADPOOL_SIZE", text, 0);
     if (a->device < 0)
@@ -418,10 +406,9 @@ static int backend_take(const struct arguments *a, struct daemon *d, struct err 
 {
     static const char *const names[] = {
         [BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_CUDA] = "cuda"};
-    int status = backend_load(a->backend, &d->backend, e);
-
-    if (status != 0)
-        return status;
+    int rc = backend_load(a->backend, &d->backend, e);
+    if (rc != 0)
+        return rc;
     if (e->text[0] != '\0')
         log_error("%s", e->text);
     if (a->backend != BACKEND_AUTO)
@@ -441,25 +428,24 @@ static int run(const struct arguments *a, const struct job *job, struct err *e)
 {
     struct net_options options = {.insecure_plaintext = a->insecure, .io_threads = a->io_threads};
     struct daemon d = {0};
-
     environment_set(a, job);
-    int status = backend_take(a, &d, e);
-    if (status != 0)
-        return status;
-    status = net_new(&options, &d.net, e);
-    if (status == 0) {
-        status = net_signals(d.net, daemon_signal, &d);
-        if (status != 0)
-            err_set(e, status, "signals cannot be watched");
+    int rc = backend_take(a, &d, e);
+    if (rc != 0)
+        return rc;
+    rc = net_new(&options, &d.net, e);
+    if (rc == 0) {
+        rc = net_signals(d.net, daemon_signal, &d);
+        if (rc != 0)
+            err_set(e, rc, "signals cannot be watched");
     }
-    if (status == 0) {
+    if (rc == 0) {
         notify_watchdog_start(net_env(d.net));
-        status = strcmp(a->verb, "train") == 0 ? train(a, &d, e) : evaluate(a, job, &d, e);
+        rc = strcmp(a->verb, "train") == 0 ? train(a, &d, e) : evaluate(a, job, &d, e);
         net_free(d.net); /* no message borrows from a backend's memory any more */
     }
     backend_unload(d.backend);
     backend_unload(d.second);
-    return status;
+    return rc;
 }
 
 /* ---- the input alone ------------------------------------------------------------------------- */
@@ -470,38 +456,36 @@ static int fields_tell(const struct arguments *a, const struct job *job, struct 
     struct features f;
     uint32_t field = 0;
     uint64_t key = 0;
-    int status = dataset_features(job, &f, e);
-
-    if (status != 0)
-        return status;
+    int rc = dataset_features(job, &f, e);
+    if (rc != 0)
+        return rc;
     if (a->field != NULL)
-        status = fields_find(&f, a->field, &field, e);
-    if (status == 0 && a->field != NULL)
-        status = fields_key(&f, field, a->value, &key, e);
-    if (status == 0) {
+        rc = fields_find(&f, a->field, &field, e);
+    if (rc == 0 && a->field != NULL)
+        rc = fields_key(&f, field, a->value, &key, e);
+    if (rc == 0) {
         *out = json_new_object();
         if (a->field != NULL)
             json_set_hex(*out, "key", key);
         json_set(*out, "fields", fields_json(&f));
     }
     features_free(&f);
-    return status;
+    return rc;
 }
 
 static int look(const struct arguments *a, const struct job *job, struct err *e)
 {
     struct json *j = NULL;
-    int status = strcmp(a->verb, "fields") == 0 ? fields_tell(a, job, &j, e)
-                                                : count_job(job, a->share, &j, e);
-    char *text = status == 0 ? json_text(j, 2) : NULL;
-
+    int rc = strcmp(a->verb, "fields") == 0 ? fields_tell(a, job, &j, e)
+                                            : count_job(job, a->share, &j, e);
+    char *text = rc == 0 ? json_text(j, 2) : NULL;
     json_free(j);
-    if (status == 0 && text == NULL)
+    if (rc == 0 && text == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory to print the answer");
-    if (status == 0)
+    if (rc == 0)
         puts(text);
     free(text);
-    return status;
+    return rc;
 }
 
 int main(int argc, char **argv)
@@ -510,18 +494,17 @@ int main(int argc, char **argv)
     struct err e = {0};
     struct job job;
     bool have_job = false;
-
     log_init("shoal-worker");
     opterr = 0;
-    int status = arguments_take(argc, argv, &a, &e);
-    if (status == 0)
-        status = settings_take(&a, &job, &have_job, &e);
-    if (status == 0)
-        status = stands_alone(&a) ? look(&a, &job, &e) : run(&a, have_job ? &job : NULL, &e);
-    if (status != 0)
-        log_error("%s", e.text[0] != '\0' ? e.text : err_text(status));
+    int rc = arguments_take(argc, argv, &a, &e);
+    if (rc == 0)
+        rc = settings_take(&a, &job, &have_job, &e);
+    if (rc == 0)
+        rc = stands_alone(&a) ? look(&a, &job, &e) : run(&a, have_job ? &job : NULL, &e);
+    if (rc != 0)
+        log_error("%s", e.text[0] != '\0' ? e.text : err_text(rc));
     if (have_job)
         job_free(&job);
     string_list_free(&a.set);
-    return status == 0 ? 0 : err_exit_status(status);
+    return rc == 0 ? 0 : err_exit_status(rc);
 }

@@ -47,7 +47,6 @@ KERNEL_INLINE void attend_block(const struct attend_product *p, uint32_t i, uint
     float *c = p->c + i * p->ldc + j;
     vf left[ATTEND_ROWS] = {{0}}, right[ATTEND_ROWS] = {{0}};
     uint32_t n_left = vectors == 1 ? n : VECTOR;
-
     for (uint32_t k = p->steps; k > 0; k--, a += step, b += ldb) {
         vf b_left = vector_load_n(b, n_left),
            b_right = vectors == 1 ? b_left : vector_load_n(b + VECTOR, n);
@@ -161,7 +160,6 @@ static struct attend_head attend_head_of(const struct attend_args *a, uint32_t e
            at = (size_t)example * a->fields * row + (size_t)head * width;
     size_t at_y = (size_t)example * a->fields * a->width + (size_t)head * width;
     float *work = a->work + (size_t)attend_lanes(width) * lanes;
-
     return (struct attend_head){
         .query = a->x + at,
         .key = a->x + at + a->width,
@@ -220,7 +218,6 @@ static void attend_head_forward(const struct attend_head *h)
 {
     uint32_t lanes = attend_lanes(h->fields);
     const float *share = h->share;
-
     attend_turn(h->query, h->ldx, h->fields, h->width, h->scale, h->turned);
     attend_multiply((struct attend_product){h->fields, lanes, h->width, h->key, h->ldx, 1,
                                             h->turned, lanes, h->share, lanes, false});
@@ -254,7 +251,6 @@ static void attend_head_backward(const struct attend_head *h)
     uint32_t f = h->fields, lanes = attend_lanes(f);
     const float *share = h->share;
     bool drop = h->mask->threshold > 0;
-
     if (drop) {
         attend_drop(h, h->share, h->dropped);
         share = h->dropped;

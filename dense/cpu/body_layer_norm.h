@@ -58,7 +58,6 @@ KERNEL_INLINE void layer_norm_row_sums(enum activation act, const struct layer_n
     const float mean = a->moments[2 * (size_t)row], inverse = a->moments[2 * (size_t)row + 1];
     float *dy = a->dy + (size_t)row * a->lddy;
     vf sums = {0}, products = {0};
-
     for (uint32_t j = 0; j < a->width; j += VECTOR) {
         uint32_t n = vector_left(a->width, j);
         vf d = vector_load_n(dy + j, n);

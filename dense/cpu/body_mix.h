@@ -36,7 +36,6 @@ static void mix_share(const float *gate, uint32_t choices, uint32_t top_k, float
 {
     vf passed[MIX_GATE_MAX / VECTOR];
     float most = -INFINITY, sum = 0.0f;
-
     for (uint32_t at = 0; at < choices; at += VECTOR) {
         vf v = passed[at / VECTOR] = mix_passed(gate, choices, top_k, at);
         float of_v = mix_largest(v);
@@ -59,7 +58,6 @@ static void mix_outputs(const struct mix_args *a, uint32_t t, const float *share
     const float *output[MIX_GATE_MAX];
     float weight[MIX_GATE_MAX];
     uint32_t count = 0;
-
     for (uint32_t e = 0; e < a->shared + a->own; e++)
         if (share[e] != 0.0f) {
             output[count] = x + (size_t)mix_expert(a, t, e) * a->width;

@@ -113,7 +113,6 @@ KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, uint32
 {
     uint32_t slot = a->first * a->fields;
     uint32_t value_end = pool_begin(a, slot + a->count * a->fields);
-
     for (uint32_t i = 0; i < a->count; i++) {
         float weight = 0.0f, *to = k.dim > 0 ? x + (size_t)i * ldx : NULL;
         for (uint32_t f = 0; f < a->fields; f++, slot++) {
@@ -141,7 +140,6 @@ KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx
 {
     uint32_t slot = a->first * a->fields;
     uint32_t value_end = pool_begin(a, slot + a->count * a->fields);
-
     for (uint32_t i = 0; i < a->count; i++) {
         const float *from = k.dim > 0 ? dx + (size_t)i * lddx : NULL;
         for (uint32_t f = 0; f < a->fields; f++, slot++) {

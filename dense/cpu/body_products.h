@@ -53,7 +53,6 @@ KERNEL_INLINE void products_block(const struct products_args *a, const float *x,
                 *x2 = x + (size_t)products_row(vectors, i + 2) * dim,
                 *x3 = x + (size_t)products_row(vectors, i + 3) * dim;
     const float *work = a->work + j;
-
     for (uint32_t d = 0; d < dim; d++, work += padded) {
         vf column = vector_load(work);
         sum.a += column * x0[d];
@@ -105,7 +104,6 @@ KERNEL_INLINE struct products_sums products_back_sums(const float *x, const floa
              i3 = products_row(vectors, i + 3), j = 0;
     const float *p0 = pairs + products_at(i, 0), *p1 = pairs + products_at(i1, 0),
                 *p2 = pairs + products_at(i2, 0), *p3 = pairs + products_at(i3, 0);
-
     for (; j < i; j++, x += dim) {
         vf v = vector_load_n(x, n);
         sum.a += v * p0[j];

@@ -230,7 +230,6 @@ static bool ladder_try(struct stream *s, struct choice *c, const struct product 
     struct scratch_mark mark = cuda_scratch_mark(s);
     struct product q = rung_product(s, c->rung, p);
     bool ran = stream_failed(s);
-
     if (!ran && !c->asked) {
         counter_add(&cuda_counters.choices);
         c->ways = device_ways_new(s, &q, &c->count);
@@ -276,7 +275,6 @@ static void ladder_climb(struct stream *s, struct choice *c, const struct produc
 void product_compute(struct stream *s, const struct product *p)
 {
     struct choice *c = stream_failed(s) ? NULL : choice_of(s, p);
-
     while (c && !stream_failed(s) && !ladder_try(s, c, p)) {
         if (s->recorded) { /* (1) */
             stream_fail(s, SHOAL_E_INTERNAL,

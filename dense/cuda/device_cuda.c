@@ -146,7 +146,6 @@ int device_probe(struct err *e)
     struct cudaDeviceProp device;
     struct err why;
     int count = 0;
-
     int code = CUDA_TELL(&why, cudaGetDeviceCount(&count));
     if (code != 0 || count == 0)
         return err_set(e, SHOAL_E_UNAVAILABLE,
@@ -192,12 +191,12 @@ static int thread_enter(struct err *e)
         return 0;
     /* Threads that wait for the device sleep: by default they spin, each on a core that others
      * need. It is said before the device's context is made. */
-    int code = CUDA_TELL(e, cudaInitDevice(device_number, cudaDeviceScheduleBlockingSync,
-                                           cudaInitDeviceFlagsAreValid));
-    if (code == 0)
-        code = CUDA_TELL(e, cudaSetDevice(device_number));
-    thread_ready = code == 0;
-    return code;
+    int rc = CUDA_TELL(e, cudaInitDevice(device_number, cudaDeviceScheduleBlockingSync,
+                                         cudaInitDeviceFlagsAreValid));
+    if (rc == 0)
+        rc = CUDA_TELL(e, cudaSetDevice(device_number));
+    thread_ready = rc == 0;
+    return rc;
 }
 
 bool device_enter(struct stream *s)
@@ -205,10 +204,10 @@ bool device_enter(struct stream *s)
     struct err e;
     if (stream_failed(s))
         return false;
-    int code = thread_enter(&e);
-    if (code != 0)
-        stream_fail(s, code, "%s", e.text);
-    return code == 0;
+    int rc = thread_enter(&e);
+    if (rc != 0)
+        stream_fail(s, rc, "%s", e.text);
+    return rc == 0;
 }
 
 /* Memory that is released stays with the process: a batch that needs it again gets it at once. */
@@ -339,7 +338,6 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
 {
     void *values[] = {(void *)(uintptr_t)args, &n};
     size_t blocks = (n + THREADS - 1) / THREADS;
-
     (void)bytes;
     if (!device_enter(s))
         return;
@@ -368,7 +366,6 @@ struct recording *device_record_end(struct stream *s)
 {
     struct recording *r = calloc(1, sizeof *r);
     cudaGraph_t graph = NULL;
-
     if (!r)
         stream_fail(s, SHOAL_E_NOMEM, "a recording: out of memory");
     bool ended = CUDA(s, cudaStreamEndCapture(s->device->stream, &graph));

@@ -20,6 +20,7 @@
 #include "dense/cuda/device_host.h"
 #include "dense/cuda/stream.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -147,7 +148,7 @@ static bool call_begin(struct stream *s, const char *name)
     if (d->fail_at == 0 || !fails || d->full)
         return true;
     stream_fail(s, d->lost ? SHOAL_E_UNAVAILABLE : SHOAL_E_INTERNAL,
-                "%s failed: planted failure of call %llu", name, (unsigned long long)call);
+                "%s failed: planted failure of call %" PRIu64, name, call);
     return false;
 }
 
@@ -442,8 +443,7 @@ struct product_ways *device_ways_new(struct stream *s, const struct product *p, 
     struct product_ways *w = none ? NULL : calloc(1, sizeof *w);
     *count = w ? HOST_WAYS : 0;
     if (none)
-        snprintf(s->refusal, sizeof s->refusal, "planted: product %llu",
-                 (unsigned long long)d->asked);
+        snprintf(s->refusal, sizeof s->refusal, "planted: product %" PRIu64, d->asked);
     return w;
 }
 
@@ -466,7 +466,7 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
     (void)w;
     (void)way;
     if (d->refuse == 'l' && ++d->ran == d->refuse_at) {
-        snprintf(s->refusal, sizeof s->refusal, "planted: run %llu", (unsigned long long)d->ran);
+        snprintf(s->refusal, sizeof s->refusal, "planted: run %" PRIu64, d->ran);
         return false;
     }
     host_memory_check(

@@ -119,7 +119,6 @@ static bool layouts_make(struct stream *s, struct product_ways *w, const struct 
     cudaDataType_t type = data_type_of(p->type);
     uint32_t b_rows = p->transpose_b ? p->n : p->k, b_columns = p->transpose_b ? p->k : p->n;
     uint32_t a_rows = p->transpose_a ? p->k : p->m, a_columns = p->transpose_a ? p->m : p->k;
-
     return CUBLAS(s, lt.cublasLtMatrixLayoutCreate(&w->a, type, b_columns, b_rows, p->ldb)) &&
            CUBLAS(s, lt.cublasLtMatrixLayoutCreate(&w->b, type, a_columns, a_rows, p->lda)) &&
            CUBLAS(s, lt.cublasLtMatrixLayoutCreate(&w->c, CUDA_R_32F, p->n, p->m, p->ldc));
@@ -165,7 +164,6 @@ static uint32_t ways_ask(struct stream *s, struct product_ways *w,
     cublasLtMatmulHeuristicResult_t result[WAYS_MAX];
     int found = 0;
     uint32_t count = 0;
-
     cublasStatus_t status =
         lt.cublasLtMatmulAlgoGetHeuristic(s->device->products->handle, w->operation, w->a, w->b,
                                           w->c, w->c, preference, WAYS_MAX, result, &found);
@@ -186,7 +184,6 @@ struct product_ways *device_ways_new(struct stream *s, const struct product *p, 
 {
     cublasLtMatmulPreference_t preference = NULL;
     struct product_ways *w = calloc(1, sizeof *w);
-
     *count = 0;
     if (!w)
         stream_fail(s, SHOAL_E_NOMEM, "a stream of the device: out of memory");

@@ -19,7 +19,6 @@ static void linear_forward(struct stream *s, const struct linear_args *a)
     struct operand x = operand_of(a->x, a->count, a->in, a->ldx),
                    w = operand_of(a->w, a->out, a->in, a->in);
     bool plain = a->act == ACT_NONE && a->mask.threshold == 0;
-
     operand_product(s, false, true, a->count, a->out, a->in, &x, &w, 0.0f, a->y, a->ldy,
                     plain ? a->bias : NULL);
     if (!plain)

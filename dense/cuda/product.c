@@ -41,7 +41,6 @@ static void operand_ready(struct stream *s, struct operand *o)
 {
     enum product_type type = product_type_of(s);
     uint32_t each = READY_BYTES / element_bytes(type);
-
     if (o->ready)
         return;
     if (lies_ready(o, type)) {

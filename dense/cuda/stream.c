@@ -34,10 +34,10 @@ int stream_new(const struct stream_spec *spec, struct stream **out, struct err *
     if (!s)
         return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
     s->spec = *spec;
-    int code = device_open(s, e);
-    if (code != 0) {
+    int rc = device_open(s, e);
+    if (rc != 0) {
         stream_free(s);
-        return code;
+        return rc;
     }
     *out = s;
     return 0;
@@ -136,7 +136,6 @@ static void scratch_drop(struct stream *s, struct scratch *c, uint32_t count)
 static void scratch_begin(struct stream *s, struct scratch *c)
 {
     size_t bytes = 0;
-
     scratch_drop(s, c, 0);
     c->current = 0;
     c->used = 0;
@@ -270,7 +269,6 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
 static bool recording_end(struct stream *s)
 {
     struct stream_recording *r = s->recorded;
-
     r->recording = device_record_end(s);
     s->recorded = NULL;
     s->spoiled = (struct err){.code = 0};
@@ -286,7 +284,6 @@ static bool recording_end(struct stream *s)
 bool stream_graph_end(struct stream *s)
 {
     bool again = s->recorded && recording_end(s);
-
     if (again)
         scratch_begin(s, &s->scratch[1]);
     else

@@ -126,7 +126,6 @@ static struct view attention_layer(struct plan *p, struct view x, uint32_t field
     bool same = x.width == fields * width;
     uint32_t parts = same ? 3 : 4;
     struct view maps = plan_tensor(p, fields * parts * width), sum = plan_tensor(p, fields * width);
-
     struct layer *l = fields_layer(plan_layer(p, &project_layer, x, maps), fields, heads);
     /* each map starts as one of its own would */
     size_t weights = (size_t)parts * width * (x.width / fields);

@@ -14,7 +14,6 @@ static void bilinear_forward(const struct layer *l, struct pass *p, uint32_t fir
 {
     uint32_t heads = l->number_of[BILINEAR_HEADS], m = l->x.width / heads, n = l->z.width / heads;
     float *t = bilinear_state(l, p, first);
-
     for (uint32_t h = 0; h < heads; h++)
         p->k->gemm(p->s, false, false, count, n, m, pass_at(p, l->x, first) + (size_t)h * m,
                    pass_ld(p, l->x), pass_parameter(p, l, 0) + (size_t)h * m * n, n, 0.0f,
@@ -27,7 +26,6 @@ static void bilinear_backward(const struct layer *l, struct pass *p, uint32_t fi
 {
     uint32_t heads = l->number_of[BILINEAR_HEADS], m = l->x.width / heads, n = l->z.width / heads;
     float *t = bilinear_state(l, p, first), *dx = pass_gradient_at(p, l->x, first);
-
     p->k->attention.dots_backward(p->s, count, l->z.width, t, l->z.width, pass_at(p, l->z, first),
                                   pass_ld(p, l->z), pass_gradient_at(p, l->y, first),
                                   pass_gradient_ld(p, l->y), pass_gradient_at(p, l->z, first),

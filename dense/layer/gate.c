@@ -57,7 +57,6 @@ struct view plan_gated(struct plan *p, struct view x, struct view context,
                        const struct widths *hidden)
 {
     struct view gate = context, y;
-
     for (uint32_t i = 0; i < hidden->count; i++)
         gate = plan_linear(p, gate, hidden->at[i], ACT_RELU, 0.0, NORM_NONE, VIEW_NONE);
     gate = plan_linear(p, gate, x.width, ACT_SIGMOID, 0.0, NORM_NONE, VIEW_NONE);

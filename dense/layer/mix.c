@@ -57,7 +57,6 @@ static void experts_layer(struct plan *p, struct view x, uint32_t experts, uint3
     enum activation act = p->job->model.activation;
     double dropout = p->job->model.dropout;
     uint32_t in = apart ? x.width / experts : x.width, weights = p->dense.tensor_count;
-
     for (uint32_t e = 0; e < experts && (apart || norm == NORM_LAYER); e++)
         plan_linear(p, apart ? plan_columns(x, e * in, in) : x, out, act, dropout, norm,
                     plan_columns(y, e * out, out));
@@ -90,7 +89,6 @@ static struct view level_experts(struct plan *p, const struct level_input *in, u
     const struct widths *hidden = &p->job->model.hidden;
     uint32_t experts = shared + p->tasks * own, out = hidden->at[0];
     struct view y = plan_tensor(p, experts * out);
-
     if (in->mixtures) {
         experts_layer(p, level_part(in, p->tasks), shared, out, false,
                       plan_columns(y, 0, shared * out));
@@ -137,7 +135,6 @@ static struct view level_mixtures(struct plan *p, const struct level_input *in, 
              width = outputs.width / experts;
     struct view gates = plan_tensor(p, p->tasks * choices),
                 y = plan_tensor(p, (p->tasks + !last) * width);
-
     for (uint32_t t = 0; t < p->tasks && in->mixtures; t++)
         gate_layer_add(p, level_part(in, t), choices, plan_columns(gates, t * choices, choices));
     if (!in->mixtures)
@@ -175,7 +172,6 @@ int mix_check(const struct job *job, uint32_t own, struct err *e)
 {
     uint32_t shared = job->model.experts, top_k = job->model.top_k;
     const struct widths *hidden = &job->model.hidden, *tower = &job->model.tower;
-
     if (shared + own == 0 || shared > MIX_GATE_MAX / 2 || own > MIX_GATE_MAX / 2)
         return err_set(
             e, SHOAL_E_CONFIG,

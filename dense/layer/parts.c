@@ -11,7 +11,6 @@ struct view plan_input(struct plan *p, bool numerics, uint32_t extra)
 {
     uint32_t vectors = p->column[p->shape.fields], copied = numerics ? p->shape.numerics : 0;
     struct view input = VIEW_NONE, pooled = VIEW_NONE;
-
     if (p->dim > 0) {
         input = plan_tensor(p, vectors + copied + extra);
         /* leading columns: the numerics' too */
@@ -45,7 +44,6 @@ struct view plan_linear(struct plan *p, struct view x, uint32_t out, enum activa
     struct view result = y.tensor == TENSOR_NONE ? plan_tensor(p, out) : y;
     struct view product = normed ? plan_tensor(p, out) : result;
     struct layer *l = plan_layer(p, &fc_layer, x, product);
-
     l->parameter[0] = plan_weights(p, out, x.width);
     if (!normed) {
         l->parameter[1] = plan_zeros(p, out);

@@ -170,7 +170,6 @@ static void tensor_fill(const struct plan *plan, struct pass *p, uint32_t tensor
 static void batch_fill(const struct plan *plan, struct pass *p, uint32_t head)
 {
     bool filled[PLAN_TENSORS_MAX] = {false};
-
     if (p->filled == p->in->examples)
         return;
     tensor_fill(plan, p, TENSOR_LOGIT);
@@ -210,7 +209,6 @@ static void device_pass(const struct plan *plan, struct pass *p, float offset)
     const struct model_input *in = p->in;
     struct model_input section = *in;
     uint32_t head = 0;
-
     while (head < plan->layer_count && plan->layer[head].ops->by_values)
         head++;
     range_forward(plan, p, 0, head, 0, in->examples);

@@ -181,17 +181,17 @@ static int dims_check(const struct job *job, const struct plan_kind *kind, struc
 static int plan_check(const struct job *job, const struct model_shape *shape,
                       const struct plan_kind *kind, struct err *e)
 {
-    int code = shape_check(job, shape, kind, e);
-    if (code != 0 || !kind->vectors)
-        return code;
-    code = dims_check(job, kind, e);
-    if (code != 0)
-        return code;
+    int rc = shape_check(job, shape, kind, e);
+    if (rc != 0 || !kind->vectors)
+        return rc;
+    rc = dims_check(job, kind, e);
+    if (rc != 0)
+        return rc;
     if (kind->network && shape->fields == 0 && shape->numerics == 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "features: there are neither fields nor numbers to learn from");
-    code = kind->network ? plan_widths_check(&job->model.hidden, "model.hidden", e) : 0;
-    return code == 0 && kind->check ? kind->check(job, shape, e) : code;
+    rc = kind->network ? plan_widths_check(&job->model.hidden, "model.hidden", e) : 0;
+    return rc == 0 && kind->check ? kind->check(job, shape, e) : rc;
 }
 
 /* Which table has which dim, and where each field's vector lies. */
@@ -210,9 +210,9 @@ static void plan_tables(struct plan *p, const struct job *job, bool vectors)
 int plan_build_kind(const struct job *job, const struct model_shape *shape,
                     const struct plan_kind *kind, struct plan *out, struct err *e)
 {
-    int code = plan_check(job, shape, kind, e);
-    if (code != 0)
-        return code;
+    int rc = plan_check(job, shape, kind, e);
+    if (rc != 0)
+        return rc;
 
     memset(out, 0, sizeof *out);
     out->job = job;

@@ -201,7 +201,6 @@ static uint32_t gradient_place(struct plan *p, struct buffers *b, uint32_t tenso
     const struct tensor *t = &p->tensor[tensor];
     bool alone = t->zero || tensor < TENSOR_FIRST_FREE;
     uint32_t i = 0;
-
     for (; i < b->count; i++)
         if (!alone && b->below[i] > life.last && p->tensor[b->tensor[i]].width == t->wanted &&
             p->tensor[b->tensor[i]].whole == t->whole)
@@ -225,7 +224,6 @@ static void tensor_place(struct plan *p, struct buffers *b, uint32_t tensor)
 {
     const struct layer *l = gradient_sharer(p, tensor);
     struct tensor *t = &p->tensor[tensor];
-
     if (t->gradient != TENSOR_NONE)
         return;
     if (l) {
@@ -244,7 +242,6 @@ void plan_settle(struct plan *p)
 {
     struct buffers b = {.count = 0};
     uint32_t tensors = p->tensor_count;
-
     for (uint32_t i = 0; i < p->layer_count; i++) {
         in_place_check(p, &p->layer[i]);
         sharing_check(p, &p->layer[i]);

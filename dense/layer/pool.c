@@ -36,7 +36,6 @@ static void pool_forward(const struct layer *l, struct pass *p, uint32_t first, 
 {
     struct pool_args a = pool_args_of(p, first, count);
     bool vectors = l->y.tensor != TENSOR_NONE;
-
     if (vectors && l->y.width == p->vectors)
         a.numerics = 0;
     p->k->bias_forward(p->s, count, p->tasks, pass_parameter(p, l, 1), pass_at(p, logit(p), first));
@@ -49,7 +48,6 @@ static void pool_backward(const struct layer *l, struct pass *p, uint32_t first,
     struct pool_args a = pool_args_of(p, first, count);
     const float *dlogit = pass_gradient_at(p, logit(p), first);
     bool vectors = l->y.tensor != TENSOR_NONE;
-
     p->k->pool_backward(p->s, &a, vectors ? pass_gradient_at(p, l->y, first) : NULL,
                         vectors ? pass_gradient_ld(p, l->y) : 0, dlogit, p->out->row_gradients);
     p->k->bias_backward(p->s, count, p->tasks, dlogit, pass_parameter_gradient(p, l, 1));

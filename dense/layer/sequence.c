@@ -39,7 +39,6 @@ static struct sequence_state sequence_state_of(const struct layer *l, const stru
 {
     float *at = p->data[l->state[0]];
     struct sequence_state s = {.chunk = {.rows = 0}};
-
     s.chunk.owner = (uint32_t *)(void *)take(&at, 1);
     s.chunk.value = (uint32_t *)(void *)take(&at, 1);
     s.features = take(&at, 4 * p->dim);
@@ -76,7 +75,6 @@ static void chunk_weigh(const struct layer *l, struct pass *p, const struct sequ
                         const struct sequence_state *s)
 {
     uint32_t layers = l->number_of[SEQUENCE_LAYERS], width = hidden_width(l, layers - 1);
-
     p->k->attention.sequence_features(p->s, a, &s->chunk);
     for (uint32_t i = 0; i < layers; i++) {
         struct linear_args hidden = hidden_args(l, p, s, i);
@@ -93,7 +91,6 @@ static void chunk_weigh_backward(const struct layer *l, struct pass *p,
 {
     uint32_t layers = l->number_of[SEQUENCE_LAYERS], width = hidden_width(l, layers - 1),
              rows = s->chunk.rows;
-
     p->k->bias_backward(p->s, rows, 1, s->dweight, pass_parameter_gradient(p, l, 2 * layers + 1));
     p->k->head_backward(p->s, rows, width, s->hidden[layers - 1], width,
                         pass_parameter(p, l, 2 * layers), s->dweight, 1,
@@ -141,7 +138,6 @@ static void sequence_forward(const struct layer *l, struct pass *p, uint32_t fir
 {
     struct sequence_state s = sequence_state_of(l, p);
     struct sequence_args a = sequence_args_of(l, p, &s, first, count);
-
     a.kept = p->k->attention.sequence_begin(p->s, &a, false);
     while (p->k->attention.sequence_next(p->s, &a, &s.chunk)) {
         chunk_weigh(l, p, &a, &s);
@@ -153,7 +149,6 @@ static void sequence_backward(const struct layer *l, struct pass *p, uint32_t fi
 {
     struct sequence_state s = sequence_state_of(l, p);
     struct sequence_args a = sequence_args_of(l, p, &s, first, count);
-
     a.dy = pass_gradient_at(p, l->y, first);
     a.lddy = pass_gradient_ld(p, l->y);
     a.dfeatures = s.dfeatures;
@@ -185,7 +180,6 @@ static void plan_sequence(struct plan *p, struct view input, uint32_t field,
     struct layer *l =
         plan_layer(p, &sequence_layer, plan_columns(input, p->shape.attend[field] * p->dim, p->dim),
                    plan_columns(input, field * p->dim, p->dim));
-
     l->act = p->job->model.activation;
     l->number_of[SEQUENCE_FIELD] = field;
     l->number_of[SEQUENCE_LAYERS] = hidden->count;
@@ -205,7 +199,6 @@ static void plan_sequence(struct plan *p, struct view input, uint32_t field,
 void plan_sequences(struct plan *p, struct view input, const struct widths *hidden)
 {
     uint32_t state = TENSOR_NONE; /* all sequences take turns with one */
-
     SHOAL_ASSERT(hidden->count > 0 && hidden->count <= SEQUENCE_HIDDEN_MAX);
     for (uint32_t f = 0; f < p->shape.fields; f++)
         if (p->shape.pooling[f] == POOL_ATTENTION)

@@ -18,18 +18,18 @@ int model_new_kind(const struct job *job, const struct model_shape *shape,
     *out = NULL;
     if (!m)
         return err_set(e, SHOAL_E_NOMEM, "model of job %s: out of memory", job->name);
-    int code = kind ? plan_build_kind(job, shape, kind, &m->plan, e)
-                    : models_plan(job, shape, &m->plan, e);
-    if (code == 0) {
-        code = block_keys(&m->plan.dense, &m->key[0], &m->block[0]);
-        if (code == 0)
-            code = block_keys(&m->plan.stats, &m->key[1], &m->block[1]);
-        if (code != 0)
-            err_set(e, code, "model of job %s: out of memory", job->name);
+    int rc = kind ? plan_build_kind(job, shape, kind, &m->plan, e)
+                  : models_plan(job, shape, &m->plan, e);
+    if (rc == 0) {
+        rc = block_keys(&m->plan.dense, &m->key[0], &m->block[0]);
+        if (rc == 0)
+            rc = block_keys(&m->plan.stats, &m->key[1], &m->block[1]);
+        if (rc != 0)
+            err_set(e, rc, "model of job %s: out of memory", job->name);
     }
-    if (code != 0) {
+    if (rc != 0) {
         model_free(m);
-        return code;
+        return rc;
     }
     m->k = backend_ops_of(backend);
     m->stream = (struct stream_spec){.precision = job->train.precision,

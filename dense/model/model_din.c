@@ -9,7 +9,6 @@
 void model_din_plan(struct plan *p)
 {
     struct view input = plan_input(p, true, 0);
-
     plan_sequences(p, input, &p->job->model.attention_hidden);
     plan_head(p, plan_network(p, input, &p->job->model.hidden), 0);
 }
@@ -18,7 +17,6 @@ int model_din_check(const struct job *job, const struct model_shape *shape, stru
 {
     const struct widths *hidden = &job->model.attention_hidden;
     uint32_t sequences = 0;
-
     for (uint32_t f = 0; f < shape->fields; f++) {
         if (shape->pooling[f] != POOL_ATTENTION)
             continue;
@@ -35,10 +33,10 @@ int model_din_check(const struct job *job, const struct model_shape *shape, stru
                        "model.kind din needs a behaviour sequence: a column of type multi with "
                        "pooling: attention and attend: the "
                        "target's column");
-    int code = plan_widths_check(hidden, "model.attention_hidden", e);
-    if (code == 0 && hidden->count > SEQUENCE_HIDDEN_MAX)
-        code = err_set(e, SHOAL_E_CONFIG,
-                       "model.attention_hidden names %u layers; din takes 1 to %u, as in [80, 40]",
-                       hidden->count, SEQUENCE_HIDDEN_MAX);
-    return code;
+    int rc = plan_widths_check(hidden, "model.attention_hidden", e);
+    if (rc == 0 && hidden->count > SEQUENCE_HIDDEN_MAX)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "model.attention_hidden names %u layers; din takes 1 to %u, as in [80, 40]",
+                     hidden->count, SEQUENCE_HIDDEN_MAX);
+    return rc;
 }

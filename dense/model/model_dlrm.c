@@ -12,9 +12,9 @@ int model_dlrm_check(const struct job *job, const struct model_shape *shape, str
         return plan_dims_refuse(job, "with interaction dot multiplies the vectors of fields",
                                 "model.interaction: cat", e);
     if (shape->numerics > 0 && job->model.bottom.count > 0) {
-        int code = plan_widths_check(&job->model.bottom, "model.bottom", e);
-        if (code != 0)
-            return code;
+        int rc = plan_widths_check(&job->model.bottom, "model.bottom", e);
+        if (rc != 0)
+            return rc;
     }
     return job->model.interaction == INTERACT_DOT ? products_check(vectors, e) : 0;
 }

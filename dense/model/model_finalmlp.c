@@ -30,7 +30,6 @@ void model_finalmlp_plan(struct plan *p)
     struct view input = plan_input(p, true, 0);
     struct view one = stream(p, input, 0, &p->job->model.hidden),
                 two = stream(p, input, 1, &p->job->model.hidden2);
-
     plan_head(p, one, 0);
     plan_head(p, two, 0);
     plan_bilinear(p, one, two, p->job->model.heads, 0);
@@ -44,11 +43,11 @@ static uint32_t last_width(const struct widths *w)
 int model_finalmlp_check(const struct job *job, const struct model_shape *shape, struct err *e)
 {
     uint32_t heads = job->model.heads;
-    int code = plan_widths_check(&job->model.hidden2, "model.hidden2", e);
-    if (code == 0 && job->model.gate_hidden.count > 0)
-        code = plan_widths_check(&job->model.gate_hidden, "model.gate_hidden", e);
-    if (code != 0)
-        return code;
+    int rc = plan_widths_check(&job->model.hidden2, "model.hidden2", e);
+    if (rc == 0 && job->model.gate_hidden.count > 0)
+        rc = plan_widths_check(&job->model.gate_hidden, "model.gate_hidden", e);
+    if (rc != 0)
+        return rc;
     for (uint32_t i = 0; i < shape->gate_fields; i++)
         if (shape->gate_fields != 2 || shape->gate_field[i] >= shape->fields)
             return err_set(

@@ -17,12 +17,12 @@ int model_ple_check(const struct job *job, const struct model_shape *shape, stru
 {
     uint32_t tasks = shape->tasks > 0 ? shape->tasks : 1,
              experts = job->model.experts + tasks * job->model.own_experts;
-    int code = mix_check(job, job->model.own_experts, e);
-    if (code == 0 && job->model.levels > 1 && experts > MIX_GATE_MAX)
+    int rc = mix_check(job, job->model.own_experts, e);
+    if (rc == 0 && job->model.levels > 1 && experts > MIX_GATE_MAX)
         return err_set(e, SHOAL_E_CONFIG,
                        "model.levels is %u, and a gate of the shared experts chooses among all %u, "
                        "but can among %u; make "
                        "model.experts or own_experts smaller",
                        job->model.levels, experts, MIX_GATE_MAX);
-    return code;
+    return rc;
 }

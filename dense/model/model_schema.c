@@ -3,6 +3,7 @@
 
 #include "proto/base/assert.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +26,10 @@ static int capacity_take(const struct job_table *t, uint32_t number, uint32_t ta
         return 0;
     if (t->capacity < (uint64_t)tablets * TABLET_ROWS_LEAST)
         return err_set(e, SHOAL_E_CONFIG,
-                       "tables[%u].evict.capacity is %llu rows, less than %u for each of %u "
+                       "tables[%u].evict.capacity is %" PRIu64 " rows, less than %u for each of %u "
                        "tablets: raise it or lower "
                        "tables[%u].tablets",
-                       number, (unsigned long long)t->capacity, TABLET_ROWS_LEAST, tablets, number);
+                       number, t->capacity, TABLET_ROWS_LEAST, tablets, number);
     uint64_t share = (t->capacity + tablets - 1) / tablets;
     rules->age_capacity = share < UINT32_MAX ? (uint32_t)share : UINT32_MAX;
     return 0;
@@ -112,11 +113,11 @@ static int schemas_fill(const struct job *job, const struct plan *p,
                         struct table_schema out[MODEL_TABLES_MAX], uint32_t *count, struct err *e)
 {
     memset(out, 0, MODEL_TABLES_MAX * sizeof *out);
-    int code = 0;
-    for (*count = 0; *count < p->tables && code == 0; *count += code == 0)
-        code = sparse_schema(job, p, *count, &out[*count], e);
-    if (code != 0)
-        return code;
+    int rc = 0;
+    for (*count = 0; *count < p->tables && rc == 0; *count += rc == 0)
+        rc = sparse_schema(job, p, *count, &out[*count], e);
+    if (rc != 0)
+        return rc;
     if (p->dense.floats > 0) {
         dense_schema("dense", *count, &p->dense, job, &job->dense_optimizer, &out[*count]);
         ++*count;
@@ -131,9 +132,9 @@ static int schemas_fill(const struct job *job, const struct plan *p,
     for (uint32_t i = 0; i < *count; i++) {
         out[i].tablet_first = tablets;
         tablets += 1u << out[i].tablet_bits;
-        code = schema_check(&out[i], e);
-        if (code != 0)
-            return code;
+        rc = schema_check(&out[i], e);
+        if (rc != 0)
+            return rc;
     }
     return 0;
 }
@@ -145,9 +146,9 @@ int model_schemas(const struct job *job, const struct model_shape *shape,
     *count = 0;
     if (!p)
         return err_set(e, SHOAL_E_NOMEM, "schemas of job %s: out of memory", job->name);
-    int code = models_plan(job, shape, p, e);
-    if (code == 0)
-        code = schemas_fill(job, p, out, count, e);
+    int rc = models_plan(job, shape, p, e);
+    if (rc == 0)
+        rc = schemas_fill(job, p, out, count, e);
     free(p);
-    return code;
+    return rc;
 }

@@ -7,9 +7,9 @@
 int model_xdeepfm_check(const struct job *job, const struct model_shape *shape, struct err *e)
 {
     const struct widths *maps = &job->model.cin;
-    int code = plan_widths_check(maps, "model.cin", e);
-    if (code != 0)
-        return code;
+    int rc = plan_widths_check(maps, "model.cin", e);
+    if (rc != 0)
+        return rc;
     if (shape->fields == 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "features: model.kind xdeepfm needs at least one categorical field");

@@ -46,7 +46,6 @@ static bool tensors_allocate(struct model_run *r)
     const struct plan *plan = &r->model->plan;
     const struct backend_ops *k = r->model->k;
     bool made = true;
-
     for (uint32_t t = 0; t < plan->tensor_count; t++)
         r->arena_bytes +=
             t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]) * sizeof(float);
@@ -73,7 +72,6 @@ static bool fields_upload(struct model_run *r)
 {
     const struct plan *plan = &r->model->plan;
     const struct backend_ops *k = r->model->k;
-
     r->field_table = k->alloc(r->stream, sizeof plan->shape.table);
     r->column = k->alloc(r->stream, sizeof plan->column);
     if (!r->field_table || !r->column)
@@ -88,7 +86,6 @@ static bool run_allocate(struct model_run *r)
     const struct backend_ops *k = r->model->k;
     const struct plan *plan = &r->model->plan;
     bool made = tensors_allocate(r);
-
     r->step = k->alloc(r->stream, sizeof *r->step);
     r->result = k->alloc(r->stream, sizeof *r->result);
     r->pooling = k->alloc(r->stream, LIMIT_FIELDS);
@@ -136,7 +133,6 @@ int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_r
                   struct model_run **out, struct err *e)
 {
     struct model_run *r = calloc(1, sizeof *r);
-
     *out = NULL;
     if (!r)
         return err_set(e, SHOAL_E_NOMEM, "a run of the model: out of memory");
@@ -145,16 +141,16 @@ int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_r
     r->range = run_range(m, max_examples);
     r->cache_rows = cache_rows;
     r->scale = m->scaled ? SCALE_BEGIN : 1.0;
-    int code = m->k->stream_new(&m->stream, &r->stream, e);
-    bool room = code == 0 && run_allocate(r);
-    if (code == 0)
+    int rc = m->k->stream_new(&m->stream, &r->stream, e);
+    bool room = rc == 0 && run_allocate(r);
+    if (rc == 0)
         /* a device that is lost gives no memory either, and says why here */
-        code = m->k->stream_finish(r->stream, e);
-    if (code == 0 && !room)
-        code = run_shortage(r, e);
-    if (code != 0) {
+        rc = m->k->stream_finish(r->stream, e);
+    if (rc == 0 && !room)
+        rc = run_shortage(r, e);
+    if (rc != 0) {
         model_run_free(r);
-        return code;
+        return rc;
     }
     *out = r;
     return 0;
@@ -225,7 +221,6 @@ static void step_tables(const struct plan *plan, const struct model_input *in, s
 {
     uint32_t first = 0;
     uint64_t at = 0;
-
     for (uint32_t t = 0; t < plan->tables; t++) {
         uint64_t width = table_width(plan, t);
         s->table[t] = (struct pool_table){at - first * width, first, plan->table_dim[t]};
@@ -241,7 +236,6 @@ static void step_upload(struct model_run *r, const struct model_input *in, doubl
 {
     const struct model *m = r->model;
     struct step *s = r->step_host;
-
     for (uint32_t t = 0; t < m->plan.tasks; t++)
         s->factor[t] = weight_sum > 0 ? (float)(r->scale * m->task_weight[t] / weight_sum) : 0.0f;
     s->examples = in->examples;
@@ -260,7 +254,6 @@ static uint32_t run_filled(const struct model_run *r, uint32_t examples)
 {
     uint32_t granule = r->model->k->granule,
              step = (r->max_examples + RUN_FILLED_SIZES - 1) / RUN_FILLED_SIZES;
-
     if (granule == 0 || examples == 0)
         return examples;
     step = (step + granule - 1) / granule * granule;
@@ -304,7 +297,6 @@ static void gradients_begin(struct model_run *r, const struct model_input *in,
     const struct plan *plan = &m->plan;
     bool empty = in->examples == 0;
     size_t rows = run_row_floats(m, in);
-
     m->k->scale(r->stream, rows, empty ? 0.0f : (float)(m->l2 * r->scale), in->rows,
                 out->row_gradients);
     if (plan->dense.floats > 0)
@@ -323,7 +315,6 @@ static void rows_clip(struct model_run *r, const struct model_input *in, float *
 {
     const struct model *m = r->model;
     float limit = (float)m->clip_row;
-
     if (!m->plan.mixed)
         m->k->clip_rows(r->stream, in->row_count, model_row_width(m), limit, gradients);
     for (uint32_t t = 0; t < m->plan.tables && m->plan.mixed; t++) {
@@ -340,7 +331,6 @@ static void gradients_end(struct model_run *r, const struct model_input *in,
     const struct model *m = r->model;
     size_t rows = run_row_floats(m, in), dense = m->plan.dense.floats;
     const struct backend_ops *k = m->k;
-
     if (m->scaled) {
         k->scale_by(r->stream, rows, &r->step->unscale, out->row_gradients);
         k->scale_by(r->stream, dense, &r->step->unscale, out->dense_gradients);
@@ -359,9 +349,9 @@ static void gradients_end(struct model_run *r, const struct model_input *in,
 static int result_take(struct model_run *r, struct model_output *out)
 {
     const struct model *m = r->model;
-    int code = m->k->stream_finish(r->stream, &r->error);
-    if (code != 0)
-        return code;
+    int rc = m->k->stream_finish(r->stream, &r->error);
+    if (rc != 0)
+        return rc;
     for (uint32_t t = 0; t < m->plan.tasks && m->plan.has_loss; t++) {
         out->loss_task[t] = r->result_host->loss[t];
         out->loss_sum += m->task_weight[t] * out->loss_task[t];
@@ -407,12 +397,11 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
     struct model_input device;
     struct model_output device_out;
     struct pass p;
-
     SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
     output_begin(out, weights_sum(in));
-    int code = run_upload(r, in, true, &device, out, &device_out);
-    if (code != 0)
-        return code;
+    int rc = run_upload(r, in, true, &device, out, &device_out);
+    if (rc != 0)
+        return rc;
     gradients_begin(r, &device, &device_out);
     m->k->zero(r->stream, r->result, sizeof *r->result);
     if (in->examples > 0) {
@@ -425,8 +414,8 @@ int model_train(const struct model *m, struct model_run *r, const struct model_i
         gradients_end(r, &device, &device_out, batch);
     }
     run_download(r, in, true, &device_out, out);
-    code = result_take(r, out);
-    return code == 0 ? scale_settle(r, out) : code;
+    rc = result_take(r, out);
+    return rc == 0 ? scale_settle(r, out) : rc;
 }
 
 int model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
@@ -435,12 +424,11 @@ int model_predict(const struct model *m, struct model_run *r, const struct model
     struct model_input device;
     struct model_output device_out;
     struct pass p;
-
     SHOAL_ASSERT(in->examples <= r->max_examples && r->model == m);
     output_begin(out, weights_sum(in));
-    int code = run_upload(r, in, false, &device, out, &device_out);
-    if (code != 0)
-        return code;
+    int rc = run_upload(r, in, false, &device, out, &device_out);
+    if (rc != 0)
+        return rc;
     m->k->zero(r->stream, r->result, sizeof *r->result);
     step_upload(r, in, out->weight_sum, 0, 0, 0);
     pass_begin(&p, r, &device, &device_out, run_values(m, in));

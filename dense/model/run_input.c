@@ -74,7 +74,6 @@ static int device_upload(struct model_run *r, const struct model_input *in, stru
     const struct plan *p = &r->model->plan;
     size_t n = in->examples, f = sizeof(float), values = run_values(r->model, in);
     bool failed = false;
-
     to->label = array_upload(r, RUN_LABEL, in->label, n * p->tasks * f, &failed);
     to->weight = array_upload(r, RUN_WEIGHT, in->weight, n * f, &failed);
     to->numeric = array_upload(r, RUN_NUMERIC, in->numeric, n * p->shape.numerics * f, &failed);
@@ -97,7 +96,6 @@ static int device_outputs(struct model_run *r, const struct model_input *in, boo
     const struct plan *p = &r->model->plan;
     size_t f = sizeof(float);
     bool failed = false;
-
     *to = (struct model_output){0};
     to->scores =
         array_output(r, RUN_SCORES, out->scores, (size_t)in->examples * p->tasks * f, &failed);
@@ -135,7 +133,6 @@ static void rows_keep(struct model_run *r, const struct model_input *in,
     const struct backend_ops *k = r->model->k;
     const uint32_t *keep = in->keep;
     const float *fresh = in->rows;
-
     for (uint32_t i = 0, first = 0; i < count; i++) {
         const struct rows_stretch *s = &stretch[i];
         if (s->keep > 0)
@@ -153,7 +150,6 @@ static int rows_assemble(struct model_run *r, const struct model_input *in, stru
     const struct backend_ops *k = r->model->k;
     struct rows_stretch stretch[LIMIT_JOB_TABLES];
     uint32_t count = rows_stretches(&r->model->plan, in, stretch);
-
     SHOAL_ASSERT(r->cache_rows > 0);
     float *rows = array_room(r, RUN_ROWS, run_row_floats(r->model, in) * sizeof *rows), *out = rows;
     if (!rows)
@@ -177,24 +173,24 @@ static int rows_assemble(struct model_run *r, const struct model_input *in, stru
 int run_upload(struct model_run *r, const struct model_input *in, bool train,
                struct model_input *to, struct model_output *out, struct model_output *out_to)
 {
-    int code = 0;
+    int rc = 0;
     *to = *in;
     *out_to = *out;
     if (!r->model->k->host) {
-        code = device_upload(r, in, to);
-        if (code == 0)
-            code = device_outputs(r, in, train, out, out_to);
+        rc = device_upload(r, in, to);
+        if (rc == 0)
+            rc = device_outputs(r, in, train, out, out_to);
     }
-    if (code == 0 && in->source)
-        code = rows_assemble(r, in, to);
-    if (code == 0)
+    if (rc == 0 && in->source)
+        rc = rows_assemble(r, in, to);
+    if (rc == 0)
         return 0;
     /* a device that is lost gives no memory either */
     int lost = r->model->k->stream_finish(r->stream, &r->error);
     if (lost != 0)
         return lost;
     return err_set(
-        &r->error, code,
+        &r->error, rc,
         "no memory on the device for a batch of %u examples with %u rows; make train.batch smaller",
         in->examples, in->row_count);
 }
@@ -205,7 +201,6 @@ void run_download(struct model_run *r, const struct model_input *in, bool train,
     const struct backend_ops *k = r->model->k;
     const struct plan *p = &r->model->plan;
     size_t f = sizeof(float);
-
     k->download(r->stream, r->result_host, r->result, sizeof *r->result);
     if (k->host)
         return;

@@ -1,6 +1,7 @@
 /* admin.c: `shoal status`, `shoal digest`: looking without changing. */
 #include "deploy/cli/cluster.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,9 @@ static int admin_options(int argc, char **argv, const char *usage, int words_max
                                                    {"--run-dir", false, NULL, NULL},
                                                    {"--json", true, NULL, NULL},
                                                    {"--help", true, NULL, NULL}};
-    int status = cli_parse(argc, argv, options, a->words, words_max, &a->count, e);
-
-    if (status != 0)
-        return status;
+    int rc = cli_parse(argc, argv, options, a->words, words_max, &a->count, e);
+    if (rc != 0)
+        return rc;
     if (options[OPTION_HELP].value != NULL) {
         printf("%s\n%s", usage, where_help);
         return 1;
@@ -62,7 +62,6 @@ static const char *taken_text(double bytes, double most, char out[64])
 static void tiers_print(const struct json *v)
 {
     char memory[64], disk[64];
-
     printf("            memory %s, disk %s%s\n",
            taken_text(json_as_number(json_get(v, "memory_bytes"), 0),
                       json_as_number(json_get(v, "memory_max"), 0), memory),
@@ -85,7 +84,6 @@ static void worker_print(const struct json *v)
 {
     const char *device = json_as_string(json_get(v, "device"), ""),
                *why = json_as_string(json_get(v, "why"), "");
-
     printf("  worker %-2.0f %-16s %-26s %12.0f examples  %s%s%s\n",
            json_as_number(json_get(v, "worker"), 0), json_as_string(json_get(v, "name"), "?"),
            json_as_string(json_get(v, "backend"), "?"), json_as_number(json_get(v, "examples"), 0),
@@ -96,7 +94,6 @@ static void status_print(const struct json *s)
 {
     const struct json *servers = json_get(s, "servers"), *lanes = json_get(s, "lanes"),
                       *workers = json_get(s, "workers");
-
     if (json_as_string(json_get(s, "job"), "")[0] == 0)
         puts("no job has been submitted yet");
     else
@@ -136,7 +133,6 @@ static struct json *report_read(const char *run_dir)
 {
     char path[LIMIT_PATH];
     struct json *report = NULL;
-
     if (run_dir == NULL ||
         snprintf(path, sizeof path, "%s/report.json", run_dir) >= (int)sizeof path)
         return NULL;
@@ -147,18 +143,17 @@ static struct json *report_read(const char *run_dir)
 static int live_status(const struct admin *a, struct json **out, struct err *e)
 {
     struct cluster *c = NULL;
-    int status = cluster_open(a->coordinator, a->run_dir, &c, e);
-
-    if (status == 0 && !cluster_live(c))
-        status =
+    int rc = cluster_open(a->coordinator, a->run_dir, &c, e);
+    if (rc == 0 && !cluster_live(c))
+        rc =
             err_set(e, SHOAL_E_UNAVAILABLE,
                     "the run in %s is over and left no report: it failed or was killed; see %s/log",
                     a->run_dir, a->run_dir);
-    if (status == 0)
-        status = cluster_status(c, out, e);
+    if (rc == 0)
+        rc = cluster_status(c, out, e);
     if (c != NULL)
         cluster_close(c);
-    return status;
+    return rc;
 }
 
 int status_main(int argc, char **argv)
@@ -166,26 +161,25 @@ int status_main(int argc, char **argv)
     struct admin a = {0};
     struct json *j = NULL;
     struct err e = {0};
-    int status = admin_options(argc, argv,
-                               "usage: shoal status [options]\n\nPhase, speed, shards, workers and "
-                               "lanes of a running cluster; "
-                               "the report of an ended run.\n",
-                               0, &a, &e);
-
-    if (status == 1)
+    int rc = admin_options(argc, argv,
+                           "usage: shoal status [options]\n\nPhase, speed, shards, workers and "
+                           "lanes of a running cluster; "
+                           "the report of an ended run.\n",
+                           0, &a, &e);
+    if (rc == 1)
         return 0;
-    struct json *report = status == 0 ? report_read(a.run_dir) : NULL;
-    if (status == 0 && report == NULL)
-        status = live_status(&a, &j, &e);
-    if (status == 0 && a.as_json)
+    struct json *report = rc == 0 ? report_read(a.run_dir) : NULL;
+    if (rc == 0 && report == NULL)
+        rc = live_status(&a, &j, &e);
+    if (rc == 0 && a.as_json)
         json_print(report != NULL ? report : j);
-    else if (status == 0 && report != NULL)
+    else if (rc == 0 && report != NULL)
         report_print(report, a.run_dir, NULL);
-    else if (status == 0)
+    else if (rc == 0)
         status_print(j);
     json_free(report);
     json_free(j);
-    return status == 0 ? 0 : cli_fail("status", &e);
+    return rc == 0 ? 0 : cli_fail("status", &e);
 }
 
 int digest_main(int argc, char **argv)
@@ -194,41 +188,40 @@ int digest_main(int argc, char **argv)
     struct cluster *c = NULL;
     struct err e = {0};
     uint32_t only = 0;
-    int status = admin_options(argc, argv,
-                               "usage: shoal digest [TABLE] [options]\n\nRows and digest of each "
-                               "table: XXH3 over the tablets in order, each "
-                               "over its "
-                               "rows (weights and\noptimizer state) sorted by key. Equal digests "
-                               "mean equal tables, bit for bit.\n",
-                               1, &a, &e);
-
-    if (status == 1)
+    int rc = admin_options(argc, argv,
+                           "usage: shoal digest [TABLE] [options]\n\nRows and digest of each "
+                           "table: XXH3 over the tablets in order, each "
+                           "over its "
+                           "rows (weights and\noptimizer state) sorted by key. Equal digests "
+                           "mean equal tables, bit for bit.\n",
+                           1, &a, &e);
+    if (rc == 1)
         return 0;
-    if (status == 0)
-        status = cluster_open(a.coordinator, a.run_dir, &c, &e);
-    if (status == 0 && a.count == 1)
-        status = cluster_table(c, a.words[0], &only, &e);
+    if (rc == 0)
+        rc = cluster_open(a.coordinator, a.run_dir, &c, &e);
+    if (rc == 0 && a.count == 1)
+        rc = cluster_table(c, a.words[0], &only, &e);
     struct json *list = json_new_array();
-    for (uint32_t i = 0; status == 0 && i < cluster_tables(c); i++) {
+    for (uint32_t i = 0; rc == 0 && i < cluster_tables(c); i++) {
         uint64_t rows, digest;
         if (a.count == 1 && i != only)
             continue;
-        status = cluster_digest(c, i, &rows, &digest, &e);
-        if (status != 0)
+        rc = cluster_digest(c, i, &rows, &digest, &e);
+        if (rc != 0)
             break;
         if (!a.as_json)
-            printf("%-16s %12llu rows  0x%016llx\n", cluster_schema(c, i)->name,
-                   (unsigned long long)rows, (unsigned long long)digest);
+            printf("%-16s %12" PRIu64 " rows  0x%016" PRIx64 "\n", cluster_schema(c, i)->name, rows,
+                   digest);
         struct json *t = json_new_object();
         (void)json_set_string(t, "name", cluster_schema(c, i)->name);
         (void)json_set_int(t, "rows", (int64_t)rows);
         (void)json_set_hex(t, "digest", digest);
         (void)json_append(list, t);
     }
-    if (status == 0 && a.as_json)
+    if (rc == 0 && a.as_json)
         json_print(list);
     json_free(list);
     if (c != NULL)
         cluster_close(c);
-    return status == 0 ? 0 : cli_fail("digest", &e);
+    return rc == 0 ? 0 : cli_fail("digest", &e);
 }

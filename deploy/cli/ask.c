@@ -3,6 +3,7 @@
 #include "proto/net/net.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,19 +58,18 @@ int cli_parse(int argc, char **argv, struct cli_option *options, const char **wo
 int cli_number(const struct cli_option *o, int64_t min, int64_t max, int64_t *out, struct err *e)
 {
     char *end;
-
     errno = 0;
     *out = strtoll(o->value, &end, 10);
     if (errno != 0 || end == o->value || *end != 0 || *out < min || *out > max)
-        return err_set(e, SHOAL_E_USAGE, "%s %s: expected a whole number from %lld to %lld",
-                       o->name, o->value, (long long)min, (long long)max);
+        return err_set(e, SHOAL_E_USAGE,
+                       "%s %s: expected a whole number from %" PRId64 " to %" PRId64, o->name,
+                       o->value, min, max);
     return 0;
 }
 
 void json_print(const struct json *j)
 {
     char *text = json_text(j, 2);
-
     if (text != NULL)
         puts(text);
     free(text);
@@ -122,7 +122,6 @@ static uint32_t request_frames(enum wire_type type)
 static void ask_send(struct ask *a)
 {
     struct msg *m = wire_encode(a->request);
-
     for (uint32_t i = 0; m != NULL && i < a->frame_count; i++) {
         void *to = msg_add(m, a->frames[i].bytes);
         if (to == NULL) {
@@ -142,7 +141,6 @@ static void ask_probe(struct ask *a)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS, .id = a->id | 1ull << 63};
     struct msg *m = wire_encode(&w);
-
     if (m != NULL)
         (void)env_send(a->env, a->peer, m);
     if (env_now_ns(a->env) - a->heard_ns < a->silent_ns)
@@ -154,7 +152,6 @@ static void ask_probe(struct ask *a)
 static void resend_fire(struct env_timer *t)
 {
     struct ask *a = the_ask_of_resend(t);
-
     ask_send(a);
     if (a->silent_ns > 0)
         ask_probe(a);
@@ -163,7 +160,6 @@ static void resend_fire(struct env_timer *t)
 static void deadline_fire(struct env_timer *t)
 {
     struct ask *a = (struct ask *)(void *)((char *)t - offsetof(struct ask, deadline));
-
     a->outcome = SHOAL_E_TIMEOUT;
     env_stop(a->env);
 }
@@ -171,7 +167,6 @@ static void deadline_fire(struct env_timer *t)
 static void ask_on_message(void *core, peer_t from, struct msg *m)
 {
     struct ask *a = core;
-
     (void)from;
     a->heard_ns = env_now_ns(a->env);
     if (a->outcome != 1 || wire_decode(m, a->reply, &a->why) != 0 || !a->reply->reply ||
@@ -194,7 +189,6 @@ int ask_open(const char *endpoint, struct ask **out, struct err *e)
     static const struct env_handler handler = {ask_on_message, ask_on_drained, NULL};
     struct net_options options = {0};
     struct ask *a = calloc(1, sizeof *a);
-
     if (strncmp(endpoint, "tcp://", 6) != 0 && strncmp(endpoint, "ipc://", 6) != 0) {
         free(a);
         return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
@@ -202,18 +196,18 @@ int ask_open(const char *endpoint, struct ask **out, struct err *e)
     }
     if (a == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    int status = net_new(&options, &a->net, e);
-    if (status != 0) {
+    int rc = net_new(&options, &a->net, e);
+    if (rc != 0) {
         free(a);
-        return status;
+        return rc;
     }
     a->env = net_env(a->net);
     net_set_handler(a->net, &handler, a);
     a->resend.fire = resend_fire;
     a->deadline.fire = deadline_fire;
     a->id = env_random(a->env) >> 1;
-    status = env_connect(a->env, endpoint, &a->peer);
-    if (status != 0) {
+    rc = env_connect(a->env, endpoint, &a->peer);
+    if (rc != 0) {
         ask_close(a);
         return err_set(e, SHOAL_E_USAGE, "%s is not an endpoint such as tcp://127.0.0.1:7000",
                        endpoint);

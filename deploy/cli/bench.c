@@ -12,6 +12,7 @@
 #include "proto/net/net.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,13 +88,11 @@ void bench_keys_sort(uint64_t *keys, size_t count)
 static int keys_make(struct bench *b, struct err *e)
 {
     struct rng r = {99};
-
     b->keys = malloc(sizeof(uint64_t) * SETS * KEYS);
     b->gradients = malloc(sizeof(float) * KEYS * WIDTH);
     b->fill = malloc(sizeof(uint64_t) * b->rows);
     if (b->keys == NULL || b->gradients == NULL || b->fill == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "out of memory for %llu keys",
-                       (unsigned long long)b->rows);
+        return err_set(e, SHOAL_E_NOMEM, "out of memory for %" PRIu64 " keys", b->rows);
     for (size_t i = 0; i < KEYS * WIDTH; i++)
         b->gradients[i] = 1e-3f;
     for (uint64_t i = 0; i < b->rows; i++)
@@ -113,7 +112,6 @@ static void request_send(struct bench *b)
     const uint64_t *keys = b->keys + (b->sequence++ % SETS) * KEYS;
     struct wire w = {.id = b->sequence};
     uint32_t count = KEYS;
-
     if (b->filling) {
         uint64_t left = b->rows - b->next_fill;
         count = left < KEYS ? (uint32_t)left : KEYS;
@@ -154,7 +152,6 @@ static void bench_on_message(void *core, peer_t from, struct msg *m)
 {
     struct bench *b = core;
     struct wire w;
-
     (void)from;
     b->in_flight--;
     if (wire_decode(m, &w, &b->why) != 0 || w.status != 0) {
@@ -181,7 +178,6 @@ static void bench_on_drained(void *core)
 static void deadline_fire(struct env_timer *t)
 {
     struct bench *b = (struct bench *)(void *)((char *)t - offsetof(struct bench, deadline));
-
     b->stopping = true;
 }
 
@@ -212,7 +208,6 @@ void bench_touch(uint64_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     uint64_t most = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * page / 2;
-
     if (bytes > most)
         bytes = most;
     char *p = mmap(NULL, bytes + 1, PROT_READ | PROT_WRITE,
@@ -238,10 +233,9 @@ static int connection_open(struct bench *b, struct err *e)
 {
     static const struct env_handler handler = {bench_on_message, bench_on_drained, NULL};
     struct net_options none = {0};
-    int status = net_new(&none, &b->net, e);
-
-    if (status != 0)
-        return status;
+    int rc = net_new(&none, &b->net, e);
+    if (rc != 0)
+        return rc;
     b->env = net_env(b->net);
     net_set_handler(b->net, &handler, b);
     b->deadline.fire = deadline_fire;
@@ -253,7 +247,7 @@ static int connection_open(struct bench *b, struct err *e)
 static int memory_measure(struct bench *b, struct err *e)
 {
     double warm, x;
-    int status = 0;
+    int rc = 0;
     static const struct {
         const char *name;
         bool pushing;
@@ -263,32 +257,31 @@ static int memory_measure(struct bench *b, struct err *e)
                  {"push_memory_w1", true, 1},
                  {"push_memory_w4", true, 4}};
 
-    for (size_t i = 0; i < 4 && status == 0; i++) {
-        status = phase_run(b, phase[i].pushing, false, phase[i].window, 0.5, &warm, e);
-        if (status == 0)
-            status = phase_run(b, phase[i].pushing, false, phase[i].window, b->seconds, &x, e);
-        if (status == 0)
-            status = bench_figure(&b->out, phase[i].name, x, 0, "keys/s");
+    for (size_t i = 0; i < 4 && rc == 0; i++) {
+        rc = phase_run(b, phase[i].pushing, false, phase[i].window, 0.5, &warm, e);
+        if (rc == 0)
+            rc = phase_run(b, phase[i].pushing, false, phase[i].window, b->seconds, &x, e);
+        if (rc == 0)
+            rc = bench_figure(&b->out, phase[i].name, x, 0, "keys/s");
     }
-    return status;
+    return rc;
 }
 
 static int durable_measure(struct bench *b, const char *durability, double seconds, struct err *e)
 {
     char name[64];
     double warm, x;
-    int status = phase_run(b, true, false, 4, 10, &warm, e);
-
-    for (uint32_t window = 1; window <= 4 && status == 0; window += 3) {
-        status = phase_run(b, true, false, window, window == 4 ? seconds : b->seconds, &x, e);
+    int rc = phase_run(b, true, false, 4, 10, &warm, e);
+    for (uint32_t window = 1; window <= 4 && rc == 0; window += 3) {
+        rc = phase_run(b, true, false, window, window == 4 ? seconds : b->seconds, &x, e);
         (void)snprintf(name, sizeof name, "push_%s_w%u", durability, window);
-        if (status == 0)
-            status = bench_figure(&b->out, name, x, 0, "keys/s");
+        if (rc == 0)
+            rc = bench_figure(&b->out, name, x, 0, "keys/s");
     }
-    if (status == 0)
-        status = phase_run(b, false, false, 4, b->seconds, &x, e);
+    if (rc == 0)
+        rc = phase_run(b, false, false, 4, b->seconds, &x, e);
     (void)snprintf(name, sizeof name, "pull_%s_w4", durability);
-    return status != 0 ? status : bench_figure(&b->out, name, x, 0, "keys/s");
+    return rc != 0 ? rc : bench_figure(&b->out, name, x, 0, "keys/s");
 }
 
 static int durability_run(struct bench *b, const char *durability, double seconds, struct err *e)
@@ -296,23 +289,23 @@ static int durability_run(struct bench *b, const char *durability, double second
     double fill;
     char name[32];
     (void)snprintf(name, sizeof name, "server-%s", durability);
-    int status = bench_server_start(&b->server, b->dir, name, durability, true, e);
+    int rc = bench_server_start(&b->server, b->dir, name, durability, true, e);
 
     b->batch = b->next_fill = 0;
-    if (status == 0)
-        status = bench_server_arrange(&b->server, e);
-    if (status == 0)
-        status = connection_open(b, e);
-    if (status == 0)
-        status = phase_run(b, true, true, 4, 0, &fill, e);
-    if (status == 0)
-        status = strcmp(durability, "memory") == 0 ? memory_measure(b, e)
-                                                   : durable_measure(b, durability, seconds, e);
+    if (rc == 0)
+        rc = bench_server_arrange(&b->server, e);
+    if (rc == 0)
+        rc = connection_open(b, e);
+    if (rc == 0)
+        rc = phase_run(b, true, true, 4, 0, &fill, e);
+    if (rc == 0)
+        rc = strcmp(durability, "memory") == 0 ? memory_measure(b, e)
+                                               : durable_measure(b, durability, seconds, e);
     if (b->net != NULL)
         net_free(b->net);
     b->net = NULL;
     bench_server_end(&b->server, SIGKILL);
-    return status;
+    return rc;
 }
 
 /* Training is measured with the very command that people use. */
@@ -321,7 +314,6 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
     char log[4200], job[4200], run[4200], command[32768], self[512];
     struct json *report = NULL;
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-
     if (n <= 0)
         return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
     self[n] = 0;
@@ -340,9 +332,10 @@ static int train_run(struct bench *b, int64_t rows, struct err *e)
             log);
     fclose(f);
     (void)snprintf(command, sizeof command,
-                   "test -s '%s' || '%s' synth --rows %lld --seed 1 --out '%s' >'%s/synth.log' "
+                   "test -s '%s' || '%s' synth --rows %" PRId64
+                   " --seed 1 --out '%s' >'%s/synth.log' "
                    "2>&1 && '%s' local '%s' --run-dir '%s' >'%s/local.log' 2>&1",
-                   log, self, (long long)rows, log, b->dir, self, job, run, b->dir);
+                   log, self, rows, log, b->dir, self, job, run, b->dir);
     if (system(command) != 0)
         return err_set(e, SHOAL_E_INTERNAL,
                        "training did not run; see %s/local.log and %s/synth.log", b->dir, b->dir);
@@ -402,23 +395,22 @@ int bench_main(int argc, char **argv)
                              {"--checkpoint-rows", false, "1000000", NULL},
                              {"--cold-rows", false, "2000000", NULL},
                              {NULL, false, NULL, NULL}};
-    int status = cli_parse(argc, argv, o, NULL, 0, &count, &e);
-
-    if (status == 0 && o[7].value != NULL) {
+    int rc = cli_parse(argc, argv, o, NULL, 0, &count, &e);
+    if (rc == 0 && o[7].value != NULL) {
         fputs(help, stdout);
         return 0;
     }
-    if (status == 0 && (cli_number(&o[0], KEYS, 100000000, &rows, &e) != 0 ||
-                        cli_number(&o[1], 1, 3600, &seconds, &e) != 0 ||
-                        cli_number(&o[2], 1, 3600, &journal_seconds, &e) != 0 ||
-                        cli_number(&o[4], 1, 1000000000, &train_rows, &e) != 0 ||
-                        cli_number(&o[8], 1000000, 200000000, &growth_rows, &e) != 0 ||
-                        cli_number(&o[9], BENCH_KEYS, 100000000, &checkpoint_rows, &e) != 0 ||
-                        cli_number(&o[10], 100000, 200000000, &cold_rows, &e) != 0))
-        status = e.code;
-    if (status == 0)
-        status = only_check(o[3].value, &e);
-    if (status != 0)
+    if (rc == 0 && (cli_number(&o[0], KEYS, 100000000, &rows, &e) != 0 ||
+                    cli_number(&o[1], 1, 3600, &seconds, &e) != 0 ||
+                    cli_number(&o[2], 1, 3600, &journal_seconds, &e) != 0 ||
+                    cli_number(&o[4], 1, 1000000000, &train_rows, &e) != 0 ||
+                    cli_number(&o[8], 1000000, 200000000, &growth_rows, &e) != 0 ||
+                    cli_number(&o[9], BENCH_KEYS, 100000000, &checkpoint_rows, &e) != 0 ||
+                    cli_number(&o[10], 100000, 200000000, &cold_rows, &e) != 0))
+        rc = e.code;
+    if (rc == 0)
+        rc = only_check(o[3].value, &e);
+    if (rc != 0)
         return cli_fail("bench", &e);
     signal(SIGPIPE, SIG_IGN);
     b.rows = (uint64_t)rows;
@@ -426,32 +418,31 @@ int bench_main(int argc, char **argv)
     b.out.as_json = o[6].value != NULL;
     b.out.figures = json_new_object();
     if ((mkdir(o[5].value, 0755) != 0 && errno != EEXIST) || realpath(o[5].value, b.dir) == NULL)
-        status = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", o[5].value,
-                         strerror(errno));
+        rc = err_set(&e, SHOAL_E_CANTCREATE, "cannot make the folder %s: %s", o[5].value,
+                     strerror(errno));
     /* first, while this process is small */
-    if (status == 0 && strstr(o[3].value, "growth") != NULL)
-        status = bench_growth(&b.out, (uint64_t)growth_rows, &e);
-    if (status == 0 && strstr(o[3].value, "checkpoint") != NULL)
-        status = bench_checkpoint(&b.out, b.dir, (uint64_t)checkpoint_rows, b.seconds, &e);
-    if (status == 0 && strstr(o[3].value, "cold") != NULL)
-        status = bench_cold(&b.out, b.dir, (uint64_t)cold_rows, b.seconds, &e);
-    if (status == 0 &&
-        (strstr(o[3].value, "memory") != NULL || strstr(o[3].value, "journal") != NULL ||
-         strstr(o[3].value, "fsync") != NULL))
-        status = keys_make(&b, &e);
+    if (rc == 0 && strstr(o[3].value, "growth") != NULL)
+        rc = bench_growth(&b.out, (uint64_t)growth_rows, &e);
+    if (rc == 0 && strstr(o[3].value, "checkpoint") != NULL)
+        rc = bench_checkpoint(&b.out, b.dir, (uint64_t)checkpoint_rows, b.seconds, &e);
+    if (rc == 0 && strstr(o[3].value, "cold") != NULL)
+        rc = bench_cold(&b.out, b.dir, (uint64_t)cold_rows, b.seconds, &e);
+    if (rc == 0 && (strstr(o[3].value, "memory") != NULL || strstr(o[3].value, "journal") != NULL ||
+                    strstr(o[3].value, "fsync") != NULL))
+        rc = keys_make(&b, &e);
     static const char *const durability[] = {"memory", "journal", "fsync"};
-    for (int i = 0; i < 3 && status == 0; i++)
+    for (int i = 0; i < 3 && rc == 0; i++)
         if (strstr(o[3].value, durability[i]) != NULL)
-            status = durability_run(&b, durability[i], (double)journal_seconds, &e);
-    if (status == 0 && strstr(o[3].value, "train") != NULL)
-        status = train_run(&b, train_rows, &e);
+            rc = durability_run(&b, durability[i], (double)journal_seconds, &e);
+    if (rc == 0 && strstr(o[3].value, "train") != NULL)
+        rc = train_run(&b, train_rows, &e);
     char *text = json_text(b.out.figures, 2);
-    if (status == 0 && b.out.as_json && text != NULL)
+    if (rc == 0 && b.out.as_json && text != NULL)
         puts(text);
     free(text);
     json_free(b.out.figures);
     free(b.keys);
     free(b.gradients);
     free(b.fill);
-    return status == 0 ? 0 : cli_fail("bench", &e);
+    return rc == 0 ? 0 : cli_fail("bench", &e);
 }

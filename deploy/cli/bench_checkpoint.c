@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,13 +45,13 @@ static int tell_times(struct bench_out *out, const char *what, struct times *t)
         double q;
     } f[] = {{"p50", 0.5}, {"p99", 0.99}, {"max", 1}};
     char name[64];
-    int status = 0;
+    int rc = 0;
 
-    for (size_t i = 0; i < 3 && status == 0; i++) {
+    for (size_t i = 0; i < 3 && rc == 0; i++) {
         (void)snprintf(name, sizeof name, "pull_%s_%s_ms", what, f[i].name);
-        status = bench_figure(out, name, quantile_ms(t, f[i].q), 3, "ms");
+        rc = bench_figure(out, name, quantile_ms(t, f[i].q), 3, "ms");
     }
-    return status;
+    return rc;
 }
 
 /* ---- the measurements ------------------------------------------------------------------------ */
@@ -76,26 +77,25 @@ static int checkpoint_make(struct load *l, const char *folder, uint64_t cut, str
                            double *seconds, double *held_ms, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_HOLD};
-
     l->pulled = during;
     uint64_t began = time_monotonic_ns();
     w.u.HOLD.cut = cut;
-    int status = load_ask(l, &w, e);
+    int rc = load_ask(l, &w, e);
     *held_ms = (double)(time_monotonic_ns() - began) / 1e6;
     w = (struct wire){.type = WIRE_TYPE_GO};
     w.u.GO.cut = cut;
-    if (status == 0)
-        status = load_ask(l, &w, e);
+    if (rc == 0)
+        rc = load_ask(l, &w, e);
     w = (struct wire){.type = WIRE_TYPE_CUT_EXPORT};
     w.u.CUT_EXPORT = (struct wire_CUT_EXPORT){.cut = cut, .part = 0, .parts = 1};
     (void)snprintf(w.u.CUT_EXPORT.path, sizeof w.u.CUT_EXPORT.path, "%.1000s", folder);
-    if (status == 0)
-        status = load_ask(l, &w, e);
+    if (rc == 0)
+        rc = load_ask(l, &w, e);
     *seconds = (double)(time_monotonic_ns() - began) / 1e9;
     l->pulled = NULL;
     w = (struct wire){.type = WIRE_TYPE_CUT_DROP};
     w.u.CUT_DROP.cut = cut;
-    return status != 0 ? status : load_ask(l, &w, e);
+    return rc != 0 ? rc : load_ask(l, &w, e);
 }
 
 static int checkpoints_measure(struct load *l, struct bench_out *out, const char *folder,
@@ -103,86 +103,84 @@ static int checkpoints_measure(struct load *l, struct bench_out *out, const char
                                struct err *e)
 {
     double worst = 0, held = 0, took = 0, held_ms = 0;
-    int status = load_rest(l, e);
-
-    for (uint64_t cut = 1; cut <= CHECKPOINTS && status == 0; cut++) {
+    int rc = load_rest(l, e);
+    for (uint64_t cut = 1; cut <= CHECKPOINTS && rc == 0; cut++) {
         /* taking away the last one is not measured: it is gigabytes */
-        status = folder_make(folder, e);
+        rc = folder_make(folder, e);
         l->pushing = l->pulling = true;
-        if (status == 0)
-            status = load_run(l, seconds, NULL, e);
-        if (status == 0)
-            status = load_run(l, seconds, before, e);
-        if (status == 0)
-            status = checkpoint_make(l, folder, cut, during, &took, &held_ms, e);
-        worst = status == 0 && took > worst ? took : worst;
-        held = status == 0 && held_ms > held ? held_ms : held;
-        if (status == 0)
-            status = load_rest(l, e);
+        if (rc == 0)
+            rc = load_run(l, seconds, NULL, e);
+        if (rc == 0)
+            rc = load_run(l, seconds, before, e);
+        if (rc == 0)
+            rc = checkpoint_make(l, folder, cut, during, &took, &held_ms, e);
+        worst = rc == 0 && took > worst ? took : worst;
+        held = rc == 0 && held_ms > held ? held_ms : held;
+        if (rc == 0)
+            rc = load_rest(l, e);
     }
-    if (status != 0)
-        return status;
+    if (rc != 0)
+        return rc;
     double calm = quantile_ms(before, 0.99), busy = quantile_ms(during, 0.99);
-    status = bench_figure(out, "checkpoint_s", worst, 3, "s, the longest of three");
-    if (status == 0)
-        status = bench_figure(out, "checkpoint_hold_ms", held, 3, "ms until pushes were held");
-    if (status == 0)
-        status = tell_times(out, "before", before);
-    if (status == 0)
-        status = tell_times(out, "checkpoint", during);
-    if (status == 0)
-        status = bench_figure(out, "pull_checkpoint_ratio", busy / calm, 2, "of p99 before");
-    return status;
+    rc = bench_figure(out, "checkpoint_s", worst, 3, "s, the longest of three");
+    if (rc == 0)
+        rc = bench_figure(out, "checkpoint_hold_ms", held, 3, "ms until pushes were held");
+    if (rc == 0)
+        rc = tell_times(out, "before", before);
+    if (rc == 0)
+        rc = tell_times(out, "checkpoint", during);
+    if (rc == 0)
+        rc = bench_figure(out, "pull_checkpoint_ratio", busy / calm, 2, "of p99 before");
+    return rc;
 }
 
 static int recovery_measure(struct load *l, struct bench_out *out, const char *dir, double seconds,
                             struct err *e)
 {
     struct json *status_json = NULL;
-
     l->pushing = l->pulling = true;
-    int status = load_run(l, seconds, NULL, e);
+    int rc = load_run(l, seconds, NULL, e);
 
-    if (status == 0)
-        status = bench_server_status(&l->server, &status_json, e);
+    if (rc == 0)
+        rc = bench_server_status(&l->server, &status_json, e);
     double rows = json_as_number(json_get(status_json, "row_bytes"), 0);
     double journal = json_as_number(json_get(status_json, "journal_bytes"), 0);
     json_free(status_json);
     bench_server_end(&l->server, SIGKILL);
     load_disconnect(l);
     uint64_t began = time_monotonic_ns();
-    if (status == 0)
-        status = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
+    if (rc == 0)
+        rc = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
     double opened = (double)(time_monotonic_ns() - began) / 1e9;
-    if (status == 0)
-        status = bench_server_lead(&l->server, e);
-    if (status == 0)
-        status = bench_server_back(&l->server, e);
+    if (rc == 0)
+        rc = bench_server_lead(&l->server, e);
+    if (rc == 0)
+        rc = bench_server_back(&l->server, e);
     double took = (double)(time_monotonic_ns() - began) / 1e9,
            allowed = 3 + rows / 1e9 + journal / 200e6;
     l->pushing = false;
-    if (status == 0)
-        status = load_connect(l, e);
-    if (status == 0) /* one pull is sent, */
-        status = load_run(l, 0, NULL, e);
-    if (status == 0) /* and waited for */
-        status = load_rest(l, e);
+    if (rc == 0)
+        rc = load_connect(l, e);
+    if (rc == 0) /* one pull is sent, */
+        rc = load_run(l, 0, NULL, e);
+    if (rc == 0) /* and waited for */
+        rc = load_rest(l, e);
     double pulled = (double)(time_monotonic_ns() - began) / 1e9;
     load_disconnect(l);
-    if (status == 0)
-        status = bench_figure(out, "recovery_open_s", opened, 3, "s until it listened");
-    if (status == 0)
-        status = bench_figure(out, "recovery_s", took, 3, "s until all rows were back");
-    if (status == 0)
-        status = bench_figure(out, "recovery_pull_s", pulled, 3,
-                              "s until 8,192 keys from all over were pulled");
-    if (status == 0)
-        status = bench_figure(out, "recovery_row_mb", rows / 1e6, 0, "MB of rows");
-    if (status == 0)
-        status = bench_figure(out, "recovery_journal_mb", journal / 1e6, 0, "MB of journal");
-    return status != 0 ? status
-                       : bench_figure(out, "recovery_allowed_s", allowed, 3,
-                                      "s: 3 + rows / 1 GB/s + journal / 200 MB/s");
+    if (rc == 0)
+        rc = bench_figure(out, "recovery_open_s", opened, 3, "s until it listened");
+    if (rc == 0)
+        rc = bench_figure(out, "recovery_s", took, 3, "s until all rows were back");
+    if (rc == 0)
+        rc = bench_figure(out, "recovery_pull_s", pulled, 3,
+                          "s until 8,192 keys from all over were pulled");
+    if (rc == 0)
+        rc = bench_figure(out, "recovery_row_mb", rows / 1e6, 0, "MB of rows");
+    if (rc == 0)
+        rc = bench_figure(out, "recovery_journal_mb", journal / 1e6, 0, "MB of journal");
+    return rc != 0 ? rc
+                   : bench_figure(out, "recovery_allowed_s", allowed, 3,
+                                  "s: 3 + rows / 1 GB/s + journal / 200 MB/s");
 }
 
 /* Killed while nobody trains, it is asked for a few tablets at the end of the order in which the
@@ -191,20 +189,19 @@ static int restart_measure(struct load *l, struct bench_out *out, const char *di
 {
     bench_server_end(&l->server, SIGKILL);
     uint64_t began = time_monotonic_ns();
-    int status = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
-    if (status == 0)
-        status = bench_server_lead(&l->server, e);
-    if (status == 0)
-        status = bench_server_pull(&l->server, l->keys + BENCH_KEYS - FEW, FEW, e);
+    int rc = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
+    if (rc == 0)
+        rc = bench_server_lead(&l->server, e);
+    if (rc == 0)
+        rc = bench_server_pull(&l->server, l->keys + BENCH_KEYS - FEW, FEW, e);
     double pulled = (double)(time_monotonic_ns() - began) / 1e9;
-    if (status == 0)
-        status = bench_server_back(&l->server, e);
+    if (rc == 0)
+        rc = bench_server_back(&l->server, e);
     double back = (double)(time_monotonic_ns() - began) / 1e9;
-    if (status == 0)
-        status = bench_figure(out, "restart_pull_s", pulled, 3,
-                              "s until 64 keys of a few tablets were pulled");
-    return status != 0 ? status
-                       : bench_figure(out, "restart_s", back, 3, "s until all rows were back");
+    if (rc == 0)
+        rc = bench_figure(out, "restart_pull_s", pulled, 3,
+                          "s until 64 keys of a few tablets were pulled");
+    return rc != 0 ? rc : bench_figure(out, "restart_s", back, 3, "s until all rows were back");
 }
 
 /* A checkpoint of rows that are all written, so that it has next to no journal. */
@@ -212,35 +209,33 @@ static int still_make(struct load *l, struct bench_out *out, const char *dir, co
                       struct err *e)
 {
     double seconds, held_ms;
-
     l->pushing = l->pulling = false;
     bench_server_end(&l->server, SIGTERM);
-    int status = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
-    if (status == 0)
-        status = bench_server_lead(&l->server, e);
-    if (status == 0)
-        status = restart_measure(l, out, dir, e);
-    if (status == 0)
-        status = folder_make(folder, e);
-    if (status == 0)
-        status = load_connect(l, e);
-    if (status == 0)
-        status = checkpoint_make(l, folder, CHECKPOINTS + 1, NULL, &seconds, &held_ms, e);
+    int rc = bench_server_start(&l->server, dir, "server-checkpoint", "journal", false, e);
+    if (rc == 0)
+        rc = bench_server_lead(&l->server, e);
+    if (rc == 0)
+        rc = restart_measure(l, out, dir, e);
+    if (rc == 0)
+        rc = folder_make(folder, e);
+    if (rc == 0)
+        rc = load_connect(l, e);
+    if (rc == 0)
+        rc = checkpoint_make(l, folder, CHECKPOINTS + 1, NULL, &seconds, &held_ms, e);
     load_disconnect(l);
-    return status;
+    return rc;
 }
 
 static int tell_restored(struct bench_out *out, const char *what, double rows, double seconds,
                          double cpu)
 {
     char name[64];
-
     (void)snprintf(name, sizeof name, "restore_%s_rows", what);
-    int status = bench_figure(out, name, rows / seconds, 0, "rows/s");
+    int rc = bench_figure(out, name, rows / seconds, 0, "rows/s");
     (void)snprintf(name, sizeof name, "restore_%s_rows_core", what);
-    return status != 0 ? status
-                       : bench_figure(out, name, rows / (cpu > 0.01 ? cpu : 0.01), 0,
-                                      "rows a second of processor");
+    return rc != 0 ? rc
+                   : bench_figure(out, name, rows / (cpu > 0.01 ? cpu : 0.01), 0,
+                                  "rows a second of processor");
 }
 
 /* The checkpoint in `folder` into an empty server. */
@@ -248,69 +243,66 @@ static int restore_measure(struct load *l, struct bench_out *out, const char *di
                            const char *folder, const char *what, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_LOAD};
-
     bench_server_end(&l->server, SIGKILL);
     l->pushing = l->pulling = false;
     bench_touch(l->rows * TOUCHED);
-    int status = bench_server_start(&l->server, dir, "server-restored", "journal", true, e);
-    if (status == 0)
-        status = bench_server_table(&l->server, e);
-    if (status == 0)
-        status = bench_server_lead(&l->server, e);
-    if (status == 0)
-        status = load_connect(l, e);
+    int rc = bench_server_start(&l->server, dir, "server-restored", "journal", true, e);
+    if (rc == 0)
+        rc = bench_server_table(&l->server, e);
+    if (rc == 0)
+        rc = bench_server_lead(&l->server, e);
+    if (rc == 0)
+        rc = load_connect(l, e);
     double cpu = bench_server_cpu(&l->server);
     uint64_t began = time_monotonic_ns();
     w.u.LOAD.run = 2;
     (void)snprintf(w.u.LOAD.path, sizeof w.u.LOAD.path, "%.1000s", folder);
-    if (status == 0)
-        status = load_ask(l, &w, e);
+    if (rc == 0)
+        rc = load_ask(l, &w, e);
     double took = (double)(time_monotonic_ns() - began) / 1e9;
     cpu = bench_server_cpu(&l->server) - cpu;
-    if (status == 0 && l->reply.u.LOAD_reply.rows != l->rows)
-        status =
-            err_set(e, SHOAL_E_INTERNAL, "%llu rows were restored of %llu",
-                    (unsigned long long)l->reply.u.LOAD_reply.rows, (unsigned long long)l->rows);
-    if (status == 0)
-        status = tell_restored(out, what, (double)l->rows, took, cpu);
+    if (rc == 0 && l->reply.u.LOAD_reply.rows != l->rows)
+        rc = err_set(e, SHOAL_E_INTERNAL, "%" PRIu64 " rows were restored of %" PRIu64,
+                     l->reply.u.LOAD_reply.rows, l->rows);
+    if (rc == 0)
+        rc = tell_restored(out, what, (double)l->rows, took, cpu);
     load_disconnect(l);
-    return status;
+    return rc;
 }
 
 static int measure_all(struct load *l, struct bench_out *out, const char *dir, double seconds,
                        struct times t[3], struct err *e)
 {
     char folder[4200], still[4200];
-
     (void)snprintf(folder, sizeof folder, "%s/checkpoint", dir);
     (void)snprintf(still, sizeof still, "%s/checkpoint-still", dir);
-    int status = bench_server_start(&l->server, dir, "server-checkpoint", "journal", true, e);
-    if (status == 0)
-        status = bench_server_arrange(&l->server, e);
-    if (status == 0)
-        status = load_connect(l, e);
+    int rc = bench_server_start(&l->server, dir, "server-checkpoint", "journal", true, e);
+    if (rc == 0)
+        rc = bench_server_arrange(&l->server, e);
+    if (rc == 0)
+        rc = load_connect(l, e);
     uint64_t began = time_monotonic_ns();
-    if (status == 0)
-        status = load_fill(l, &t[0], e);
-    if (status == 0)
-        status = bench_figure(out, "checkpoint_fill",
-                              (double)l->rows / ((double)(time_monotonic_ns() - began) / 1e9), 0,
-                              "new rows/s");
-    if (status == 0)
-        status = tell_times(out, "fill", &t[0]);
-    if (status == 0)
-        status = checkpoints_measure(l, out, folder, seconds, &t[1], &t[2], e);
-    if (status == 0)
-        status = recovery_measure(l, out, dir, seconds, e);
-    if (status == 0)
-        status = still_make(l, out, dir, still, e);
-    if (status == 0)
-        status = restore_measure(l, out, dir, folder, "busy", e);
-    if (status == 0)
-        status = restore_measure(l, out, dir, still, "still", e);
+    if (rc == 0)
+        rc = load_fill(l, &t[0], e);
+    if (rc == 0)
+        rc = bench_figure(out, "checkpoint_fill",
+                          (double)l->rows / ((double)(time_monotonic_ns() - began) / 1e9), 0,
+                          "new rows/s");
+    if (rc == 0)
+        rc = tell_times(out, "fill", &t[0]);
+    if (rc == 0)
+        rc = checkpoints_measure(l, out, folder, seconds, &t[1], &t[2], e);
+    if (rc == 0)
+        rc = recovery_measure(l, out, dir, seconds, e);
+    if (rc == 0)
+        rc = still_make(l, out, dir, still, e);
+    if (rc == 0)
+        rc = restore_measure(l, out, dir, folder, "busy", e);
+    if (rc == 0)
+        rc = restore_measure(l, out, dir, still, "still", e);
     load_disconnect(l);
     bench_server_end(&l->server, SIGKILL);
-    return status;
+    return rc;
 }
 
 int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, double seconds,
@@ -320,15 +312,14 @@ int bench_checkpoint(struct bench_out *out, const char *dir, uint64_t rows, doub
     struct times t[3] = {{malloc(LOAD_TIMES * sizeof(uint64_t)), 0},
                          {malloc(LOAD_TIMES * sizeof(uint64_t)), 0},
                          {malloc(LOAD_TIMES * sizeof(uint64_t)), 0}};
-    int status = l == NULL || t[0].ns == NULL || t[1].ns == NULL || t[2].ns == NULL ||
-                         load_prepare(l, rows) != 0
-                     ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                     : measure_all(l, out, dir, seconds, t, e);
-
+    int rc = l == NULL || t[0].ns == NULL || t[1].ns == NULL || t[2].ns == NULL ||
+                     load_prepare(l, rows) != 0
+                 ? err_set(e, SHOAL_E_NOMEM, "out of memory")
+                 : measure_all(l, out, dir, seconds, t, e);
     for (int i = 0; i < 3; i++)
         free(t[i].ns);
     if (l != NULL)
         load_release(l);
     free(l);
-    return status;
+    return rc;
 }

@@ -20,7 +20,7 @@ enum { WINDOW = 4, SETS_SECOND = 250, SLOTS = 4 * BENCH_KEYS, TABLET_BITS = 6 };
 #define STORE_ROWS 340000.0 /* rows a second that the store gives: RocksDB's own, measured */
 #define EXPONENT 1.05
 /* a prime above the number of rows: rank times it, modulo rows, is a bijection */
-#define SPREAD 2654435761ull
+#define SPREAD UINT64_C(2654435761)
 
 struct cold {
     struct bench_server server;
@@ -194,21 +194,21 @@ static int status_read(struct cold *c, double *fetched, double *cold_rows, doubl
                        struct err *e)
 {
     struct json *j = NULL;
-    int status = bench_server_status(&c->server, &j, e);
+    int rc = bench_server_status(&c->server, &j, e);
     *fetched = json_as_number(json_get(j, "fetched"), 0);
     *cold_rows = json_as_number(json_get(j, "cold_rows"), 0);
     *pulled = json_as_number(json_get(j, "keys_pulled"), 0);
     json_free(j);
-    return status;
+    return rc;
 }
 
 static int connection_open(struct cold *c, struct err *e)
 {
     static const struct env_handler handler = {cold_on_message, cold_on_drained, NULL};
     struct net_options none = {0};
-    int status = net_new(&none, &c->net, e);
-    if (status != 0)
-        return status;
+    int rc = net_new(&none, &c->net, e);
+    if (rc != 0)
+        return rc;
     c->env = net_env(c->net);
     net_set_handler(c->net, &handler, c);
     c->deadline.fire = deadline_fire;
@@ -221,31 +221,31 @@ static int measure(struct cold *c, struct bench_out *out, const char *dir, doubl
     double rate, fetched[2], cold_rows, pulled[2];
     c->server.memory = c->rows * ROW_BYTES / 4;
     c->server.tablet_bits = TABLET_BITS;
-    int status = bench_server_start(&c->server, dir, "server-cold", "journal", true, e);
-    if (status == 0)
-        status = bench_server_arrange(&c->server, e);
-    if (status == 0)
-        status = connection_open(c, e);
-    if (status == 0)
-        status = phase(c, true, 0, &rate, e);
-    if (status == 0)
-        status = phase(c, false, seconds, &rate, e); /* what is asked for often comes in */
-    if (status == 0)
-        status = status_read(c, &fetched[0], &cold_rows, &pulled[0], e);
-    if (status == 0)
-        status = phase(c, false, seconds, &rate, e);
-    if (status == 0)
-        status = status_read(c, &fetched[1], &cold_rows, &pulled[1], e);
-    if (status != 0)
-        return status;
+    int rc = bench_server_start(&c->server, dir, "server-cold", "journal", true, e);
+    if (rc == 0)
+        rc = bench_server_arrange(&c->server, e);
+    if (rc == 0)
+        rc = connection_open(c, e);
+    if (rc == 0)
+        rc = phase(c, true, 0, &rate, e);
+    if (rc == 0)
+        rc = phase(c, false, seconds, &rate, e); /* what is asked for often comes in */
+    if (rc == 0)
+        rc = status_read(c, &fetched[0], &cold_rows, &pulled[0], e);
+    if (rc == 0)
+        rc = phase(c, false, seconds, &rate, e);
+    if (rc == 0)
+        rc = status_read(c, &fetched[1], &cold_rows, &pulled[1], e);
+    if (rc != 0)
+        return rc;
     if (pulled[1] <= pulled[0])
         return err_set(e, SHOAL_E_INTERNAL, "nothing was left to pull: too few keys were drawn");
     double share = (fetched[1] - fetched[0]) / (pulled[1] - pulled[0]);
-    if ((status = bench_figure(out, "pull_cold", rate, 0, "rows/s")) != 0 ||
-        (status = bench_figure(out, "pull_cold_misses", share, 4, "of the rows")) != 0 ||
-        (status = bench_figure(out, "pull_cold_stored", cold_rows / (double)c->rows, 4,
-                               "of the table")) != 0)
-        return status;
+    if ((rc = bench_figure(out, "pull_cold", rate, 0, "rows/s")) != 0 ||
+        (rc = bench_figure(out, "pull_cold_misses", share, 4, "of the rows")) != 0 ||
+        (rc = bench_figure(out, "pull_cold_stored", cold_rows / (double)c->rows, 4,
+                           "of the table")) != 0)
+        return rc;
     return bench_figure(out, "pull_cold_of_store", rate * share / STORE_ROWS, 3,
                         "of 0.34 M rows/s by misses");
 }
@@ -253,7 +253,7 @@ static int measure(struct cold *c, struct bench_out *out, const char *dir, doubl
 int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double seconds, struct err *e)
 {
     struct cold *c = calloc(1, sizeof *c);
-    int status = 0;
+    int rc = 0;
     if (c != NULL) {
         c->rows = rows;
         c->sets = (size_t)(2 * seconds * SETS_SECOND) + 2 * WINDOW;
@@ -263,11 +263,11 @@ int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double sec
     }
     if (c == NULL || c->fill == NULL || c->keys == NULL || c->gradients == NULL ||
         keys_draw(c) != 0)
-        status = err_set(e, SHOAL_E_NOMEM, "out of memory");
-    for (size_t i = 0; status == 0 && i < (size_t)BENCH_KEYS * BENCH_WIDTH; i++)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    for (size_t i = 0; rc == 0 && i < (size_t)BENCH_KEYS * BENCH_WIDTH; i++)
         c->gradients[i] = 1e-3f;
-    if (status == 0) {
-        status = measure(c, out, dir, seconds, e);
+    if (rc == 0) {
+        rc = measure(c, out, dir, seconds, e);
         if (c->net != NULL)
             net_free(c->net);
         bench_server_end(&c->server, SIGKILL);
@@ -278,5 +278,5 @@ int bench_cold(struct bench_out *out, const char *dir, uint64_t rows, double sec
         free(c->gradients);
     }
     free(c);
-    return status;
+    return rc;
 }

@@ -12,6 +12,7 @@
 #include "embedding/table.h"
 #include "proto/base/time.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,11 +59,11 @@ static uint64_t cpu_ns(void)
 /* Bytes of this process that lie in memory, or 0 where the system does not tell. */
 static uint64_t resident_bytes(void)
 {
-    unsigned long long all, resident = 0;
+    uint64_t all, resident = 0;
     FILE *f = fopen("/proc/self/statm", "r");
     if (f == NULL)
         return 0;
-    if (fscanf(f, "%llu %llu", &all, &resident) != 2)
+    if (fscanf(f, "%" SCNu64 " %" SCNu64, &all, &resident) != 2)
         resident = 0;
     fclose(f);
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -78,17 +79,16 @@ static int push_next(struct growth *g, uint64_t first, size_t count)
 {
     const struct push_args args = {
         .lr_scale = 1, .batch = first, .step = 1, .tablet_count = 1u << BENCH_TABLET_BITS};
-
     for (size_t i = 0; i < count; i++)
         g->keys[i] = bench_key(first + i);
     bench_keys_sort(g->keys, count);
     for (size_t i = 0; i < count * BENCH_WIDTH; i++)
         g->floats[i] = 1e-3f;
     uint64_t wall = time_monotonic_ns(), cpu = cpu_ns();
-    int status = table_push(g->table, g->keys, g->floats, count, &args);
+    int rc = table_push(g->table, g->keys, g->floats, count, &args);
     most(&g->push_cpu_ns_max, (double)(cpu_ns() - cpu));
     most(&g->push_ns_max, (double)(time_monotonic_ns() - wall));
-    return status;
+    return rc;
 }
 
 static void pull_some(struct growth *g, struct pulls *p)
@@ -111,7 +111,6 @@ static int weigh(struct bench_out *out, struct growth *g, uint64_t pushes)
     double arena = (double)arena_bytes(g->arena) / (double)rows, resident = 0;
     bool report = rows >= g->next_report;
     char name[64];
-
     if (rows < FIRST_ROWS)
         return 0;
     most(&g->arena_worst, arena);
@@ -123,19 +122,17 @@ static int weigh(struct bench_out *out, struct growth *g, uint64_t pushes)
     if (!report)
         return 0;
     g->next_report += g->report_step;
-    (void)snprintf(name, sizeof name, "memory_row_bytes_%llum",
-                   (unsigned long long)(rows / FIRST_ROWS));
+    (void)snprintf(name, sizeof name, "memory_row_bytes_%" PRIu64 "m", rows / FIRST_ROWS);
     return bench_figure(out, name, arena > resident ? arena : resident, 1, "bytes/row");
 }
 
 static int grow(struct bench_out *out, struct growth *g, uint64_t rows, struct err *e)
 {
     uint64_t pushes = 0;
-
     for (uint64_t at = 0; at < rows;) {
         size_t count = rows - at < BENCH_KEYS ? (size_t)(rows - at) : BENCH_KEYS;
         if (push_next(g, at, count) != 0)
-            return err_set(e, SHOAL_E_NOMEM, "out of memory at %llu rows", (unsigned long long)at);
+            return err_set(e, SHOAL_E_NOMEM, "out of memory at %" PRIu64 " rows", at);
         at += count;
         pull_some(g, &g->first);
         pull_some(g, &g->again);
@@ -166,11 +163,11 @@ static int tell(struct bench_out *out, const struct growth *g)
              {"push_growth_max_ms", g->push_ns_max / 1e6, 3, "ms, 8,192 new rows"},
              {"push_growth_max_cpu_ms", g->push_cpu_ns_max / 1e6, 3, "ms of processor time"},
              {"pulls_growth", (double)g->first.count, 0, "pulls"}};
-    int status = 0;
+    int rc = 0;
 
-    for (size_t i = 0; i < sizeof f / sizeof *f && status == 0; i++)
-        status = bench_figure(out, f[i].name, f[i].value, f[i].decimals, f[i].unit);
-    return status;
+    for (size_t i = 0; i < sizeof f / sizeof *f && rc == 0; i++)
+        rc = bench_figure(out, f[i].name, f[i].value, f[i].decimals, f[i].unit);
+    return rc;
 }
 
 int bench_growth(struct bench_out *out, uint64_t rows, struct err *e)
@@ -183,8 +180,7 @@ int bench_growth(struct bench_out *out, uint64_t rows, struct err *e)
         .init = {INIT_UNIFORM, 0.01f},
         .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
     struct growth *g = malloc(sizeof *g);
-    int status;
-
+    int rc;
     if (g == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     memset(g, 0, sizeof *g); /* touched, so that it does not count as the table's */
@@ -192,18 +188,18 @@ int bench_growth(struct bench_out *out, uint64_t rows, struct err *e)
     g->report_step = rows / 20 < FIRST_ROWS ? FIRST_ROWS : FIRST_ROWS * (rows / 20 / FIRST_ROWS);
     g->next_report = FIRST_ROWS;
     bench_touch(rows * TOUCHED);
-    status = arena_new(&g->arena);
-    if (status == 0) {
+    rc = arena_new(&g->arena);
+    if (rc == 0) {
         g->resident_before = resident_bytes();
-        status = table_new(&schema, g->arena, &g->table, e);
+        rc = table_new(&schema, g->arena, &g->table, e);
     }
-    if (status == 0)
-        status = grow(out, g, rows, e);
-    if (status == 0 && tell(out, g) != 0)
-        status = err_set(e, SHOAL_E_NOMEM, "out of memory for a figure");
+    if (rc == 0)
+        rc = grow(out, g, rows, e);
+    if (rc == 0 && tell(out, g) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory for a figure");
     if (g->table != NULL)
         table_free(g->table);
     arena_free(g->arena);
     free(g);
-    return status;
+    return rc;
 }

@@ -18,7 +18,6 @@ static void push_send(struct load *l)
 {
     const uint64_t *keys = l->keys + (l->sequence % LOAD_SETS) * BENCH_KEYS;
     uint32_t count = BENCH_KEYS;
-
     if (l->filling) { /* rows that the table does not have yet, all over it */
         uint64_t *fresh = l->fill_keys[l->batch % LOAD_WINDOW];
         count = l->rows - l->filled < BENCH_KEYS ? (uint32_t)(l->rows - l->filled) : BENCH_KEYS;
@@ -51,7 +50,6 @@ static void pull_send(struct load *l)
 {
     const uint64_t *keys = l->keys + (l->sequence * 7 % LOAD_SETS) * BENCH_KEYS;
     struct wire w = {.id = ++l->sequence, .type = WIRE_TYPE_PULL};
-
     w.u.PULL = (struct wire_PULL){.run = 1,
                                   .lane = UINT32_MAX,
                                   .bound = WIRE_BOUND_ASYNC,
@@ -89,23 +87,22 @@ static void load_on_message(void *core, peer_t from, struct msg *m)
 {
     struct load *l = core;
     struct wire w;
-    int status = wire_decode(m, &w, &l->why);
-
-    if (status == 0 && from == l->asker) {
+    int rc = wire_decode(m, &w, &l->why);
+    if (rc == 0 && from == l->asker) {
         if (w.id == l->asked && l->answer == 1) {
             l->answer = w.status;
             l->reply = w;
             env_stop(l->env);
         }
-    } else if (status == 0 && w.status != 0) {
+    } else if (rc == 0 && w.status != 0) {
         err_set(&l->why, w.status, "the server: %s", w.error);
         env_stop(l->env);
-    } else if (status == 0 && w.type == WIRE_TYPE_PULL) {
+    } else if (rc == 0 && w.type == WIRE_TYPE_PULL) {
         pull_answered(l);
-    } else if (status == 0) {
+    } else if (rc == 0) {
         push_answered(l);
     }
-    if (status != 0 || (!l->pushing && !l->pulling && l->pushes == 0 && l->pull_began == 0))
+    if (rc != 0 || (!l->pushing && !l->pulling && l->pushes == 0 && l->pull_began == 0))
         env_stop(l->env);
     msg_free(m);
 }
@@ -126,10 +123,9 @@ int load_connect(struct load *l, struct err *e)
 {
     static const struct env_handler handler = {load_on_message, load_on_drained, NULL};
     struct net_options none = {0};
-    int status = net_new(&none, &l->net, e);
-
-    if (status != 0)
-        return status;
+    int rc = net_new(&none, &l->net, e);
+    if (rc != 0)
+        return rc;
     l->env = net_env(l->net);
     net_set_handler(l->net, &handler, l);
     l->deadline.fire = deadline_fire;
@@ -168,10 +164,10 @@ int load_run(struct load *l, double seconds, struct times *pulled, struct err *e
     l->pulled = pulled;
     flow(l);
     env_timer_start(l->env, &l->deadline, (uint64_t)(seconds * 1e9));
-    int status = turn(l, e);
+    int rc = turn(l, e);
     env_timer_stop(l->env, &l->deadline);
     l->pulled = NULL;
-    return status;
+    return rc;
 }
 
 int load_ask(struct load *l, struct wire *w, struct err *e)
@@ -182,22 +178,21 @@ int load_ask(struct load *l, struct wire *w, struct err *e)
     if (m == NULL || env_send(l->env, l->asker, m) != 0)
         return err_set(e, SHOAL_E_INTERNAL, "a question could not be sent");
     flow(l);
-    int status = 0;
-    while (status == 0 && l->answer == 1)
-        status = turn(l, e);
-    return status != 0 || l->answer == 0
-               ? status
+    int rc = 0;
+    while (rc == 0 && l->answer == 1)
+        rc = turn(l, e);
+    return rc != 0 || l->answer == 0
+               ? rc
                : err_set(e, l->answer, "%s: %s", wire_type_name(w->type), l->reply.error);
 }
 
 int load_rest(struct load *l, struct err *e)
 {
-    int status = 0;
-
+    int rc = 0;
     l->pushing = l->pulling = false;
-    while (status == 0 && (l->pushes > 0 || l->pull_began != 0))
-        status = turn(l, e);
-    return status;
+    while (rc == 0 && (l->pushes > 0 || l->pull_began != 0))
+        rc = turn(l, e);
+    return rc;
 }
 
 int load_fill(struct load *l, struct times *pulled, struct err *e)
@@ -205,16 +200,15 @@ int load_fill(struct load *l, struct times *pulled, struct err *e)
     l->pushing = l->filling = l->pulling = true;
     l->pulled = pulled;
     flow(l);
-    int status = turn(l, e);
+    int rc = turn(l, e);
     l->pulled = NULL;
     l->filling = false;
-    return status;
+    return rc;
 }
 
 int load_prepare(struct load *l, uint64_t rows)
 {
     struct rng r = {99};
-
     l->rows = rows;
     l->keys = malloc(sizeof *l->keys * LOAD_SETS * BENCH_KEYS);
     l->gradients = malloc(sizeof *l->gradients * BENCH_KEYS * BENCH_WIDTH);

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,6 @@ static int config_write(const struct bench_server *s, const char *path, const ch
                         struct err *e)
 {
     FILE *f = fopen(path, "w");
-
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     fprintf(f,
@@ -36,7 +36,7 @@ static int config_write(const struct bench_server *s, const char *path, const ch
             "\"\"\ndurability: %s\n",
             s->endpoint, s->data, durability);
     if (s->memory > 0)
-        fprintf(f, "memory: %llu\n", (unsigned long long)s->memory);
+        fprintf(f, "memory: %" PRIu64 "\n", s->memory);
     fclose(f);
     return 0;
 }
@@ -48,7 +48,6 @@ static bool listens(int port)
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool yes = fd >= 0 && connect(fd, (const struct sockaddr *)&to, sizeof to) == 0;
-
     if (fd >= 0)
         close(fd);
     return yes;
@@ -59,8 +58,7 @@ int bench_server_start(struct bench_server *s, const char *dir, const char *name
 {
     char path[4300], programs[512], words[256];
     ssize_t n = readlink("/proc/self/exe", programs, sizeof programs - 1);
-    int status;
-
+    int rc;
     if (n <= 0)
         return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
     programs[n] = 0;
@@ -74,15 +72,15 @@ int bench_server_start(struct bench_server *s, const char *dir, const char *name
         nftw(s->data, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot remove %s of an earlier run: %s", s->data,
                        strerror(errno));
-    if ((status = config_write(s, path, durability, e)) != 0)
-        return status;
+    if ((rc = config_write(s, path, durability, e)) != 0)
+        return rc;
     s->child = (struct child){.name = "server", .args = 3};
     (void)snprintf(s->child.log, sizeof s->child.log, "%.900s/server.log", dir);
     (void)snprintf(s->child.arg[0], sizeof s->child.arg[0], "%.200s/shoal-server", programs);
     (void)snprintf(s->child.arg[1], sizeof s->child.arg[1], "--config");
     (void)snprintf(s->child.arg[2], sizeof s->child.arg[2], "%.255s", path);
-    if ((status = child_start(&s->child, e)) != 0)
-        return status;
+    if ((rc = child_start(&s->child, e)) != 0)
+        return rc;
     while (!listens(s->port)) {
         if (child_ended(&s->child)) {
             child_last_words(&s->child, words);
@@ -104,13 +102,12 @@ void bench_server_end(struct bench_server *s, int signo)
 double bench_server_cpu(const struct bench_server *s)
 {
     char path[64];
-    unsigned long long user = 0, system = 0;
-
+    uint64_t user = 0, system = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)s->child.pid);
     FILE *f = fopen(path, "r");
     if (f == NULL)
         return 0;
-    if (fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+    if (fscanf(f, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %" SCNu64 " %" SCNu64, &user,
                &system) != 2)
         user = system = 0;
     fclose(f);
@@ -123,7 +120,6 @@ static int question(struct ask *a, struct wire *w, const void *data, size_t byte
 {
     struct wire reply;
     struct frame f[2] = {{(void *)(uintptr_t)data, bytes, NULL, NULL}, {NULL, 0, NULL, NULL}};
-
     return ask(a, w, f, QUESTION_MS, &reply, NULL, e);
 }
 
@@ -131,13 +127,12 @@ static int one_question(struct bench_server *s, struct wire *w, const void *data
                         struct err *e)
 {
     struct ask *a;
-    int status = ask_open(s->endpoint, &a, e);
-
-    if (status != 0)
-        return status;
-    status = question(a, w, data, bytes, e);
+    int rc = ask_open(s->endpoint, &a, e);
+    if (rc != 0)
+        return rc;
+    rc = question(a, w, data, bytes, e);
     ask_close(a);
-    return status;
+    return rc;
 }
 
 static uint32_t tablet_bits(const struct bench_server *s)
@@ -155,7 +150,6 @@ int bench_server_table(struct bench_server *s, struct err *e)
         .init = {INIT_UNIFORM, 0.01f},
         .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.01f, .eps = 1e-8f, .initial = 0.1f}};
     struct wire w = {.type = WIRE_TYPE_TABLE_CREATE};
-
     wire_schema_to(&schema, &w.u.TABLE_CREATE);
     return one_question(s, &w, NULL, 0, e);
 }
@@ -164,7 +158,6 @@ int bench_server_lead(struct bench_server *s, struct err *e)
 {
     static const uint16_t shard_of[TABLETS];
     struct wire w = {.type = WIRE_TYPE_MAP_SET};
-
     w.u.MAP_SET = (struct wire_MAP_SET){.map_epoch = 1, .tablet_count = 1u << tablet_bits(s)};
     return one_question(s, &w, shard_of, sizeof *shard_of << tablet_bits(s), e);
 }
@@ -172,7 +165,6 @@ int bench_server_lead(struct bench_server *s, struct err *e)
 int bench_server_pull(struct bench_server *s, const uint64_t *keys, uint32_t count, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_PULL};
-
     w.u.PULL = (struct wire_PULL){.run = 1,
                                   .lane = UINT32_MAX,
                                   .bound = WIRE_BOUND_ASYNC,
@@ -185,9 +177,9 @@ int bench_server_back(struct bench_server *s, struct err *e)
 {
     for (double away = 1; away > 0;) {
         struct json *state = NULL;
-        int status = bench_server_status(s, &state, e);
-        if (status != 0)
-            return status;
+        int rc = bench_server_status(s, &state, e);
+        if (rc != 0)
+            return rc;
         away = json_as_number(json_get(state, "tablets_away"), 0);
         json_free(state);
         if (away > 0)
@@ -199,16 +191,15 @@ int bench_server_back(struct bench_server *s, struct err *e)
 int bench_server_arrange(struct bench_server *s, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_RUN_OPEN};
-    int status = bench_server_table(s, e);
-
-    if (status == 0)
-        status = bench_server_lead(s, e);
+    int rc = bench_server_table(s, e);
+    if (rc == 0)
+        rc = bench_server_lead(s, e);
     w.u.RUN_OPEN = (struct wire_RUN_OPEN){.run = 1, .lanes = 1, .mode = WIRE_ASYNC};
-    if (status == 0)
-        status = one_question(s, &w, NULL, 0, e);
+    if (rc == 0)
+        rc = one_question(s, &w, NULL, 0, e);
     w = (struct wire){.type = WIRE_TYPE_FENCE};
     w.u.FENCE = (struct wire_FENCE){.run = 1, .lane = 0, .generation = 1, .live = true};
-    return status != 0 ? status : one_question(s, &w, NULL, 0, e);
+    return rc != 0 ? rc : one_question(s, &w, NULL, 0, e);
 }
 
 int bench_server_status(struct bench_server *s, struct json **out, struct err *e)
@@ -216,14 +207,13 @@ int bench_server_status(struct bench_server *s, struct json **out, struct err *e
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS}, reply;
     struct msg *m = NULL;
     struct ask *a;
-    int status = ask_open(s->endpoint, &a, e);
-
-    if (status != 0)
-        return status;
-    status = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
-    if (status == 0)
-        status = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
+    int rc = ask_open(s->endpoint, &a, e);
+    if (rc != 0)
+        return rc;
+    rc = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (rc == 0)
+        rc = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
     msg_free(m);
     ask_close(a);
-    return status;
+    return rc;
 }

@@ -2,6 +2,7 @@
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,21 +36,18 @@ static void push_print(const struct json *p)
     int64_t first = json_as_int(json_get(who, "position"), 0),
             rows = json_as_int(json_get(who, "rows"), 0);
     char when[32] = "-", worker[48] = "-", input[64] = "-";
-
     if (at != 0)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", gmtime(&at));
     if (!json_absent(who)) {
-        (void)snprintf(worker, sizeof worker, "%lld %.30s",
-                       (long long)json_as_int(json_get(who, "worker"), 0),
+        (void)snprintf(worker, sizeof worker, "%" PRId64 " %.30s",
+                       json_as_int(json_get(who, "worker"), 0),
                        json_as_string(json_get(who, "name"), "?"));
-        (void)snprintf(input, sizeof input, "epoch %lld, %lld to %lld",
-                       (long long)json_as_int(json_get(who, "epoch"), 0), (long long)first,
-                       (long long)(first + rows - (rows > 0)));
+        (void)snprintf(input, sizeof input, "epoch %" PRId64 ", %" PRId64 " to %" PRId64,
+                       json_as_int(json_get(who, "epoch"), 0), first, (first + rows - (rows > 0)));
     }
-    printf("%-19s %6lld %10lld %6lld  %-24s %-34s %12.6g\n", when,
-           (long long)json_as_int(json_get(p, "lane"), 0),
-           (long long)json_as_int(json_get(p, "batch"), 0),
-           (long long)json_as_int(json_get(p, "run"), 0), worker, input,
+    printf("%-19s %6" PRId64 " %10" PRId64 " %6" PRId64 "  %-24s %-34s %12.6g\n", when,
+           json_as_int(json_get(p, "lane"), 0), json_as_int(json_get(p, "batch"), 0),
+           json_as_int(json_get(p, "run"), 0), worker, input,
            json_as_number(json_get(p, "norm"), 0));
 }
 
@@ -57,7 +55,6 @@ static void blame_print(const struct json *found)
 {
     const struct json *pushes = json_get(found, "pushes");
     bool complete = json_as_bool(json_get(found, "complete"), false);
-
     if (json_count(pushes) > 0)
         printf("%-19s %6s %10s %6s  %-24s %-34s %12s\n", "event time (UTC)", "lane", "batch", "run",
                "worker", "input: positions of the order", "gradient");
@@ -78,27 +75,25 @@ static int blame(const char *const *words, int count, const struct cli_option *o
     uint32_t table = 0;
     uint64_t key = 0;
     int64_t limit = 0;
-
     if (count < 1)
         return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal blame --help`");
-    int status = cli_number(&o[LIMIT], 1, 65536, &limit, e);
-    if (status == 0)
-        status =
-            key_take(&place, count > 1 ? words[1] : NULL, o[FIELD].value, o[VALUE].value, &key, e);
-    if (status == 0)
-        status = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
-    if (status == 0)
-        status = cluster_table(c, words[0], &table, e);
-    if (status == 0)
-        status = cluster_blame(c, table, key, (uint32_t)limit, &found, e);
-    if (status == 0 && o[JSON].value != NULL)
+    int rc = cli_number(&o[LIMIT], 1, 65536, &limit, e);
+    if (rc == 0)
+        rc = key_take(&place, count > 1 ? words[1] : NULL, o[FIELD].value, o[VALUE].value, &key, e);
+    if (rc == 0)
+        rc = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
+    if (rc == 0)
+        rc = cluster_table(c, words[0], &table, e);
+    if (rc == 0)
+        rc = cluster_blame(c, table, key, (uint32_t)limit, &found, e);
+    if (rc == 0 && o[JSON].value != NULL)
         json_print(found);
-    else if (status == 0)
+    else if (rc == 0)
         blame_print(found);
     json_free(found);
     if (c != NULL)
         cluster_close(c);
-    return status;
+    return rc;
 }
 
 int blame_main(int argc, char **argv)
@@ -113,13 +108,12 @@ int blame_main(int argc, char **argv)
                                             [HELP] = {"--help", true, NULL, NULL}};
     const char *words[2];
     struct err e = {0};
-    int count, status = cli_parse(argc, argv, options, words, 2, &count, &e);
-
-    if (status == 0 && options[HELP].value != NULL) {
+    int count, rc = cli_parse(argc, argv, options, words, 2, &count, &e);
+    if (rc == 0 && options[HELP].value != NULL) {
         fputs(blame_help, stdout);
         return 0;
     }
-    if (status == 0)
-        status = blame(words, count, options, &e);
-    return status == 0 ? 0 : cli_fail("blame", &e);
+    if (rc == 0)
+        rc = blame(words, count, options, &e);
+    return rc == 0 ? 0 : cli_fail("blame", &e);
 }

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,6 @@ const char *checkpoint_size(double bytes, char out[32])
 {
     static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
     int u = 0;
-
     for (; bytes >= 1000 && u < 4; u++)
         bytes /= 1000;
     (void)snprintf(out, 32, u == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[u]);
@@ -72,7 +72,6 @@ int checkpoint_file(const char *folder, const char *file, size_t most, char **te
 {
     char path[2 * LIMIT_PATH];
     struct stat st;
-
     (void)snprintf(path, sizeof path, "%s/%s", folder, file);
     FILE *f = fopen(path, "rbe");
     if (f == NULL || fstat(fileno(f), &st) != 0) {
@@ -105,15 +104,14 @@ int checkpoint_manifest(const char *folder, struct json **out, struct err *e)
 {
     char *text;
     size_t bytes;
-    int status = checkpoint_file(folder, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
-
-    if (status != 0)
-        return status == SHOAL_E_NOINPUT
-                   ? err_set(e, status, "%s is no checkpoint: it has no " MANIFEST_FILE, folder)
-                   : status;
-    status = manifest_parse(text, bytes, out, e);
+    int rc = checkpoint_file(folder, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOINPUT
+                   ? err_set(e, rc, "%s is no checkpoint: it has no " MANIFEST_FILE, folder)
+                   : rc;
+    rc = manifest_parse(text, bytes, out, e);
     free(text);
-    return status == 0 ? 0 : err_wrap(e, status, "%s/" MANIFEST_FILE, folder);
+    return rc == 0 ? 0 : err_wrap(e, rc, "%s/" MANIFEST_FILE, folder);
 }
 
 /* ---- create ---------------------------------------------------------------------------------- */
@@ -131,9 +129,8 @@ static const char create_help[] =
 static void created_print(const struct wire_CHECKPOINT_reply *r, bool as_json)
 {
     char size[32];
-
     if (!as_json) {
-        printf("%s: %llu rows, %s\n", r->path, (unsigned long long)r->rows,
+        printf("%s: %" PRIu64 " rows, %s\n", r->path, r->rows,
                checkpoint_size((double)r->bytes, size));
         return;
     }
@@ -179,38 +176,38 @@ int checkpoint_create_main(int argc, char **argv)
     struct err e = {0};
     const char *words[1];
     char endpoint[256];
-    int count, status = cli_parse(argc, argv, o, words, 1, &count, &e);
+    int count, rc = cli_parse(argc, argv, o, words, 1, &count, &e);
 
-    if (status == 0 && o[HELP].value != NULL) {
+    if (rc == 0 && o[HELP].value != NULL) {
         fputs(create_help, stdout);
         return 0;
     }
-    if (status == 0 && count == 1 && !manifest_name_ok(words[0]))
-        status = err_set(&e, SHOAL_E_USAGE,
-                         "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
-                         "first a '.', not last .tmp",
-                         words[0]);
-    if (status == 0)
-        status = endpoint_find(o[COORDINATOR].value, o[RUN_DIR].value, endpoint, &e);
-    if (status == 0)
-        status = ask_open(endpoint, &a, &e);
-    if (status == 0) {
+    if (rc == 0 && count == 1 && !manifest_name_ok(words[0]))
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
+                     "first a '.', not last .tmp",
+                     words[0]);
+    if (rc == 0)
+        rc = endpoint_find(o[COORDINATOR].value, o[RUN_DIR].value, endpoint, &e);
+    if (rc == 0)
+        rc = ask_open(endpoint, &a, &e);
+    if (rc == 0) {
         ask_silence(a, SILENT_MS);
         (void)snprintf(w.u.CHECKPOINT.name, sizeof w.u.CHECKPOINT.name, "%s",
                        count == 1 ? words[0] : "");
-        status = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
-        for (int i = 0; status == SHOAL_E_BUSY && i < BUSY_TRIES; i++) {
+        rc = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
+        for (int i = 0; rc == SHOAL_E_BUSY && i < BUSY_TRIES; i++) {
             /* another one is being made */
             nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-            status = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
+            rc = ask(a, &w, NULL, MAKE_MS, &reply, NULL, &e);
         }
-        if (status != 0)
-            err_wrap(&e, status, "coordinator %s", endpoint);
+        if (rc != 0)
+            err_wrap(&e, rc, "coordinator %s", endpoint);
     }
-    if (status == 0)
+    if (rc == 0)
         created_print(&reply.u.CHECKPOINT_reply, o[JSON].value != NULL);
     ask_close(a);
-    return status == 0 ? 0 : cli_fail("checkpoint create", &e);
+    return rc == 0 ? 0 : cli_fail("checkpoint create", &e);
 }
 
 /* ---- list ------------------------------------------------------------------------------------ */
@@ -233,7 +230,6 @@ static int listed_compare(const void *a, const void *b)
     const struct listed *x = a, *y = b;
     int by_date = strcmp(json_as_string(json_get(x->manifest, "date"), ""),
                          json_as_string(json_get(y->manifest, "date"), ""));
-
     return by_date != 0 ? by_date : strcmp(x->name, y->name);
 }
 
@@ -242,11 +238,10 @@ static int list_read(const char *dir, struct listed **out, size_t *count, struct
     DIR *d = opendir(dir);
     const struct dirent *entry;
     size_t capacity = 0;
-    int status = 0;
-
+    int rc = 0;
     if (d == NULL)
         return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", dir, strerror(errno));
-    while (status == 0 && *count < LIST_MAX && (entry = readdir(d)) != NULL) {
+    while (rc == 0 && *count < LIST_MAX && (entry = readdir(d)) != NULL) {
         char path[2 * LIMIT_PATH];
         struct stat st;
         (void)snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
@@ -256,7 +251,7 @@ static int list_read(const char *dir, struct listed **out, size_t *count, struct
             capacity = capacity == 0 ? 16 : 2 * capacity;
             struct listed *more = realloc(*out, capacity * sizeof **out);
             if (more == NULL) {
-                status = err_set(e, SHOAL_E_NOMEM, "out of memory");
+                rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
                 break;
             }
             *out = more;
@@ -269,14 +264,13 @@ static int list_read(const char *dir, struct listed **out, size_t *count, struct
     closedir(d);
     if (*count > 1)
         qsort(*out, *count, sizeof **out, listed_compare);
-    return status;
+    return rc;
 }
 
 static void list_print(const struct listed *l)
 {
     const struct json *m = l->manifest;
     char size[32];
-
     if (m == NULL)
         printf("%-20s damaged: %s\n", l->name, l->why.text);
     else
@@ -291,7 +285,6 @@ static void list_print(const struct listed *l)
 static void list_json(const struct listed *l, size_t count)
 {
     struct json *list = json_new_array();
-
     for (size_t i = 0; i < count; i++) {
         struct json *item = l[i].manifest != NULL ? json_hold(l[i].manifest) : json_new_object();
         if (l[i].manifest == NULL) {
@@ -314,30 +307,29 @@ int checkpoint_list_main(int argc, char **argv)
     struct listed *list = NULL;
     size_t count = 0, damaged = 0;
     struct err e = {0};
-    int words_count, status = cli_parse(argc, argv, o, words, 1, &words_count, &e);
-
-    if (status == 0 && o[1].value != NULL) {
+    int words_count, rc = cli_parse(argc, argv, o, words, 1, &words_count, &e);
+    if (rc == 0 && o[1].value != NULL) {
         fputs(list_help, stdout);
         return 0;
     }
-    if (status == 0 && words_count != 1)
-        status = err_set(&e, SHOAL_E_USAGE,
-                         "name the folder of the checkpoints; see `shoal checkpoint list --help`");
-    if (status == 0)
-        status = list_read(words[0], &list, &count, &e);
-    for (size_t i = 0; status == 0 && i < count; i++) {
+    if (rc == 0 && words_count != 1)
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "name the folder of the checkpoints; see `shoal checkpoint list --help`");
+    if (rc == 0)
+        rc = list_read(words[0], &list, &count, &e);
+    for (size_t i = 0; rc == 0 && i < count; i++) {
         damaged += list[i].manifest == NULL;
         if (o[0].value == NULL)
             list_print(&list[i]);
     }
-    if (status == 0 && o[0].value != NULL)
+    if (rc == 0 && o[0].value != NULL)
         list_json(list, count);
-    if (status == 0 && damaged > 0)
-        status = err_set(&e, SHOAL_E_CORRUPT, "%zu of %zu cannot be used", damaged, count);
+    if (rc == 0 && damaged > 0)
+        rc = err_set(&e, SHOAL_E_CORRUPT, "%zu of %zu cannot be used", damaged, count);
     for (size_t i = 0; i < count; i++)
         json_free(list[i].manifest);
     free(list);
-    return status == 0 ? 0 : cli_fail("checkpoint list", &e);
+    return rc == 0 ? 0 : cli_fail("checkpoint list", &e);
 }
 
 /* ---- restore --------------------------------------------------------------------------------- */
@@ -367,31 +359,31 @@ int checkpoint_restore_main(int argc, char **argv)
     struct err e = {0};
     char kept[2 * LIMIT_PATH];
     int64_t workers = 1;
-    int count, status = cli_parse(argc, argv, o, words, 2, &count, &e);
+    int count, rc = cli_parse(argc, argv, o, words, 2, &count, &e);
 
-    if (status == 0 && o[HELP].value != NULL) {
+    if (rc == 0 && o[HELP].value != NULL) {
         fputs(restore_help, stdout);
         return 0;
     }
-    if (status == 0 && (count < 1 || o[COORDINATOR].value == NULL))
-        status = err_set(&e, SHOAL_E_USAGE,
-                         "name the checkpoint's folder and the coordinator; see `shoal checkpoint "
-                         "restore --help`");
-    if (status == 0)
-        status = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
-    if (status == 0 && count == 1) {
-        status = checkpoint_manifest(words[0], &m, &e);
+    if (rc == 0 && (count < 1 || o[COORDINATOR].value == NULL))
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "name the checkpoint's folder and the coordinator; see `shoal checkpoint "
+                     "restore --help`");
+    if (rc == 0)
+        rc = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
+    if (rc == 0 && count == 1) {
+        rc = checkpoint_manifest(words[0], &m, &e);
         (void)snprintf(kept, sizeof kept, "%s/" MANIFEST_JOB_FILE, words[0]);
     }
     json_free(m);
-    if (status == 0)
-        status = submit_job(&(struct submit_order){.path = count == 2 ? words[1] : kept,
-                                                   .set = &set,
-                                                   .coordinator = o[COORDINATOR].value,
-                                                   .from = words[0],
-                                                   .workers = workers,
-                                                   .wait = o[NO_WAIT].value == NULL},
-                            &e);
+    if (rc == 0)
+        rc = submit_job(&(struct submit_order){.path = count == 2 ? words[1] : kept,
+                                               .set = &set,
+                                               .coordinator = o[COORDINATOR].value,
+                                               .from = words[0],
+                                               .workers = workers,
+                                               .wait = o[NO_WAIT].value == NULL},
+                        &e);
     string_list_free(&set);
-    return status == 0 ? 0 : cli_fail("checkpoint restore", &e);
+    return rc == 0 ? 0 : cli_fail("checkpoint restore", &e);
 }

@@ -5,6 +5,7 @@
 #include "embedding/checkpoint.h"
 #include "proto/base/hash.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,6 @@ struct compare {
 static uint64_t row_key(const void *row)
 {
     uint64_t key;
-
     memcpy(&key, row, sizeof key);
     return key;
 }
@@ -57,7 +57,6 @@ static bool distance(const struct compare *c, const void *was, const void *is, d
 {
     float x[LIMIT_WIDTH], y[LIMIT_WIDTH];
     double sum = 0;
-
     table_row_weights(c->schema_was, was, x);
     table_row_weights(c->schema_is, is, y);
     for (uint32_t i = 0; i < c->width; i++)
@@ -72,7 +71,6 @@ static void row_compare(void *context, const void *row)
     uint64_t key = row_key(row);
     struct moved *f = field_of(c, key);
     const void *was = c->was == NULL ? NULL : table_row(c->was, key);
-
     f->after++;
     if (was == NULL) {
         f->came++;
@@ -133,7 +131,6 @@ static const struct moved *sort_by; /* (FIELDS): qsort has no context */
 static int most_moved_first(const void *a, const void *b)
 {
     const struct moved *x = &sort_by[*(const uint32_t *)a], *y = &sort_by[*(const uint32_t *)b];
-
     if (x->distance_sum != y->distance_sum)
         return x->distance_sum < y->distance_sum ? 1 : -1;
     return (*(const uint32_t *)a > *(const uint32_t *)b) -
@@ -144,7 +141,6 @@ static int most_moved_first(const void *a, const void *b)
 static uint32_t *fields_sorted(const struct compare *c, uint32_t *count)
 {
     uint32_t *field = malloc(FIELDS * sizeof *field);
-
     *count = 0;
     for (uint32_t i = 0; field != NULL && i < FIELDS; i++)
         if (c->field[i].before + c->field[i].after > 0)
@@ -157,12 +153,12 @@ static uint32_t *fields_sorted(const struct compare *c, uint32_t *count)
 
 static void moved_print(const char *what, const struct moved *m)
 {
-    printf("  %-14s %11llu -> %-11llu came %-9llu gone %-9llu changed %-9llu", what,
-           (unsigned long long)m->before, (unsigned long long)m->after, (unsigned long long)m->came,
-           (unsigned long long)m->gone, (unsigned long long)m->changed);
+    printf("  %-14s %11" PRIu64 " -> %-11" PRIu64 " came %-9" PRIu64 " gone %-9" PRIu64
+           " changed %-9" PRIu64,
+           what, m->before, m->after, m->came, m->gone, m->changed);
     if (m->changed > 0)
-        printf(" by %.4g, at most %.4g (0x%016llx)", mean_of(m), m->distance_max,
-               (unsigned long long)m->key_max);
+        printf(" by %.4g, at most %.4g (0x%016" PRIx64 ")", mean_of(m), m->distance_max,
+               m->key_max);
     putchar('\n');
 }
 
@@ -171,7 +167,6 @@ static void table_tell(const struct compare *c, const char *name, struct json *l
     uint32_t count, *field = fields_sorted(c, &count);
     struct json *item = json_new_object(), *fields = json_new_array();
     char what[32];
-
     for (uint32_t i = 0; i < count; i++) {
         struct json *f = json_new_object();
         (void)json_set_int(f, "field", field[i]);
@@ -206,21 +201,20 @@ static int table_diff(struct checkpoint *from, uint32_t i, struct checkpoint *to
     struct table *was = NULL;
     const struct table_schema *a = i == UINT32_MAX ? NULL : checkpoint_table(from, i),
                               *b = k == UINT32_MAX ? NULL : checkpoint_table(to, k);
-    int status =
+    int rc =
         c.field == NULL || arena_new(&arena) != 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
-
-    if (status == 0 && a != NULL)
-        status = checkpoint_table_read(from, i, UINT32_MAX, arena, &was, e);
-    if (status == 0 && was != NULL)
+    if (rc == 0 && a != NULL)
+        rc = checkpoint_table_read(from, i, UINT32_MAX, arena, &was, e);
+    if (rc == 0 && was != NULL)
         for (uint32_t t = 0; t < 1u << a->tablet_bits; t++)
             table_visit(was, t, before_count, &c);
     c.was = was;
     c.schema_was = a;
     c.schema_is = b;
     c.width = a != NULL && b != NULL && a->width == b->width ? a->width : 0;
-    if (status == 0 && b != NULL)
-        status = checkpoint_visit(to, k, row_compare, &c, e);
-    if (status == 0) {
+    if (rc == 0 && b != NULL)
+        rc = checkpoint_visit(to, k, row_compare, &c, e);
+    if (rc == 0) {
         sum_up(&c);
         table_tell(&c, a != NULL ? a->name : b->name, list);
     }
@@ -229,25 +223,23 @@ static int table_diff(struct checkpoint *from, uint32_t i, struct checkpoint *to
     if (arena != NULL)
         arena_free(arena);
     free(c.field);
-    return status;
+    return rc;
 }
 
 static int diff(const char *from_path, const char *to_path, struct json *list, struct err *e)
 {
     struct checkpoint *from = NULL, *to = NULL;
-    int status = checkpoint_rows_open(from_path, &from, e);
-
-    if (status == 0)
-        status = checkpoint_rows_open(to_path, &to, e);
-    for (uint32_t i = 0; status == 0 && i < checkpoint_facts(from)->tables; i++)
-        status =
-            table_diff(from, i, to, checkpoint_find(to, checkpoint_table(from, i)->name), list, e);
-    for (uint32_t k = 0; status == 0 && k < checkpoint_facts(to)->tables; k++)
+    int rc = checkpoint_rows_open(from_path, &from, e);
+    if (rc == 0)
+        rc = checkpoint_rows_open(to_path, &to, e);
+    for (uint32_t i = 0; rc == 0 && i < checkpoint_facts(from)->tables; i++)
+        rc = table_diff(from, i, to, checkpoint_find(to, checkpoint_table(from, i)->name), list, e);
+    for (uint32_t k = 0; rc == 0 && k < checkpoint_facts(to)->tables; k++)
         if (checkpoint_find(from, checkpoint_table(to, k)->name) == UINT32_MAX)
-            status = table_diff(from, UINT32_MAX, to, k, list, e);
+            rc = table_diff(from, UINT32_MAX, to, k, list, e);
     checkpoint_close(from);
     checkpoint_close(to);
-    return status;
+    return rc;
 }
 
 int checkpoint_diff_main(int argc, char **argv)
@@ -257,21 +249,20 @@ int checkpoint_diff_main(int argc, char **argv)
     const char *words[2];
     struct json *list = NULL;
     struct err e = {0};
-    int count, status = cli_parse(argc, argv, o, words, 2, &count, &e);
-
-    if (status == 0 && o[1].value != NULL) {
+    int count, rc = cli_parse(argc, argv, o, words, 2, &count, &e);
+    if (rc == 0 && o[1].value != NULL) {
         fputs(diff_help, stdout);
         return 0;
     }
-    if (status == 0 && count != 2)
-        status = err_set(&e, SHOAL_E_USAGE,
-                         "name two checkpoints' folders, the earlier one first; see `shoal "
-                         "checkpoint diff --help`");
-    if (status == 0 && o[0].value != NULL)
+    if (rc == 0 && count != 2)
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "name two checkpoints' folders, the earlier one first; see `shoal "
+                     "checkpoint diff --help`");
+    if (rc == 0 && o[0].value != NULL)
         list = json_new_array();
-    if (status == 0)
-        status = diff(words[0], words[1], list, &e);
-    if (status == 0 && list != NULL) {
+    if (rc == 0)
+        rc = diff(words[0], words[1], list, &e);
+    if (rc == 0 && list != NULL) {
         struct json *whole = json_new_object();
         (void)json_set_string(whole, "from", words[0]);
         (void)json_set_string(whole, "to", words[1]);
@@ -282,5 +273,5 @@ int checkpoint_diff_main(int argc, char **argv)
         json_free(whole);
     }
     json_free(list);
-    return status == 0 ? 0 : cli_fail("checkpoint diff", &e);
+    return rc == 0 ? 0 : cli_fail("checkpoint diff", &e);
 }

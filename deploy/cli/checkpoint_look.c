@@ -5,6 +5,7 @@
 #include "proto/base/hash.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,6 @@ static const char verify_help[] =
 static void damage_say(void *context, const struct checkpoint_damage *d)
 {
     uint32_t *count = context;
-
     ++*count;
     printf("%s: %s", d->file, d->text);
     if (d->table != NULL)
@@ -36,15 +36,14 @@ static void own_file_look(const char *folder, const struct json *m, const char *
     struct err e = {0};
     char *text = NULL;
     size_t bytes;
-    int status = checkpoint_file(folder, name, (size_t)1 << 30, &text, &bytes, &e);
-
-    if (status == 0 && manifest_file_check(m, name, text, bytes, &e) != 0)
+    int rc = checkpoint_file(folder, name, (size_t)1 << 30, &text, &bytes, &e);
+    if (rc == 0 && manifest_file_check(m, name, text, bytes, &e) != 0)
         err_wrap(&e, SHOAL_E_CHECKSUM, "%s", folder);
     if (e.code != 0) {
         ++*damaged;
         puts(e.text);
     }
-    if (status == 0)
+    if (rc == 0)
         free(text);
 }
 
@@ -55,12 +54,11 @@ static void part_look(const char *folder, const struct json *part, uint32_t *dam
     uint64_t sum = 0;
     char *text = NULL;
     size_t bytes;
-
     (void)manifest_hex(json_get(part, "manifest"), &sum);
     (void)snprintf(name, sizeof name, "%.40s/manifest",
                    json_as_string(json_get(part, "folder"), "?"));
-    int status = checkpoint_file(folder, name, (size_t)1 << 30, &text, &bytes, &e);
-    if (status == 0 && hash_bytes(text, bytes, 0) != sum) {
+    int rc = checkpoint_file(folder, name, (size_t)1 << 30, &text, &bytes, &e);
+    if (rc == 0 && hash_bytes(text, bytes, 0) != sum) {
         (void)err_set(&e, SHOAL_E_CHECKSUM,
                       "%s/%s: its checksum is not that of the coordinator's manifest: changed, or "
                       "of another checkpoint",
@@ -70,7 +68,7 @@ static void part_look(const char *folder, const struct json *part, uint32_t *dam
         ++*damaged;
         puts(e.text);
     }
-    if (status == 0)
+    if (rc == 0)
         free(text);
 }
 
@@ -81,16 +79,15 @@ static int verify(const char *folder, struct err *e)
     struct err inner = {0};
     uint32_t damaged = 0;
     char size[32];
-    int status = checkpoint_manifest(folder, &m, e);
-
-    if (status != 0)
-        return status;
+    int rc = checkpoint_manifest(folder, &m, e);
+    if (rc != 0)
+        return rc;
     own_file_look(folder, m, MANIFEST_STATE_FILE, &damaged);
     own_file_look(folder, m, MANIFEST_JOB_FILE, &damaged);
     for (size_t i = 0; i < json_count(json_get(m, "parts")); i++)
         part_look(folder, json_array_at(json_get(m, "parts"), i), &damaged);
-    status = checkpoint_open(folder, &c, &inner);
-    if (status == 0) {
+    rc = checkpoint_open(folder, &c, &inner);
+    if (rc == 0) {
         (void)checkpoint_verify(c, damage_say, &damaged, &inner);
         if (checkpoint_facts(c)->parts != json_count(json_get(m, "parts"))) {
             printf("%s has %u parts, the manifest names %zu\n", folder, checkpoint_facts(c)->parts,
@@ -103,13 +100,13 @@ static int verify(const char *folder, struct err *e)
     }
     checkpoint_close(c);
     if (damaged > 0)
-        status = err_set(e, SHOAL_E_CORRUPT, "%s is damaged in %u place%s: take another one",
-                         folder, damaged, damaged == 1 ? "" : "s");
+        rc = err_set(e, SHOAL_E_CORRUPT, "%s is damaged in %u place%s: take another one", folder,
+                     damaged, damaged == 1 ? "" : "s");
     else
         printf("%s is whole: %.0f rows, %s\n", folder, json_as_number(json_get(m, "rows"), 0),
                checkpoint_size(json_as_number(json_get(m, "bytes"), 0), size));
     json_free(m);
-    return status;
+    return rc;
 }
 
 int checkpoint_verify_main(int argc, char **argv)
@@ -117,18 +114,17 @@ int checkpoint_verify_main(int argc, char **argv)
     struct cli_option o[] = {{"--help", true, NULL, NULL}, {NULL, false, NULL, NULL}};
     const char *words[1];
     struct err e = {0};
-    int count, status = cli_parse(argc, argv, o, words, 1, &count, &e);
-
-    if (status == 0 && o[0].value != NULL) {
+    int count, rc = cli_parse(argc, argv, o, words, 1, &count, &e);
+    if (rc == 0 && o[0].value != NULL) {
         fputs(verify_help, stdout);
         return 0;
     }
-    if (status == 0 && count != 1)
-        status = err_set(&e, SHOAL_E_USAGE,
-                         "name the checkpoint's folder; see `shoal checkpoint verify --help`");
-    if (status == 0)
-        status = verify(words[0], &e);
-    return status == 0 ? 0 : cli_fail("checkpoint verify", &e);
+    if (rc == 0 && count != 1)
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "name the checkpoint's folder; see `shoal checkpoint verify --help`");
+    if (rc == 0)
+        rc = verify(words[0], &e);
+    return rc == 0 ? 0 : cli_fail("checkpoint verify", &e);
 }
 
 /* ---- opening for the rows -------------------------------------------------------------------- */
@@ -136,10 +132,9 @@ int checkpoint_verify_main(int argc, char **argv)
 int checkpoint_rows_open(const char *folder, struct checkpoint **out, struct err *e)
 {
     struct json *m = NULL;
-    int status = checkpoint_manifest(folder, &m, e);
-
+    int rc = checkpoint_manifest(folder, &m, e);
     json_free(m);
-    return status != 0 ? status : checkpoint_open(folder, out, e);
+    return rc != 0 ? rc : checkpoint_open(folder, out, e);
 }
 
 /* ---- export ---------------------------------------------------------------------------------- */
@@ -177,7 +172,6 @@ static void row_export(void *context, const void *row)
     char separator = x->format == EXPORT_CSV ? ',' : '\t';
     uint32_t width = x->schema->width;
     uint64_t key;
-
     memcpy(&key, row, sizeof key);
     table_row_weights(x->schema, row, x->number);
     memcpy(x->number + width, table_row_state(x->schema, row),
@@ -188,7 +182,7 @@ static void row_export(void *context, const void *row)
                      fwrite(x->number, sizeof *x->number, x->floats, x->out) != x->floats;
         return;
     }
-    fprintf(x->out, "0x%016llx%c%u", (unsigned long long)key, separator, key_field(key));
+    fprintf(x->out, "0x%016" PRIx64 "%c%u", key, separator, key_field(key));
     for (uint32_t i = 0; i < x->plain; i++)
         fprintf(x->out, "%c%.9g", separator, (double)x->number[i]);
     if (x->plain < x->floats) {
@@ -205,7 +199,6 @@ static void head_export(struct export *x, const struct table_schema *s)
 {
     static const char *const statistics[] = {"show", "click", "delta_score", "time", "flags"};
     char separator = x->format == EXPORT_CSV ? ',' : '\t';
-
     _Static_assert(sizeof statistics / sizeof *statistics ==
                        sizeof(struct row_stats) / sizeof(float),
                    "one name each");
@@ -223,7 +216,6 @@ static void head_export(struct export *x, const struct table_schema *s)
 static int table_find(const struct checkpoint *c, const char *name, uint32_t *out, struct err *e)
 {
     char names[512] = "";
-
     *out = checkpoint_find(c, name);
     if (*out != UINT32_MAX)
         return 0;
@@ -240,7 +232,6 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
 {
     const struct table_schema *s = checkpoint_table(c, table);
     char half[2 * LIMIT_PATH];
-
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s exists already: remove it, or name another file",
                        path);
@@ -253,10 +244,10 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
     x->plain = x->floats -
                (state && s->rules.stats ? (uint32_t)(sizeof(struct row_stats) / sizeof(float)) : 0);
     x->number = malloc(x->floats * sizeof *x->number);
-    int status = x->number == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
+    int rc = x->number == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory") : 0;
     head_export(x, s);
-    if (status == 0)
-        status = checkpoint_visit(c, table, row_export, x, e);
+    if (rc == 0)
+        rc = checkpoint_visit(c, table, row_export, x, e);
     free(x->number);
     x->number = NULL;
     bool good = !x->failed && fflush(x->out) == 0;
@@ -265,22 +256,21 @@ static int export_rows(struct checkpoint *c, uint32_t table, struct export *x, b
         good = false;
         why = errno;
     }
-    if (status == 0 && good && rename(half, path) != 0) {
+    if (rc == 0 && good && rename(half, path) != 0) {
         good = false;
         why = errno;
     }
-    if (status == 0 && !good)
-        status = err_set(e, why == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "cannot write %s: %s",
-                         path, strerror(why));
-    if (status != 0)
+    if (rc == 0 && !good)
+        rc = err_set(e, why == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO, "cannot write %s: %s",
+                     path, strerror(why));
+    if (rc != 0)
         (void)unlink(half);
-    return status;
+    return rc;
 }
 
 static int format_find(const char *name, enum export_format *out, struct err *e)
 {
     static const char *const names[] = {"tsv", "csv", "binary"};
-
     for (uint32_t i = 0; i < 3; i++)
         if (strcmp(name, names[i]) == 0) {
             *out = (enum export_format)i;
@@ -301,27 +291,27 @@ int checkpoint_export_main(int argc, char **argv)
     struct export x = {.format = EXPORT_TSV};
     struct err e = {0};
     uint32_t table = 0;
-    int count, status = cli_parse(argc, argv, o, words, 2, &count, &e);
+    int count, rc = cli_parse(argc, argv, o, words, 2, &count, &e);
 
-    if (status == 0 && o[HELP].value != NULL) {
+    if (rc == 0 && o[HELP].value != NULL) {
         fputs(export_help, stdout);
         return 0;
     }
-    if (status == 0 && (count != 2 || o[OUT].value == NULL))
-        status = err_set(&e, SHOAL_E_USAGE,
-                         "name the checkpoint's folder, the table and --out FILE; see `shoal "
-                         "checkpoint export --help`");
-    if (status == 0)
-        status = format_find(o[FORMAT].value, &x.format, &e);
-    if (status == 0)
-        status = checkpoint_rows_open(words[0], &c, &e);
-    if (status == 0)
-        status = table_find(c, words[1], &table, &e);
-    if (status == 0)
-        status = export_rows(c, table, &x, o[STATE].value != NULL, o[OUT].value, &e);
-    if (status == 0)
-        printf("%s: %llu rows of %s, %u numbers each\n", o[OUT].value, (unsigned long long)x.rows,
-               words[1], x.floats);
+    if (rc == 0 && (count != 2 || o[OUT].value == NULL))
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "name the checkpoint's folder, the table and --out FILE; see `shoal "
+                     "checkpoint export --help`");
+    if (rc == 0)
+        rc = format_find(o[FORMAT].value, &x.format, &e);
+    if (rc == 0)
+        rc = checkpoint_rows_open(words[0], &c, &e);
+    if (rc == 0)
+        rc = table_find(c, words[1], &table, &e);
+    if (rc == 0)
+        rc = export_rows(c, table, &x, o[STATE].value != NULL, o[OUT].value, &e);
+    if (rc == 0)
+        printf("%s: %" PRIu64 " rows of %s, %u numbers each\n", o[OUT].value, x.rows, words[1],
+               x.floats);
     checkpoint_close(c);
-    return status == 0 ? 0 : cli_fail("checkpoint export", &e);
+    return rc == 0 ? 0 : cli_fail("checkpoint export", &e);
 }

@@ -43,7 +43,6 @@ static _Noreturn void child_run(struct child *c, pid_t parent)
 int child_start(struct child *c, struct err *e)
 {
     pid_t parent = getpid(), pid = fork();
-
     if (pid < 0)
         return err_set(e, SHOAL_E_INTERNAL, "cannot start %s: %s", c->name, strerror(errno));
     if (pid == 0)
@@ -56,7 +55,6 @@ int child_start(struct child *c, struct err *e)
 bool child_ended(struct child *c)
 {
     int status;
-
     if (c->pid == 0 || waitpid(c->pid, &status, WNOHANG) != c->pid)
         return false;
     c->pid = 0;
@@ -80,7 +78,6 @@ void child_last_words(const struct child *c, char out[256])
 {
     char tail[1024];
     FILE *f = fopen(c->log, "rb");
-
     out[0] = 0;
     if (f == NULL)
         return;
@@ -103,7 +100,6 @@ void child_last_words(const struct child *c, char out[256])
 static _Noreturn void asked_run(const char *path, const char *const argv[], int out, bool quiet)
 {
     int null = open("/dev/null", O_RDWR);
-
     dup2(out, STDOUT_FILENO);
     if (quiet && null >= 0)
         dup2(null, STDERR_FILENO);
@@ -116,7 +112,6 @@ static _Noreturn void asked_run(const char *path, const char *const argv[], int 
 static int read_all(int fd, char **out, size_t *bytes)
 {
     size_t room = 0;
-
     *out = NULL;
     *bytes = 0;
     for (;;) {
@@ -143,7 +138,6 @@ static int code_of_exit(int exit_status)
     static const int code[] = {SHOAL_E_USAGE,       SHOAL_E_DATA,       SHOAL_E_NOINPUT,
                                SHOAL_E_UNAVAILABLE, SHOAL_E_CANTCREATE, SHOAL_E_IO,
                                SHOAL_E_DENIED,      SHOAL_E_CONFIG};
-
     for (size_t i = 0; i < sizeof code / sizeof code[0]; i++)
         if (err_exit_status(code[i]) == exit_status)
             return code[i];
@@ -155,7 +149,6 @@ int child_output(const char *const argv[], bool quiet, char **out, size_t *bytes
     char path[LIMIT_PATH];
     int ends[2], status = 0;
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 64);
-
     *out = NULL;
     if (n <= 0)
         return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");

@@ -14,10 +14,9 @@ static int live_map(struct cluster *c, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_MAP_GET}, reply;
     struct msg *m;
-    int status = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
-
-    if (status != 0)
-        return status;
+    int rc = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (rc != 0)
+        return rc;
     c->tablet_count = reply.u.MAP_GET_reply.tablet_count;
     c->shards = reply.u.MAP_GET_reply.shards;
     if (c->shards > LIMIT_SHARDS) {
@@ -52,19 +51,19 @@ static int live_tables(struct cluster *c, struct err *e)
         struct err silent;
         struct msg *m;
         w.u.TABLE_GET.table = i;
-        int status = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, &silent);
-        if (status == SHOAL_E_NO_TABLE || status == SHOAL_E_NOT_FOUND)
+        int rc = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, &silent);
+        if (rc == SHOAL_E_NO_TABLE || rc == SHOAL_E_NOT_FOUND)
             return 0;
-        if (status != 0)
-            return err_set(e, status, "%s", silent.text);
+        if (rc != 0)
+            return err_set(e, rc, "%s", silent.text);
         memcpy(&create, &reply.u.TABLE_GET_reply, sizeof create);
         c->schema[c->tables] = calloc(1, sizeof *c->schema[0]);
-        status = c->schema[c->tables] == NULL
-                     ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                     : wire_schema_from(&create, &m->frame[1], c->schema[c->tables], e);
+        rc = c->schema[c->tables] == NULL
+                 ? err_set(e, SHOAL_E_NOMEM, "out of memory")
+                 : wire_schema_from(&create, &m->frame[1], c->schema[c->tables], e);
         msg_free(m);
-        if (status != 0)
-            return status;
+        if (rc != 0)
+            return rc;
         c->tables++;
     }
     return 0;
@@ -76,9 +75,9 @@ int cluster_shard(struct cluster *c, uint32_t shard, struct ask **out, struct er
         return err_set(e, SHOAL_E_UNAVAILABLE, "shard %u has not registered with the coordinator",
                        shard);
     if (c->shard[shard] == NULL) {
-        int status = ask_open(c->endpoint[shard], &c->shard[shard], e);
-        if (status != 0)
-            return status;
+        int rc = ask_open(c->endpoint[shard], &c->shard[shard], e);
+        if (rc != 0)
+            return rc;
     }
     *out = c->shard[shard];
     return 0;
@@ -91,30 +90,29 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
     char pattern[LIMIT_PATH];
     struct net_options none = {0};
     glob_t found;
-
     (void)snprintf(pattern, sizeof pattern, "%s/server-*/shard-*", run_dir);
     if (glob(pattern, 0, NULL, &found) != 0)
         return err_set(e, SHOAL_E_NOINPUT,
                        "%s holds no server-*/shard-* folder; give a run folder of `shoal local`, "
                        "such as runs/JOB-DATE-TIME",
                        run_dir);
-    int status = net_new(&none, &c->net, e);
+    int rc = net_new(&none, &c->net, e);
     c->folder = calloc(found.gl_pathc, sizeof *c->folder);
-    if (status == 0 && c->folder == NULL)
-        status = err_set(e, SHOAL_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < found.gl_pathc && i < LIMIT_SHARDS && status == 0; i++) {
+    if (rc == 0 && c->folder == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
+    for (size_t i = 0; i < found.gl_pathc && i < LIMIT_SHARDS && rc == 0; i++) {
         (void)snprintf(c->folder[i], sizeof c->folder[i], "%s", found.gl_pathv[i]);
         struct engine_options options = {.dir = c->folder[i], .durability = DURABLE_JOURNAL};
         char archive[LIMIT_PATH + 16];
         (void)snprintf(archive, sizeof archive, "%s/archive", c->folder[i]);
         if (access(archive, F_OK) == 0)
             options.journal_keep = UINT64_MAX; /* as it is: nothing of it goes */
-        status = engine_open(&options, net_env(c->net), &c->engine[i], e);
-        if (status == 0)
+        rc = engine_open(&options, net_env(c->net), &c->engine[i], e);
+        if (rc == 0)
             c->engines++;
     }
     globfree(&found);
-    for (uint32_t t = 0; t < LIMIT_TABLES && status == 0 && c->engines > 0; t++) {
+    for (uint32_t t = 0; t < LIMIT_TABLES && rc == 0 && c->engines > 0; t++) {
         struct table *table = engine_table(c->engine[0], t);
         if (table == NULL)
             continue;
@@ -123,7 +121,7 @@ static int offline_open(struct cluster *c, const char *run_dir, struct err *e)
             return err_set(e, SHOAL_E_NOMEM, "out of memory");
         *c->schema[c->tables++] = *table_schema_of(table);
     }
-    return status;
+    return rc;
 }
 
 static int offline_digest(struct cluster *c, uint32_t table, uint64_t *tablet_digest,
@@ -156,7 +154,6 @@ bool cluster_endpoint(const char *run_dir, char out[256])
     char path[LIMIT_PATH], line[512];
     FILE *f;
     bool found = false;
-
     (void)snprintf(path, sizeof path, "%s/coordinator.yaml", run_dir);
     f = fopen(path, "r");
     while (f != NULL && !found && fgets(line, sizeof line, f) != NULL)
@@ -169,14 +166,13 @@ bool cluster_endpoint(const char *run_dir, char out[256])
 static int live_open(struct cluster *c, const char *endpoint, uint32_t patience_ms, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
-    int status = ask_open(endpoint, &c->coordinator, e);
-
-    if (status == 0)
-        status = ask(c->coordinator, &w, NULL, patience_ms, &reply, NULL, e);
-    if (status != 0) {
+    int rc = ask_open(endpoint, &c->coordinator, e);
+    if (rc == 0)
+        rc = ask(c->coordinator, &w, NULL, patience_ms, &reply, NULL, e);
+    if (rc != 0) {
         ask_close(c->coordinator);
         c->coordinator = NULL;
-        return status == SHOAL_E_USAGE ? status : err_wrap(e, status, "coordinator %s", endpoint);
+        return rc == SHOAL_E_USAGE ? rc : err_wrap(e, rc, "coordinator %s", endpoint);
     }
     return 0;
 }
@@ -185,8 +181,7 @@ int cluster_open(const char *coordinator, const char *run_dir, struct cluster **
 {
     char endpoint[256];
     struct err silent;
-    int status;
-
+    int rc;
     if (coordinator == NULL && run_dir == NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "say where: --coordinator tcp://HOST:PORT of a running cluster, or "
@@ -195,18 +190,18 @@ int cluster_open(const char *coordinator, const char *run_dir, struct cluster **
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (coordinator != NULL)
-        status = live_open(c, coordinator, QUESTION_MS, e);
+        rc = live_open(c, coordinator, QUESTION_MS, e);
     else if (cluster_endpoint(run_dir, endpoint) && live_open(c, endpoint, 500, &silent) == 0)
-        status = 0;
+        rc = 0;
     else
-        status = offline_open(c, run_dir, e);
-    if (status == 0 && cluster_live(c)) {
+        rc = offline_open(c, run_dir, e);
+    if (rc == 0 && cluster_live(c)) {
         if (live_map(c, &silent) == 0) /* none yet: there are no tables to see either */
-            status = live_tables(c, e);
+            rc = live_tables(c, e);
     }
-    if (status != 0) {
+    if (rc != 0) {
         cluster_close(c);
-        return status;
+        return rc;
     }
     *out = c;
     return 0;
@@ -247,7 +242,6 @@ const struct table_schema *cluster_schema(const struct cluster *c, uint32_t inde
 int cluster_table(const struct cluster *c, const char *name, uint32_t *index, struct err *e)
 {
     char names[256] = "";
-
     for (uint32_t i = 0; i < c->tables; i++) {
         if (strcmp(c->schema[i]->name, name) == 0) {
             *index = i;
@@ -268,11 +262,11 @@ static int live_digest(struct cluster *c, uint32_t table, uint64_t *tablet_diges
         struct ask *shard;
         struct msg *m;
         w.u.DIGEST.table = table;
-        int status = cluster_shard(c, i, &shard, e);
-        if (status == 0)
-            status = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
-        if (status != 0)
-            return status;
+        int rc = cluster_shard(c, i, &shard, e);
+        if (rc == 0)
+            rc = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
+        if (rc != 0)
+            return rc;
         uint32_t first = reply.u.DIGEST_reply.tablet_first,
                  count = reply.u.DIGEST_reply.tablet_count;
         *rows += reply.u.DIGEST_reply.rows;
@@ -289,26 +283,24 @@ int cluster_digest(struct cluster *c, uint32_t index, uint64_t *rows, uint64_t *
     const struct table_schema *s = c->schema[index];
     uint32_t tablets = 1u << s->tablet_bits;
     uint64_t *tablet_digest = calloc(tablets, sizeof *tablet_digest);
-
     if (tablet_digest == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     *rows = 0;
-    int status = cluster_live(c) ? live_digest(c, s->table, tablet_digest, tablets, rows, e)
-                                 : offline_digest(c, s->table, tablet_digest, tablets, rows, e);
+    int rc = cluster_live(c) ? live_digest(c, s->table, tablet_digest, tablets, rows, e)
+                             : offline_digest(c, s->table, tablet_digest, tablets, rows, e);
     *digest = hash_bytes(tablet_digest, 8ull * tablets, 0);
     free(tablet_digest);
-    return status;
+    return rc;
 }
 
 int cluster_status(struct cluster *c, struct json **out, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
     struct msg *m;
-    int status = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
-
-    if (status != 0)
-        return status;
-    status = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
+    int rc = ask(c->coordinator, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (rc != 0)
+        return rc;
+    rc = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
     msg_free(m);
-    return status;
+    return rc;
 }

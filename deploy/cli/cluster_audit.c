@@ -17,19 +17,18 @@ static int live_blame(struct cluster *c, const struct table_schema *s, uint64_t 
     uint32_t tablet = s->tablet_first + mixed_tablet(key_mix(key), s->tablet_bits);
     struct ask *shard;
     struct msg *m;
-
     if (tablet >= c->tablet_count)
         return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
     w.u.BLAME = (struct wire_BLAME){s->table, key, limit};
-    int status = cluster_shard(c, c->shard_of[tablet], &shard, e);
-    if (status == 0)
-        status = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
-    if (status != 0)
-        return status;
+    int rc = cluster_shard(c, c->shard_of[tablet], &shard, e);
+    if (rc == 0)
+        rc = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
+    if (rc != 0)
+        return rc;
     *complete = reply.u.BLAME_reply.complete;
-    status = json_parse(m->frame[1].data, m->frame[1].bytes, list, e);
+    rc = json_parse(m->frame[1].data, m->frame[1].bytes, list, e);
     msg_free(m);
-    return status;
+    return rc;
 }
 
 struct offline_blame {
@@ -44,7 +43,6 @@ static void offline_done(void *context, int status, const char *text,
                          const struct blame_entry *entry, uint32_t count, bool complete)
 {
     struct offline_blame *b = context;
-
     b->status = status == 0 ? 0 : err_set(b->err, status, "%s", text);
     b->complete = complete;
     for (uint32_t i = 0; i < count; i++) {
@@ -69,15 +67,15 @@ static int offline_blame(struct cluster *c, const struct table_schema *s, uint64
     *complete = true;
     for (uint32_t i = 0; i < c->engines; i++) {
         struct offline_blame b = {.env = net_env(c->net), .list = *list, .err = e};
-        int status = engine_blame(c->engine[i], s->table, key, limit, offline_done, &b, e);
-        if (status == SHOAL_E_NO_TABLE)
+        int rc = engine_blame(c->engine[i], s->table, key, limit, offline_done, &b, e);
+        if (rc == SHOAL_E_NO_TABLE)
             continue;
-        if (status == 0) {
+        if (rc == 0) {
             net_run(c->net);
-            status = b.status;
+            rc = b.status;
         }
-        if (status != 0)
-            return status;
+        if (rc != 0)
+            return rc;
         *complete &= b.complete;
     }
     return 0;
@@ -92,7 +90,6 @@ static int who_of_run(struct cluster *c, struct json *list, int64_t run, struct 
     struct json *answer = NULL;
     struct msg *m;
     uint32_t count = 0;
-
     for (size_t i = 0; name != NULL && at != NULL && i < json_count(list) && count < WIRE_WHO_MAX;
          i++) {
         struct json *p = json_array_at(list, i);
@@ -106,20 +103,20 @@ static int who_of_run(struct cluster *c, struct json *list, int64_t run, struct 
     }
     const struct frame frame = {.data = name, .bytes = count * sizeof *name};
     w.u.WHO = (struct wire_WHO){(uint64_t)run, count};
-    int status = count == 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                            : ask(c->coordinator, &w, &frame, QUESTION_MS, &reply, &m, e);
-    if (status == 0) {
-        status = json_parse(m->frame[1].data, m->frame[1].bytes, &answer, e);
+    int rc = count == 0 ? err_set(e, SHOAL_E_NOMEM, "out of memory")
+                        : ask(c->coordinator, &w, &frame, QUESTION_MS, &reply, &m, e);
+    if (rc == 0) {
+        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &answer, e);
         msg_free(m);
     }
-    for (uint32_t i = 0; i < count && status == 0; i++)
+    for (uint32_t i = 0; i < count && rc == 0; i++)
         (void)json_set(at[i], "who",
                        json_absent(json_array_at(answer, i)) ? json_new_null()
                                                              : json_hold(json_array_at(answer, i)));
     json_free(answer);
     free(name);
     free(at);
-    return status;
+    return rc;
 }
 
 int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limit,
@@ -128,17 +125,16 @@ int cluster_blame(struct cluster *c, uint32_t index, uint64_t key, uint32_t limi
     const struct table_schema *s = c->schema[index];
     struct json *list = NULL;
     bool complete = false;
-    int status = cluster_live(c) ? live_blame(c, s, key, limit, &list, &complete, e)
-                                 : offline_blame(c, s, key, limit, &list, &complete, e);
-
-    for (size_t i = 0; status == 0 && cluster_live(c) && i < json_count(list); i++) {
+    int rc = cluster_live(c) ? live_blame(c, s, key, limit, &list, &complete, e)
+                             : offline_blame(c, s, key, limit, &list, &complete, e);
+    for (size_t i = 0; rc == 0 && cluster_live(c) && i < json_count(list); i++) {
         struct json *p = json_array_at(list, i);
         if (json_get(p, "who") == NULL)
-            status = who_of_run(c, list, json_as_int(json_get(p, "run"), 0), e);
+            rc = who_of_run(c, list, json_as_int(json_get(p, "run"), 0), e);
     }
-    if (status != 0) {
+    if (rc != 0) {
         json_free(list);
-        return status;
+        return rc;
     }
     *out = json_new_object();
     (void)json_set_string(*out, "table", s->name);
@@ -155,18 +151,17 @@ static int keys_ask(struct ask *shard, uint32_t table, enum wire_key_action acti
 {
     struct wire reply;
     const struct frame frame = {.data = (void *)(uintptr_t)keys, .bytes = count * sizeof *keys};
-    int status = SHOAL_E_BUSY;
-
-    for (int i = 0; (status == SHOAL_E_BUSY || status == SHOAL_E_AGAIN) && i < BUSY_TRIES; i++) {
+    int rc = SHOAL_E_BUSY;
+    for (int i = 0; (rc == SHOAL_E_BUSY || rc == SHOAL_E_AGAIN) && i < BUSY_TRIES; i++) {
         struct wire w = {.type = WIRE_TYPE_KEYS};
         if (i > 0)
             nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL);
         w.u.KEYS = (struct wire_KEYS){table, action, count};
-        status = ask(shard, &w, &frame, action == WIRE_KEY_SCRUB ? SCRUB_MS : QUESTION_MS, &reply,
-                     NULL, e);
+        rc = ask(shard, &w, &frame, action == WIRE_KEY_SCRUB ? SCRUB_MS : QUESTION_MS, &reply, NULL,
+                 e);
     }
-    *changed = status == 0 ? reply.u.KEYS_reply.changed : 0;
-    return status;
+    *changed = rc == 0 ? reply.u.KEYS_reply.changed : 0;
+    return rc;
 }
 
 /* Cuts that the shard keeps: their files have what they had. */
@@ -175,15 +170,14 @@ static int shard_cuts(struct ask *shard, struct json **cuts, struct err *e)
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS}, reply;
     struct json *status_json = NULL;
     struct msg *m;
-    int status = ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
-
-    if (status != 0)
-        return status;
-    status = json_parse(m->frame[1].data, m->frame[1].bytes, &status_json, e);
+    int rc = ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (rc != 0)
+        return rc;
+    rc = json_parse(m->frame[1].data, m->frame[1].bytes, &status_json, e);
     msg_free(m);
     *cuts = json_hold(json_get(status_json, "cuts"));
     json_free(status_json);
-    return status;
+    return rc;
 }
 
 /* mine: room for count keys. */
@@ -195,21 +189,20 @@ static int shard_erase(struct cluster *c, uint32_t number, const struct table_sc
     uint32_t n = 0;
     struct ask *shard;
     struct json *cuts = NULL;
-
     for (uint32_t i = 0; i < count; i++)
         if (c->shard_of[s->tablet_first + mixed_tablet(key_mix(keys[i]), s->tablet_bits)] == number)
             mine[n++] = keys[i];
     if (n == 0)
         return 0;
-    int status = cluster_shard(c, number, &shard, e);
-    if (status == 0)
-        status = keys_ask(shard, s->table, WIRE_KEY_ERASE, mine, n, &changed, e);
-    if (status == 0)
-        status = keys_ask(shard, s->table, WIRE_KEY_SCRUB, mine, n, &sequence, e);
-    if (status == 0)
-        status = shard_cuts(shard, &cuts, e);
-    if (status != 0)
-        return err_wrap(e, status, "shard %u", number);
+    int rc = cluster_shard(c, number, &shard, e);
+    if (rc == 0)
+        rc = keys_ask(shard, s->table, WIRE_KEY_ERASE, mine, n, &changed, e);
+    if (rc == 0)
+        rc = keys_ask(shard, s->table, WIRE_KEY_SCRUB, mine, n, &sequence, e);
+    if (rc == 0)
+        rc = shard_cuts(shard, &cuts, e);
+    if (rc != 0)
+        return err_wrap(e, rc, "shard %u", number);
     struct json *j = json_new_object();
     (void)json_set_int(j, "shard", number);
     (void)json_set_string(j, "endpoint", c->endpoint[number]);
@@ -226,19 +219,18 @@ int cluster_erase(struct cluster *c, uint32_t index, const uint64_t *keys, uint3
 {
     const struct table_schema *s = c->schema[index];
     uint64_t *mine = malloc((count + 1) * sizeof *mine);
-    int status = 0;
-
+    int rc = 0;
     if (!cluster_live(c))
-        status = err_set(e, SHOAL_E_UNAVAILABLE,
-                         "erasing needs the cluster to run: start it, or delete the run folder");
+        rc = err_set(e, SHOAL_E_UNAVAILABLE,
+                     "erasing needs the cluster to run: start it, or delete the run folder");
     else if (s->tablet_first + (1u << s->tablet_bits) > c->tablet_count)
-        status = err_set(e, SHOAL_E_NOT_LEADER, "the map does not have all tablets of table %s yet",
-                         s->name);
+        rc = err_set(e, SHOAL_E_NOT_LEADER, "the map does not have all tablets of table %s yet",
+                     s->name);
     else if (mine == NULL)
-        status = err_set(e, SHOAL_E_NOMEM, "out of memory");
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     *shards = json_new_array();
-    for (uint32_t i = 0; i < c->shards && status == 0; i++)
-        status = shard_erase(c, i, s, keys, count, mine, *shards, e);
+    for (uint32_t i = 0; i < c->shards && rc == 0; i++)
+        rc = shard_erase(c, i, s, keys, count, mine, *shards, e);
     free(mine);
-    return status;
+    return rc;
 }

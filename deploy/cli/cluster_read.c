@@ -12,27 +12,25 @@ static int live_inspect(struct cluster *c, const struct table_schema *s, uint64_
     struct ask *shard;
     struct msg *m;
     uint32_t tablet = s->tablet_first + mixed_tablet(key_mix(key), s->tablet_bits);
-
     if (tablet >= c->tablet_count)
         return err_set(e, SHOAL_E_NOT_LEADER, "the map has no tablet %u", tablet);
     w.u.INSPECT.table = s->table;
     w.u.INSPECT.key = key;
-    int status = cluster_shard(c, c->shard_of[tablet], &shard, e);
-    if (status == 0)
-        status = ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
-    if (status != 0)
-        return status;
+    int rc = cluster_shard(c, c->shard_of[tablet], &shard, e);
+    if (rc == 0)
+        rc = ask(shard, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (rc != 0)
+        return rc;
     *found = reply.u.INSPECT_reply.found;
-    status = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
+    rc = json_parse(m->frame[1].data, m->frame[1].bytes, out, e);
     msg_free(m);
-    return status;
+    return rc;
 }
 
 int cluster_inspect(struct cluster *c, uint32_t index, uint64_t key, bool *found, struct json **out,
                     struct err *e)
 {
     const struct table_schema *s = c->schema[index];
-
     *found = false;
     *out = NULL;
     if (cluster_live(c))
@@ -61,18 +59,18 @@ static int live_census(struct cluster *c, const struct table_schema *s,
         struct msg *m;
         w.u.TABLE_STATS = (struct wire_TABLE_STATS){s->table,    wish->what_if, wish->shows,
                                                     wish->score, wish->ttl,     wish->rows};
-        int status = cluster_shard(c, i, &shard, e);
-        if (status == 0)
-            status = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
-        if (status != 0)
-            return status;
-        status = json_parse(m->frame[1].data, m->frame[1].bytes, &part, e);
-        if (status == 0)
-            status = census_add_json(sum, part, e);
+        int rc = cluster_shard(c, i, &shard, e);
+        if (rc == 0)
+            rc = ask(shard, &w, NULL, LONG_QUESTION_MS, &reply, &m, e);
+        if (rc != 0)
+            return rc;
+        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &part, e);
+        if (rc == 0)
+            rc = census_add_json(sum, part, e);
         json_free(part);
         msg_free(m);
-        if (status != 0)
-            return status;
+        if (rc != 0)
+            return rc;
     }
     return 0;
 }
@@ -97,12 +95,11 @@ int cluster_census(struct cluster *c, uint32_t index, const struct census_ask *w
                    struct census **out, struct err *e)
 {
     const struct table_schema *s = c->schema[index];
-    int status = census_new(s, wish, out, e);
-
-    if (status != 0)
-        return status;
-    status = cluster_live(c) ? live_census(c, s, wish, *out, e) : offline_census(c, s, *out, e);
-    if (status != 0)
+    int rc = census_new(s, wish, out, e);
+    if (rc != 0)
+        return rc;
+    rc = cluster_live(c) ? live_census(c, s, wish, *out, e) : offline_census(c, s, *out, e);
+    if (rc != 0)
         census_free(*out);
-    return status;
+    return rc;
 }

@@ -53,29 +53,27 @@ static int file_take(const char *path, const struct key_place *place, struct key
 {
     char line[4096];
     FILE *f = fopen(path, "r");
-    int status = 0;
-
+    int rc = 0;
     if (f == NULL)
         return err_set(e, SHOAL_E_NOINPUT, "cannot read %s: %s", path, strerror(errno));
-    for (uint32_t number = 1; status == 0 && fgets(line, sizeof line, f) != NULL; number++) {
+    for (uint32_t number = 1; rc == 0 && fgets(line, sizeof line, f) != NULL; number++) {
         uint64_t key;
         line[strcspn(line, "\r\n")] = 0;
         if (line[0] == 0)
             continue;
-        status = key_take(place, line, NULL, NULL, &key, e);
-        if (status == 0)
-            status = key_add(k, key, e);
-        if (status != 0)
-            (void)err_wrap(e, status, "%s:%u", path, number);
+        rc = key_take(place, line, NULL, NULL, &key, e);
+        if (rc == 0)
+            rc = key_add(k, key, e);
+        if (rc != 0)
+            (void)err_wrap(e, rc, "%s:%u", path, number);
     }
     fclose(f);
-    return status;
+    return rc;
 }
 
 static int by_value(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
     return (x > y) - (x < y);
 }
 
@@ -85,28 +83,27 @@ static int keys_take(const struct cli_option *o, const struct string_list *value
 {
     struct key_place place = {o[JOB].value, o[RUN_DIR].value};
     uint32_t unique = 0;
-    int status = 0;
-
+    int rc = 0;
     if ((o[KEYS].value != NULL) == (o[FIELD].value != NULL) ||
         (o[FIELD].value != NULL && values->count == 0))
         return err_set(e, SHOAL_E_USAGE,
                        "say which keys: --keys FILE, or --field NAME and --value TEXT");
     if (o[KEYS].value != NULL)
-        status = file_take(o[KEYS].value, &place, k, e);
-    for (size_t i = 0; i < values->count && status == 0; i++) {
+        rc = file_take(o[KEYS].value, &place, k, e);
+    for (size_t i = 0; i < values->count && rc == 0; i++) {
         uint64_t key;
-        status = key_take(&place, NULL, o[FIELD].value, values->item[i], &key, e);
-        if (status == 0)
-            status = key_add(k, key, e);
+        rc = key_take(&place, NULL, o[FIELD].value, values->item[i], &key, e);
+        if (rc == 0)
+            rc = key_add(k, key, e);
     }
-    if (status == 0 && k->count == 0)
-        status = err_set(e, SHOAL_E_DATA, "%s names no key", o[KEYS].value);
+    if (rc == 0 && k->count == 0)
+        rc = err_set(e, SHOAL_E_DATA, "%s names no key", o[KEYS].value);
     qsort(k->key, k->count, sizeof k->key[0], by_value);
     for (uint32_t i = 0; i < k->count; i++)
         if (unique == 0 || k->key[unique - 1] != k->key[i])
             k->key[unique++] = k->key[i];
     k->count = unique;
-    return status;
+    return rc;
 }
 
 /* ---- checkpoints that still hold them -------------------------------------------------------- */
@@ -119,7 +116,6 @@ struct held {
 static void held_visit(void *context, const void *row)
 {
     struct held *h = context;
-
     h->count +=
         bsearch(row, h->keys->key, h->keys->count, sizeof h->keys->key[0], by_value) != NULL;
 }
@@ -132,20 +128,19 @@ static void checkpoint_look(const char *path, const char *table, const struct ke
     struct held h = {.keys = k};
     struct checkpoint *c = NULL;
     struct err e = {0};
-    int status = checkpoint_open(path, &c, &e);
-
-    if (status == SHOAL_E_NOT_FOUND)
+    int rc = checkpoint_open(path, &c, &e);
+    if (rc == SHOAL_E_NOT_FOUND)
         return;
-    uint32_t i = status == 0 ? checkpoint_find(c, table) : UINT32_MAX;
-    if (status == 0 && i != UINT32_MAX)
-        status = checkpoint_visit(c, i, held_visit, &h, &e);
+    uint32_t i = rc == 0 ? checkpoint_find(c, table) : UINT32_MAX;
+    if (rc == 0 && i != UINT32_MAX)
+        rc = checkpoint_visit(c, i, held_visit, &h, &e);
     if (c != NULL)
         checkpoint_close(c);
-    if (status == 0 && h.count == 0)
+    if (rc == 0 && h.count == 0)
         return;
     struct json *j = json_new_object();
     (void)json_set_string(j, "path", path);
-    if (status == 0)
+    if (rc == 0)
         (void)json_set_int(j, "keys", (int64_t)h.count);
     else
         (void)json_set_string(j, "unreadable", e.text);
@@ -157,7 +152,6 @@ static int checkpoints_look(const char *dir, const char *table, const struct key
 {
     char path[LIMIT_PATH];
     DIR *d = opendir(dir);
-
     if (d == NULL)
         return err_set(e, SHOAL_E_NOINPUT, "cannot read the folder %s: %s", dir, strerror(errno));
     checkpoint_look(dir, table, k, list);
@@ -176,7 +170,6 @@ static struct json *receipt_new(const char *table, const struct keys *k)
     struct json *j = json_new_object();
     time_t now = time(NULL);
     char when[32];
-
     (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
     (void)json_set_string(j, "table", table);
     (void)json_set_string(j, "when", when);
@@ -190,7 +183,6 @@ static int receipt_write(const struct json *j, const char *path, struct err *e)
     char *text = json_text(j, 2);
     FILE *f = path == NULL ? stdout : fopen(path, "w");
     int failed = text == NULL || f == NULL || fprintf(f, "%s\n", text) < 0;
-
     if (f != NULL && f != stdout)
         failed |= fclose(f) != 0;
     free(text);
@@ -206,28 +198,27 @@ static int erase(const char *name, const struct cli_option *o, const struct stri
     struct json *shards = NULL, *checkpoints = json_new_array();
     struct cluster *c = NULL;
     uint32_t table = 0;
-    int status = keys_take(o, values, k, e);
-
-    if (status == 0)
-        status = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
-    if (status == 0)
-        status = cluster_table(c, name, &table, e);
-    struct json *receipt = status == 0 ? receipt_new(name, k) : NULL;
-    if (status == 0)
-        status = cluster_erase(c, table, k->key, k->count, &shards, e);
-    if (status == 0 && o[CHECKPOINTS].value != NULL)
-        status = checkpoints_look(o[CHECKPOINTS].value, name, k, checkpoints, e);
-    if (status == 0) {
+    int rc = keys_take(o, values, k, e);
+    if (rc == 0)
+        rc = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
+    if (rc == 0)
+        rc = cluster_table(c, name, &table, e);
+    struct json *receipt = rc == 0 ? receipt_new(name, k) : NULL;
+    if (rc == 0)
+        rc = cluster_erase(c, table, k->key, k->count, &shards, e);
+    if (rc == 0 && o[CHECKPOINTS].value != NULL)
+        rc = checkpoints_look(o[CHECKPOINTS].value, name, k, checkpoints, e);
+    if (rc == 0) {
         (void)json_set(receipt, "shards", json_hold(shards));
         (void)json_set(receipt, "checkpoints", json_hold(checkpoints));
-        status = receipt_write(receipt, o[RECEIPT].value, e);
+        rc = receipt_write(receipt, o[RECEIPT].value, e);
     }
     json_free(receipt);
     json_free(shards);
     json_free(checkpoints);
     if (c != NULL)
         cluster_close(c);
-    return status;
+    return rc;
 }
 
 int erase_main(int argc, char **argv)
@@ -245,17 +236,16 @@ int erase_main(int argc, char **argv)
     const char *words[1] = {NULL};
     struct keys *k = calloc(1, sizeof *k);
     struct err e = {0};
-    int count = 0, status = cli_parse(argc, argv, options, words, 1, &count, &e);
-
-    if (status == 0 && options[HELP].value != NULL)
+    int count = 0, rc = cli_parse(argc, argv, options, words, 1, &count, &e);
+    if (rc == 0 && options[HELP].value != NULL)
         fputs(erase_help, stdout);
-    else if (status == 0 && count == 0)
-        status = err_set(&e, SHOAL_E_USAGE, "name a table; see `shoal erase --help`");
-    else if (status == 0 && k == NULL)
-        status = err_set(&e, SHOAL_E_NOMEM, "out of memory");
-    else if (status == 0)
-        status = erase(words[0], options, &values, k, &e);
+    else if (rc == 0 && count == 0)
+        rc = err_set(&e, SHOAL_E_USAGE, "name a table; see `shoal erase --help`");
+    else if (rc == 0 && k == NULL)
+        rc = err_set(&e, SHOAL_E_NOMEM, "out of memory");
+    else if (rc == 0)
+        rc = erase(words[0], options, &values, k, &e);
     free(k);
     string_list_free(&values);
-    return status == 0 ? 0 : cli_fail("erase", &e);
+    return rc == 0 ? 0 : cli_fail("erase", &e);
 }

@@ -127,7 +127,6 @@ void html_text(FILE *out, const char *text)
 static void group(char *digits, char out[32])
 {
     size_t first = digits[0] == '-', point = strcspn(digits, "."), k = 0;
-
     for (size_t i = 0; digits[i] != '\0' && k < 30; i++) {
         if (i > first && i < point && (point - i) % 3 == 0)
             out[k++] = ',';
@@ -139,7 +138,6 @@ static void group(char *digits, char out[32])
 const char *html_number(double x, int digits, char out[32])
 {
     char text[64];
-
     if (!isfinite(x)) {
         memcpy(out, "\u2013", sizeof "\u2013");
     } else if (x != 0 && (fabs(x) >= 1e15 || fabs(x) < 0.5 * pow(10, -digits))) {

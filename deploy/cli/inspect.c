@@ -2,6 +2,7 @@
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,6 @@ enum { FIELD, VALUE, JOB, COORDINATOR, RUN_DIR, JSON, HELP, COUNT };
 static void floats_print(const char *name, const struct json *list)
 {
     size_t n = json_count(list);
-
     for (size_t i = 0; i < n; i++) {
         if (i % 8 == 0)
             printf(i == 0 ? "  %-9s" : "  %9s", i == 0 ? name : "");
@@ -43,7 +43,6 @@ static void stats_print(const struct json *s)
 {
     time_t at = (time_t)json_as_int(json_get(s, "time"), 0);
     char when[32] = "never told";
-
     if (at != 0)
         (void)strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S UTC", gmtime(&at));
     printf("  stats     shows %g, clicks %g, score %g (%g since last published), last event %s, "
@@ -57,12 +56,11 @@ static void row_print(const struct json *row, const struct json *fields)
 {
     int64_t field = json_as_int(json_get(row, "field"), 0);
     const char *name = key_field_name(fields, (uint64_t)field);
-
-    printf("%s %s: field %lld%s%s%s, tablet %lld, shard %s, in %s\n",
+    printf("%s %s: field %" PRId64 "%s%s%s, tablet %" PRId64 ", shard %s, in %s\n",
            json_as_string(json_get(row, "table"), "?"), json_as_string(json_get(row, "key"), "?"),
-           (long long)field, name[0] != 0 ? " (" : "", name, name[0] != 0 ? ")" : "",
-           (long long)json_as_int(json_get(row, "tablet"), 0),
-           json_as_string(json_get(row, "shard"), "?"), json_as_string(json_get(row, "tier"), "?"));
+           field, name[0] != 0 ? " (" : "", name, name[0] != 0 ? ")" : "",
+           json_as_int(json_get(row, "tablet"), 0), json_as_string(json_get(row, "shard"), "?"),
+           json_as_string(json_get(row, "tier"), "?"));
     floats_print("weights", json_get(row, "weights"));
     floats_print("state", json_get(row, "state"));
     if (json_get(row, "stats") != NULL)
@@ -74,21 +72,22 @@ static int none(const struct json *row, const char *table, uint64_t key, struct 
 {
     const struct json *waiting = json_get(row, "waiting");
     uint32_t field = (uint32_t)(key >> 48);
-
     if (!json_absent(json_get(row, "named")))
         return err_set(e, SHOAL_E_NOT_FOUND,
-                       "table %s has no row with key 0x%016llx: the key is %s by name", table,
-                       (unsigned long long)key, json_as_string(json_get(row, "named"), "?"));
+                       "table %s has no row with key 0x%016" PRIx64 ": the key is %s by name",
+                       table, key, json_as_string(json_get(row, "named"), "?"));
     if (!json_absent(waiting) && json_as_number(waiting, 0) > 0)
         return err_set(e, SHOAL_E_NOT_FOUND,
-                       "table %s has no row with key 0x%016llx yet: it waits for admission with %g "
+                       "table %s has no row with key 0x%016" PRIx64
+                       " yet: it waits for admission with %g "
                        "appearances",
-                       table, (unsigned long long)key, json_as_number(waiting, 0));
+                       table, key, json_as_number(waiting, 0));
     return err_set(e, SHOAL_E_NOT_FOUND,
-                   "table %s has no row with key 0x%016llx: no training example had that value in "
+                   "table %s has no row with key 0x%016" PRIx64
+                   ": no training example had that value in "
                    "field %u (fields "
                    "count from 0), or the row was not admitted or went",
-                   table, (unsigned long long)key, field);
+                   table, key, field);
 }
 
 static int inspect(const char *const *words, int count, const struct cli_option *o, struct err *e)
@@ -99,22 +98,20 @@ static int inspect(const char *const *words, int count, const struct cli_option 
     bool found = false;
     uint32_t table = 0;
     uint64_t key = 0;
-
     if (count < 1)
         return err_set(e, SHOAL_E_USAGE, "name a table and a key; see `shoal inspect --help`");
-    int status =
-        key_take(&place, count > 1 ? words[1] : NULL, o[FIELD].value, o[VALUE].value, &key, e);
-    if (status == 0)
-        status = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
-    if (status == 0)
-        status = cluster_table(c, words[0], &table, e);
-    if (status == 0)
-        status = cluster_inspect(c, table, key, &found, &row, e);
-    if (status == 0 && !found)
-        status = none(row, words[0], key, e);
-    if (status == 0 && o[JSON].value != NULL) {
+    int rc = key_take(&place, count > 1 ? words[1] : NULL, o[FIELD].value, o[VALUE].value, &key, e);
+    if (rc == 0)
+        rc = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
+    if (rc == 0)
+        rc = cluster_table(c, words[0], &table, e);
+    if (rc == 0)
+        rc = cluster_inspect(c, table, key, &found, &row, e);
+    if (rc == 0 && !found)
+        rc = none(row, words[0], key, e);
+    if (rc == 0 && o[JSON].value != NULL) {
         json_print(row);
-    } else if (status == 0) {
+    } else if (rc == 0) {
         fields = key_fields(&place);
         row_print(row, fields);
     }
@@ -122,7 +119,7 @@ static int inspect(const char *const *words, int count, const struct cli_option 
     json_free(row);
     if (c != NULL)
         cluster_close(c);
-    return status;
+    return rc;
 }
 
 int inspect_main(int argc, char **argv)
@@ -136,13 +133,12 @@ int inspect_main(int argc, char **argv)
                                             [HELP] = {"--help", true, NULL, NULL}};
     const char *words[2];
     struct err e = {0};
-    int count, status = cli_parse(argc, argv, options, words, 2, &count, &e);
-
-    if (status == 0 && options[HELP].value != NULL) {
+    int count, rc = cli_parse(argc, argv, options, words, 2, &count, &e);
+    if (rc == 0 && options[HELP].value != NULL) {
         fputs(inspect_help, stdout);
         return 0;
     }
-    if (status == 0)
-        status = inspect(words, count, options, &e);
-    return status == 0 ? 0 : cli_fail("inspect", &e);
+    if (rc == 0)
+        rc = inspect(words, count, options, &e);
+    return rc == 0 ? 0 : cli_fail("inspect", &e);
 }

@@ -28,14 +28,13 @@ static int fields_ask(const char *job, const char *field, const char *value, boo
                           field,          "--value", value,      NULL};
     char *text = NULL;
     size_t bytes = 0;
-
     if (field == NULL)
         argv[4] = NULL;
-    int status = child_output(argv, quiet, &text, &bytes, e);
-    if (status == 0)
-        status = json_parse(text, bytes, out, e);
+    int rc = child_output(argv, quiet, &text, &bytes, e);
+    if (rc == 0)
+        rc = json_parse(text, bytes, out, e);
     free(text);
-    return status;
+    return rc;
 }
 
 static int key_of(const struct key_place *at, const char *field, const char *value, uint64_t *key,
@@ -45,7 +44,6 @@ static int key_of(const struct key_place *at, const char *field, const char *val
     struct json *answer = NULL;
     unsigned long number = strtoul(field, &end, 10);
     bool by_number = end != field && *end == 0 && number < LIMIT_FIELDS;
-
     if (!job_path(at, job)) {
         if (!by_number)
             return err_set(e, SHOAL_E_USAGE,
@@ -55,18 +53,17 @@ static int key_of(const struct key_place *at, const char *field, const char *val
         *key = key_of_value((uint32_t)number, value, strlen(value));
         return 0;
     }
-    int status = fields_ask(job, field, value, false, &answer, e);
-    if (status == 0)
+    int rc = fields_ask(job, field, value, false, &answer, e);
+    if (rc == 0)
         *key = strtoull(json_as_string(json_get(answer, "key"), "0"), NULL, 16);
     json_free(answer);
-    return status;
+    return rc;
 }
 
 int key_take(const struct key_place *at, const char *word, const char *field, const char *value,
              uint64_t *key, struct err *e)
 {
     char name[LIMIT_NAME + 1], *end;
-
     if (word == NULL)
         return field != NULL && value != NULL
                    ? key_of(at, field, value, key, e)
@@ -74,7 +71,7 @@ int key_take(const struct key_place *at, const char *word, const char *field, co
     if (field != NULL || value != NULL)
         return err_set(e, SHOAL_E_USAGE,
                        "a key %s and --field or --value: one of the two says which row", word);
-    unsigned long long x = strtoull(word, &end, 0);
+    uint64_t x = strtoull(word, &end, 0);
     if (end != word && *end == 0) {
         *key = x;
         return 0;
@@ -92,7 +89,6 @@ struct json *key_fields(const struct key_place *at)
 {
     char job[LIMIT_PATH];
     struct json *answer = NULL, *fields = NULL;
-
     if (job_path(at, job) && fields_ask(job, NULL, NULL, true, &answer, NULL) == 0)
         fields = json_hold(json_get(answer, "fields"));
     json_free(answer);

@@ -49,7 +49,6 @@ static double teacher_auc(const struct json *t, const struct job *job)
     char key[LIMIT_NAME + 8];
     double sum = 0;
     uint32_t labels = job->data.label_count;
-
     for (uint32_t i = 0; i < labels; i++) {
         (void)snprintf(key, sizeof key, "%s_auc", job->data.label[i]);
         double auc = json_as_number(json_get(t, key), (double)NAN);
@@ -65,7 +64,6 @@ static void teacher_fill(struct local *l, struct json *report)
     char path[LIMIT_PATH];
     bool test = l->job.data.test.count > 0;
     const struct string_list *files = test ? &l->job.data.test : &l->job.data.valid;
-
     if (files->count != 1)
         return;
     (void)snprintf(path, sizeof path, "%s.teacher.json", files->item[0]);
@@ -84,7 +82,6 @@ static int report_finish(struct local *l, struct err *e)
 {
     char path[LIMIT_PATH], temporary[LIMIT_PATH];
     int restarts = 0;
-
     (void)snprintf(path, sizeof path, "%s/report.json", l->dir);
     (void)snprintf(temporary, sizeof temporary, "%s/report.json.tmp", l->dir);
     struct json *report;
@@ -96,20 +93,20 @@ static int report_finish(struct local *l, struct err *e)
     teacher_fill(l, report);
     (void)json_set_int(report, "restarts", restarts);
     char *text = json_text(report, 2);
-    int status = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
-                              : local_file_write(temporary, text, e);
+    int rc = text == NULL ? err_set(e, SHOAL_E_NOMEM, "out of memory")
+                          : local_file_write(temporary, text, e);
     free(text);
-    if (status == 0 && rename(temporary, path) != 0)
-        status = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
-    if (status != 0)
+    if (rc == 0 && rename(temporary, path) != 0)
+        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    if (rc != 0)
         (void)unlink(temporary);
     (void)snprintf(path, sizeof path, "%s/report.html", l->dir);
-    if (status == 0)
-        status = report_html(report, path, e);
-    if (status == 0)
+    if (rc == 0)
+        rc = report_html(report, path, e);
+    if (rc == 0)
         report_print(report, l->dir, l->job_path);
     json_free(report);
-    return status;
+    return rc;
 }
 
 /* The job's own failure, in the coordinator's words. */
@@ -118,7 +115,6 @@ static int job_failure(struct local *l, int job_status, struct err *e)
     struct wire w = {.type = WIRE_TYPE_REPORT}, reply;
     struct err silent;
     bool other_tables = job_status == SHOAL_E_SCHEMA && l->job.warm_start[0] != 0;
-
     if (ask(l->ask, &w, NULL, 3000, &reply, NULL, &silent) == 0 &&
         reply.u.REPORT_reply.job_text[0] != 0)
         return err_set(e, job_status, "%s%s%s", reply.u.REPORT_reply.job_text,
@@ -132,37 +128,35 @@ static int job_failure(struct local *l, int job_status, struct err *e)
 static int local_run(struct local *l, const char *run_dir, struct err *e)
 {
     char *text = NULL;
-    int job_status = 0, status = local_prepare(l, run_dir, &text, e);
-
-    for (int i = 0; i < l->children && status == 0; i++)
-        status = child_start(&l->child[i], e);
-    if (status == 0)
-        status = ask_open(l->coordinator, &l->ask, e);
-    if (status == 0) {
+    int job_status = 0, rc = local_prepare(l, run_dir, &text, e);
+    for (int i = 0; i < l->children && rc == 0; i++)
+        rc = child_start(&l->child[i], e);
+    if (rc == 0)
+        rc = ask_open(l->coordinator, &l->ask, e);
+    if (rc == 0) {
         printf("%s: %d server%s, %d worker%s; everything of this run is in %s\n", l->job.name,
                l->servers, l->servers == 1 ? "" : "s", l->workers, l->workers == 1 ? "" : "s",
                l->dir);
-        status = local_submit(l, text, e);
+        rc = local_submit(l, text, e);
     }
     free(text);
-    if (status == 0)
-        status = local_follow(l, &job_status, e);
+    if (rc == 0)
+        rc = local_follow(l, &job_status, e);
     if (l->line_open)
         putchar('\n');
-    if (status == 0 && job_status != 0)
-        status = job_failure(l, job_status, e);
+    if (rc == 0 && job_status != 0)
+        rc = job_failure(l, job_status, e);
     local_stop(l);
-    if (status == 0)
-        status = report_finish(l, e);
+    if (rc == 0)
+        rc = report_finish(l, e);
     ask_close(l->ask);
-    return status;
+    return rc;
 }
 
 /* The option is the job's key. */
 static int warm_start_set(struct local *l, const char *from, struct err *e)
 {
     char key[LIMIT_PATH + 32];
-
     if (from == NULL)
         return 0;
     (void)snprintf(key, sizeof key, "warm_start=\"%.*s\"", (int)LIMIT_PATH, from);
@@ -188,23 +182,21 @@ int local_main(int argc, char **argv)
                                    {"--server-set", false, NULL, &l.server_set},
                                    {"--worker-io-threads", false, "1", NULL},
                                    {NULL, false, NULL, NULL}};
-
-    int status = cli_parse(argc, argv, options, words, 1, &word_count, &e);
-    if (status == 0 && options[5].value != NULL) {
+    int rc = cli_parse(argc, argv, options, words, 1, &word_count, &e);
+    if (rc == 0 && options[5].value != NULL) {
         fputs(help, stdout);
         return 0;
     }
-    if (status == 0 && word_count != 1)
-        status =
-            err_set(&e, SHOAL_E_USAGE,
-                    "name one job file: shoal local JOB.yaml; those that ship are in deploy/jobs");
-    if (status == 0)
-        status = cli_number(&options[0], 1, SERVERS_MAX, &servers, &e);
-    if (status == 0)
-        status = cli_number(&options[1], 1, WORKERS_MAX, &workers, &e);
-    if (status == 0)
-        status = cli_number(&options[10], 1, 64, &io_threads, &e);
-    if (status == 0) {
+    if (rc == 0 && word_count != 1)
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "name one job file: shoal local JOB.yaml; those that ship are in deploy/jobs");
+    if (rc == 0)
+        rc = cli_number(&options[0], 1, SERVERS_MAX, &servers, &e);
+    if (rc == 0)
+        rc = cli_number(&options[1], 1, WORKERS_MAX, &workers, &e);
+    if (rc == 0)
+        rc = cli_number(&options[10], 1, 64, &io_threads, &e);
+    if (rc == 0) {
         struct sigaction action = {.sa_handler = local_interrupt};
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
@@ -215,14 +207,14 @@ int local_main(int argc, char **argv)
         l.io_threads = (int)io_threads;
         l.restart = options[4].value == NULL;
         l.tensorboard = options[6].value;
-        status = warm_start_set(&l, options[7].value, &e);
+        rc = warm_start_set(&l, options[7].value, &e);
     }
-    if (status == 0 && options[8].value != NULL)
-        status = submit_from(options[8].value, l.from, &e);
-    if (status == 0)
-        status = local_run(&l, options[2].value, &e);
+    if (rc == 0 && options[8].value != NULL)
+        rc = submit_from(options[8].value, l.from, &e);
+    if (rc == 0)
+        rc = local_run(&l, options[2].value, &e);
     string_list_free(&l.set);
     string_list_free(&l.server_set);
     job_free(&l.job);
-    return status == 0 ? 0 : cli_fail("local", &e);
+    return rc == 0 ? 0 : cli_fail("local", &e);
 }

@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
@@ -23,7 +24,6 @@ enum { SERVER_SETS_MAX = 8 };
 static int folder_make(const char *path, struct err *e)
 {
     char part[LIMIT_PATH];
-
     (void)snprintf(part, sizeof part, "%s", path);
     for (char *p = part + 1;; p++) {
         if (*p != '/' && *p != 0)
@@ -44,16 +44,15 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
     char path[LIMIT_PATH], absolute[4096];
     time_t now = (time_t)(time_wall_ns() / 1000000000u);
     struct tm t;
-
     localtime_r(&now, &t);
     if (wish != NULL)
         (void)snprintf(path, sizeof path, "%s", wish);
     else
         (void)snprintf(path, sizeof path, "runs/%s-%04d%02d%02d-%02d%02d%02d", l->job.name,
                        t.tm_year + 1900, t.tm_mon + 1, t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
-    int status = folder_make(path, e);
-    if (status != 0)
-        return status;
+    int rc = folder_make(path, e);
+    if (rc != 0)
+        return rc;
     if (realpath(path, absolute) == NULL || strlen(absolute) >= sizeof l->dir)
         return err_set(e, SHOAL_E_CANTCREATE,
                        "the folder %s cannot be used: its full path is too long or not readable",
@@ -72,7 +71,6 @@ static int run_dir_make(struct local *l, const char *wish, struct err *e)
 static int ports_find(struct local *l, struct err *e)
 {
     int fd[1 + SERVERS_MAX], count = 1 + l->servers, status = 0;
-
     for (int i = 0; i < count; i++)
         fd[i] = -1;
     for (int i = 0; i < count && status == 0; i++) {
@@ -93,7 +91,6 @@ static int ports_find(struct local *l, struct err *e)
 int local_file_write(const char *path, const char *text, struct err *e)
 {
     FILE *f = fopen(path, "w");
-
     if (f == NULL)
         return err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
     fputs(text, f);
@@ -107,7 +104,6 @@ int local_file_write(const char *path, const char *text, struct err *e)
 static struct child *child_add(struct local *l, const char *program, const char *name)
 {
     struct child *c = &l->child[l->children++];
-
     (void)snprintf(c->name, sizeof c->name, "%s", name);
     (void)snprintf(c->log, sizeof c->log, "%s/log/%s.log", l->dir, name);
     (void)snprintf(c->arg[c->args++], sizeof c->arg[0], "%.200s/%s", l->programs, program);
@@ -124,7 +120,6 @@ static void child_arg(struct child *c, const char *format, const char *value)
 static int coordinator_prepare(struct local *l, struct err *e)
 {
     char text[4096], path[LIMIT_PATH];
-
     (void)snprintf(l->coordinator, sizeof l->coordinator, "tcp://127.0.0.1:%d", l->ports[0]);
     (void)snprintf(
         text, sizeof text,
@@ -146,12 +141,10 @@ static int server_prepare(struct local *l, int i, struct err *e)
 {
     static const char *const durability[] = {"memory", "journal", "fsync"};
     char text[4096], path[LIMIT_PATH], name[32], journal[128] = "";
-
     (void)snprintf(name, sizeof name, "server-%d", i);
     if (l->job.journal.max > 0 || l->job.journal.keep > 0) /* max 0: the server's own choice */
-        (void)snprintf(journal, sizeof journal, "journal: {max: %llu, keep: %llu}\n",
-                       (unsigned long long)l->job.journal.max,
-                       (unsigned long long)l->job.journal.keep);
+        (void)snprintf(journal, sizeof journal, "journal: {max: %" PRIu64 ", keep: %" PRIu64 "}\n",
+                       l->job.journal.max, l->job.journal.keep);
     (void)snprintf(text, sizeof text,
                    "# written by `shoal local`\nname: %s\nlisten: "
                    "\"tcp://127.0.0.1:%d\"\ndata_dir: \"%s/%s\"\nshards: 1\n"
@@ -178,7 +171,6 @@ static int cores_each(const struct local *l)
 {
     cpu_set_t set;
     int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-
     return cores > l->workers ? cores / l->workers : 1;
 }
 
@@ -186,7 +178,6 @@ static int cores_each(const struct local *l)
 static void worker_prepare(struct local *l, int i)
 {
     char name[32], lanes[16], device[16], cores[16], io_threads[16], path[LIMIT_PATH];
-
     (void)snprintf(name, sizeof name, "worker-%d", i);
     (void)snprintf(lanes, sizeof lanes, "%u", job_lanes(&l->job));
     (void)snprintf(device, sizeof device, "%d", i);
@@ -208,7 +199,6 @@ static int programs_find(struct local *l, struct err *e)
 {
     char probe[LIMIT_PATH];
     ssize_t n = readlink("/proc/self/exe", l->programs, sizeof l->programs - 1);
-
     if (n <= 0)
         return err_set(e, SHOAL_E_INTERNAL, "cannot find where this program lies");
     l->programs[n] = 0;
@@ -226,14 +216,13 @@ static int programs_find(struct local *l, struct err *e)
 int local_prepare(struct local *l, const char *run_dir, char **text, struct err *e)
 {
     char cache[LIMIT_PATH + 32], path[LIMIT_PATH];
-    int status = job_load(l->job_path, &l->set, &l->job, e);
-
-    if (status == 0)
-        status = programs_find(l, e);
-    if (status == 0)
-        status = run_dir_make(l, run_dir, e);
-    if (status != 0)
-        return status;
+    int rc = job_load(l->job_path, &l->set, &l->job, e);
+    if (rc == 0)
+        rc = programs_find(l, e);
+    if (rc == 0)
+        rc = run_dir_make(l, run_dir, e);
+    if (rc != 0)
+        return rc;
     if (l->job.data.cache[0] == 0) {
         (void)snprintf(cache, sizeof cache, "data.cache=%s/cache", l->dir);
         if (string_list_add(&l->set, cache) != 0)
@@ -244,19 +233,19 @@ int local_prepare(struct local *l, const char *run_dir, char **text, struct err 
         if (string_list_add(&l->set, cache) != 0)
             return err_set(e, SHOAL_E_NOMEM, "out of memory");
     }
-    status = job_text(l->job_path, &l->set, text, e);
+    rc = job_text(l->job_path, &l->set, text, e);
     (void)snprintf(path, sizeof path, "%s/job.yaml", l->dir);
-    if (status == 0)
-        status = local_file_write(path, *text, e);
-    if (status == 0 && l->job.warm_start[0] != 0)
-        status = warm_copy(l->job.warm_start, l->dir, l->servers, e);
-    if (status == 0)
-        status = ports_find(l, e);
-    if (status == 0)
-        status = coordinator_prepare(l, e);
-    for (int i = 0; i < l->servers && status == 0; i++)
-        status = server_prepare(l, i, e);
-    for (int i = 0; i < l->workers && status == 0; i++)
+    if (rc == 0)
+        rc = local_file_write(path, *text, e);
+    if (rc == 0 && l->job.warm_start[0] != 0)
+        rc = warm_copy(l->job.warm_start, l->dir, l->servers, e);
+    if (rc == 0)
+        rc = ports_find(l, e);
+    if (rc == 0)
+        rc = coordinator_prepare(l, e);
+    for (int i = 0; i < l->servers && rc == 0; i++)
+        rc = server_prepare(l, i, e);
+    for (int i = 0; i < l->workers && rc == 0; i++)
         worker_prepare(l, i);
-    return status;
+    return rc;
 }

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { QUICK_DEATHS_MAX = 5 };
-#define ALONE_NS 15000000000ull /* without any worker for so long the job goes nowhere */
+#define ALONE_NS UINT64_C(15000000000) /* without any worker for so long the job goes nowhere */
 
 static volatile sig_atomic_t interrupted;
 
@@ -28,7 +28,6 @@ void local_interrupt(int signo)
 static void line_show(struct local *l, const char *text, bool passing)
 {
     bool terminal = isatty(STDOUT_FILENO) != 0;
-
     if (terminal) {
         printf("\r\033[K%s", text);
         if (!passing)
@@ -44,7 +43,6 @@ static void line_show(struct local *l, const char *text, bool passing)
 static void progress_show(struct local *l, const struct json *s)
 {
     char line[256];
-
     progress_text(s, line);
     line_show(l, line, true);
 }
@@ -72,7 +70,6 @@ static bool worker_spared(const struct local *l, const struct child *c)
 static int children_watch(struct local *l, struct err *e)
 {
     char line[512], words[256];
-
     for (int i = 0; i < l->children; i++) {
         struct child *c = &l->child[i];
         if (!child_ended(c) || c->done)
@@ -117,9 +114,9 @@ static int children_watch(struct local *l, struct err *e)
                        c->exit_status > 128 ? "signal" : "exit status",
                        c->exit_status > 128 ? c->exit_status - 128 : c->exit_status);
         line_show(l, line, false);
-        int status = child_start(c, e);
-        if (status != 0)
-            return status;
+        int rc = child_start(c, e);
+        if (rc != 0)
+            return rc;
     }
     return 0;
 }
@@ -130,7 +127,6 @@ static int children_missed(struct local *l, uint64_t *alone_ns, struct err *e)
 {
     uint64_t now = time_monotonic_ns();
     bool any = false;
-
     for (int i = 0; i < l->children; i++) {
         struct child *c = &l->child[i];
         bool worker = is_worker(c);
@@ -153,19 +149,18 @@ int local_submit(struct local *l, const char *text, struct err *e)
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
-    int status = SHOAL_E_UNAVAILABLE;
-
+    int rc = SHOAL_E_UNAVAILABLE;
     w.u.SUBMIT.workers = (uint32_t)l->workers;
     memcpy(w.u.SUBMIT.from, l->from, sizeof l->from);
-    for (int tries = 0; tries < 30 && status != 0 && interrupted == 0; tries++) {
-        status = ask(l->ask, &w, &f, 2000, &reply, NULL, e);
-        if (status != 0 && status != SHOAL_E_UNAVAILABLE)
-            return status;
+    for (int tries = 0; tries < 30 && rc != 0 && interrupted == 0; tries++) {
+        rc = ask(l->ask, &w, &f, 2000, &reply, NULL, e);
+        if (rc != 0 && rc != SHOAL_E_UNAVAILABLE)
+            return rc;
         int watched = children_watch(l, e);
         if (watched != 0)
             return watched;
     }
-    return status;
+    return rc;
 }
 
 int local_follow(struct local *l, int *job_status, struct err *e)
@@ -174,15 +169,14 @@ int local_follow(struct local *l, int *job_status, struct err *e)
     struct err silent;
     struct msg *m;
     uint64_t heard = time_monotonic_ns(), alone = 0;
-
     while (interrupted == 0) {
         struct timespec pause = {0, 200000000};
         nanosleep(&pause, NULL);
-        int status = children_watch(l, e);
-        if (status == 0)
-            status = children_missed(l, &alone, e);
-        if (status != 0)
-            return status;
+        int rc = children_watch(l, e);
+        if (rc == 0)
+            rc = children_missed(l, &alone, e);
+        if (rc != 0)
+            return rc;
         if (ask(l->ask, &w, NULL, 3000, &reply, &m, &silent) != 0) {
             if (time_monotonic_ns() - heard > 60000000000u)
                 return err_set(
@@ -210,7 +204,6 @@ int local_follow(struct local *l, int *job_status, struct err *e)
 void local_stop(struct local *l)
 {
     static const char *const order[] = {"worker", "server", "coordinator"};
-
     for (int step = 0; step < 3; step++) {
         uint64_t begin = time_monotonic_ns();
         bool running = true, told = false;

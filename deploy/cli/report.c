@@ -20,7 +20,6 @@ static const char *grouped(double x, char out[32])
 {
     char digits[32];
     size_t n = (size_t)snprintf(digits, sizeof digits, "%.0f", x), k = 0;
-
     for (size_t i = 0; i < n && k < 30; i++) {
         out[k++] = digits[i];
         if ((n - i - 1) % 3 == 0 && i + 1 < n)
@@ -34,7 +33,6 @@ void progress_text(const struct json *s, char out[256])
 {
     double eta = number(s, "eta_seconds"), loss = number(s, "loss"), rate = number(s, "rate");
     const char *waiting = json_as_string(json_get(s, "waiting"), NULL);
-
     if (waiting != NULL) {
         (void)snprintf(out, 256, "%.255s", waiting);
         return;
@@ -57,7 +55,6 @@ double report_teacher(const struct json *r, const char *split)
 {
     const char *of = json_as_string(json_get(r, "teacher_split"),
                                     json_absent(json_get(r, "test")) ? "valid" : "test");
-
     return strcmp(of, split) == 0 ? number(r, "teacher_auc") : (double)NAN;
 }
 
@@ -107,7 +104,6 @@ static void time_print(const struct json *r)
     static const char *const text[] = {"read, parse and hash", "pull rows", "forward and backward",
                                        "push gradients", "wait"};
     double sum = 0, x[5];
-
     for (int i = 0; i < 5; i++) {
         char path[32];
         (void)snprintf(path, sizeof path, "time.%s", part[i]);
@@ -130,7 +126,6 @@ static void bottleneck_print(const struct json *r)
 {
     const char *stage = json_as_string(json_get(r, "bottleneck.stage"), NULL);
     double faster = number(r, "bottleneck.speedup_if_free"), hits = number(r, "cache.hit_rate");
-
     if (stage != NULL) {
         printf("    limited by %s, %.0f %% of the lanes' time with work", stage,
                number(r, "bottleneck.share") * 100);
@@ -149,7 +144,6 @@ static void tables_print(const struct json *r)
 {
     char n[32];
     size_t tables = json_count(json_get(r, "tables"));
-
     printf("\n  tables\n");
     for (size_t i = 0; i < tables; i++) {
         const struct json *t = json_array_at(json_get(r, "tables"), i);
@@ -167,7 +161,6 @@ static const char *table_name(const struct json *r, size_t i)
 static void inspect_hint(const struct json *r, const char *shoal, const char *run_dir)
 {
     bool several = json_count(json_get(r, "tables")) > 1 && strcmp(table_name(r, 1), "dense") != 0;
-
     if (several)
         printf("  try next       %s inspect --run-dir %s TABLE FIELD:VALUE     one row: of the "
                "table that has the field\n",
@@ -197,7 +190,6 @@ static void backends_print(const struct json *list)
 void report_print(const struct json *r, const char *run_dir, const char *job_path)
 {
     char n[32], s[32];
-
     printf("\n%s: %s examples in %.1f s, %s examples a second\n",
            json_as_string(json_get(r, "job"), "job"), grouped(number(r, "examples"), n),
            number(r, "seconds"), grouped(number(r, "examples_per_second"), s));

@@ -6,6 +6,7 @@
 #include "deploy/cli/svg.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,6 @@ double *page_column(const struct json *list, const char *path)
 {
     size_t count = json_count(list);
     double *x = malloc((count + 1) * sizeof *x);
-
     for (size_t i = 0; i < count && x != NULL; i++)
         x[i] = page_number(json_array_at(list, i), path);
     return x;
@@ -34,7 +34,6 @@ double *page_smooth(const struct json *list, const double *x)
 {
     size_t count = json_count(list), reach = count / 40 < SMOOTH_MAX ? count / 40 : SMOOTH_MAX;
     double *mean = malloc((count + 1) * sizeof *mean), *epoch = page_column(list, "epoch");
-
     for (size_t i = 0; i < count && mean != NULL && epoch != NULL; i++) {
         size_t from = i < reach ? 0 : i - reach, to = i + reach < count ? i + reach : count - 1,
                seen = 0;
@@ -64,7 +63,6 @@ static const char *n(double x, int digits, char out[32])
 static void pair(FILE *out, const char *name, const struct json *value)
 {
     char text[32];
-
     if (json_absent(value))
         return;
     fprintf(out, "<span class=\"p\"><span>%s</span> <b>", name);
@@ -85,14 +83,13 @@ static void head(FILE *out, const struct json *r)
                                          {"lanes", "lanes"},
                                          {"consistency", "consistency"},
                                          {"durability", "durability"}};
-
     fputs("<header>\n<h1>", out);
     html_text(out, TEXT(json_get(r, "job")));
     fputs("</h1>\n<p class=\"line\">", out);
     for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
         pair(out, key[i][0], json_get(r, key[i][1]));
-    fprintf(out, "<span class=\"p\"><span>seed</span> <b>%lld</b></span> ",
-            (long long)json_as_int(json_get(r, "seed"), 0));
+    fprintf(out, "<span class=\"p\"><span>seed</span> <b>%" PRId64 "</b></span> ",
+            json_as_int(json_get(r, "seed"), 0));
     pair(out, "Shoal", json_get(r, "version"));
     fputs("</p>\n</header>\n", out);
 }
@@ -120,7 +117,6 @@ static void auc_tile(FILE *out, const struct json *r, const char *split)
     const struct json *v = json_get(r, split);
     char name[32], value[32], more[64], text[32];
     double error = page_number(v, "auc_error"), teacher = report_teacher(r, split);
-
     if (json_absent(v))
         return;
     (void)snprintf(name, sizeof name, "AUC, %s", split);
@@ -138,7 +134,6 @@ static void tiles(FILE *out, const struct json *r)
     const struct json *v =
         json_absent(json_get(r, "test")) ? json_get(r, "valid") : json_get(r, "test");
     char value[32], text[32], more[64];
-
     fputs("<div class=\"tiles\">\n", out);
     auc_tile(out, r, "valid");
     auc_tile(out, r, "test");
@@ -178,7 +173,6 @@ static void card_begin(FILE *out, const char *title, const char *name, const cha
 static double *epoch_ends(const struct json *training, size_t epochs)
 {
     double *end = malloc((epochs + 1) * sizeof *end);
-
     for (size_t i = 0; i < epochs && end != NULL; i++)
         end[i] = (double)NAN;
     for (size_t i = 0; i < json_count(training) && end != NULL; i++) {
@@ -195,7 +189,6 @@ static void loss_chart(FILE *out, const struct json *training, const struct json
 {
     size_t count = json_count(training), ends = json_count(epochs);
     char of_train[32] = "logloss", of_valid[48] = "valid.logloss";
-
     if (name != NULL) {
         (void)snprintf(of_train, sizeof of_train, "tasks.%zu", label);
         (void)snprintf(of_valid, sizeof of_valid, "valid.tasks.%zu.logloss", label);
@@ -241,7 +234,6 @@ static void auc_chart(FILE *out, const struct json *r, const struct json *epochs
     double *x = page_column(epochs, "epoch");
     char path[64], more[96];
     size_t drawn = 0;
-
     for (size_t i = 0; i < lines; i++) {
         s[drawn] = (struct svg_series){.name = i == 0 ? "AUC" : "group AUC",
                                        .colour = colour[i % 5],
@@ -267,8 +259,8 @@ static void auc_chart(FILE *out, const struct json *r, const struct json *epochs
                               .x_min = 0.5,
                               .x_max = (double)count + 0.5};
         (void)snprintf(more, sizeof more,
-                       "on the validation split, after each epoch; the tables hold epoch %lld",
-                       (long long)json_as_int(json_get(r, "final_epoch"), (int64_t)count));
+                       "on the validation split, after each epoch; the tables hold epoch %" PRId64,
+                       json_as_int(json_get(r, "final_epoch"), (int64_t)count));
         card_begin(out, "AUC", NULL, more);
         svg_chart(out, &c);
         fputs("</div>\n", out);
@@ -283,7 +275,6 @@ static void epochs_table(FILE *out, const struct json *r)
     const struct json *epochs = json_get(r, "epochs");
     int64_t final = json_as_int(json_get(r, "final_epoch"), 0);
     char text[32];
-
     fputs("<details><summary>Every epoch as a table</summary><div "
           "class=\"scroll\"><table><tr><th>epoch</th><th>train "
           "logloss</th>"
@@ -309,7 +300,6 @@ static void epochs_table(FILE *out, const struct json *r)
 static void learning(FILE *out, const struct json *r)
 {
     const struct json *training = json_get(r, "training"), *epochs = json_get(r, "epochs");
-
     if (json_count(epochs) == 0)
         return;
     fputs("<h2>Learning</h2>\n<div class=\"cards\">\n", out);
@@ -333,7 +323,6 @@ static void learning(FILE *out, const struct json *r)
 static void rules(FILE *out, const struct json *of)
 {
     char text[32];
-
     for (size_t i = 0; i < json_members(of); i++) {
         fprintf(out, "%s%s ", i > 0 ? ", " : "",
                 n(json_as_number(json_member_at(of, i), 0), 0, text));
@@ -348,7 +337,6 @@ static void tables(FILE *out, const struct json *r)
 {
     const struct json *list = json_get(r, "tables");
     char text[32];
-
     if (json_count(list) == 0)
         return;
     fputs("<h2>Tables</h2>\n<div class=\"card "
@@ -374,7 +362,6 @@ static void workers(FILE *out, const struct json *r)
 {
     static const char *const key[] = {"name", "backend", "device", "why"};
     const struct json *list = json_get(r, "backends");
-
     if (json_count(list) == 0)
         return;
     fputs("<h2>Workers</h2>\n<div class=\"card "
@@ -395,7 +382,6 @@ static void workers(FILE *out, const struct json *r)
 int report_html(const struct json *r, const char *path, struct err *e)
 {
     char temporary[LIMIT_PATH + 8], title[LIMIT_NAME + 32];
-
     (void)snprintf(temporary, sizeof temporary, "%s.tmp", path);
     (void)snprintf(title, sizeof title, "%.63s \u2013 report",
                    json_as_string(json_get(r, "job"), "job"));
@@ -412,13 +398,13 @@ int report_html(const struct json *r, const char *path, struct err *e)
     workers(out, r);
     fputs("<footer>Written by Shoal from report.json, which holds every figure.</footer>\n", out);
     html_end(out);
-    int status = 0;
+    int rc = 0;
     bool good = ferror(out) == 0;
     if (fclose(out) != 0 || !good)
-        status = err_set(e, SHOAL_E_IO, "cannot write %s: %s", temporary, strerror(errno));
+        rc = err_set(e, SHOAL_E_IO, "cannot write %s: %s", temporary, strerror(errno));
     else if (rename(temporary, path) != 0)
-        status = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
-    if (status != 0)
+        rc = err_set(e, SHOAL_E_CANTCREATE, "cannot write %s: %s", path, strerror(errno));
+    if (rc != 0)
         (void)unlink(temporary);
-    return status;
+    return rc;
 }

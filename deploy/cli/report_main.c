@@ -21,8 +21,7 @@ int json_file(const char *path, struct json **out, struct err *e)
 {
     FILE *f = fopen(path, "rbe");
     char *text = malloc(FILE_BYTES_MAX + 1);
-    int status;
-
+    int rc;
     *out = NULL;
     if (f == NULL) {
         free(text);
@@ -30,15 +29,15 @@ int json_file(const char *path, struct json **out, struct err *e)
     }
     size_t bytes = text == NULL ? 0 : fread(text, 1, FILE_BYTES_MAX + 1, f);
     if (text == NULL)
-        status = err_set(e, SHOAL_E_NOMEM, "out of memory");
+        rc = err_set(e, SHOAL_E_NOMEM, "out of memory");
     else if (ferror(f) != 0 || bytes > FILE_BYTES_MAX)
-        status = err_set(e, SHOAL_E_DATA, "%s is no report: it cannot be read, or is over %u MiB",
-                         path, FILE_BYTES_MAX >> 20);
+        rc = err_set(e, SHOAL_E_DATA, "%s is no report: it cannot be read, or is over %u MiB", path,
+                     FILE_BYTES_MAX >> 20);
     else
-        status = json_parse(text, bytes, out, e);
+        rc = json_parse(text, bytes, out, e);
     fclose(f);
     free(text);
-    return status;
+    return rc;
 }
 
 /* REPORT.json -> REPORT.html */
@@ -46,7 +45,6 @@ static void page_name(const char *report, char out[LIMIT_PATH])
 {
     size_t length = strlen(report),
            stem = length > 5 && strcmp(report + length - 5, ".json") == 0 ? length - 5 : length;
-
     (void)snprintf(out, LIMIT_PATH, "%.*s.html",
                    (int)(stem > LIMIT_PATH - 6 ? LIMIT_PATH - 6 : stem), report);
 }
@@ -60,24 +58,23 @@ int report_main(int argc, char **argv)
     struct err e = {0};
     const char *words[1];
     int word_count;
-
-    int status = cli_parse(argc, argv, options, words, 1, &word_count, &e);
-    if (status == 0 && options[1].value != NULL) {
+    int rc = cli_parse(argc, argv, options, words, 1, &word_count, &e);
+    if (rc == 0 && options[1].value != NULL) {
         fputs(help, stdout);
         return 0;
     }
-    if (status == 0 && word_count != 1)
-        status = err_set(&e, SHOAL_E_USAGE, "name one report: shoal report RUN_DIR/report.json");
-    if (status == 0)
-        status = json_file(words[0], &report, &e);
-    if (status == 0 && json_absent(json_get(report, "epochs")))
-        status = err_set(&e, SHOAL_E_DATA, "%s is no report of a job: it has no epochs", words[0]);
-    if (status == 0) {
+    if (rc == 0 && word_count != 1)
+        rc = err_set(&e, SHOAL_E_USAGE, "name one report: shoal report RUN_DIR/report.json");
+    if (rc == 0)
+        rc = json_file(words[0], &report, &e);
+    if (rc == 0 && json_absent(json_get(report, "epochs")))
+        rc = err_set(&e, SHOAL_E_DATA, "%s is no report of a job: it has no epochs", words[0]);
+    if (rc == 0) {
         page_name(words[0], path);
-        status = report_html(report, options[0].value == NULL ? path : options[0].value, &e);
+        rc = report_html(report, options[0].value == NULL ? path : options[0].value, &e);
     }
-    if (status == 0)
+    if (rc == 0)
         printf("%s\n", options[0].value == NULL ? path : options[0].value);
     json_free(report);
-    return status == 0 ? 0 : cli_fail("report", &e);
+    return rc == 0 ? 0 : cli_fail("report", &e);
 }

@@ -18,7 +18,6 @@ static void calibration_card(FILE *out, const struct json *of, const char *title
     double *x = page_column(buckets, "predicted"), *y = page_column(buckets, "label"), most = 0;
     double *examples = page_column(buckets, "examples");
     char text[32];
-
     for (size_t i = 0; i < count && x != NULL && y != NULL; i++)
         most = fmax(most, fmax(x[i], y[i]));
     if (count > 0 && x != NULL && y != NULL && examples != NULL && most > 0) {
@@ -67,7 +66,6 @@ static size_t labels_of(const struct json *tasks)
 static void calibration_of(FILE *out, const struct json *split, const char *title)
 {
     const struct json *tasks = json_get(split, "tasks");
-
     if (json_absent(split))
         return;
     if (labels_of(tasks) == 0)
@@ -122,7 +120,6 @@ static void calibration_bar(FILE *out, double calibration)
     double log2_of =
         isfinite(calibration) && calibration > 0 ? fmax(-1, fmin(1, log2(calibration))) : 0;
     double width = fabs(log2_of) * 50;
-
     fprintf(out,
             "<span class=\"bar\"><i class=\"%s\" style=\"left:%.1f%%;width:%.1f%%\"></i></span>",
             log2_of > 0 ? "over" : "under", log2_of > 0 ? 50 : 50 - width, width);
@@ -132,7 +129,6 @@ static void value_row(FILE *out, const struct json *v)
 {
     const char *key = json_as_string(json_get(v, "key"), "");
     char text[32];
-
     fputs("<tr><td class=\"code\">", out);
     html_text(out, key);
     if (strcmp(key, "other") == 0)
@@ -150,7 +146,6 @@ static void value_row(FILE *out, const struct json *v)
 static void field_table(FILE *out, const char *field, const struct json *values)
 {
     size_t count = json_count(values);
-
     fputs("<div class=\"card scroll wide\"><h3>", out);
     html_text(out, field);
     fputs("</h3>\n<table><tr><th>value (hash)</th><th>examples</th><th>mean label</th><th>mean "
@@ -172,7 +167,6 @@ static void field_table(FILE *out, const char *field, const struct json *values)
 static void fields_of(FILE *out, const struct json *of, const char *label)
 {
     const struct json *by = json_get(of, "by");
-
     if (json_members(by) == 0)
         return;
     fputs("<h2>By field value", out);
@@ -190,7 +184,6 @@ void report_page_quality(FILE *out, const struct json *r)
 {
     const struct json *valid = json_get(r, "valid"), *test = json_get(r, "test");
     const struct json *last = json_absent(test) ? valid : test, *tasks = json_get(last, "tasks");
-
     if (json_absent(last))
         return;
     fputs("<h2>Calibration</h2>\n<div class=\"cards\">\n", out);

@@ -17,7 +17,6 @@ static void bottleneck(FILE *out, const struct json *r)
     const char *stage = json_as_string(json_get(r, "bottleneck.stage"), NULL);
     double speedup = page_number(r, "bottleneck.speedup_if_free");
     char text[32];
-
     if (stage == NULL)
         return;
     fputs("<p class=\"note\">What limits: <b>", out);
@@ -42,7 +41,6 @@ static void time_card(FILE *out, const struct json *r)
     const struct json *time = json_get(r, "time");
     struct svg_part part[5];
     char text[5][32];
-
     for (int i = 0; i < 5; i++) {
         double s = page_number(time, key[i]);
         (void)snprintf(text[i], sizeof text[i], "%.1f s", isfinite(s) ? s : 0);
@@ -68,7 +66,6 @@ static void speeds(const double *seconds, const double *examples, size_t count, 
 {
     double width = seconds[count - 1] / (double)points, before = 0;
     size_t at = 0;
-
     for (size_t i = 0; i < points; i++) {
         double end = width * (double)(i + 1);
         while (at + 1 < count && seconds[at + 1] <= end)
@@ -92,7 +89,6 @@ static void speed_chart(FILE *out, const struct json *training)
     double *seconds = page_column(training, "seconds"),
            *examples = page_column(training, "examples");
     double x[SPEED_POINTS], y[SPEED_POINTS], most = 0;
-
     if (seconds != NULL && examples != NULL && points > 2 && seconds[count - 1] > 0) {
         speeds(seconds, examples, count, points, x, y);
         for (size_t i = 0; i < points; i++)
@@ -120,7 +116,6 @@ static void norm_chart(FILE *out, const struct json *training)
     size_t all = json_count(training), count = 0;
     double *x = page_column(training, "examples"), *dense = page_column(training, "dense_norm"),
            *rows = page_column(training, "row_norm");
-
     for (size_t i = 0; i < all && x != NULL && dense != NULL && rows != NULL; i++) {
         if (!isfinite(dense[i]) || !isfinite(rows[i]))
             continue;
@@ -154,7 +149,6 @@ static void staleness_card(FILE *out, const struct json *r)
            most = 0;
     double *mean = y == NULL ? NULL : page_smooth(training, y);
     char text[32];
-
     for (size_t i = 0; i < count && y != NULL; i++)
         most = isfinite(y[i]) ? fmax(most, y[i]) : most;
     fprintf(out,

@@ -3,6 +3,7 @@
 #include "deploy/cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,14 +34,13 @@ int submit_from(const char *folder, char out[LIMIT_PATH], struct err *e)
 {
     char *path = realpath(folder, NULL);
     const char *is = path != NULL ? path : folder;
-    int status = 0;
-
+    int rc = 0;
     if (path == NULL && folder[0] != '/')
-        status = err_set(e, SHOAL_E_NOINPUT, "--from %s: %s", folder, strerror(errno));
+        rc = err_set(e, SHOAL_E_NOINPUT, "--from %s: %s", folder, strerror(errno));
     else if (snprintf(out, LIMIT_PATH, "%s", is) >= (int)LIMIT_PATH)
-        status = err_set(e, SHOAL_E_USAGE, "--from: a path has at most %u bytes", LIMIT_PATH - 1);
+        rc = err_set(e, SHOAL_E_USAGE, "--from: a path has at most %u bytes", LIMIT_PATH - 1);
     free(path);
-    return status;
+    return rc;
 }
 
 static int job_submit(struct ask *a, const char *text, int64_t workers, const char *from,
@@ -48,21 +48,19 @@ static int job_submit(struct ask *a, const char *text, int64_t workers, const ch
 {
     struct wire w = {.type = WIRE_TYPE_SUBMIT}, reply;
     struct frame f = {(void *)(uintptr_t)text, strlen(text), NULL, NULL};
-
     w.u.SUBMIT.workers = (uint32_t)workers;
-    int status = from == NULL ? 0 : submit_from(from, w.u.SUBMIT.from, e);
-    if (status == 0)
-        status = ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
-    if (status == 0)
+    int rc = from == NULL ? 0 : submit_from(from, w.u.SUBMIT.from, e);
+    if (rc == 0)
+        rc = ask(a, &w, &f, QUESTION_MS, &reply, NULL, e);
+    if (rc == 0)
         *run = reply.u.SUBMIT_reply.run;
-    return status;
+    return rc;
 }
 
 /* One line a change on a terminal, one every five seconds elsewhere. */
 static void progress_show(const struct json *s, unsigned round)
 {
     char line[256];
-
     progress_text(s, line);
     if (isatty(STDOUT_FILENO))
         printf("\r\033[K%s", line);
@@ -76,17 +74,16 @@ static int job_follow(struct ask *a, int *job_status, struct err *e)
 {
     const struct timespec pause = {0, 500000000};
     uint32_t silent_ms = 0;
-
     for (unsigned round = 0;; round++) {
         struct wire w = {.type = WIRE_TYPE_STATUS}, reply;
         struct json *s = NULL;
         struct msg *m;
         nanosleep(&pause, NULL);
-        int status = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
-        if (status == SHOAL_E_UNAVAILABLE && (silent_ms += QUESTION_MS) < SILENCE_MAX_MS)
+        int rc = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+        if (rc == SHOAL_E_UNAVAILABLE && (silent_ms += QUESTION_MS) < SILENCE_MAX_MS)
             continue; /* a coordinator that was killed comes back and goes on */
-        if (status != 0)
-            return status;
+        if (rc != 0)
+            return rc;
         silent_ms = 0;
         if (json_parse(m->frame[1].data, m->frame[1].bytes, &s, NULL) == 0)
             progress_show(s, round);
@@ -105,21 +102,20 @@ static int job_outcome(struct ask *a, int job_status, const char *path, struct e
     struct wire w = {.type = WIRE_TYPE_REPORT}, reply;
     struct json *report = NULL;
     struct msg *m;
-    int status = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
-
-    if (status != 0)
-        return status;
+    int rc = ask(a, &w, NULL, QUESTION_MS, &reply, &m, e);
+    if (rc != 0)
+        return rc;
     if (job_status != 0)
-        status = err_set(e, job_status, "%s",
-                         reply.u.REPORT_reply.job_text[0] != 0 ? reply.u.REPORT_reply.job_text
-                                                               : err_text(job_status));
+        rc = err_set(e, job_status, "%s",
+                     reply.u.REPORT_reply.job_text[0] != 0 ? reply.u.REPORT_reply.job_text
+                                                           : err_text(job_status));
     else
-        status = json_parse(m->frame[1].data, m->frame[1].bytes, &report, e);
-    if (status == 0)
+        rc = json_parse(m->frame[1].data, m->frame[1].bytes, &report, e);
+    if (rc == 0)
         report_print(report, NULL, path);
     json_free(report);
     msg_free(m);
-    return status;
+    return rc;
 }
 
 /* The servers of a fleet keep their tables from job to job; copies of a folder are made by `shoal
@@ -127,18 +123,17 @@ static int job_outcome(struct ask *a, int job_status, const char *path, struct e
 static int warm_start_check(const char *path, const struct string_list *set, struct err *e)
 {
     struct job job;
-    int status = job_load(path, set, &job, e);
-
-    if (status != 0)
-        return status;
+    int rc = job_load(path, set, &job, e);
+    if (rc != 0)
+        return rc;
     if (job.warm_start[0] != 0)
-        status = err_set(e, SHOAL_E_CONFIG,
-                         "%s: warm_start is for shoal local. In a fleet a job with the same tables "
-                         "begins with what the last one has left on the "
-                         "servers: take warm_start away",
-                         path);
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "%s: warm_start is for shoal local. In a fleet a job with the same tables "
+                     "begins with what the last one has left on the "
+                     "servers: take warm_start away",
+                     path);
     job_free(&job);
-    return status;
+    return rc;
 }
 
 int submit_job(const struct submit_order *o, struct err *e)
@@ -146,33 +141,32 @@ int submit_job(const struct submit_order *o, struct err *e)
     struct ask *a = NULL;
     char *text = NULL;
     uint64_t run = 0;
-    int job_status = 0, status = warm_start_check(o->path, o->set, e);
-
-    if (status == 0)
-        status = job_text(o->path, o->set, &text, e);
-    if (status == 0)
-        status = ask_open(o->coordinator, &a, e);
-    if (status == 0) {
-        status = job_submit(a, text, o->workers, o->from, &run, e);
-        if (status != 0)
-            err_wrap(e, status, "coordinator %s", o->coordinator);
+    int job_status = 0, rc = warm_start_check(o->path, o->set, e);
+    if (rc == 0)
+        rc = job_text(o->path, o->set, &text, e);
+    if (rc == 0)
+        rc = ask_open(o->coordinator, &a, e);
+    if (rc == 0) {
+        rc = job_submit(a, text, o->workers, o->from, &run, e);
+        if (rc != 0)
+            err_wrap(e, rc, "coordinator %s", o->coordinator);
     }
-    if (status == 0) {
-        printf("%s is run %llu; `shoal status --coordinator %s` shows it, `shoal stop "
+    if (rc == 0) {
+        printf("%s is run %" PRIu64 "; `shoal status --coordinator %s` shows it, `shoal stop "
                "--coordinator %s` ends it\n",
-               o->path, (unsigned long long)run, o->coordinator, o->coordinator);
+               o->path, run, o->coordinator, o->coordinator);
         fflush(stdout);
     }
-    if (status == 0 && o->wait) {
-        status = job_follow(a, &job_status, e);
+    if (rc == 0 && o->wait) {
+        rc = job_follow(a, &job_status, e);
         if (isatty(STDOUT_FILENO))
             putchar('\n');
-        if (status == 0)
-            status = job_outcome(a, job_status, o->path, e);
+        if (rc == 0)
+            rc = job_outcome(a, job_status, o->path, e);
     }
     free(text);
     ask_close(a);
-    return status;
+    return rc;
 }
 
 int submit_main(int argc, char **argv)
@@ -187,30 +181,30 @@ int submit_main(int argc, char **argv)
     int count;
     int64_t workers = 1;
     struct err e = {0};
-    int status = cli_parse(argc, argv, o, words, 1, &count, &e);
+    int rc = cli_parse(argc, argv, o, words, 1, &count, &e);
 
-    if (status == 0 && o[HELP].value != NULL) {
+    if (rc == 0 && o[HELP].value != NULL) {
         fputs(submit_help, stdout);
         return 0;
     }
-    if (status == 0 && count != 1)
-        status = err_set(&e, SHOAL_E_USAGE, "name one job file; see `shoal submit --help`");
-    if (status == 0 && o[COORDINATOR].value == NULL)
-        status = err_set(&e, SHOAL_E_USAGE,
-                         "say where: --coordinator tcp://HOST:PORT (on one machine `shoal local` "
-                         "needs no coordinator)");
-    if (status == 0)
-        status = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
-    if (status == 0)
-        status = submit_job(&(struct submit_order){.path = words[0],
-                                                   .set = &set,
-                                                   .coordinator = o[COORDINATOR].value,
-                                                   .from = o[FROM].value,
-                                                   .workers = workers,
-                                                   .wait = o[NO_WAIT].value == NULL},
-                            &e);
+    if (rc == 0 && count != 1)
+        rc = err_set(&e, SHOAL_E_USAGE, "name one job file; see `shoal submit --help`");
+    if (rc == 0 && o[COORDINATOR].value == NULL)
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "say where: --coordinator tcp://HOST:PORT (on one machine `shoal local` "
+                     "needs no coordinator)");
+    if (rc == 0)
+        rc = cli_number(&o[WORKERS], 1, LIMIT_WORKERS, &workers, &e);
+    if (rc == 0)
+        rc = submit_job(&(struct submit_order){.path = words[0],
+                                               .set = &set,
+                                               .coordinator = o[COORDINATOR].value,
+                                               .from = o[FROM].value,
+                                               .workers = workers,
+                                               .wait = o[NO_WAIT].value == NULL},
+                        &e);
     string_list_free(&set);
-    return status == 0 ? 0 : cli_fail("submit", &e);
+    return rc == 0 ? 0 : cli_fail("submit", &e);
 }
 
 int stop_main(int argc, char **argv)
@@ -221,23 +215,22 @@ int stop_main(int argc, char **argv)
     struct wire w = {.type = WIRE_TYPE_STOP}, reply;
     struct ask *a = NULL;
     struct err e = {0};
-    int count, status = cli_parse(argc, argv, o, NULL, 0, &count, &e);
-
-    if (status == 0 && o[1].value != NULL) {
+    int count, rc = cli_parse(argc, argv, o, NULL, 0, &count, &e);
+    if (rc == 0 && o[1].value != NULL) {
         fputs(stop_help, stdout);
         return 0;
     }
-    if (status == 0 && o[0].value == NULL)
-        status = err_set(
+    if (rc == 0 && o[0].value == NULL)
+        rc = err_set(
             &e, SHOAL_E_USAGE,
             "say where: --coordinator tcp://HOST:PORT (a run of `shoal local` ends with Ctrl-C)");
-    if (status == 0)
-        status = ask_open(o[0].value, &a, &e);
+    if (rc == 0)
+        rc = ask_open(o[0].value, &a, &e);
     w.u.STOP.job_only = true;
-    if (status == 0 && (status = ask(a, &w, NULL, QUESTION_MS, &reply, NULL, &e)) != 0)
-        err_wrap(&e, status, "coordinator %s", o[0].value);
-    if (status == 0)
+    if (rc == 0 && (rc = ask(a, &w, NULL, QUESTION_MS, &reply, NULL, &e)) != 0)
+        err_wrap(&e, rc, "coordinator %s", o[0].value);
+    if (rc == 0)
         puts("no job runs there any more");
     ask_close(a);
-    return status == 0 ? 0 : cli_fail("stop", &e);
+    return rc == 0 ? 0 : cli_fail("stop", &e);
 }

@@ -31,7 +31,6 @@ static double frame_x(const struct frame *f, double x)
 static double frame_y(const struct frame *f, double y)
 {
     double at = BOTTOM - (y - f->y_min) / (f->y_max - f->y_min) * (BOTTOM - TOP);
-
     return at < TOP - 400      ? TOP - 400
            : at > BOTTOM + 400 ? BOTTOM + 400
                                : at; /* the clip cuts it; renderers like small numbers */
@@ -74,7 +73,6 @@ static void settle(double *min, double *max, double air)
 static struct frame frame_of(const struct svg_chart *c)
 {
     struct frame f = {.x_min = INFINITY, .x_max = -INFINITY, .y_min = INFINITY, .y_max = -INFINITY};
-
     for (size_t s = 0; s < c->series_count; s++)
         for (size_t i = 0; i < c->series[s].count; i++) {
             if (!drawable(c->series[s].x[i], c->series[s].y[i]))
@@ -98,7 +96,6 @@ static double tick_step(double span, double least)
 {
     double raw = span / TICKS, power = pow(10, floor(log10(raw))), rest = raw / power;
     double step = (rest < 1.5 ? 1 : rest < 3.5 ? 2 : rest < 7.5 ? 5 : 10) * power;
-
     return step < least ? least : step;
 }
 
@@ -118,7 +115,6 @@ static void axes(FILE *out, const struct svg_chart *c, const struct frame *f)
     bool whole = c->x_name != NULL && strcmp(c->x_name, "epoch") == 0;
     double x_step = tick_step(f->x_max - f->x_min, whole ? 1 : 0),
            y_step = tick_step(f->y_max - f->y_min, 0);
-
     double at;
     for (int k = 0; tick_at(f->y_min, f->y_max, y_step, k, &at); k++) {
         double y = frame_y(f, at);
@@ -145,7 +141,6 @@ static void bars(FILE *out, const struct svg_chart *c, const struct frame *f)
 {
     double most = 0, room = (double)(RIGHT - LEFT) / (double)(c->bar_count + 1);
     char text[32];
-
     for (size_t i = 0; i < c->bar_count; i++)
         most = drawable(c->bar[i], 0) ? fmax(most, c->bar[i]) : most;
     fputs("<g class=\"bars\">", out);
@@ -165,7 +160,6 @@ static void bars(FILE *out, const struct svg_chart *c, const struct frame *f)
 static void line(FILE *out, const struct svg_series *s, const struct frame *f)
 {
     const char *command = "M";
-
     fprintf(out, "<path class=\"%s%s\" d=\"", s->colour, s->faint ? " faint" : "");
     for (size_t i = 0; i < s->count; i++) {
         if (!drawable(s->x[i], s->y[i])) {
@@ -182,7 +176,6 @@ static void dots(FILE *out, const struct svg_chart *c, const struct svg_series *
                  const struct frame *f)
 {
     char x[32], y[32];
-
     for (size_t i = 0; i < s->count; i++) {
         if (!drawable(s->x[i], s->y[i]))
             continue;
@@ -217,7 +210,6 @@ void svg_chart(FILE *out, const struct svg_chart *c)
     static unsigned number; /* of the page: names of clips must differ */
     struct frame f = frame_of(c);
     bool named = false;
-
     fprintf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
     html_text(out, c->label);
     fprintf(out,
@@ -250,7 +242,6 @@ void svg_chart(FILE *out, const struct svg_chart *c)
 void svg_stack(FILE *out, const char *label, const struct svg_part *part, size_t count)
 {
     double sum = 0, at = 0;
-
     for (size_t i = 0; i < count; i++)
         sum += part[i].value > 0 ? part[i].value : 0;
     if (sum <= 0)

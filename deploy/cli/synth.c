@@ -165,16 +165,16 @@ static int rows_write(FILE *file, const struct synth_teacher *t, uint64_t part, 
 /* Writes under a temporary name, then gives it the right one: a file that is there is whole. */
 static int finish(FILE *file, int failed, const char *temporary, const char *path, struct err *e)
 {
-    int error = 0;
+    int rc = 0;
     if (failed != 0 || fflush(file) != 0)
-        error = write_failed(path, e);
-    if (fclose(file) != 0 && error == 0)
-        error = write_failed(path, e);
-    if (error == 0 && rename(temporary, path) != 0)
-        error = write_failed(path, e);
-    if (error != 0)
+        rc = write_failed(path, e);
+    if (fclose(file) != 0 && rc == 0)
+        rc = write_failed(path, e);
+    if (rc == 0 && rename(temporary, path) != 0)
+        rc = write_failed(path, e);
+    if (rc != 0)
         unlink(temporary);
-    return error;
+    return rc;
 }
 
 static int sidecar_write(const char *log, const struct synth_teacher *t,
@@ -210,20 +210,20 @@ int synth_write(const struct synth_teacher *t, uint64_t part, uint64_t rows, con
                        LIMIT_PATH - 1);
     snprintf(temporary, sizeof temporary, "%s.part", path);
     struct tally tally[SYNTH_LABELS] = {{{NULL, NULL}, 0, 0}};
-    int error = tallies_new(tally, e);
+    int rc = tallies_new(tally, e);
     FILE *file = NULL;
-    if (error == 0 && (file = fopen(temporary, "w")) == NULL)
-        error = write_failed(path, e);
-    if (error == 0)
-        error = finish(file, rows_write(file, t, part, rows, tally), temporary, path, e);
-    if (error == 0) {
+    if (rc == 0 && (file = fopen(temporary, "w")) == NULL)
+        rc = write_failed(path, e);
+    if (rc == 0)
+        rc = finish(file, rows_write(file, t, part, rows, tally), temporary, path, e);
+    if (rc == 0) {
         out->rows = rows;
         for (out->labels = 0; synth_label(t->kind, out->labels) != NULL; out->labels++)
             tally_result(&tally[out->labels], rows, &out->label[out->labels]);
-        error = sidecar_write(path, t, out, e);
+        rc = sidecar_write(path, t, out, e);
     }
     tallies_free(tally);
-    return error;
+    return rc;
 }
 
 /* ---- the verb ---- */
@@ -261,9 +261,9 @@ static int write_and_say(const struct synth_teacher *t, uint64_t part, int64_t r
                          const char *path, struct err *e)
 {
     struct synth_result r;
-    int error = synth_write(t, part, (uint64_t)rows, path, &r, e);
-    if (error != 0)
-        return error;
+    int rc = synth_write(t, part, (uint64_t)rows, path, &r, e);
+    if (rc != 0)
+        return rc;
     printf("%s: %" PRIu64 " rows", path, r.rows);
     for (uint32_t i = 0; i < r.labels; i++)
         printf("%s%s%s rate %.4f, teacher AUC %.4f, logloss %.4f", i == 0 ? ", " : "; ",
@@ -301,33 +301,33 @@ int synth_main(int argc, char **argv)
     int64_t rows = 0, valid_rows = 0, seed = 0, part = 0;
     enum synth_kind kind = SYNTH_CRITEO;
     struct err e = {0};
-    int error = cli_parse(argc, argv, o, word, 0, &words, &e);
-    if (error == 0 && o[HELP].value != NULL) {
+    int rc = cli_parse(argc, argv, o, word, 0, &words, &e);
+    if (rc == 0 && o[HELP].value != NULL) {
         help();
         return 0;
     }
-    if (error == 0)
-        error = kind_of(o[KIND].value, &kind, &e);
-    if (error == 0)
-        error = cli_number(&o[ROWS], 1, INT64_MAX, &rows, &e);
-    if (error == 0)
-        error = cli_number(&o[SEED], 0, INT64_MAX, &seed, &e);
-    if (error == 0)
-        error = cli_number(&o[PART], 0, INT64_MAX, &part, &e);
+    if (rc == 0)
+        rc = kind_of(o[KIND].value, &kind, &e);
+    if (rc == 0)
+        rc = cli_number(&o[ROWS], 1, INT64_MAX, &rows, &e);
+    if (rc == 0)
+        rc = cli_number(&o[SEED], 0, INT64_MAX, &seed, &e);
+    if (rc == 0)
+        rc = cli_number(&o[PART], 0, INT64_MAX, &part, &e);
     valid_rows = rows / 10 > 0 ? rows / 10 : 1;
-    if (error == 0 && o[VALID_ROWS].value != NULL)
-        error = cli_number(&o[VALID_ROWS], 1, INT64_MAX, &valid_rows, &e);
-    if (error == 0 && o[OUT].value == NULL)
-        error = err_set(&e, SHOAL_E_USAGE, "--out is missing: give the file to write");
-    if (error == 0 && o[VALID_ROWS].value != NULL && o[VALID_OUT].value == NULL)
-        error = err_set(&e, SHOAL_E_USAGE,
-                        "--valid-rows without --valid-out: give the file to write them to");
+    if (rc == 0 && o[VALID_ROWS].value != NULL)
+        rc = cli_number(&o[VALID_ROWS], 1, INT64_MAX, &valid_rows, &e);
+    if (rc == 0 && o[OUT].value == NULL)
+        rc = err_set(&e, SHOAL_E_USAGE, "--out is missing: give the file to write");
+    if (rc == 0 && o[VALID_ROWS].value != NULL && o[VALID_OUT].value == NULL)
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "--valid-rows without --valid-out: give the file to write them to");
     struct synth_teacher teacher;
-    if (error == 0) {
+    if (rc == 0) {
         synth_teacher_make(kind, (uint64_t)seed, &teacher);
-        error = write_and_say(&teacher, (uint64_t)part, rows, o[OUT].value, &e);
+        rc = write_and_say(&teacher, (uint64_t)part, rows, o[OUT].value, &e);
     }
-    if (error == 0 && o[VALID_OUT].value != NULL)
-        error = write_and_say(&teacher, 1, valid_rows, o[VALID_OUT].value, &e);
-    return error == 0 ? 0 : cli_fail("synth", &e);
+    if (rc == 0 && o[VALID_OUT].value != NULL)
+        rc = write_and_say(&teacher, 1, valid_rows, o[VALID_OUT].value, &e);
+    return rc == 0 ? 0 : cli_fail("synth", &e);
 }

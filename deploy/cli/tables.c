@@ -5,6 +5,7 @@
 #include "deploy/cli/cluster.h"
 #include "deploy/cli/key.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,23 +50,22 @@ static int what_if_take(const struct string_list *rules, const struct table_sche
                                              {NULL, CONFIG_ANY, 0, 0, NULL}};
     struct config *c;
     uint32_t floats = schema_row_floats(schema);
-    int status = config_parse("{}", 2, "--what-if", rules, spec, &c, e);
-
-    if (status != 0)
-        return err_wrap(e, status, "--what-if");
+    int rc = config_parse("{}", 2, "--what-if", rules, spec, &c, e);
+    if (rc != 0)
+        return err_wrap(e, rc, "--what-if");
     ask->what_if = true;
     ask->shows = (float)config_float(c, "shows", 0);
     ask->score = (float)config_float(c, "score", 0);
     ask->ttl = (uint32_t)(config_float(c, "ttl", 0) * 86400 + 0.5);
     ask->rows = (uint64_t)((double)config_size(c, "memory", 0) / census_row_memory(floats));
     if (config_has(c, "memory") && ask->rows >> schema->tablet_bits == 0)
-        status = err_set(
-            e, SHOAL_E_USAGE,
-            "memory=%llu is less than a row of %.0f bytes for each of the %u tablets of table %s",
-            (unsigned long long)config_size(c, "memory", 0), census_row_memory(floats),
-            1u << schema->tablet_bits, schema->name);
+        rc = err_set(e, SHOAL_E_USAGE,
+                     "memory=%" PRIu64
+                     " is less than a row of %.0f bytes for each of the %u tablets of table %s",
+                     config_size(c, "memory", 0), census_row_memory(floats),
+                     1u << schema->tablet_bits, schema->name);
     config_free(c);
-    return status;
+    return rc;
 }
 
 static int table_tell(struct cluster *c, uint32_t table, const struct string_list *rules,
@@ -73,12 +73,11 @@ static int table_tell(struct cluster *c, uint32_t table, const struct string_lis
 {
     struct census_ask ask = {0};
     struct census *sum;
-    int status = rules->count > 0 ? what_if_take(rules, cluster_schema(c, table), &ask, e) : 0;
-
-    if (status == 0)
-        status = cluster_census(c, table, &ask, &sum, e);
-    if (status != 0)
-        return status;
+    int rc = rules->count > 0 ? what_if_take(rules, cluster_schema(c, table), &ask, e) : 0;
+    if (rc == 0)
+        rc = cluster_census(c, table, &ask, &sum, e);
+    if (rc != 0)
+        return rc;
     struct json *j = census_json(sum);
     census_free(sum);
     if (list == NULL) {
@@ -96,24 +95,23 @@ static int tables(const char *name, const struct cli_option *o, const struct str
     struct key_place place = {o[JOB].value, o[RUN_DIR].value};
     struct cluster *c = NULL;
     uint32_t only = UINT32_MAX;
-
     if (rules->count > 0 && name == NULL)
         return err_set(e, SHOAL_E_USAGE, "--what-if is for one table: name it");
-    int status = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
-    if (status == 0 && name != NULL)
-        status = cluster_table(c, name, &only, e);
+    int rc = cluster_open(o[COORDINATOR].value, o[RUN_DIR].value, &c, e);
+    if (rc == 0 && name != NULL)
+        rc = cluster_table(c, name, &only, e);
     struct json *list = o[JSON].value != NULL ? json_new_array() : NULL;
-    struct json *fields = status == 0 && list == NULL ? key_fields(&place) : NULL;
-    for (uint32_t i = 0; status == 0 && i < cluster_tables(c); i++)
+    struct json *fields = rc == 0 && list == NULL ? key_fields(&place) : NULL;
+    for (uint32_t i = 0; rc == 0 && i < cluster_tables(c); i++)
         if (name == NULL || i == only)
-            status = table_tell(c, i, rules, fields, list, e);
-    if (status == 0 && list != NULL)
+            rc = table_tell(c, i, rules, fields, list, e);
+    if (rc == 0 && list != NULL)
         json_print(list);
     json_free(list);
     json_free(fields);
     if (c != NULL)
         cluster_close(c);
-    return status;
+    return rc;
 }
 
 /* ---- a log ----------------------------------------------------------------------------------- */
@@ -125,13 +123,12 @@ static int sample(const struct cli_option *o, struct err *e)
     struct json *j = NULL;
     char *text = NULL;
     size_t bytes = 0;
-    int status = child_output(argv, false, &text, &bytes, e);
-
-    if (status == 0)
-        status = json_parse(text, bytes, &j, e);
+    int rc = child_output(argv, false, &text, &bytes, e);
+    if (rc == 0)
+        rc = json_parse(text, bytes, &j, e);
     free(text);
-    if (status != 0)
-        return status;
+    if (rc != 0)
+        return rc;
     for (size_t i = 0; i < json_count(json_get(j, "tables")); i++) {
         struct json *table = json_array_at(json_get(j, "tables"), i);
         uint32_t floats = (uint32_t)json_as_int(json_get(table, "row_floats"), 0);
@@ -158,19 +155,17 @@ int tables_main(int argc, char **argv)
                                             [HELP] = {"--help", true, NULL, NULL}};
     const char *words[1] = {NULL};
     struct err e = {0};
-    int count = 0, status = cli_parse(argc, argv, options, words, 1, &count, &e);
-
-    if (status == 0 && options[HELP].value != NULL)
+    int count = 0, rc = cli_parse(argc, argv, options, words, 1, &count, &e);
+    if (rc == 0 && options[HELP].value != NULL)
         fputs(tables_help, stdout);
-    else if (status == 0 && options[SAMPLE].value != NULL)
-        status =
-            count > 0 || rules.count > 0
-                ? err_set(
-                      &e, SHOAL_E_USAGE,
-                      "--sample looks at a log, not at a table: leave the table and --what-if out")
-                : sample(options, &e);
-    else if (status == 0)
-        status = tables(count > 0 ? words[0] : NULL, options, &rules, &e);
+    else if (rc == 0 && options[SAMPLE].value != NULL)
+        rc = count > 0 || rules.count > 0
+                 ? err_set(
+                       &e, SHOAL_E_USAGE,
+                       "--sample looks at a log, not at a table: leave the table and --what-if out")
+                 : sample(options, &e);
+    else if (rc == 0)
+        rc = tables(count > 0 ? words[0] : NULL, options, &rules, &e);
     string_list_free(&rules);
-    return status == 0 ? 0 : cli_fail("tables", &e);
+    return rc == 0 ? 0 : cli_fail("tables", &e);
 }

@@ -2,6 +2,7 @@
 #include "deploy/cli/key.h"
 #include "deploy/cli/tables.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,6 @@ static const char *bytes_text(double bytes, char out[32])
 {
     static const char *const unit[] = {"B", "kB", "MB", "GB", "TB"};
     size_t i = 0;
-
     for (; bytes >= 1000 && i < 4; i++)
         bytes /= 1000;
     (void)snprintf(out, 32, i == 0 ? "%.0f %s" : "%.1f %s", bytes, unit[i]);
@@ -30,7 +30,6 @@ static void histogram_print(const char *what, const struct json *h)
 {
     const struct json *cells = json_get(h, "cells");
     double most = in(h, "zero");
-
     for (size_t i = 0; i < json_count(cells); i++)
         most = fmax(most, json_as_number(json_array_at(json_array_at(cells, i), 1), 0));
     if (most == 0)
@@ -59,15 +58,13 @@ static void fields_print(const struct json *census, const struct json *fields)
          what_if = statistics && json_get(census, "what_if") != NULL;
     bool stored = in(census, "tier.store") > 0;
     char bytes[32];
-
     printf("  %-24s %14s %10s%s%s%s\n", "field", "rows", "bytes", stored ? "   in the store" : "",
            statistics ? "          shows         clicks" : "", what_if ? "           kept" : "");
     for (size_t i = 0; i < json_count(list); i++) {
         const struct json *f = json_array_at(list, i);
         uint64_t number = (uint64_t)json_as_int(json_get(f, "field"), 0);
         char name[96];
-        (void)snprintf(name, sizeof name, "%llu %s", (unsigned long long)number,
-                       key_field_name(fields, number));
+        (void)snprintf(name, sizeof name, "%" PRIu64 " %s", number, key_field_name(fields, number));
         printf("  %-24s %14.0f %10s", name, in(f, "rows"), bytes_text(in(f, "bytes"), bytes));
         if (stored)
             printf(" %14.0f", in(f, "stored"));
@@ -83,7 +80,6 @@ void tables_print(const struct json *census, const struct json *fields)
 {
     const struct json *what_if = json_get(census, "what_if"), *tier = json_get(census, "tier");
     char bytes[32], memory[32];
-
     printf("%s (%s): %.0f rows of %.0f bytes: %s; in memory %s\n",
            json_as_string(json_get(census, "table"), "?"),
            json_as_string(json_get(census, "values"), "fp32"), in(census, "rows"),
@@ -125,7 +121,6 @@ struct sample_sum {
 static double row_memory(const struct json *count, const char *table)
 {
     const struct json *list = json_get(count, "tables");
-
     for (size_t i = 0; i < json_count(list); i++)
         if (strcmp(json_as_string(json_get(json_array_at(list, i), "name"), ""), table) == 0)
             return in(json_array_at(list, i), "row_memory_bytes");
@@ -135,7 +130,6 @@ static double row_memory(const struct json *count, const char *table)
 static void sample_add(const struct json *field, double row, struct sample_sum *sum)
 {
     char path[16];
-
     for (int k = 0; k < THRESHOLDS; k++)
         for (int whole = 0; whole < 2; whole++) {
             (void)snprintf(path, sizeof path, "%s.%s", whole ? "whole" : "kept", thresholds[k]);
@@ -148,7 +142,6 @@ static void sample_fields(const struct json *count, const char *table, struct sa
 {
     const struct json *list = json_get(count, "fields");
     double row = row_memory(count, table);
-
     printf("  %-24s %12s %12s %12s %12s %12s  (table %s: a row takes %.0f bytes)\n", "field",
            "1 or more", "2", "3", "5", "10", table, row);
     for (size_t i = 0; i < json_count(list); i++) {
@@ -170,7 +163,6 @@ void tables_print_sample(const struct json *count)
     const struct json *list = json_get(count, "tables");
     struct sample_sum sum = {0};
     char bytes[32];
-
     printf("%.0f of %.0f rows of the log read, %.0f of them malformed; keys by how often they "
            "appear\n",
            in(count, "sampled"), in(count, "rows"), in(count, "bad_lines"));

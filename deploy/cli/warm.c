@@ -23,7 +23,6 @@ static int file_copy(const char *from, const char *to, struct err *e)
 {
     struct stat st;
     int in = open(from, O_RDONLY | O_CLOEXEC), out = -1, status = 0;
-
     if (in < 0 || fstat(in, &st) != 0)
         status = failed(e, "read", from);
     if (status == 0 &&
@@ -61,13 +60,12 @@ static int tree_copy(const char *from, const char *to, struct err *e)
 {
     DIR *d = opendir(from);
     struct dirent *entry;
-    int status = 0;
-
+    int rc = 0;
     if (d == NULL)
         return failed(e, "read", from);
     if (mkdir(to, 0750) != 0)
-        status = failed(e, "make", to);
-    while (status == 0 && (entry = readdir(d)) != NULL) {
+        rc = failed(e, "make", to);
+    while (rc == 0 && (entry = readdir(d)) != NULL) {
         char a[LIMIT_PATH], b[LIMIT_PATH];
         struct stat st;
         if (left_out(entry->d_name))
@@ -75,24 +73,23 @@ static int tree_copy(const char *from, const char *to, struct err *e)
         int n = snprintf(a, sizeof a, "%s/%s", from, entry->d_name),
             m = snprintf(b, sizeof b, "%s/%s", to, entry->d_name);
         if (n >= (int)sizeof a || m >= (int)sizeof b)
-            status = err_set(e, SHOAL_E_CANTCREATE, "warm start: the path of %s is too long",
-                             entry->d_name);
+            rc = err_set(e, SHOAL_E_CANTCREATE, "warm start: the path of %s is too long",
+                         entry->d_name);
         else if (lstat(a, &st) != 0)
-            status = failed(e, "read", a);
+            rc = failed(e, "read", a);
         else if (S_ISDIR(st.st_mode))
-            status = tree_copy(a, b, e);
+            rc = tree_copy(a, b, e);
         else if (S_ISREG(st.st_mode))
-            status = file_copy(a, b, e);
+            rc = file_copy(a, b, e);
     }
     closedir(d);
-    return status;
+    return rc;
 }
 
 /* A daemon of the earlier run that still has its folder holds its lock. */
 static int idle_check(const char *from, const char *part, struct err *e)
 {
     char path[LIMIT_PATH];
-
     (void)snprintf(path, sizeof path, "%s/%s/lock", from, part);
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
@@ -110,7 +107,6 @@ static int idle_check(const char *from, const char *part, struct err *e)
 static bool exists(const char *from, const char *name)
 {
     char path[LIMIT_PATH];
-
     (void)snprintf(path, sizeof path, "%s/%s", from, name);
     return access(path, F_OK) == 0;
 }
@@ -118,8 +114,7 @@ static bool exists(const char *from, const char *name)
 static int run_check(const char *from, int servers, struct err *e)
 {
     char name[48];
-    int found = 0, status = 0;
-
+    int found = 0, rc = 0;
     if (!exists(from, "report.json"))
         return err_set(e, SHOAL_E_NOINPUT,
                        "warm start: %s has no report.json: it holds no run whose job has ended",
@@ -128,34 +123,32 @@ static int run_check(const char *from, int servers, struct err *e)
         (void)snprintf(name, sizeof name, "server-%d", found);
         if (!exists(from, name))
             break;
-        if (status == 0)
-            status = idle_check(from, name, e);
+        if (rc == 0)
+            rc = idle_check(from, name, e);
         (void)snprintf(name, sizeof name, "server-%d/shard-0/rows", found);
-        if (status == 0 && !exists(from, name))
-            status =
-                err_set(e, SHOAL_E_CONFIG,
-                        "warm start: the servers of %s kept nothing (durability: memory)", from);
+        if (rc == 0 && !exists(from, name))
+            rc = err_set(e, SHOAL_E_CONFIG,
+                         "warm start: the servers of %s kept nothing (durability: memory)", from);
     }
-    if (status == 0)
-        status = idle_check(from, "coordinator", e);
-    if (status == 0 && found != servers)
-        status = err_set(e, SHOAL_E_CONFIG,
-                         "warm start: the run in %s had %d servers, this one is to have %d: its "
-                         "tables lie on as many; give --servers %d",
-                         from, found, servers, found);
-    return status;
+    if (rc == 0)
+        rc = idle_check(from, "coordinator", e);
+    if (rc == 0 && found != servers)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "warm start: the run in %s had %d servers, this one is to have %d: its "
+                     "tables lie on as many; give --servers %d",
+                     from, found, servers, found);
+    return rc;
 }
 
 int warm_copy(const char *from, const char *to, int servers, struct err *e)
 {
-    int status = run_check(from, servers, e);
-
-    for (int i = -1; i < servers && status == 0; i++) {
+    int rc = run_check(from, servers, e);
+    for (int i = -1; i < servers && rc == 0; i++) {
         char name[32], a[LIMIT_PATH], b[LIMIT_PATH];
         (void)snprintf(name, sizeof name, i < 0 ? "coordinator" : "server-%d", i);
         (void)snprintf(a, sizeof a, "%s/%s", from, name);
         (void)snprintf(b, sizeof b, "%s/%s", to, name);
-        status = tree_copy(a, b, e);
+        rc = tree_copy(a, b, e);
     }
-    return status;
+    return rc;
 }

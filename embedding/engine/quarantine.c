@@ -64,19 +64,19 @@ static int file_write(const struct quarantine *q, const char *text, size_t bytes
     int fd = open(q->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0)
         return errno;
-    int error = 0;
-    while (bytes > 0 && error == 0) {
+    int rc = 0;
+    while (bytes > 0 && rc == 0) {
         ssize_t n = write(fd, text, bytes);
         if (n < 0 && errno != EINTR)
-            error = errno;
+            rc = errno;
         else if (n > 0) {
             text += n;
             bytes -= (size_t)n;
         }
     }
-    if (close(fd) != 0 && error == 0)
-        error = errno;
-    return error;
+    if (close(fd) != 0 && rc == 0)
+        rc = errno;
+    return rc;
 }
 
 static void outcome(struct quarantine *q, uint64_t lines, int error)

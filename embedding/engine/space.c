@@ -23,10 +23,10 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#define LOOK_NS 100000000ull
+#define LOOK_NS UINT64_C(100000000)
 #define ASK_BYTES (1u << 20) /* the file system is asked once for so many bytes appended */
 /* of one compaction of small pairs: RocksDB's 25 files of 64 MiB, and one */
-#define COMPACT_MOST (1664ull << 20)
+#define COMPACT_MOST (UINT64_C(1664) << 20)
 #define SUNDRIES (1u << 20) /* logs and manifests */
 
 /* ---- figures ---- */

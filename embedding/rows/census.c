@@ -8,6 +8,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -326,8 +327,8 @@ int census_add_json(struct census *c, const struct json *j, struct err *e)
         const struct json *in = json_array_at(fields, i);
         uint64_t number = count_in(in, "field");
         if (number >= FIELDS)
-            return err_set(e, SHOAL_E_DATA, "a shard answered with figures of field %llu",
-                           (unsigned long long)number);
+            return err_set(e, SHOAL_E_DATA, "a shard answered with figures of field %" PRIu64,
+                           number);
         struct field_count *f = &c->field[number];
         f->rows += count_in(in, "rows");
         f->stored += count_in(in, "stored");

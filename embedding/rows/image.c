@@ -15,6 +15,7 @@
 #include "embedding/rows/table_inner.h"
 #include "proto/base/assert.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -263,12 +264,13 @@ static int rows_read(const struct table *t, uint32_t tablet, const struct image_
         memcpy(&key, at + i * sizeof key, sizeof key);
         if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet)
             return err_set(e, SHOAL_E_CORRUPT,
-                           "image of table %s tablet %u: key %016llx belongs to another tablet",
-                           name, tablet, (unsigned long long)key);
+                           "image of table %s tablet %u: key %016" PRIx64
+                           " belongs to another tablet",
+                           name, tablet, key);
         if (tablet_find(into, &t->shape, key) != NULL)
             return err_set(e, SHOAL_E_CORRUPT,
-                           "image of table %s tablet %u: key %016llx stands twice", name, tablet,
-                           (unsigned long long)key);
+                           "image of table %s tablet %u: key %016" PRIx64 " stands twice", name,
+                           tablet, key);
         float *to = tablet_insert(into, &t->shape, tablet, key);
         if (to == NULL)
             return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its rows", name,
@@ -300,10 +302,10 @@ static int undo_read(const struct table *t, uint32_t tablet, const struct image_
                          ? mixed_tablet(key_mix(key), t->shape.tablet_bits) == tablet
                          : tablet_find(into, &t->shape, key) != NULL;
         if (!known || undo_find(into->undo, key) != NULL)
-            return err_set(
-                e, SHOAL_E_CORRUPT,
-                "image of table %s tablet %u: undo of key %016llx has no row or stands twice", name,
-                tablet, (unsigned long long)key);
+            return err_set(e, SHOAL_E_CORRUPT,
+                           "image of table %s tablet %u: undo of key %016" PRIx64
+                           " has no row or stands twice",
+                           name, tablet, key);
         if (undo_save(into->undo, key, copy) != 0)
             return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its undo", name,
                            tablet);
@@ -330,10 +332,10 @@ static int cold_read(const struct table *t, uint32_t tablet, const struct image_
         if (mixed_tablet(key_mix(key), t->shape.tablet_bits) != tablet ||
             tablet_find(into, &t->shape, key) != NULL ||
             cold_has(into->cold, t->shape.tablet_bits, key))
-            return err_set(
-                e, SHOAL_E_CORRUPT,
-                "image of table %s tablet %u: cold key %016llx belongs elsewhere or stands twice",
-                name, tablet, (unsigned long long)key);
+            return err_set(e, SHOAL_E_CORRUPT,
+                           "image of table %s tablet %u: cold key %016" PRIx64
+                           " belongs elsewhere or stands twice",
+                           name, tablet, key);
         if (cold_add(into->cold, t->shape.arena, t->shape.tablet_bits, key) != 0)
             return err_set(e, SHOAL_E_NOMEM, "table %s tablet %u: no memory for its cold keys",
                            name, tablet);
@@ -347,24 +349,24 @@ int table_image_read(struct table *t, uint32_t tablet, const void *image, size_t
     SHOAL_ASSERT(tablet < t->tablet_count);
     struct image_header h;
     struct tablet fresh;
-    int status = header_check(t, tablet, image, bytes, &h, e);
-    if (status != 0)
-        return status;
+    int rc = header_check(t, tablet, image, bytes, &h, e);
+    if (rc != 0)
+        return rc;
     const char *rows = (const char *)image + header_bytes(&h);
     const char *undo = rows + h.row_count * (sizeof(uint64_t) + t->shape.row_bytes);
     const char *life = undo + h.undo_count * (sizeof(uint64_t) + t->schema.width * sizeof(float));
     const char *cold = life + image_life_bytes(&h);
     tablet_init(&fresh);
-    status = rows_read(t, tablet, &h, rows, &fresh, e);
-    if (status == 0)
-        status = undo_read(t, tablet, &h, undo, &fresh, e);
-    if (status == 0)
-        status = image_life_read(t, tablet, &h, life, &fresh, e);
-    if (status == 0)
-        status = cold_read(t, tablet, &h, cold, &fresh, e);
-    if (status != 0) {
+    rc = rows_read(t, tablet, &h, rows, &fresh, e);
+    if (rc == 0)
+        rc = undo_read(t, tablet, &h, undo, &fresh, e);
+    if (rc == 0)
+        rc = image_life_read(t, tablet, &h, life, &fresh, e);
+    if (rc == 0)
+        rc = cold_read(t, tablet, &h, cold, &fresh, e);
+    if (rc != 0) {
         tablet_clear(&fresh, &t->shape);
-        return status;
+        return rc;
     }
     table_clear(t, tablet);
     fresh.batches = h.batches;

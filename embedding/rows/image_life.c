@@ -4,6 +4,7 @@
 #include "embedding/rows/image.h"
 #include "embedding/rows/table_inner.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,8 +61,8 @@ bool image_life_ok(const struct table *t, const struct image_header *h)
 static int refuse(const struct table *t, uint32_t tablet, uint64_t key, const char *what,
                   struct err *e)
 {
-    return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: key %016llx %s",
-                   t->schema.name, tablet, (unsigned long long)key, what);
+    return err_set(e, SHOAL_E_CORRUPT, "image of table %s tablet %u: key %016" PRIx64 " %s",
+                   t->schema.name, tablet, key, what);
 }
 
 static int waiting_read(const struct table *t, uint32_t tablet, uint32_t count, const char *at,

@@ -30,9 +30,9 @@ static bool has_rules(const struct table_schema *s)
 int table_new(const struct table_schema *schema, struct arena *arena, struct table **out,
               struct err *e)
 {
-    int status = schema_check(schema, e);
-    if (status != 0)
-        return status;
+    int rc = schema_check(schema, e);
+    if (rc != 0)
+        return rc;
     uint32_t floats = schema_row_floats(schema), tablet_count = 1u << schema->tablet_bits;
     uint32_t wide_floats = schema->width + schema_state_floats(schema);
     bool halves = schema->values != VALUES_FP32;

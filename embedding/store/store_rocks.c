@@ -49,10 +49,10 @@ static int failed(struct err *e, char *text, const char *what, const char *dir)
 {
     if (text == NULL)
         return 0;
-    int code = strstr(text, "Corruption") != NULL ? SHOAL_E_CORRUPT : SHOAL_E_IO;
-    err_set(e, code, "cannot %s rows in %s: %s", what, dir, text);
+    int rc = strstr(text, "Corruption") != NULL ? SHOAL_E_CORRUPT : SHOAL_E_IO;
+    err_set(e, rc, "cannot %s rows in %s: %s", what, dir, text);
     rocksdb_free(text);
-    return code;
+    return rc;
 }
 
 static int rocks_write(struct store *base, const struct store_item *items, size_t count,

@@ -10,7 +10,6 @@ uint32_t crc32c(const void *data, size_t bytes)
 {
     const unsigned char *p = data;
     uint32_t c = UINT32_MAX;
-
     for (size_t i = 0; i < bytes; i++) {
         c ^= p[i];
         c = remainder_of[c & 15] ^ (c >> 4);

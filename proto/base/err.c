@@ -53,7 +53,6 @@ int err_exit_status(int code)
 int err_set(struct err *e, int code, const char *format, ...)
 {
     va_list arguments;
-
     if (e != NULL) {
         e->code = code;
         va_start(arguments, format);
@@ -67,7 +66,6 @@ int err_wrap(struct err *e, int code, const char *format, ...)
 {
     char before[ERR_TEXT_MAX];
     va_list arguments;
-
     if (e == NULL)
         return code;
     memcpy(before, e->text, sizeof before);

@@ -33,7 +33,6 @@ struct hash_stream {
 struct hash_stream *hash_stream_new(void)
 {
     struct hash_stream *h = aligned_alloc(64, (sizeof *h + 63) & ~(size_t)63);
-
     if (h != NULL)
         hash_stream_reset(h, 0);
     return h;

@@ -2,6 +2,7 @@
  * this door only. */
 #include "proto/base/json.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -102,7 +103,7 @@ int json_set_null(struct json *object, const char *key)
 int json_set_hex(struct json *object, const char *key, uint64_t x)
 {
     char text[24];
-    snprintf(text, sizeof text, "0x%016llx", (unsigned long long)x);
+    snprintf(text, sizeof text, "0x%016" PRIx64, x);
     return json_set_string(object, key, text);
 }
 
@@ -197,7 +198,6 @@ size_t json_members(const struct json *object)
 static void *member_walk(const struct json *object, size_t index)
 {
     void *at = json_object_iter(in(object));
-
     for (size_t i = 0; i < index && at; i++)
         at = json_object_iter_next(in(object), at);
     return at;

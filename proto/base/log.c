@@ -21,7 +21,6 @@ static const int level_priority[] = {3, 4, 6, 7};
 void log_init(const char *program)
 {
     const char *wish = getenv("SHOAL_LOG");
-
     program_name = program;
     under_systemd = getenv("JOURNAL_STREAM") != NULL;
     for (int i = 0; wish != NULL && i < 4; i++)
@@ -39,7 +38,6 @@ static int line_prefix(char *out, size_t size, enum log_level level)
     uint64_t now = time_wall_ns();
     time_t seconds = (time_t)(now / 1000000000u);
     struct tm utc;
-
     if (under_systemd)
         return snprintf(out, size, "<%d>%s: ", level_priority[level], program_name);
     gmtime_r(&seconds, &utc);
@@ -51,7 +49,6 @@ void log_line(enum log_level level, const char *format, ...)
 {
     char line[2048];
     va_list arguments;
-
     if ((int)level > atomic_load_explicit(&level_max, memory_order_relaxed))
         return;
     int used = line_prefix(line, sizeof line, level);

@@ -42,7 +42,6 @@ static size_t class_bytes(unsigned index)
 static unsigned class_of(size_t bytes)
 {
     unsigned index = 0;
-
     while (class_bytes(index) < bytes)
         index++;
     return index;
@@ -84,7 +83,6 @@ static void pool_give(void *data)
     struct pooled *p = (struct pooled *)((char *)data - POOLED_HEADER);
     unsigned index = p->class_index;
     size_t most = CLASS_KEEP_BYTES / class_bytes(index);
-
     if (most > CLASS_KEEP_COUNT)
         most = CLASS_KEEP_COUNT;
     if (most < 4)
@@ -121,7 +119,6 @@ static void frame_release(void *data, void *hint)
 struct msg *msg_new(void)
 {
     struct msg *m = pool_take(sizeof *m);
-
     if (m != NULL) {
         m->frame_count = 0;
         m->next = NULL;
@@ -163,7 +160,6 @@ int msg_add_borrowed(struct msg *m, void *data, size_t bytes, void (*release)(vo
 size_t msg_bytes(const struct msg *m)
 {
     size_t bytes = 0;
-
     for (uint32_t i = 0; i < m->frame_count; i++)
         bytes += m->frame[i].bytes;
     return bytes;
@@ -172,7 +168,6 @@ size_t msg_bytes(const struct msg *m)
 struct msg *msg_copy(const struct msg *m)
 {
     struct msg *copy = msg_new();
-
     for (uint32_t i = 0; copy != NULL && i < m->frame_count; i++) {
         void *data = msg_add(copy, m->frame[i].bytes);
         if (data == NULL) {

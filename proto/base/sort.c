@@ -20,7 +20,6 @@ static void sort_few(uint32_t *value, size_t count)
 static void pass(const uint32_t *from, uint32_t *to, size_t count, unsigned shift, const size_t *of)
 {
     size_t next[DIGITS], sum = 0;
-
     for (int d = 0; d < DIGITS; d++) {
         next[d] = sum;
         sum += of[d];
@@ -33,7 +32,6 @@ void sort_u32(uint32_t *value, uint32_t *scratch, size_t count)
 {
     size_t of[4][DIGITS] = {{0}};
     uint32_t *from = value, *to = scratch;
-
     if (count <= FEW) {
         sort_few(value, count);
         return;

@@ -6,7 +6,6 @@
 static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec t;
-
     clock_gettime(clock, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }

@@ -56,7 +56,6 @@ bool config_path_under(const char *path, const char *prefix)
 static void entry_remove_under(struct config *c, const char *prefix)
 {
     size_t kept = 0;
-
     for (size_t i = 0; i < c->count; i++)
         if (config_path_under(c->entry[i].path, prefix))
             free(c->entry[i].value);
@@ -71,8 +70,7 @@ static int node_flatten(struct config *c, yaml_document_t *d, yaml_node_t *node,
                         int depth, struct err *e)
 {
     char below[2 * PATH_MAX_BYTES];
-    int line = (int)node->start_mark.line + 1, status = 0;
-
+    int line = (int)node->start_mark.line + 1, rc = 0;
     if (depth > DEPTH_MAX)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: nested deeper than %d levels", c->name, line,
                        DEPTH_MAX);
@@ -85,26 +83,26 @@ static int node_flatten(struct config *c, yaml_document_t *d, yaml_node_t *node,
         if (node->data.sequence.items.start == node->data.sequence.items.top)
             return entry_add(c, path, NULL, line, false, e);
         for (yaml_node_item_t *i = node->data.sequence.items.start;
-             i < node->data.sequence.items.top && status == 0; i++) {
+             i < node->data.sequence.items.top && rc == 0; i++) {
             (void)snprintf(below, sizeof below, "%.*s[%d]", PATH_MAX_BYTES, path, index++);
-            status = node_flatten(c, d, yaml_document_get_node(d, *i), below, depth + 1, e);
+            rc = node_flatten(c, d, yaml_document_get_node(d, *i), below, depth + 1, e);
         }
-        return status;
+        return rc;
     }
     case YAML_MAPPING_NODE:
         for (yaml_node_pair_t *p = node->data.mapping.pairs.start;
-             p < node->data.mapping.pairs.top && status == 0; p++) {
+             p < node->data.mapping.pairs.top && rc == 0; p++) {
             yaml_node_t *key = yaml_document_get_node(d, p->key);
             if (key->type != YAML_SCALAR_NODE)
                 return err_set(e, SHOAL_E_CONFIG, "%s:%d: a key must be a word", c->name, line);
             (void)snprintf(below, sizeof below, "%.*s%s%.*s", PATH_MAX_BYTES, path,
                            path[0] != 0 ? "." : "", PATH_MAX_BYTES / 2,
                            (const char *)key->data.scalar.value);
-            status = node_flatten(c, d, yaml_document_get_node(d, p->value), below, depth + 1, e);
-            if (status == 0 && c->count > 0 && strcmp(c->entry[c->count - 1].path, below) == 0)
+            rc = node_flatten(c, d, yaml_document_get_node(d, p->value), below, depth + 1, e);
+            if (rc == 0 && c->count > 0 && strcmp(c->entry[c->count - 1].path, below) == 0)
                 c->entry[c->count - 1].line = (int)key->start_mark.line + 1;
         }
-        return status;
+        return rc;
     case YAML_NO_NODE:
         break;
     }
@@ -117,8 +115,7 @@ static int text_flatten(struct config *c, const char *text, size_t bytes, const 
 {
     yaml_parser_t parser;
     yaml_document_t document;
-    int status;
-
+    int rc;
     if (bytes > LIMIT_CONFIG_BYTES)
         return err_set(e, SHOAL_E_CONFIG, "%s: %zu bytes, at most %u", c->name, bytes,
                        LIMIT_CONFIG_BYTES);
@@ -126,30 +123,29 @@ static int text_flatten(struct config *c, const char *text, size_t bytes, const 
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", c->name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     if (!yaml_parser_load(&parser, &document)) {
-        status = err_set(
-            e, SHOAL_E_CONFIG, "%s:%d: %s%s%s", c->name, (int)parser.problem_mark.line + 1,
-            parser.context != NULL ? parser.context : "", parser.context != NULL ? ", " : "",
-            parser.problem != NULL ? parser.problem : "not YAML");
+        rc = err_set(e, SHOAL_E_CONFIG, "%s:%d: %s%s%s", c->name, (int)parser.problem_mark.line + 1,
+                     parser.context != NULL ? parser.context : "",
+                     parser.context != NULL ? ", " : "",
+                     parser.problem != NULL ? parser.problem : "not YAML");
         yaml_parser_delete(&parser);
-        return status;
+        return rc;
     }
     yaml_node_t *root = yaml_document_get_root_node(&document);
     if (root == NULL)
-        status = prefix[0] != 0 ? entry_add(c, prefix, "", 0, true, e) : 0;
+        rc = prefix[0] != 0 ? entry_add(c, prefix, "", 0, true, e) : 0;
     else if (prefix[0] == 0 && root->type != YAML_MAPPING_NODE)
-        status = err_set(e, SHOAL_E_CONFIG, "%s:1: expected \"key: value\" lines", c->name);
+        rc = err_set(e, SHOAL_E_CONFIG, "%s:1: expected \"key: value\" lines", c->name);
     else
-        status = node_flatten(c, &document, root, prefix, 0, e);
+        rc = node_flatten(c, &document, root, prefix, 0, e);
     yaml_document_delete(&document);
     yaml_parser_delete(&parser);
-    return status;
+    return rc;
 }
 
 /* "tables.0.dim" means "tables[0].dim". */
 static void path_normalise(const char *in, size_t bytes, char out[PATH_MAX_BYTES])
 {
     size_t n = 0;
-
     for (size_t i = 0; i < bytes && n + 3 < PATH_MAX_BYTES; i++) {
         if (in[i] == '.' && i + 1 < bytes && in[i + 1] >= '0' && in[i + 1] <= '9') {
             out[n++] = '[';
@@ -167,7 +163,6 @@ static void path_normalise(const char *in, size_t bytes, char out[PATH_MAX_BYTES
 static int overrides_apply(struct config *c, const struct string_list *set, struct err *e)
 {
     char path[PATH_MAX_BYTES];
-
     for (size_t i = 0; set != NULL && i < set->count; i++) {
         const char *equals = strchr(set->item[i], '=');
         if (equals == NULL || equals == set->item[i])
@@ -176,11 +171,11 @@ static int overrides_apply(struct config *c, const struct string_list *set, stru
         path_normalise(set->item[i], (size_t)(equals - set->item[i]), path);
         entry_remove_under(c, path);
         size_t before = c->count;
-        int status = text_flatten(c, equals + 1, strlen(equals + 1), path, e);
+        int rc = text_flatten(c, equals + 1, strlen(equals + 1), path, e);
         for (size_t k = before; k < c->count; k++)
             c->entry[k].set = true;
-        if (status != 0)
-            return err_wrap(e, status, "--set %s", set->item[i]);
+        if (rc != 0)
+            return err_wrap(e, rc, "--set %s", set->item[i]);
     }
     return 0;
 }
@@ -191,18 +186,17 @@ int config_parse(const char *text, size_t bytes, const char *name, const struct 
                  const struct config_key *spec, struct config **out, struct err *e)
 {
     struct config *c = calloc(1, sizeof *c);
-
     if (c == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: out of memory", name);
     (void)snprintf(c->name, sizeof c->name, "%s", name);
-    int status = text_flatten(c, text, bytes, "", e);
-    if (status == 0)
-        status = overrides_apply(c, set, e);
-    if (status == 0)
-        status = config_entries_check(c, spec, e);
-    if (status != 0) {
+    int rc = text_flatten(c, text, bytes, "", e);
+    if (rc == 0)
+        rc = overrides_apply(c, set, e);
+    if (rc == 0)
+        rc = config_entries_check(c, spec, e);
+    if (rc != 0) {
         config_free(c);
-        return status;
+        return rc;
     }
     *out = c;
     return 0;
@@ -212,7 +206,6 @@ int config_load(const char *path, const struct string_list *set, const struct co
                 struct config **out, struct err *e)
 {
     FILE *f = fopen(path, "rb");
-
     if (f == NULL)
         return err_set(e, SHOAL_E_NOINPUT, "%s: cannot open it: %s", path, strerror(errno));
     char *text = malloc(LIMIT_CONFIG_BYTES + 1);
@@ -223,10 +216,10 @@ int config_load(const char *path, const struct string_list *set, const struct co
     size_t bytes = fread(text, 1, LIMIT_CONFIG_BYTES + 1, f);
     int failed = ferror(f);
     fclose(f);
-    int status = failed ? err_set(e, SHOAL_E_IO, "%s: cannot read it: %s", path, strerror(errno))
-                        : config_parse(text, bytes, path, set, spec, out, e);
+    int rc = failed ? err_set(e, SHOAL_E_IO, "%s: cannot read it: %s", path, strerror(errno))
+                    : config_parse(text, bytes, path, set, spec, out, e);
     free(text);
-    return status;
+    return rc;
 }
 
 void config_free(struct config *c)
@@ -257,7 +250,6 @@ char *config_text(const struct config *c)
     char *text = NULL;
     size_t bytes = 0;
     FILE *f = open_memstream(&text, &bytes);
-
     if (f == NULL)
         return NULL;
     for (size_t i = 0; i < c->count; i++) {

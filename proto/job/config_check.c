@@ -54,7 +54,6 @@ bool config_size_parse(const char *text, double *out)
 bool config_number_parse(const char *text, double *out)
 {
     char *end;
-
     *out = strtod(text, &end);
     return end != text && *end == 0 && isfinite(*out);
 }
@@ -62,7 +61,6 @@ bool config_number_parse(const char *text, double *out)
 bool config_int_parse(const char *text, int64_t *out)
 {
     double x;
-
     if (strpbrk(text, ".eExX") == NULL) {
         char *end;
         errno = 0;
@@ -78,7 +76,6 @@ bool config_int_parse(const char *text, int64_t *out)
 int config_bool_parse(const char *text)
 {
     static const char *const word[] = {"false", "true", "no", "yes", "off", "on"};
-
     for (int i = 0; i < 6; i++)
         if (strcmp(text, word[i]) == 0)
             return i % 2;
@@ -89,7 +86,6 @@ int config_choice_parse(const char *text, const char *choices)
 {
     size_t n = strlen(text);
     int index = 0;
-
     for (const char *p = choices; p != NULL;
          p = strchr(p, '|') == NULL ? NULL : strchr(p, '|') + 1, index++)
         if (strncmp(p, text, n) == 0 && (p[n] == 0 || p[n] == '|'))
@@ -103,7 +99,6 @@ int config_choice_parse(const char *text, const char *choices)
 static void path_generic(const char *in, char out[PATH_MAX_BYTES])
 {
     size_t n = 0;
-
     for (const char *p = in; *p != 0; p++) {
         out[n++] = *p;
         if (*p == '[')
@@ -117,7 +112,6 @@ static unsigned edit_distance(const char *a, const char *b)
 {
     unsigned row[PATH_MAX_BYTES + 1];
     size_t n = strlen(b);
-
     for (size_t j = 0; j <= n; j++)
         row[j] = (unsigned)j;
     for (size_t i = 1; a[i - 1] != 0; i++) {
@@ -137,7 +131,6 @@ static const char *nearest_key(const struct config_key *spec, const char *path)
 {
     const char *best = "";
     unsigned least = ~0u;
-
     for (; spec->path != NULL; spec++) {
         unsigned d = edit_distance(path, spec->path);
         if (d < least) {
@@ -151,7 +144,6 @@ static const char *nearest_key(const struct config_key *spec, const char *path)
 static const struct config_key *key_find(const struct config_key *spec, const char *generic)
 {
     size_t n = strlen(generic);
-
     for (; spec->path != NULL; spec++) {
         if (strcmp(spec->path, generic) == 0)
             return spec;
@@ -183,7 +175,6 @@ static int value_check(const struct config *c, const struct entry *n, const stru
     char where[PLACE_BYTES];
     double x = 0;
     int64_t whole;
-
     if (n->value == NULL) /* an empty list */
         return k->type == CONFIG_LIST
                    ? 0
@@ -232,7 +223,6 @@ static int value_check(const struct config *c, const struct entry *n, const stru
 int config_entries_check(struct config *c, const struct config_key *spec, struct err *e)
 {
     char generic[PATH_MAX_BYTES], where[PLACE_BYTES];
-
     for (size_t i = 0; i < c->count; i++) {
         struct entry *n = &c->entry[i];
         path_generic(n->path, generic);
@@ -246,9 +236,9 @@ int config_entries_check(struct config *c, const struct config_key *spec, struct
             return err_set(e, SHOAL_E_CONFIG, "%s: unknown key %s; the nearest known key is %s",
                            place_of(c, n, where), n->path, nearest_key(spec, generic));
         }
-        int status = value_check(c, n, n->key, e);
-        if (status != 0)
-            return status;
+        int rc = value_check(c, n, n->key, e);
+        if (rc != 0)
+            return rc;
     }
     return 0;
 }

@@ -45,7 +45,6 @@ bool config_has(const struct config *c, const char *path)
 size_t config_count(const struct config *c, const char *path)
 {
     size_t n = strlen(path), count = 0;
-
     for (size_t i = 0; i < c->count; i++)
         if (strncmp(c->entry[i].path, path, n) == 0 && c->entry[i].path[n] == '[') {
             size_t index = (size_t)strtoul(c->entry[i].path + n + 1, NULL, 10);
@@ -59,7 +58,6 @@ static const struct entry *entry_typed(const struct config *c, const char *path,
                                        enum config_type type)
 {
     const struct entry *n = config_entry_find(c, path);
-
     SHOAL_ASSERT(n == NULL || n->key->type == type);
     return n;
 }
@@ -67,7 +65,6 @@ static const struct entry *entry_typed(const struct config *c, const char *path,
 const char *config_string(const struct config *c, const char *path, const char *fallback)
 {
     const struct entry *n = config_entry_find(c, path);
-
     SHOAL_ASSERT(n == NULL || n->key->type == CONFIG_STRING || n->key->type == CONFIG_ANY);
     return n == NULL ? fallback : n->value;
 }
@@ -76,7 +73,6 @@ int64_t config_int(const struct config *c, const char *path, int64_t fallback)
 {
     const struct entry *n = entry_typed(c, path, CONFIG_INT);
     int64_t x = 0;
-
     if (n == NULL)
         return fallback;
     (void)config_int_parse(n->value, &x);
@@ -87,7 +83,6 @@ double config_float(const struct config *c, const char *path, double fallback)
 {
     const struct entry *n = entry_typed(c, path, CONFIG_FLOAT);
     double x;
-
     if (n == NULL)
         return fallback;
     (void)config_number_parse(n->value, &x);
@@ -97,7 +92,6 @@ double config_float(const struct config *c, const char *path, double fallback)
 bool config_bool(const struct config *c, const char *path, bool fallback)
 {
     const struct entry *n = entry_typed(c, path, CONFIG_BOOL);
-
     return n == NULL ? fallback : config_bool_parse(n->value) == 1;
 }
 
@@ -105,7 +99,6 @@ uint64_t config_size(const struct config *c, const char *path, uint64_t fallback
 {
     const struct entry *n = entry_typed(c, path, CONFIG_SIZE);
     double x;
-
     if (n == NULL)
         return fallback;
     (void)config_size_parse(n->value, &x);
@@ -115,7 +108,6 @@ uint64_t config_size(const struct config *c, const char *path, uint64_t fallback
 int config_enum(const struct config *c, const char *path, int fallback)
 {
     const struct entry *n = entry_typed(c, path, CONFIG_ENUM);
-
     return n == NULL ? fallback : config_choice_parse(n->value, n->key->choices);
 }
 
@@ -132,7 +124,6 @@ static int list_item(const struct config *c, const char *path, struct string_lis
 {
     char below[PATH_MAX_BYTES + 8];
     const struct entry *n = config_entry_find(c, path);
-
     if (n != NULL)
         return n->value == NULL ? 0 : string_list_add(out, n->value);
     (void)snprintf(below, sizeof below, "%s.cmd", path);
@@ -143,22 +134,21 @@ static int list_item(const struct config *c, const char *path, struct string_lis
     if (command == NULL)
         return SHOAL_E_NOMEM;
     (void)sprintf(command, "cmd:%s", n->value);
-    int status = string_list_add(out, command);
+    int rc = string_list_add(out, command);
     free(command);
-    return status;
+    return rc;
 }
 
 int config_list(const struct config *c, const char *path, struct string_list *out)
 {
     char item[PATH_MAX_BYTES + 16];
     size_t count = config_count(c, path);
-    int status = 0;
-
+    int rc = 0;
     if (count == 0)
         return list_item(c, path, out);
-    for (size_t i = 0; i < count && status == 0; i++) {
+    for (size_t i = 0; i < count && rc == 0; i++) {
         (void)snprintf(item, sizeof item, "%s[%zu]", path, i);
-        status = list_item(c, item, out);
+        rc = list_item(c, item, out);
     }
-    return status;
+    return rc;
 }

@@ -6,7 +6,6 @@
 bool gradient_values_ok(const float *values, size_t count)
 {
     int bad = 0;
-
     for (size_t i = 0; i < count; i++)
         bad |= !(fabsf(values[i]) <= LIMIT_GRADIENT); /* NaN compares false */
     return bad == 0;
@@ -15,7 +14,6 @@ bool gradient_values_ok(const float *values, size_t count)
 double gradient_norm(const float *gradient, uint32_t width)
 {
     double sum = 0;
-
     for (uint32_t i = 0; i < width; i++)
         sum += (double)gradient[i] * (double)gradient[i];
     return sqrt(sum);
@@ -32,7 +30,6 @@ static enum gradient_why row_fault(const struct table_schema *s, const float *ro
                                    struct gradient_fault *out)
 {
     uint32_t floats = schema_push_floats(s);
-
     for (uint32_t i = 0; i < floats; i++)
         if (value_why(row[i]) != GRADIENT_GOOD) {
             out->place = i;
@@ -56,7 +53,6 @@ bool gradient_fault_find(const struct table_schema *s, const float *values, uint
 {
     uint32_t floats = schema_push_floats(s);
     bool norm = s->rules.norm_refuse != 0 && s->rules.norm_max > 0;
-
     *out = (struct gradient_fault){.why = GRADIENT_GOOD};
     if (!norm && gradient_values_ok(values, (size_t)key_count * floats))
         return false;
@@ -76,6 +72,5 @@ bool gradient_fault_find(const struct table_schema *s, const float *values, uint
 const char *gradient_why_text(enum gradient_why why)
 {
     static const char *const text[] = {"good", "not finite", "beyond 1e15", "longer than norm_max"};
-
     return text[why];
 }

@@ -18,7 +18,6 @@ int job_name_take(const struct config *c, const char *path, const char *fallback
                   char out[LIMIT_NAME], struct err *e)
 {
     const char *s = config_string(c, path, fallback);
-
     if (strlen(s) >= LIMIT_NAME || s[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "line %d: %s must have 1 to %u bytes",
                        config_line(c, path), path, LIMIT_NAME - 1);
@@ -50,9 +49,8 @@ static int evaluate_take(const struct config *c, struct job *j, struct err *e)
 static int checkpoint_take(const struct config *c, struct job *j, struct err *e)
 {
     const char *dir = config_string(c, "checkpoint.dir", "");
-    int status = config_list(c, "checkpoint.publish", &j->checkpoint.publish);
-
-    if (status != 0)
+    int rc = config_list(c, "checkpoint.publish", &j->checkpoint.publish);
+    if (rc != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (strlen(dir) >= LIMIT_PATH / 2) /* names are put behind it */
         return err_set(e, SHOAL_E_CONFIG, "line %d: checkpoint.dir has at most %u bytes",
@@ -130,33 +128,32 @@ static int train_take(const struct config *c, struct job *j, struct err *e)
 
 static int job_take(const struct config *c, struct job *j, struct err *e)
 {
-    int status = job_name_take(c, "job", "job", j->name, e);
-
-    if (status == 0)
-        status = job_name_take(c, "space", j->name, j->space, e);
-    if (status == 0)
-        status = job_data_take(c, j, e);
-    if (status == 0)
-        status = job_features_take(c, j, e);
-    if (status == 0)
-        status = job_tables_take(c, j, e);
-    if (status == 0)
-        status = job_model_take(c, j, e);
-    if (status == 0)
-        status = train_take(c, j, e);
-    if (status == 0)
-        status = checkpoint_take(c, j, e);
-    return status;
+    int rc = job_name_take(c, "job", "job", j->name, e);
+    if (rc == 0)
+        rc = job_name_take(c, "space", j->name, j->space, e);
+    if (rc == 0)
+        rc = job_data_take(c, j, e);
+    if (rc == 0)
+        rc = job_features_take(c, j, e);
+    if (rc == 0)
+        rc = job_tables_take(c, j, e);
+    if (rc == 0)
+        rc = job_model_take(c, j, e);
+    if (rc == 0)
+        rc = train_take(c, j, e);
+    if (rc == 0)
+        rc = checkpoint_take(c, j, e);
+    return rc;
 }
 
 static int job_from(struct config *c, const char *name, struct job *out, struct err *e)
 {
     memset(out, 0, sizeof *out);
-    int status = job_take(c, out, e);
+    int rc = job_take(c, out, e);
     config_free(c);
-    if (status != 0) {
+    if (rc != 0) {
         job_free(out);
-        return err_wrap(e, status, "%s", name);
+        return err_wrap(e, rc, "%s", name);
     }
     return 0;
 }
@@ -165,32 +162,29 @@ int job_parse(const char *text, size_t bytes, const char *name, const struct str
               struct job *out, struct err *e)
 {
     struct config *c;
-    int status = config_parse(text, bytes, name, set, job_keys, &c, e);
-
-    return status != 0 ? status : job_from(c, name, out, e);
+    int rc = config_parse(text, bytes, name, set, job_keys, &c, e);
+    return rc != 0 ? rc : job_from(c, name, out, e);
 }
 
 int job_load(const char *path, const struct string_list *set, struct job *out, struct err *e)
 {
     struct config *c;
-    int status = config_load(path, set, job_keys, &c, e);
-
-    return status != 0 ? status : job_from(c, path, out, e);
+    int rc = config_load(path, set, job_keys, &c, e);
+    return rc != 0 ? rc : job_from(c, path, out, e);
 }
 
 int job_text(const char *path, const struct string_list *set, char **text, struct err *e)
 {
     struct config *c;
     struct job j;
-    int status = config_load(path, set, job_keys, &c, e);
-
-    if (status != 0)
-        return status;
+    int rc = config_load(path, set, job_keys, &c, e);
+    if (rc != 0)
+        return rc;
     *text = config_text(c);
-    status = job_from(c, path, &j, e);
-    if (status != 0) {
+    rc = job_from(c, path, &j, e);
+    if (rc != 0) {
         free(*text);
-        return status;
+        return rc;
     }
     job_free(&j);
     return *text == NULL ? err_set(e, SHOAL_E_NOMEM, "%s: out of memory", path) : 0;

@@ -14,7 +14,6 @@ static int character_take(const struct config *c, const char *path, char fallbac
                           struct err *e)
 {
     const char *s = config_string(c, path, NULL);
-
     *out = s == NULL ? fallback : strcmp(s, "\\t") == 0 || strcmp(s, "tab") == 0 ? '\t' : s[0];
     if (s != NULL && s[0] != '\\' && strcmp(s, "tab") != 0 && strlen(s) != 1)
         return err_set(e, SHOAL_E_CONFIG, "line %d: %s must be one character, or tab",
@@ -27,7 +26,6 @@ static int other_column(const struct config *c, const struct job *j, size_t i, c
                         const char *name, const struct column **out, struct err *e)
 {
     char path[96];
-
     (void)snprintf(path, sizeof path, "data.columns[%zu].%s", i, key);
     *out = NULL;
     for (size_t k = 0; k < j->data.column_count; k++)
@@ -50,16 +48,15 @@ static int share_check(const struct config *c, const struct job *j, size_t i, st
 {
     const struct column *other, *k = &j->data.column[i];
     char path[96];
-
     if (k->share[0] == '\0')
         return 0;
-    int status = other_column(c, j, i, "share", k->share, &other, e);
+    int rc = other_column(c, j, i, "share", k->share, &other, e);
     (void)snprintf(path, sizeof path, "data.columns[%zu].share", i);
-    if (status == 0 && other->share[0] != '\0')
-        status = err_set(e, SHOAL_E_CONFIG,
-                         "line %d: %s: column %s itself shares with %s: name that one",
-                         config_line(c, path), path, k->share, other->share);
-    return status;
+    if (rc == 0 && other->share[0] != '\0')
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "line %d: %s: column %s itself shares with %s: name that one",
+                     config_line(c, path), path, k->share, other->share);
+    return rc;
 }
 
 static int attend_check(const struct config *c, const struct job *j, size_t i, struct err *e)
@@ -67,7 +64,6 @@ static int attend_check(const struct config *c, const struct job *j, size_t i, s
     const struct column *other, *k = &j->data.column[i];
     char path[96];
     bool attention = k->pooling == POOL_ATTENTION;
-
     (void)snprintf(path, sizeof path, "data.columns[%zu].%s", i, attention ? "pooling" : "attend");
     if (attention != (k->attend[0] != '\0'))
         return err_set(
@@ -79,39 +75,37 @@ static int attend_check(const struct config *c, const struct job *j, size_t i, s
     if (k->type != COLUMN_MULTI)
         return err_set(e, SHOAL_E_CONFIG, "line %d: %s: attention is for columns of type multi",
                        config_line(c, path), path);
-    int status = other_column(c, j, i, "attend", k->attend, &other, e);
+    int rc = other_column(c, j, i, "attend", k->attend, &other, e);
     (void)snprintf(path, sizeof path, "data.columns[%zu].attend", i);
-    if (status == 0 && other->type == COLUMN_MULTI)
-        status = err_set(e, SHOAL_E_CONFIG,
-                         "line %d: %s: column %s has several values, a target has one",
-                         config_line(c, path), path, k->attend);
-    return status;
+    if (rc == 0 && other->type == COLUMN_MULTI)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "line %d: %s: column %s has several values, a target has one",
+                     config_line(c, path), path, k->attend);
+    return rc;
 }
 
 /* Columns that stand on other columns, which may come later in the list. */
 static int columns_check(const struct config *c, const struct job *j, struct err *e)
 {
     char path[96];
-    int status = 0;
-
-    for (size_t i = 0; i < j->data.column_count && status == 0; i++) {
+    int rc = 0;
+    for (size_t i = 0; i < j->data.column_count && rc == 0; i++) {
         (void)snprintf(path, sizeof path, "data.columns[%zu].max", i);
         if (j->data.column[i].max > 0 && j->data.column[i].type != COLUMN_MULTI)
-            status = err_set(e, SHOAL_E_CONFIG, "line %d: %s is for columns of type multi",
-                             config_line(c, path), path);
-        if (status == 0)
-            status = share_check(c, j, i, e);
-        if (status == 0)
-            status = attend_check(c, j, i, e);
+            rc = err_set(e, SHOAL_E_CONFIG, "line %d: %s is for columns of type multi",
+                         config_line(c, path), path);
+        if (rc == 0)
+            rc = share_check(c, j, i, e);
+        if (rc == 0)
+            rc = attend_check(c, j, i, e);
     }
-    return status;
+    return rc;
 }
 
 static int columns_take(const struct config *c, struct job *j, struct err *e)
 {
     char path[96];
-    int status = 0;
-
+    int rc = 0;
     j->data.column_count = config_count(c, "data.columns");
     if (j->data.column_count == 0)
         return 0;
@@ -120,44 +114,42 @@ static int columns_take(const struct config *c, struct job *j, struct err *e)
     j->data.column = calloc(j->data.column_count, sizeof *j->data.column);
     if (j->data.column == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < j->data.column_count && status == 0; i++) {
+    for (size_t i = 0; i < j->data.column_count && rc == 0; i++) {
         struct column *k = &j->data.column[i];
         (void)snprintf(path, sizeof path, "data.columns[%zu].name", i);
-        status = job_name_take(c, path, "", k->name, e);
+        rc = job_name_take(c, path, "", k->name, e);
         (void)snprintf(path, sizeof path, "data.columns[%zu].type", i);
         k->type = (enum column_type)config_enum(c, path, COLUMN_CATEGORY);
         (void)snprintf(path, sizeof path, "data.columns[%zu].pooling", i);
         k->pooling = (enum pooling)config_enum(c, path, POOL_SUM);
         (void)snprintf(path, sizeof path, "data.columns[%zu].separator", i);
-        if (status == 0)
-            status = character_take(c, path, '|', &k->separator, e);
+        if (rc == 0)
+            rc = character_take(c, path, '|', &k->separator, e);
         (void)snprintf(path, sizeof path, "data.columns[%zu].max", i);
         k->max = (uint32_t)config_int(c, path, 0);
         (void)snprintf(path, sizeof path, "data.columns[%zu].share", i);
-        if (status == 0 && config_has(c, path))
-            status = job_name_take(c, path, "", k->share, e);
+        if (rc == 0 && config_has(c, path))
+            rc = job_name_take(c, path, "", k->share, e);
         (void)snprintf(path, sizeof path, "data.columns[%zu].attend", i);
-        if (status == 0 && config_has(c, path))
-            status = job_name_take(c, path, "", k->attend, e);
+        if (rc == 0 && config_has(c, path))
+            rc = job_name_take(c, path, "", k->attend, e);
     }
-    return status != 0 ? status : columns_check(c, j, e);
+    return rc != 0 ? rc : columns_check(c, j, e);
 }
 
 static int labels_take(const struct config *c, struct job *j, struct err *e)
 {
     struct string_list labels = {0};
-    int status = 0;
-
+    int rc = 0;
     if (config_list(c, "data.label", &labels) != 0)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
     if (labels.count > LIMIT_TASKS)
-        status = err_set(e, SHOAL_E_CONFIG, "line %d: data.label: at most %u labels",
-                         config_line(c, "data.label"), LIMIT_TASKS);
-    for (size_t i = 0; i < labels.count && status == 0; i++) {
+        rc = err_set(e, SHOAL_E_CONFIG, "line %d: data.label: at most %u labels",
+                     config_line(c, "data.label"), LIMIT_TASKS);
+    for (size_t i = 0; i < labels.count && rc == 0; i++) {
         if (strlen(labels.item[i]) >= LIMIT_NAME || labels.item[i][0] == '\0')
-            status =
-                err_set(e, SHOAL_E_CONFIG, "line %d: data.label: a name must have 1 to %u bytes",
-                        config_line(c, "data.label"), LIMIT_NAME - 1);
+            rc = err_set(e, SHOAL_E_CONFIG, "line %d: data.label: a name must have 1 to %u bytes",
+                         config_line(c, "data.label"), LIMIT_NAME - 1);
         (void)snprintf(j->data.label[i], LIMIT_NAME, "%s", labels.item[i]);
     }
     j->data.label_count = (uint32_t)labels.count;
@@ -166,7 +158,7 @@ static int labels_take(const struct config *c, struct job *j, struct err *e)
         (void)snprintf(j->data.label[0], LIMIT_NAME, "0");
     }
     string_list_free(&labels);
-    return status;
+    return rc;
 }
 
 int job_data_take(const struct config *c, struct job *j, struct err *e)
@@ -193,17 +185,17 @@ int job_data_take(const struct config *c, struct job *j, struct err *e)
     j->data.max_bad = config_float(c, "data.max_bad", 0.001);
     j->data.shuffle = config_bool(c, "data.shuffle", true);
     (void)snprintf(j->data.cache, sizeof j->data.cache, "%s", config_string(c, "data.cache", ""));
-    int status = character_take(c, "data.delimiter", ',', &j->data.delimiter, e);
-    if (status == 0)
-        status = labels_take(c, j, e);
-    if (status == 0 && j->data.negatives < 1 && j->data.label_count > 1)
-        status =
+    int rc = character_take(c, "data.delimiter", ',', &j->data.delimiter, e);
+    if (rc == 0)
+        rc = labels_take(c, j, e);
+    if (rc == 0 && j->data.negatives < 1 && j->data.label_count > 1)
+        rc =
             err_set(e, SHOAL_E_CONFIG,
                     "line %d: data.negatives is for one label, data.label names %u: a line is left "
                     "out only where no label is "
                     "positive, so no constant corrects the predictions of a task; leave it out",
                     config_line(c, "data.negatives"), j->data.label_count);
-    return status != 0 ? status : columns_take(c, j, e);
+    return rc != 0 ? rc : columns_take(c, j, e);
 }
 
 int job_features_take(const struct config *c, struct job *j, struct err *e)

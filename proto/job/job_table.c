@@ -114,7 +114,6 @@ static int refuse(const struct place *p, const char *key, struct err *e, const c
 {
     char path[PATH_BYTES], text[256];
     va_list arguments;
-
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -129,7 +128,6 @@ struct optimizer_spec job_optimizer_take(const struct config *c, const char *pre
                                          const struct optimizer_spec *fallback)
 {
     struct place p = {.c = c};
-
     (void)snprintf(p.prefix, sizeof p.prefix, "%s", prefix);
     struct optimizer_spec o = {.kind =
                                    (enum optimizer_kind)choice(&p, "kind", (int)fallback->kind)};
@@ -152,7 +150,6 @@ struct optimizer_spec job_optimizer_take(const struct config *c, const char *pre
 static int decay_take(const struct place *p, struct optimizer_spec *o, struct err *e)
 {
     float decay = number_f(p, "optimizer.decay", 1);
-
     if (decay < 1 && o->kind != OPT_ADAGRAD && o->kind != OPT_ROW_ADAGRAD)
         return refuse(p, "optimizer.decay", e, "only adagrad and row_adagrad have sums that decay");
     o->decay = decay < 1 ? decay : 0; /* (3) */
@@ -207,7 +204,6 @@ static int admit_take(const struct place *p, uint32_t *kind, float *threshold, b
 static bool counts(uint32_t kind, float threshold, const struct job_table *t, float *most)
 {
     bool any = kind == ADMIT_COUNT;
-
     *most = any ? threshold : 0;
     for (size_t i = 0; i < t->rule_count; i++) {
         const struct field_rule *r = &t->rule[i].rule;
@@ -225,7 +221,6 @@ static bool waits(const struct job_table *t)
     float most;
     bool any = counts(t->rules.admit_kind, t->rules.admit_threshold, t, &most) ||
                t->rules.admit_kind == ADMIT_SCORE;
-
     for (size_t i = 0; i < t->rule_count; i++)
         any = any || ((t->rule[i].rule.has & FIELD_HAS_ADMIT) != 0 &&
                       t->rule[i].rule.admit_kind == ADMIT_SCORE);
@@ -237,7 +232,6 @@ static int waiting_take(const struct place *p, struct job_table *t, struct err *
     struct row_rules *r = &t->rules;
     float most;
     bool counted = counts(r->admit_kind, r->admit_threshold, t, &most);
-
     r->admit_sketch = (uint32_t)size(p, "admit.sketch", r->admit_sketch);
     r->admit_waiting = (uint32_t)size(p, "admit.waiting", r->admit_waiting);
     if ((r->admit_sketch & (r->admit_sketch - 1)) != 0)
@@ -257,7 +251,6 @@ static int waiting_take(const struct place *p, struct job_table *t, struct err *
 static uint32_t days(const struct place *p, const char *key, uint32_t fallback_s)
 {
     double seconds = number(p, key, 0) * DAY_S;
-
     return !has(p, key) ? fallback_s : seconds > 0 && seconds < 1 ? 1 : (uint32_t)lround(seconds);
 }
 
@@ -266,12 +259,11 @@ static int field_rule_take(const struct place *p, struct job_field_rule *out, st
     struct field_rule *r = &out->rule;
     char path[PATH_BYTES];
     bool admit;
-
-    int status = job_name_take(p->c, path_of(p, "field", path), "", out->field, e);
-    if (status == 0)
-        status = admit_take(p, &r->admit_kind, &r->admit_threshold, &admit, e);
-    if (status != 0)
-        return status;
+    int rc = job_name_take(p->c, path_of(p, "field", path), "", out->field, e);
+    if (rc == 0)
+        rc = admit_take(p, &r->admit_kind, &r->admit_threshold, &admit, e);
+    if (rc != 0)
+        return rc;
     bool init = has(p, "init.kind") || has(p, "init.scale"), ttl = has(p, "ttl_days");
     if (!init && !admit && !ttl)
         return refuse(p, "field", e,
@@ -287,8 +279,7 @@ static int field_rule_take(const struct place *p, struct job_field_rule *out, st
 static int field_rules_take(const struct place *p, struct job_table *t, struct err *e)
 {
     char path[PATH_BYTES];
-    int status = 0;
-
+    int rc = 0;
     t->rule_count = config_count(p->c, path_of(p, "rules", path));
     if (t->rule_count == 0)
         return 0;
@@ -297,16 +288,15 @@ static int field_rules_take(const struct place *p, struct job_table *t, struct e
     t->rule = calloc(t->rule_count, sizeof *t->rule);
     if (t->rule == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < t->rule_count && status == 0; i++) {
+    for (size_t i = 0; i < t->rule_count && rc == 0; i++) {
         struct place at = {.c = p->c};
         (void)snprintf(at.prefix, sizeof at.prefix, "%.40s.rules[%zu]", p->prefix, i);
-        status = field_rule_take(&at, &t->rule[i], e);
-        for (size_t k = 0; k < i && status == 0; k++)
+        rc = field_rule_take(&at, &t->rule[i], e);
+        for (size_t k = 0; k < i && rc == 0; k++)
             if (strcmp(t->rule[k].field, t->rule[i].field) == 0)
-                status =
-                    refuse(&at, "field", e, "there is a rule for %s already", t->rule[i].field);
+                rc = refuse(&at, "field", e, "there is a rule for %s already", t->rule[i].field);
     }
-    return status;
+    return rc;
 }
 
 /* ---- ageing ---------------------------------------------------------------------------------- */
@@ -336,7 +326,6 @@ static int ageing_take(const struct place *p, const struct job *j, struct job_ta
 {
     struct row_rules *r = &t->rules;
     float decay = number_f(p, "evict.decay", r->age_decay);
-
     r->age_decay = decay < 1 ? decay : 0;
     r->age_score = number_f(p, "evict.min_score", r->age_score);
     r->age_ttl = days(p, "evict.ttl_days", r->age_ttl);
@@ -371,7 +360,6 @@ static int ageing_take(const struct place *p, const struct job *j, struct job_ta
 static const char *statistics_needed(const struct job_table *t)
 {
     const struct row_rules *r = &t->rules;
-
     for (size_t i = 0; i < t->rule_count; i++)
         if ((t->rule[i].rule.has & FIELD_HAS_ADMIT) != 0 &&
             t->rule[i].rule.admit_kind == ADMIT_SCORE)
@@ -388,7 +376,6 @@ static int statistics_take(const struct place *p, struct job_table *t, struct er
 {
     struct row_rules *r = &t->rules;
     const char *needed = statistics_needed(t);
-
     bool stats = truth(p, "stats", r->stats != 0 || needed != NULL);
     if (!stats && needed != NULL)
         return refuse(p, "stats", e,
@@ -406,16 +393,15 @@ static int rules_take(const struct place *p, const struct job *j, struct job_tab
 {
     struct row_rules *r = &t->rules;
     bool given;
-
-    int status = field_rules_take(p, t, e);
-    if (status == 0)
-        status = admit_take(p, &r->admit_kind, &r->admit_threshold, &given, e);
-    if (status == 0)
-        status = waiting_take(p, t, e);
-    if (status == 0)
-        status = ageing_take(p, j, t, e);
-    if (status != 0)
-        return status;
+    int rc = field_rules_take(p, t, e);
+    if (rc == 0)
+        rc = admit_take(p, &r->admit_kind, &r->admit_threshold, &given, e);
+    if (rc == 0)
+        rc = waiting_take(p, t, e);
+    if (rc == 0)
+        rc = ageing_take(p, j, t, e);
+    if (rc != 0)
+        return rc;
     r->vector_score = number_f(p, "vector_score", r->vector_score);
     r->weight_max = number_f(p, "clamp", r->weight_max);
     r->by_shows = truth(p, "by_shows", r->by_shows != 0);
@@ -430,7 +416,6 @@ static int rules_take(const struct place *p, const struct job *j, struct job_tab
 static int fields_take(const struct place *p, struct job_table *t, struct err *e)
 {
     char path[PATH_BYTES];
-
     (void)path_of(p, "fields", path);
     t->fields_line = config_line(p->c, config_has(p->c, path) ? path : p->prefix);
     if (config_list(p->c, path, &t->fields) != 0)
@@ -460,7 +445,6 @@ static int tables_apart(const struct config *c, const struct job_table *a, size_
                         const struct job_table *b, size_t before, struct err *e)
 {
     struct place p = {.c = c};
-
     (void)snprintf(p.prefix, sizeof p.prefix, "tables[%zu]", at);
     if (strcmp(a->name, b->name) == 0)
         return refuse(&p, "name", e,
@@ -486,18 +470,17 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
 {
     struct place p = {.c = c};
     char path[PATH_BYTES];
-
     (void)snprintf(p.prefix, sizeof p.prefix, "tables[%zu]", i);
-    int status = job_name_take(c, path_of(&p, "name", path), "emb", t->name, e);
-    if (status != 0)
-        return status;
+    int rc = job_name_take(c, path_of(&p, "name", path), "emb", t->name, e);
+    if (rc != 0)
+        return rc;
     if (strcmp(t->name, "dense") == 0 || strcmp(t->name, "dense_stats") == 0)
         return err_set(e, SHOAL_E_CONFIG,
                        "line %d: the name %s is taken by the network's own table",
                        config_line(c, path), t->name);
-    status = fields_take(&p, t, e);
-    if (status != 0)
-        return status;
+    rc = fields_take(&p, t, e);
+    if (rc != 0)
+        return rc;
     t->dim = (uint32_t)config_int(c, path_of(&p, "dim", path), 16);
     t->tablets = (uint32_t)config_int(c, path_of(&p, "tablets", path), 0);
     if ((t->tablets & (t->tablets - 1)) != 0 && t->tablets != 0)
@@ -509,14 +492,13 @@ static int table_take(const struct config *c, size_t i, const struct job *j, str
     t->init.scale = number_f(&p, "init.scale", preset->init.scale);
     t->seed = (uint64_t)config_int(c, path_of(&p, "init.seed", path), 1);
     t->optimizer = job_optimizer_take(c, path_of(&p, "optimizer", path), &preset->optimizer);
-    status = decay_take(&p, &t->optimizer, e);
-    return status == 0 ? rules_take(&p, j, t, e) : status;
+    rc = decay_take(&p, &t->optimizer, e);
+    return rc == 0 ? rules_take(&p, j, t, e) : rc;
 }
 
 int job_tables_take(const struct config *c, struct job *j, struct err *e)
 {
-    int status = 0;
-
+    int rc = 0;
     j->table_count = config_count(c, "tables");
     if (j->table_count == 0)
         j->table_count = 1; /* one table with every default */
@@ -526,10 +508,10 @@ int job_tables_take(const struct config *c, struct job *j, struct err *e)
     j->table = calloc(j->table_count, sizeof *j->table);
     if (j->table == NULL)
         return err_set(e, SHOAL_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < j->table_count && status == 0; i++)
-        status = table_take(c, i, j, &j->table[i], e);
-    for (size_t i = 1; i < j->table_count && status == 0; i++)
-        for (size_t k = 0; k < i && status == 0; k++)
-            status = tables_apart(c, &j->table[i], i, &j->table[k], k, e);
-    return status;
+    for (size_t i = 0; i < j->table_count && rc == 0; i++)
+        rc = table_take(c, i, j, &j->table[i], e);
+    for (size_t i = 1; i < j->table_count && rc == 0; i++)
+        for (size_t k = 0; k < i && rc == 0; k++)
+            rc = tables_apart(c, &j->table[i], i, &j->table[k], k, e);
+    return rc;
 }

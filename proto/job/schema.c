@@ -116,11 +116,11 @@ static int field_rules_check(const struct table_schema *s, struct err *e)
             (s->rules.stats == 0 || s->rules.age_every == 0))
             return err_set(e, SHOAL_E_SCHEMA, "table %s: a field's ttl needs stats and age_every",
                            s->name);
-        int status = f->has & FIELD_HAS_ADMIT
-                         ? admit_check(f->admit_kind, f->admit_threshold, &s->rules, s->name, e)
-                         : 0;
-        if (status != 0)
-            return status;
+        int rc = f->has & FIELD_HAS_ADMIT
+                     ? admit_check(f->admit_kind, f->admit_threshold, &s->rules, s->name, e)
+                     : 0;
+        if (rc != 0)
+            return rc;
     }
     return 0;
 }
@@ -152,17 +152,16 @@ int schema_check(const struct table_schema *s, struct err *e)
             e, SHOAL_E_SCHEMA,
             "table %s: the least fp16 above 0 is 2^-24, weights cannot be kept within %g", s->name,
             (double)s->rules.weight_max);
-    int status = optimizer_check(&s->optimizer, s->name, e);
-    if (status == 0)
-        status = rules_check(&s->rules, s, e);
-    return status != 0 ? status : field_rules_check(s, e);
+    int rc = optimizer_check(&s->optimizer, s->name, e);
+    if (rc == 0)
+        rc = rules_check(&s->rules, s, e);
+    return rc != 0 ? rc : field_rules_check(s, e);
 }
 
 /* Compared field by field: a struct's padding is nobody's. */
 int schema_equal(const struct table_schema *a, const struct table_schema *b)
 {
     const struct optimizer_spec *p = &a->optimizer, *q = &b->optimizer;
-
     if (strcmp(a->name, b->name) != 0 || a->table != b->table || a->dense != b->dense ||
         a->width != b->width || a->zero_first != b->zero_first ||
         a->tablet_bits != b->tablet_bits || a->tablet_first != b->tablet_first ||
@@ -213,7 +212,6 @@ static bool differ_fields(const struct table_schema *a, const struct table_schem
 {
     uint32_t least =
         a->field_rule_count < b->field_rule_count ? a->field_rule_count : b->field_rule_count;
-
     for (uint32_t i = 0; i < least; i++) {
         const struct field_rule *p = &a->field_rule[i], *q = &b->field_rule[i];
         if (memcmp(p, q, sizeof *p) == 0)
@@ -239,7 +237,6 @@ const char *schema_difference(const struct table_schema *a, const struct table_s
     static const char *const optimizer[] = {"sgd",  "adagrad", "row_adagrad",
                                             "adam", "ftrl",    "ctr_adagrad"};
     const struct optimizer_spec *p = &a->optimizer, *q = &b->optimizer;
-
     text[0] = '\0';
     (void)(differ_text("the name", a->name, b->name, text) ||
            differ_text("init", init[(unsigned)a->init.kind % 4], init[(unsigned)b->init.kind % 4],

@@ -2,6 +2,7 @@
 #include "proto/metric/measure.h"
 #include "proto/base/assert.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,6 @@ struct measure_options measure_options_of(const struct job *job, uint64_t expect
 static uint32_t values_each(uint32_t by_count)
 {
     uint32_t each = MEASURE_VALUES / 4;
-
     while (each > VALUES_LEAST && each * by_count > MEASURE_VALUES)
         each /= 2;
     return each;
@@ -32,29 +32,28 @@ static uint32_t values_each(uint32_t by_count)
 
 int measure_open(struct measure *m, const struct measure_options *o, struct err *e)
 {
-    int status = 0;
-
+    int rc = 0;
     SHOAL_ASSERT(o->tasks > 0 && o->tasks <= LIMIT_TASKS && o->by_count <= LIMIT_BY);
     SHOAL_ASSERT(o->buckets > 0 && o->buckets <= MEASURE_BUCKETS_MAX);
     memset(m, 0, sizeof *m);
     m->options = *o;
     if (o->expected > METRIC_EXAMPLES_MAX)
         return err_set(e, SHOAL_E_TOO_BIG,
-                       "an evaluation of %llu rows, at most %u: take a sample of the split",
-                       (unsigned long long)o->expected, METRIC_EXAMPLES_MAX);
+                       "an evaluation of %" PRIu64 " rows, at most %u: take a sample of the split",
+                       o->expected, METRIC_EXAMPLES_MAX);
     m->bucket = calloc((size_t)o->tasks * o->buckets, sizeof *m->bucket);
     m->by = calloc(o->by_count + 1ull, sizeof *m->by);
     if (m->bucket == NULL || m->by == NULL)
-        status = err_set(e, SHOAL_E_NOMEM, "no memory for the measures");
-    for (uint32_t t = 0; t < o->tasks && status == 0; t++)
-        status = metric_scores_open(&m->scores[t], o->exact, o->expected, e);
-    if (status == 0 && o->group)
-        status = metric_group_open(&m->group, o->tasks, o->exact, o->expected, e);
-    for (uint32_t i = 0; i < o->by_count && status == 0; i++)
-        status = metric_by_open(&m->by[i], o->tasks, values_each(o->by_count), e);
-    if (status != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the measures");
+    for (uint32_t t = 0; t < o->tasks && rc == 0; t++)
+        rc = metric_scores_open(&m->scores[t], o->exact, o->expected, e);
+    if (rc == 0 && o->group)
+        rc = metric_group_open(&m->group, o->tasks, o->exact, o->expected, e);
+    for (uint32_t i = 0; i < o->by_count && rc == 0; i++)
+        rc = metric_by_open(&m->by[i], o->tasks, values_each(o->by_count), e);
+    if (rc != 0)
         measure_close(m);
-    return status;
+    return rc;
 }
 
 void measure_close(struct measure *m)
@@ -74,37 +73,35 @@ int measure_add(struct measure *m, const float *score, const float *label, const
 {
     const uint32_t tasks = m->options.tasks, by_count = m->options.by_count;
     double loss[LIMIT_TASKS];
-    int status = 0;
-
+    int rc = 0;
     SHOAL_ASSERT((group != NULL || !m->options.group) && (by != NULL || by_count == 0));
-    for (uint32_t i = 0; i < count && status == 0; i++, score += tasks, label += tasks) {
-        for (uint32_t t = 0; t < tasks && status == 0; t++) {
+    for (uint32_t i = 0; i < count && rc == 0; i++, score += tasks, label += tasks) {
+        for (uint32_t t = 0; t < tasks && rc == 0; t++) {
             loss[t] = metric_loss(score[t], label[t]);
-            status = metric_scores_add(&m->scores[t], score[t], label[t], loss[t]);
+            rc = metric_scores_add(&m->scores[t], score[t], label[t], loss[t]);
         }
-        if (m->options.group && status == 0)
-            status = metric_group_add(&m->group, group[i], score, label);
-        for (uint32_t f = 0; f < by_count && status == 0; f++)
+        if (m->options.group && rc == 0)
+            rc = metric_group_add(&m->group, group[i], score, label);
+        for (uint32_t f = 0; f < by_count && rc == 0; f++)
             metric_by_add(&m->by[f], by[(size_t)i * by_count + f], score, label, loss);
     }
-    return status == 0
+    return rc == 0
                ? 0
                : err_set(
-                     e, status,
+                     e, rc,
                      "no memory for the measures of so many examples: set evaluate.exact lower");
 }
 
 int measure_finish(struct measure *m, struct err *e)
 {
     uint32_t buckets = m->options.buckets;
-    int status = 0;
-
-    for (uint32_t t = 0; t < m->options.tasks && status == 0; t++)
-        status = metric_scores_finish(&m->scores[t], buckets, &m->metric[t],
-                                      &m->bucket[(size_t)t * buckets], &m->bucket_count[t], e);
-    if (status == 0 && m->options.group)
-        status = metric_group_finish(&m->group, m->metric, e);
-    for (uint32_t f = 0; f < m->options.by_count && status == 0; f++)
+    int rc = 0;
+    for (uint32_t t = 0; t < m->options.tasks && rc == 0; t++)
+        rc = metric_scores_finish(&m->scores[t], buckets, &m->metric[t],
+                                  &m->bucket[(size_t)t * buckets], &m->bucket_count[t], e);
+    if (rc == 0 && m->options.group)
+        rc = metric_group_finish(&m->group, m->metric, e);
+    for (uint32_t f = 0; f < m->options.by_count && rc == 0; f++)
         metric_by_finish(&m->by[f], MEASURE_TOP);
-    return status;
+    return rc;
 }

@@ -25,7 +25,7 @@
 /* of the calibration curve, and examples with an exact AUC, where the job says nothing */
 #define MEASURE_BUCKETS 20u
 #define MEASURE_BUCKETS_MAX 1000u
-#define MEASURE_EXACT 20000000ull
+#define MEASURE_EXACT UINT64_C(20000000)
 #define MEASURE_VALUES (1u << 18) /* of all fields of evaluate.by together */
 #define MEASURE_TOP 50u           /* values of a field that are told */
 

@@ -18,7 +18,6 @@ static double ratio(double a, double b)
 static struct json *curve_json(const struct metric_bucket *bucket, uint32_t count)
 {
     struct json *list = json_new_array();
-
     for (uint32_t i = 0; i < count; i++) {
         double examples = (double)bucket[i].examples;
         struct json *item = json_new_object();
@@ -33,7 +32,6 @@ static struct json *curve_json(const struct metric_bucket *bucket, uint32_t coun
 static void sums_set(struct json *item, const struct metric_by_task *sums, uint64_t examples)
 {
     double n = (double)examples;
-
     json_set_int(item, "examples", (int64_t)examples);
     json_set_number(item, "logloss", ratio(sums->loss, n));
     json_set_number(item, "predicted", ratio(sums->predicted, n));
@@ -44,7 +42,6 @@ static void sums_set(struct json *item, const struct metric_by_task *sums, uint6
 static struct json *values_json(const struct metric_by *b, uint32_t task)
 {
     struct json *list = json_new_array();
-
     for (uint32_t i = 0; i < b->count; i++) {
         const struct metric_value *v = &b->value[i];
         struct json *item = json_new_object();
@@ -67,7 +64,6 @@ static struct json *values_json(const struct metric_by *b, uint32_t task)
 struct json *measure_details(const struct measure *m, const struct job *job)
 {
     struct json *list = json_new_array();
-
     for (uint32_t t = 0; t < m->options.tasks; t++) {
         struct json *item = json_new_object();
         json_set(item, "buckets",
@@ -113,7 +109,6 @@ static void details_set(struct json *to, const struct json *details, uint32_t ta
 {
     static const char *const key[] = {"buckets", "by"};
     struct json *of = json_array_at(details, task);
-
     for (int i = 0; i < 2; i++)
         if (json_get(of, key[i]) != NULL)
             json_set(to, key[i], json_hold(json_get(of, key[i])));
@@ -125,7 +120,6 @@ struct json *measure_report(const struct metric *metric, const struct job *job,
     struct json *report = json_new_object();
     uint32_t tasks = tasks_of(job);
     struct metric mean;
-
     metric_mean(metric, job->model.task_weight, tasks, &mean);
     metric_set(report, &mean, job, whole, tasks == 1);
     if (tasks == 1) {

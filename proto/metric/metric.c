@@ -7,7 +7,6 @@
 double metric_loss(float p, float y)
 {
     double q = (double)p;
-
     q = q < 1e-15 ? 1e-15 : q > 1 - 1e-15 ? 1 - 1e-15 : q;
     return y > 0.5f ? -log(q) : -log1p(-q);
 }
@@ -21,7 +20,6 @@ double metric_entropy(double share)
 static double mean_of(const struct metric *of, const double *weight, uint32_t count, size_t offset)
 {
     double sum = 0, weights = 0;
-
     for (uint32_t i = 0; i < count; i++) {
         double x = *(const double *)(const void *)((const char *)&of[i] + offset);
         double w = weight ? weight[i] : 1.0;

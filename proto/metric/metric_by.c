@@ -37,7 +37,6 @@ void metric_by_close(struct metric_by *b)
 static uint32_t *slot_find(const struct metric_by *b, uint64_t key)
 {
     uint32_t mask = 4 * b->capacity - 1, at = (uint32_t)key_mix(key) & mask;
-
     while (b->slot[at] != 0 && b->value[b->slot[at] - 1].key != key)
         at = (at + 1) & mask;
     return &b->slot[at];
@@ -62,7 +61,6 @@ static void value_drop(struct metric_by *b, const struct metric_value *v)
 static int value_compare(const void *a, const void *b)
 {
     const struct metric_value *x = a, *y = b;
-
     if (x->examples != y->examples)
         return x->examples < y->examples ? 1 : -1;
     return x->key < y->key ? -1 : x->key > y->key;
@@ -85,7 +83,6 @@ static uint32_t count_of(const struct metric_value *v)
 static void values_thin(struct metric_by *b, uint32_t keep)
 {
     uint32_t count = 0, above = 0, *sorted = b->slot; /* the slots are filled anew below */
-
     if (b->count <= keep)
         return;
     for (uint32_t i = 0; i < b->count; i++)
@@ -114,7 +111,6 @@ static void values_thin(struct metric_by *b, uint32_t keep)
 static struct metric_value *value_new(struct metric_by *b, uint64_t key)
 {
     struct metric_value *v = &b->value[b->count++];
-
     *v = (struct metric_value){.key = key, .missed = b->floor, .sums = v->sums};
     memset(metric_by_sums(b, v), 0, b->tasks * sizeof(struct metric_by_task));
     *slot_find(b, key) = b->count;
@@ -125,7 +121,6 @@ void metric_by_add(struct metric_by *b, uint64_t key, const float *p, const floa
                    const double *loss)
 {
     uint32_t at = *slot_find(b, key);
-
     if (at == 0 && b->count == b->capacity)
         values_thin(b, b->capacity / 2);
     struct metric_value *v = at != 0 ? &b->value[at - 1] : value_new(b, key);

@@ -4,6 +4,7 @@
 #include "proto/base/rng.h"
 #include "proto/base/sort.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -26,7 +27,6 @@ int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uin
                       struct err *e)
 {
     uint64_t rows = expected < room ? expected : room;
-
     SHOAL_ASSERT(tasks > 0 && tasks <= LIMIT_TASKS);
     memset(g, 0, sizeof *g);
     g->tasks = tasks;
@@ -45,8 +45,8 @@ int metric_group_open(struct metric_group *g, uint32_t tasks, uint64_t room, uin
         return 0;
     metric_group_close(g);
     return err_set(e, SHOAL_E_NOMEM,
-                   "no memory for %llu predictions by group: set evaluate.exact lower",
-                   (unsigned long long)rows);
+                   "no memory for %" PRIu64 " predictions by group: set evaluate.exact lower",
+                   rows);
 }
 
 void metric_group_close(struct metric_group *g)
@@ -65,7 +65,6 @@ void metric_group_close(struct metric_group *g)
 static uint32_t *slot_find(const struct metric_group *g, uint64_t hash)
 {
     uint32_t at = (uint32_t)hash & (g->slots - 1);
-
     while (g->slot[at] != 0 && g->hash[g->slot[at] - 1] != hash)
         at = (at + 1) & (g->slots - 1);
     return &g->slot[at];
@@ -101,7 +100,6 @@ static int groups_grow(struct metric_group *g)
 static int groups_thin(struct metric_group *g)
 {
     uint32_t *number = malloc((g->groups + 1ull) * sizeof *number), groups = 0, count = 0;
-
     if (number == NULL)
         return SHOAL_E_NOMEM;
     g->level++;
@@ -129,7 +127,6 @@ static int groups_thin(struct metric_group *g)
 int metric_group_add(struct metric_group *g, uint64_t group, const float *p, const float *y)
 {
     uint64_t hash = group_hash(group);
-
     while (g->count == g->room && g->level < 64 && hash_stays(hash, g->level))
         if (groups_thin(g) != 0)
             return SHOAL_E_NOMEM;
@@ -158,7 +155,6 @@ int metric_group_add(struct metric_group *g, uint64_t group, const float *p, con
 static double pairs_right(const uint32_t *packed, uint32_t count, uint32_t *positives)
 {
     double below = 0, right = 0;
-
     *positives = 0;
     for (uint32_t i = 0; i < count;) {
         uint32_t first = i, score = packed[i] >> 1, p = 0;
@@ -176,7 +172,6 @@ static void groups_sum(const struct metric_group *g, uint32_t *by_group, uint32_
                        const uint32_t *end, struct metric *out)
 {
     double sum = 0, weight = 0;
-
     out->groups = 0;
     for (uint32_t i = 0; i < g->groups; i++) {
         uint32_t begin = i == 0 ? 0 : end[i - 1], count = end[i] - begin, positives;
@@ -198,7 +193,6 @@ int metric_group_finish(struct metric_group *g, struct metric *out, struct err *
              *end = calloc(g->groups + 1ull, sizeof *end);
     uint32_t *scratch = malloc((g->count + 1ull) * sizeof *scratch);
     bool whole = by_group != NULL && end != NULL && scratch != NULL;
-
     for (uint32_t t = 0; t < g->tasks && whole; t++) {
         /* end[i + 1]: counts, then where a group begins, then ends */
         memset(end, 0, (g->groups + 1ull) * sizeof *end);

@@ -4,6 +4,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/sort.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +21,14 @@ _Static_assert(sizeof(struct metric_cell) * CELLS < (17u << 20), "as the header 
 int metric_scores_open(struct metric_scores *s, uint64_t exact, uint64_t expected, struct err *e)
 {
     uint64_t room = expected < exact ? expected : exact;
-
     memset(s, 0, sizeof *s);
     if (room > METRIC_EXAMPLES_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG, "%llu predictions to keep, at most %u",
-                       (unsigned long long)room, METRIC_EXAMPLES_MAX);
+        return err_set(e, SHOAL_E_TOO_BIG, "%" PRIu64 " predictions to keep, at most %u", room,
+                       METRIC_EXAMPLES_MAX);
     s->packed = malloc((room + 1) * sizeof *s->packed);
     if (s->packed == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "no memory for %llu predictions: set evaluate.exact lower",
-                       (unsigned long long)room);
+        return err_set(e, SHOAL_E_NOMEM,
+                       "no memory for %" PRIu64 " predictions: set evaluate.exact lower", room);
     s->capacity = (uint32_t)room;
     return 0;
 }
@@ -45,7 +45,6 @@ void metric_scores_close(struct metric_scores *s)
 static uint32_t float_bits(float x)
 {
     uint32_t bits;
-
     memcpy(&bits, &x, sizeof bits);
     return bits & 0x7fffffff; /* -0 is 0 */
 }
@@ -54,7 +53,6 @@ static float packed_score(uint32_t packed)
 {
     uint32_t bits = packed >> 1;
     float x;
-
     memcpy(&x, &bits, sizeof x);
     return x;
 }
@@ -64,14 +62,12 @@ static uint32_t cell_of(float p)
 {
     uint32_t bits = float_bits(p > 0.5f ? 1.0f - p : p);
     uint32_t at = bits <= LEAST_BITS ? 0 : (bits - LEAST_BITS) >> (23 - MANTISSA_BITS);
-
     return p > 0.5f ? 2 * SIDE - at : at;
 }
 
 static void cell_add(struct metric_cell *cell, float p, uint32_t positive)
 {
     struct metric_cell *c = &cell[cell_of(p)];
-
     c->positives += positive;
     c->negatives += 1 - positive;
     c->predicted += (double)p;
@@ -93,7 +89,6 @@ static int scores_fold(struct metric_scores *s)
 int metric_scores_add(struct metric_scores *s, float p, float y, double loss)
 {
     uint32_t positive = y > 0.5f;
-
     if (s->examples >= METRIC_EXAMPLES_MAX)
         return SHOAL_E_TOO_BIG;
     if (s->cell == NULL && s->examples >= s->capacity && scores_fold(s) != 0)
@@ -129,7 +124,6 @@ struct walk {
 static void walk_curve(struct walk *w, const struct run *r)
 {
     struct metric_bucket *b = &w->bucket[w->count];
-
     b->examples += r->positives + r->negatives;
     b->positives += r->positives;
     b->predicted += r->predicted;
@@ -142,7 +136,6 @@ static void walk_curve(struct walk *w, const struct run *r)
 static void walk_add(struct walk *w, const struct run *r)
 {
     double pairs = (double)r->positives * (double)r->negatives / 2;
-
     w->area += (double)r->positives * (double)w->below + pairs;
     w->unsure += pairs;
     w->below += r->negatives;
@@ -152,11 +145,10 @@ static void walk_add(struct walk *w, const struct run *r)
 static int walk_kept(struct metric_scores *s, struct walk *w, struct err *e)
 {
     uint32_t *scratch = malloc((s->examples + 1) * sizeof *scratch);
-
     if (scratch == NULL)
         return err_set(e, SHOAL_E_NOMEM,
-                       "no memory to sort %llu predictions: set evaluate.exact lower",
-                       (unsigned long long)s->examples);
+                       "no memory to sort %" PRIu64 " predictions: set evaluate.exact lower",
+                       s->examples);
     sort_u32(s->packed, scratch, s->examples);
     free(scratch);
     for (uint64_t i = 0; i < s->examples;) {
@@ -185,7 +177,6 @@ static void walk_cells(const struct metric_scores *s, struct walk *w)
 static double curve_error(const struct metric_bucket *bucket, uint32_t count, uint64_t examples)
 {
     double sum = 0;
-
     for (uint32_t i = 0; i < count; i++)
         sum += fabs(bucket[i].predicted - (double)bucket[i].positives);
     return examples > 0 ? sum / (double)examples : (double)NAN;
@@ -197,12 +188,11 @@ int metric_scores_finish(struct metric_scores *s, uint32_t buckets, struct metri
     struct walk w = {.examples = s->examples, .bucket = bucket, .wanted = buckets};
     double n = (double)s->examples, positives = (double)s->positives,
            pairs = positives * (n - positives);
-
     SHOAL_ASSERT(buckets > 0);
     memset(bucket, 0, buckets * sizeof *bucket);
-    int status = s->cell == NULL ? walk_kept(s, &w, e) : 0;
-    if (status != 0)
-        return status;
+    int rc = s->cell == NULL ? walk_kept(s, &w, e) : 0;
+    if (rc != 0)
+        return rc;
     if (s->cell != NULL)
         walk_cells(s, &w);
     SHOAL_ASSERT(w.seen == s->examples && w.count <= buckets);

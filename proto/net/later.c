@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define NS_PER_MS 1000000ull
+#define NS_PER_MS UINT64_C(1000000)
 
 struct later_timer {
     uv_timer_t uv;

@@ -27,7 +27,7 @@
 #include <uv.h>
 
 #define DRAIN_BUDGET 64
-#define STOP_NS 1000000000ull
+#define STOP_NS UINT64_C(1000000000)
 #define RETRY_MS 2 /* between two looks at a full pipe, should its own signal have been used up */
 #define GONE_MAX 64
 

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PEER_STALL_NS 30000000000ull
+#define PEER_STALL_NS UINT64_C(30000000000)
 #define PEERS_WAITING_BYTES ((uint64_t)LIMIT_PEER_BYTES * 4) /* in all queues of a net together */
 
 struct peers;

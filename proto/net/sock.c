@@ -382,12 +382,12 @@ static void frame_give(zmq_msg_t *z, struct frame *f, bool lend)
 static int frame_write(struct sock *s, zmq_msg_t *z, bool more)
 {
     int flags = ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0);
-    int error = 0;
+    int rc = 0;
     while (zmq_msg_send(z, s->zmq, flags) < 0) {
-        error = errno;
-        if (error != EINTR) {
+        rc = errno;
+        if (rc != EINTR) {
             zmq_msg_close(z);
-            return error;
+            return rc;
         }
     }
     return 0;
@@ -398,26 +398,26 @@ int sock_send(struct sock *s, const struct sock_id *to, struct msg *m)
     SHOAL_ASSERT(m->frame_count >= 1 && m->frame_count <= LIMIT_FRAMES &&
                  s->router == (to != NULL));
     zmq_msg_t z;
-    int error = 0;
+    int rc = 0;
     if (s->router) {
         if (zmq_msg_init_size(&z, to->bytes) != 0)
             return SHOAL_E_AGAIN;
         memcpy(zmq_msg_data(&z), to->data, to->bytes);
-        error = frame_write(s, &z, true);
+        rc = frame_write(s, &z, true);
     }
-    for (uint32_t i = 0; error == 0 && i < m->frame_count; i++) {
+    for (uint32_t i = 0; rc == 0 && i < m->frame_count; i++) {
         /* The first frame of a DEALER may be refused, and is needed again then: copy it. It is a
          * header, and small. */
         bool lend = m->frame[i].bytes > COPY_OUT_BYTES && (s->router || i > 0);
         frame_give(&z, &m->frame[i], lend);
         int failed = frame_write(s, &z, i + 1 < m->frame_count);
         if (i == 0 && !s->router)
-            error = failed;
+            rc = failed;
         /* Later a frame only fails when the pipe died under the message; ZeroMQ then wants to be
          * given the rest too, and drops it. */
     }
-    if (error != 0)
-        return error == EAGAIN ? SHOAL_E_AGAIN : SHOAL_E_UNAVAILABLE;
+    if (rc != 0)
+        return rc == EAGAIN ? SHOAL_E_AGAIN : SHOAL_E_UNAVAILABLE;
     msg_free(m);
     return 0;
 }

@@ -19,14 +19,12 @@ static void put_u32(unsigned char *to, uint32_t x)
 static uint32_t masked(const void *data, size_t bytes)
 {
     uint32_t c = crc32c(data, bytes);
-
     return (c >> 15 | c << 17) + 0xa282ead8u;
 }
 
 static size_t event_frame(const Tb__Event *event, unsigned char *out)
 {
     size_t bytes = tb__event__get_packed_size(event);
-
     SHOAL_ASSERT(HEAD_BYTES + bytes + FOOT_BYTES <= EVENT_BYTES_MAX);
     put_u32(out, (uint32_t)bytes);
     put_u32(out + 4, 0);
@@ -39,7 +37,6 @@ static size_t event_frame(const Tb__Event *event, unsigned char *out)
 size_t event_version(double wall_s, unsigned char *out)
 {
     Tb__Event event = TB__EVENT__INIT;
-
     event.has_wall_time = 1;
     event.wall_time = wall_s;
     event.file_version = (char *)(uintptr_t) "brain.Event:2";
@@ -61,7 +58,6 @@ size_t event_scalars(double wall_s, int64_t step, const struct event_scalar *sca
     Tb__Summary summary = TB__SUMMARY__INIT;
     Tb__Value value[EVENT_SCALARS_MAX], *list[EVENT_SCALARS_MAX];
     char tag[EVENT_SCALARS_MAX][EVENT_TAG_MAX];
-
     SHOAL_ASSERT(count <= EVENT_SCALARS_MAX);
     for (uint32_t i = 0; i < count; i++) {
         tag_copy(tag[i], scalar[i].tag);

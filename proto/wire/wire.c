@@ -13,6 +13,7 @@
 
 #include "shoal.pb-c.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,11 +96,11 @@ static int frame_expect(const struct msg *m, uint32_t frame, uint64_t count, uin
                         uint64_t count_max, struct err *e)
 {
     if (count > count_max)
-        return err_set(e, SHOAL_E_TOO_BIG, "count %llu is over the limit of %llu",
-                       (unsigned long long)count, (unsigned long long)count_max);
+        return err_set(e, SHOAL_E_TOO_BIG, "count %" PRIu64 " is over the limit of %" PRIu64, count,
+                       count_max);
     if (m->frame[frame].bytes != count * item_bytes)
-        return err_set(e, SHOAL_E_MALFORMED, "frame %u has %zu bytes, its count says %llu", frame,
-                       m->frame[frame].bytes, (unsigned long long)(count * item_bytes));
+        return err_set(e, SHOAL_E_MALFORMED, "frame %u has %zu bytes, its count says %" PRIu64,
+                       frame, m->frame[frame].bytes, count * item_bytes);
     return 0;
 }
 
@@ -109,24 +110,23 @@ static int eval_frames_check(const struct msg *m, const struct wire_EVAL_DONE *q
         return err_set(e, SHOAL_E_TOO_BIG,
                        "predictions of %u labels and %u fields, at most %u and %u", q->tasks,
                        q->by_count, LIMIT_TASKS, LIMIT_BY);
-    int status = frame_expect(m, 1, q->examples, 8ull * q->tasks, LIMIT_BATCH, e);
-    return status != 0 ? status
-                       : frame_expect(m, 2, q->examples,
-                                      8ull * ((q->grouped ? 1 : 0) + q->by_count), LIMIT_BATCH, e);
+    int rc = frame_expect(m, 1, q->examples, 8ull * q->tasks, LIMIT_BATCH, e);
+    return rc != 0 ? rc
+                   : frame_expect(m, 2, q->examples, 8ull * ((q->grouped ? 1 : 0) + q->by_count),
+                                  LIMIT_BATCH, e);
 }
 
 static int request_frames_check(const struct msg *m, const struct wire *w, struct err *e)
 {
     const uint64_t tablets_max = (uint64_t)LIMIT_TABLES * LIMIT_TABLETS;
-    int status;
-
+    int rc;
     switch (w->type) {
     case WIRE_TYPE_PULL:
         return frame_expect(m, 1, w->u.PULL.key_count, 8, LIMIT_KEYS, e);
     case WIRE_TYPE_PUSH:
-        status = frame_expect(m, 1, w->u.PUSH.key_count, 8, LIMIT_KEYS, e);
-        if (status != 0)
-            return status;
+        rc = frame_expect(m, 1, w->u.PUSH.key_count, 8, LIMIT_KEYS, e);
+        if (rc != 0)
+            return rc;
         if (w->u.PUSH.key_count == 0 ? m->frame[2].bytes != 0
                                      : m->frame[2].bytes % (4ull * w->u.PUSH.key_count) != 0)
             return err_set(e, SHOAL_E_MALFORMED, "%zu bytes of gradients do not fit %u keys",
@@ -141,8 +141,8 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
     case WIRE_TYPE_MAP_SET:
         return frame_expect(m, 1, w->u.MAP_SET.tablet_count, 2, tablets_max, e);
     case WIRE_TYPE_TASK_DONE:
-        status = frame_expect(m, 1, 64, 8, 64, e);
-        return status != 0 ? status : frame_expect(m, 2, w->u.TASK_DONE.tasks, 8, LIMIT_TASKS, e);
+        rc = frame_expect(m, 1, 64, 8, 64, e);
+        return rc != 0 ? rc : frame_expect(m, 2, w->u.TASK_DONE.tasks, 8, LIMIT_TASKS, e);
     case WIRE_TYPE_EVAL_DONE:
         return eval_frames_check(m, &w->u.EVAL_DONE, e);
     case WIRE_TYPE_KEYS:
@@ -157,7 +157,6 @@ static int request_frames_check(const struct msg *m, const struct wire *w, struc
 static int reply_frames_check(const struct msg *m, const struct wire *w, struct err *e)
 {
     const uint64_t tablets_max = (uint64_t)LIMIT_TABLES * LIMIT_TABLETS;
-
     switch (w->type) {
     case WIRE_TYPE_PULL:
         if (w->u.PULL_reply.width > LIMIT_WIDTH)
@@ -221,14 +220,13 @@ int wire_decode(const struct msg *m, struct wire *out, struct err *e)
 {
     const Pb__Header *h = NULL;
     uint32_t frames = 0;
-
     out->type = WIRE_TYPE_NONE;
     out->id = 0;
     if (m->frame_count == 0)
         return err_set(e, SHOAL_E_MALFORMED, "message without a header");
-    int status = header_decode(&m->frame[0], out, &h, e);
-    if (status != 0)
-        return status;
+    int rc = header_decode(&m->frame[0], out, &h, e);
+    if (rc != 0)
+        return rc;
     const struct shape *s = wire_shape_of(h->type, out->reply, &frames);
     if (s == NULL)
         return err_set(e, SHOAL_E_MALFORMED, "unknown message type %u", h->type);
@@ -237,9 +235,9 @@ int wire_decode(const struct msg *m, struct wire *out, struct err *e)
     if (m->frame_count != 1 + frames)
         return err_set(e, SHOAL_E_MALFORMED, "%s with %u raw frames, it has %u",
                        wire_type_name(out->type), m->frame_count - 1, frames);
-    status = body_decode(h, s, out, e);
-    if (status != 0)
-        return status;
+    rc = body_decode(h, s, out, e);
+    if (rc != 0)
+        return rc;
     if (!out->reply)
         return request_frames_check(m, out, e);
     return out->status != 0 ? 0 : reply_frames_check(m, out, e);
@@ -293,7 +291,6 @@ struct msg *wire_refusal(const struct wire *request, int status, const char *for
 {
     struct wire w;
     va_list arguments;
-
     wire_reply_to(request, status, &w);
     va_start(arguments, format);
     (void)vsnprintf(w.error, sizeof w.error, format, arguments);

@@ -43,7 +43,6 @@ static bool call_answered(const struct coord_call *call, uint32_t shard)
 static void call_send(struct coord_calls *c, const struct coord_call *call, uint32_t shard)
 {
     const struct coord_shard *s = &c->members->shard[shard];
-
     if (!s->seen || !s->ready || (!s->set_up && !call->early) || call_answered(call, shard))
         return;
     struct msg *m = wire_encode(&call->request);
@@ -78,7 +77,6 @@ struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *re
                                     coord_call_reply on_reply, coord_call_done on_done)
 {
     struct coord_call *call = c->count >= COORD_CALLS_MAX ? NULL : calloc(1, sizeof *call);
-
     if (call == NULL)
         return NULL;
     call->request = *request;
@@ -110,7 +108,6 @@ struct coord_call *coord_call_start(struct coord_calls *c, const struct wire *re
 static void call_unlink(struct coord_calls *c, struct coord_call *call)
 {
     struct coord_call **at = &c->head;
-
     while (*at != call)
         at = &(*at)->next;
     *at = call->next;
@@ -120,7 +117,6 @@ static void call_unlink(struct coord_calls *c, struct coord_call *call)
 void coord_call_cancel(struct coord_calls *c, enum wire_type type, uint64_t owner)
 {
     struct coord_call *next;
-
     for (struct coord_call *call = c->head; call != NULL; call = next) {
         next = call->next;
         if (call->request.type != type || (owner != UINT64_MAX && call->owner != owner))
@@ -150,7 +146,6 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
                          const struct msg *m)
 {
     struct coord_call *call = c->head;
-
     while (call != NULL && (call->request.id != reply->id || call->request.type != reply->type))
         call = call->next;
     uint32_t shard = call == NULL ? COORD_NOBODY : coord_member_shard_of(c->members, from);
@@ -178,7 +173,6 @@ void coord_call_on_reply(struct coord_calls *c, peer_t from, const struct wire *
 void coord_call_tick(struct coord_calls *c)
 {
     uint64_t now = env_now_ns(c->env);
-
     for (struct coord_call *call = c->head; call != NULL; call = call->next)
         if (now - call->sent_ns >= c->resend_ns)
             call_send_all(c, call);

@@ -11,13 +11,14 @@
 #include "server/coord/flow.h"
 #include "server/coord/saved.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* pushes wait for no longer at a time; a HOLD or its answer may get lost once within it */
-#define HOLD_MAX_NS 1000000000ull
-#define RETRY_NS 5000000000ull /* an automatic one that failed is begun again after this */
+#define HOLD_MAX_NS UINT64_C(1000000000)
+#define RETRY_NS UINT64_C(5000000000) /* an automatic one that failed is begun again after this */
 
 static void cut_done(struct coord *c, int status, const char *text, uint64_t cut);
 
@@ -32,7 +33,6 @@ static void answer_good(struct coord *c, uint64_t rows, uint64_t bytes)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct wire w = {.type = WIRE_TYPE_CHECKPOINT, .reply = true, .id = k->asker_id};
-
     if (k->asker == 0)
         return;
     w.u.CHECKPOINT_reply = (struct wire_CHECKPOINT_reply){.rows = rows, .bytes = bytes};
@@ -49,7 +49,6 @@ static void answer_good(struct coord *c, uint64_t rows, uint64_t bytes)
 static void answer_bad(struct coord *c, peer_t to, uint64_t id, int status, const char *text)
 {
     struct wire request = {.type = WIRE_TYPE_CHECKPOINT, .id = id};
-
     if (to == 0)
         return;
     c->checkpoint.answered.peer = to;
@@ -64,7 +63,6 @@ static void answer_bad(struct coord *c, peer_t to, uint64_t id, int status, cons
 static void forget(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-
     json_free(k->manifest);
     free(k->saved);
     free(k->part);
@@ -85,7 +83,6 @@ void coord_checkpoint_give_up(struct coord *c, int status, const char *why)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
-
     if (k->state == CHECKPOINT_IDLE)
         return;
     log_warn("checkpoint %s is given up: %s%s", k->name, why,
@@ -109,16 +106,14 @@ static void finish(struct coord *c)
     struct coord_checkpoint *k = &c->checkpoint;
     struct coord_checkpoint_record record = {.rows = 0};
     struct err e = {0};
-
-    int status = coord_checkpoint_write(c, &record, &e);
-    if (status != 0) {
-        coord_checkpoint_give_up(c, status, e.text);
+    int rc = coord_checkpoint_write(c, &record, &e);
+    if (rc != 0) {
+        coord_checkpoint_give_up(c, rc, e.text);
         return;
     }
     (void)snprintf(record.name, sizeof record.name, "%s", k->name);
-    log_info("checkpoint %s: %llu rows, %llu bytes, %.3f s, pushes held for %.3f s", k->path,
-             (unsigned long long)record.rows, (unsigned long long)record.bytes, record.seconds,
-             record.held_seconds);
+    log_info("checkpoint %s: %" PRIu64 " rows, %" PRIu64 " bytes, %.3f s, pushes held for %.3f s",
+             k->path, record.rows, record.bytes, record.seconds, record.held_seconds);
     coord_cut_drop(c, k->cut);
     forget(c);
     k->last_ns = k->begun_ns;
@@ -137,7 +132,6 @@ static void part_reply(void *context, const struct coord_call *call, uint32_t sh
                        const struct wire *reply, const struct msg *m)
 {
     struct coord *c = context;
-
     (void)call;
     (void)m;
     c->checkpoint.part[shard].rows = reply->u.CUT_EXPORT_reply.rows;
@@ -148,7 +142,6 @@ static void part_done(void *context, const struct coord_call *call, int status, 
 {
     struct coord *c = context;
     char why[ERR_TEXT_MAX];
-
     SHOAL_ASSERT(c->checkpoint.state == CHECKPOINT_EXPORTING);
     if (status != 0) {
         (void)snprintf(why, sizeof why, "server %s: %.400s", c->members.shard[call->owner].server,
@@ -163,7 +156,6 @@ static void cut_done(struct coord *c, int status, const char *text, uint64_t cut
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct wire w = {.type = WIRE_TYPE_CUT_EXPORT};
-
     SHOAL_ASSERT(k->state == CHECKPOINT_CUTTING);
     k->cut = cut;
     if (status != 0) {
@@ -198,7 +190,6 @@ static bool phase_fits(uint32_t phase)
 static int held(struct coord *c, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-
     if (!phase_fits(c->job.at.phase))
         return err_set(e, SHOAL_E_AGAIN, "the job is in %s by now", coord_flow_phase(c));
     free(k->saved);
@@ -243,28 +234,27 @@ static int ready_check(const struct coord *c, struct err *e)
 static int begin(struct coord *c, const char *name, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE);
-    int status = ready_check(c, e);
-    if (status == 0)
-        status = dir_open(c, e);
-    if (status == 0 && name[0] == 0)
-        status = coord_checkpoint_next_name(c, k->name, e);
-    else if (status == 0)
+    int rc = ready_check(c, e);
+    if (rc == 0)
+        rc = dir_open(c, e);
+    if (rc == 0 && name[0] == 0)
+        rc = coord_checkpoint_next_name(c, k->name, e);
+    else if (rc == 0)
         (void)snprintf(k->name, sizeof k->name, "%s", name);
-    if (status != 0)
-        return status;
+    if (rc != 0)
+        return rc;
     (void)snprintf(k->path, sizeof k->path, "%.900s/%s", k->dir, k->name);
-    (void)snprintf(k->tmp, sizeof k->tmp, "%.1000s.%06llx.tmp", k->path,
-                   (unsigned long long)(env_random(c->env) & 0xffffff));
+    (void)snprintf(k->tmp, sizeof k->tmp, "%.1000s.%06" PRIx64 ".tmp", k->path,
+                   (env_random(c->env) & 0xffffff));
     struct coord_checkpoint_names names = {.want = k->name};
-    status = coord_checkpoint_names(c, &names, e);
-    if (status == 0 && names.found)
-        status = err_set(e, SHOAL_E_EXISTS, "%s exists already: take another name", k->path);
-    if (status == 0)
-        status = folder_of(c)->begin(k->tmp, &k->hold, e);
-    if (status != 0)
-        return status;
+    rc = coord_checkpoint_names(c, &names, e);
+    if (rc == 0 && names.found)
+        rc = err_set(e, SHOAL_E_EXISTS, "%s exists already: take another name", k->path);
+    if (rc == 0)
+        rc = folder_of(c)->begin(k->tmp, &k->hold, e);
+    if (rc != 0)
+        return rc;
     k->part = calloc(c->members.shards, sizeof *k->part);
     if (k->part == NULL) {
         forget(c);
@@ -283,7 +273,7 @@ void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *r
     struct coord_checkpoint *k = &c->checkpoint;
     const char *name = request->u.CHECKPOINT.name;
     struct err e = {0};
-    int status = 0;
+    int rc = 0;
 
     /* sent again; it is answered when it is there */
     if (k->asker == from && k->asker_id == request->id)
@@ -297,21 +287,21 @@ void coord_checkpoint_request(struct coord *c, peer_t from, const struct wire *r
         return;
     }
     if (name[0] != 0 && !manifest_name_ok(name))
-        status = err_set(&e, SHOAL_E_USAGE,
-                         "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
-                         "first a '.', not last .tmp",
-                         name);
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "'%s' is no name of a checkpoint: letters, digits, '.', '_' and '-', not "
+                     "first a '.', not last .tmp",
+                     name);
     else if (name[0] != 0 && strspn(name, "0123456789") == strlen(name))
-        status = err_set(
-            &e, SHOAL_E_USAGE,
-            "'%s' is a number, as checkpoints without a name have: put a letter into it", name);
+        rc = err_set(&e, SHOAL_E_USAGE,
+                     "'%s' is a number, as checkpoints without a name have: put a letter into it",
+                     name);
     else if (k->state != CHECKPOINT_IDLE)
-        status = err_set(&e, SHOAL_E_BUSY,
-                         "checkpoint %s is being made: ask again when it is there", k->name);
-    if (status == 0)
-        status = begin(c, name, &e);
-    if (status != 0) {
-        answer_bad(c, from, request->id, status, e.text);
+        rc = err_set(&e, SHOAL_E_BUSY, "checkpoint %s is being made: ask again when it is there",
+                     k->name);
+    if (rc == 0)
+        rc = begin(c, name, &e);
+    if (rc != 0) {
+        answer_bad(c, from, request->id, rc, e.text);
     } else if (k->state != CHECKPOINT_IDLE) {
         k->asker = from;
         k->asker_id = request->id;
@@ -325,7 +315,6 @@ static bool due(struct coord *c)
     const struct coord_checkpoint *k = &c->checkpoint;
     const struct job *spec = &c->job.spec;
     uint64_t now = env_now_ns(c->env);
-
     if (now < k->retry_ns)
         return false;
     if (spec->checkpoint.every_minutes > 0 &&
@@ -339,7 +328,6 @@ static void automatic_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
-
     if (c->job.at.phase != PHASE_TRAIN ||
         (c->job.spec.checkpoint.every_batches == 0 && c->job.spec.checkpoint.every_minutes <= 0))
         return;
@@ -362,10 +350,10 @@ static void automatic_step(struct coord *c)
 static void silence_look(struct coord *c)
 {
     char why[ERR_TEXT_MAX];
-
     for (uint32_t s = 0; s < c->members.shards && c->checkpoint.state != CHECKPOINT_IDLE; s++) {
         const struct coord_shard *shard = &c->members.shard[s];
-        if (shard->seen && env_now_ns(c->env) - shard->beat_ns <= c->options.lease_ms * 1000000ull)
+        if (shard->seen &&
+            env_now_ns(c->env) - shard->beat_ns <= c->options.lease_ms * UINT64_C(1000000))
             continue;
         (void)snprintf(why, sizeof why, "server %s is not heard any more", shard->server);
         coord_checkpoint_give_up(c, SHOAL_E_UNAVAILABLE, why);
@@ -384,7 +372,6 @@ void coord_checkpoint_step(struct coord *c)
 void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
 {
     char why[ERR_TEXT_MAX];
-
     (void)snprintf(why, sizeof why, "server %s has started again", c->members.shard[shard].server);
     coord_checkpoint_give_up(c, SHOAL_E_UNAVAILABLE, why);
 }
@@ -394,15 +381,14 @@ void coord_checkpoint_shard_lost(struct coord *c, uint32_t shard)
 int coord_checkpoint_open(struct coord *c, struct err *e)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-
     k->hold = COORD_FOLDER_NONE;
     k->list = calloc(1, sizeof *k->list);
     if (k->list == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the list of checkpoints");
-    int status = coord_store_get_fixed(c->store, "checkpoints", k->list, sizeof *k->list, e);
-    if (status != 0 && status != SHOAL_E_NOT_FOUND)
-        return status;
-    if (status != 0 || k->list->number != c->job.at.number)
+    int rc = coord_store_get_fixed(c->store, "checkpoints", k->list, sizeof *k->list, e);
+    if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+        return rc;
+    if (rc != 0 || k->list->number != c->job.at.number)
         *k->list = (struct coord_checkpoint_list){.number = c->job.at.number};
     coord_checkpoint_publish_lost(c);
     struct err failed = {0};
@@ -415,7 +401,6 @@ void coord_checkpoint_close(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     bool making = k->state != CHECKPOINT_IDLE;
-
     if (k->list == NULL)
         return;
     forget(c);
@@ -428,7 +413,6 @@ void coord_checkpoint_close(struct coord *c)
 int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *e)
 {
     char absolute[LIMIT_PATH];
-
     if (spec->checkpoint.publish.count > 0 && c->options.hook_start == NULL)
         return err_set(e, SHOAL_E_DENIED,
                        "checkpoint.publish: this coordinator runs no commands; publish: true in "
@@ -442,14 +426,13 @@ int coord_checkpoint_check(struct coord *c, const struct job *spec, struct err *
         return 0;
     if (folder_of(c) == NULL)
         return err_set(e, SHOAL_E_CONFIG, "checkpoint.dir: this coordinator keeps no checkpoints");
-    int status = folder_of(c)->open(spec->checkpoint.dir, absolute, e);
-    return status == 0 ? 0 : err_wrap(e, status, "checkpoint.dir");
+    int rc = folder_of(c)->open(spec->checkpoint.dir, absolute, e);
+    return rc == 0 ? 0 : err_wrap(e, rc, "checkpoint.dir");
 }
 
 void coord_checkpoint_job(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-
     SHOAL_ASSERT(k->state == CHECKPOINT_IDLE);
     k->dir[0] = 0;
     k->last_ns = k->last_batches = k->retry_ns = 0;

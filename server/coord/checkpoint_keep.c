@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOOK_TERM_NS 10000000000ull /* a command that was asked to end has so long to do it */
-#define HOOK_WAIT_NS 60000000000ull /* a job that is over waits for its command for so long */
+#define HOOK_TERM_NS                                                                               \
+    UINT64_C(10000000000) /* a command that was asked to end has so long to do it */
+#define HOOK_WAIT_NS                                                                               \
+    UINT64_C(60000000000) /* a job that is over waits for its command for so long */
 
 uint64_t coord_checkpoint_batches(const struct coord *c)
 {
     struct wire_WORKER_BEAT sum;
     uint64_t lanes = 0;
-
     coord_member_sums(&c->members, &sum);
     for (uint32_t l = 0; l < c->job.tasks.lanes; l++)
         lanes += c->job.tasks.lane[l].mark;
@@ -37,7 +38,6 @@ static void number_name(uint64_t number, char name[LIMIT_NAME])
 static void name_seen(void *context, const char *name)
 {
     struct coord_checkpoint_names *n = context;
-
     n->found = n->found || (n->want != NULL && strcmp(n->want, name) == 0);
     if (!n->collect || !is_number(name))
         return;
@@ -64,7 +64,6 @@ int coord_checkpoint_names(struct coord *c, struct coord_checkpoint_names *out, 
 static int number_compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
     return (x > y) - (x < y);
 }
 
@@ -72,13 +71,12 @@ int coord_checkpoint_next_name(struct coord *c, char name[LIMIT_NAME], struct er
 {
     struct coord_checkpoint_names n = {.collect = true};
     uint64_t highest = 0;
-
-    int status = coord_checkpoint_names(c, &n, e);
+    int rc = coord_checkpoint_names(c, &n, e);
     for (size_t i = 0; i < n.count; i++)
         highest = n.number[i] > highest ? n.number[i] : highest;
     free(n.number);
     number_name(highest + 1, name);
-    return status;
+    return rc;
 }
 
 /* ---- pruning --------------------------------------------------------------------------------- */
@@ -89,7 +87,6 @@ static bool of_this_job(struct coord *c, const char *path)
     struct json *m = NULL;
     void *text = NULL;
     size_t bytes = 0;
-
     if (c->options.folder->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, NULL) != 0)
         return false;
     bool ours = manifest_parse(text, bytes, &m, NULL) == 0 &&
@@ -105,7 +102,6 @@ void coord_checkpoint_prune(struct coord *c)
     uint32_t keep = c->job.spec.checkpoint.keep, kept = 0;
     char name[LIMIT_NAME], path[LIMIT_PATH];
     struct err e = {0};
-
     if (keep == 0 || coord_checkpoint_names(c, &n, &e) != 0)
         n.count = 0;
     if (n.count > 1)
@@ -116,10 +112,10 @@ void coord_checkpoint_prune(struct coord *c)
         if (!of_this_job(c, path) || kept++ < keep || strcmp(path, c->checkpoint.hook.path) == 0 ||
             strcmp(path, c->checkpoint.hook.next) == 0)
             continue;
-        int status = c->options.folder->remove(path, &e);
-        if (status == 0)
+        int rc = c->options.folder->remove(path, &e);
+        if (rc == 0)
             log_info("checkpoint %s is removed: the newest %u are kept", path, keep);
-        else if (status != SHOAL_E_BUSY) /* somebody restores it */
+        else if (rc != SHOAL_E_BUSY) /* somebody restores it */
             log_warn("%s", e.text);
     }
     free(n.number);
@@ -136,7 +132,6 @@ static void hook_begin(struct coord *c, const char *path, uint32_t record)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct err e = {0};
-
     if (c->job.spec.checkpoint.publish.count == 0)
         return;
     if (c->options.hook_start(c->options.context, &c->job.spec.checkpoint.publish, path, &e) != 0) {
@@ -149,7 +144,7 @@ static void hook_begin(struct coord *c, const char *path, uint32_t record)
     k->hook.foreign = false;
     k->hook.record = record;
     k->hook.since_ns = env_now_ns(c->env);
-    k->hook.limit_ns = c->job.spec.checkpoint.publish_limit_ms * 1000000ull;
+    k->hook.limit_ns = c->job.spec.checkpoint.publish_limit_ms * UINT64_C(1000000);
     k->hook.stop = HOOK_FREE;
     (void)snprintf(k->hook.path, sizeof k->hook.path, "%s", path);
     k->list->record[record].published = PUBLISH_RUNS;
@@ -158,7 +153,6 @@ static void hook_begin(struct coord *c, const char *path, uint32_t record)
 void coord_checkpoint_publish(struct coord *c, uint32_t record)
 {
     struct coord_checkpoint *k = &c->checkpoint;
-
     if (c->job.spec.checkpoint.publish.count == 0 || c->options.hook_start == NULL)
         return;
     if (!k->hook.running) {
@@ -176,7 +170,6 @@ static void hook_limit(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     uint64_t age = env_now_ns(c->env) - k->hook.since_ns;
-
     if (k->hook.stop == HOOK_FREE && age > k->hook.limit_ns) {
         log_warn("checkpoint.publish of %s takes longer than checkpoint.publish_limit, %.0f s: it "
                  "is asked to end",
@@ -194,7 +187,6 @@ void coord_checkpoint_publish_step(struct coord *c)
 {
     struct coord_checkpoint *k = &c->checkpoint;
     int exit_status = 0;
-
     if (!k->hook.running)
         return;
     if (!c->options.hook_poll(c->options.context, &exit_status)) {
@@ -223,7 +215,6 @@ void coord_checkpoint_publish_step(struct coord *c)
 void coord_checkpoint_publish_lost(struct coord *c)
 {
     struct coord_checkpoint_list *l = c->checkpoint.list;
-
     for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX; i++)
         if (l->record[i].published == PUBLISH_RUNS) {
             l->record[i].published = PUBLISH_FAILED;
@@ -238,7 +229,6 @@ struct json *coord_checkpoint_publish_json(const struct coord *c)
     const struct coord_checkpoint *k = &c->checkpoint;
     const struct coord_checkpoint_record *r = NULL;
     bool runs = k->hook.running && !k->hook.foreign;
-
     for (uint32_t i = 0; i < COORD_CHECKPOINTS_MAX && i < k->list->made && r == NULL; i++) {
         const struct coord_checkpoint_record *at =
             &k->list->record[(k->list->made - 1 - i) % COORD_CHECKPOINTS_MAX];
@@ -263,7 +253,6 @@ struct json *coord_checkpoint_publish_json(const struct coord *c)
 bool coord_checkpoint_busy(const struct coord *c)
 {
     const struct coord_checkpoint *k = &c->checkpoint;
-
     return k->state != CHECKPOINT_IDLE ||
            (k->hook.running && env_now_ns(c->env) - c->job.phase_ns < HOOK_WAIT_NS);
 }
@@ -285,7 +274,6 @@ struct json *coord_checkpoint_json(const struct coord *c)
     const struct coord_checkpoint_list *l = c->checkpoint.list;
     uint32_t count = l->made < COORD_CHECKPOINTS_MAX ? l->made : COORD_CHECKPOINTS_MAX;
     struct json *list = json_new_array();
-
     for (uint32_t i = l->made - count; i < l->made; i++) {
         const struct coord_checkpoint_record *r = &l->record[i % COORD_CHECKPOINTS_MAX];
         struct json *item = json_new_object();

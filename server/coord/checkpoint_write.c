@@ -18,7 +18,6 @@
 static struct json *map_json(const struct coord_job *j, uint32_t shards)
 {
     struct json *map = json_new_object(), *ranges = json_new_array();
-
     for (uint32_t from = 0, to; from < j->tablets; from = to) {
         struct json *range = json_new_array();
         for (to = from + 1; to < j->tablets && j->shard_of[to] == j->shard_of[from]; to++)
@@ -38,7 +37,6 @@ static struct json *map_json(const struct coord_job *j, uint32_t shards)
 static struct json *tables_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
-
     for (uint32_t t = 0; t < j->at.tables; t++) {
         const struct table_schema *s = &j->table[t];
         struct json *item = json_new_object();
@@ -56,7 +54,6 @@ static struct json *tables_json(const struct coord_job *j)
 static struct json *lanes_json(const struct coord_tasks *t)
 {
     struct json *list = json_new_array();
-
     for (uint32_t l = 0; l < t->lanes; l++) {
         struct json *item = json_new_object();
         json_set_int(item, "lane", l);
@@ -72,7 +69,6 @@ static struct json *lanes_json(const struct coord_tasks *t)
 static uint64_t examples_done(const struct coord_job *j)
 {
     uint64_t examples = j->at.train_rows;
-
     for (uint32_t i = 0; j->at.phase == PHASE_TRAIN && i < j->tasks.tasks; i++)
         examples += j->tasks.task[i].pushed ? j->tasks.task[i].rows : 0;
     return examples;
@@ -85,7 +81,6 @@ struct json *coord_checkpoint_facts(struct coord *c)
     time_t now = (time_t)c->options.folder->wall_s();
     char date[32] = "";
     struct tm t;
-
     if (gmtime_r(&now, &t) != NULL)
         (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &t);
     json_set_int(m, "format", MANIFEST_FORMAT);
@@ -110,34 +105,32 @@ static int parts_json(struct coord *c, struct json *m, uint64_t *rows, uint64_t 
 {
     struct coord_checkpoint *k = &c->checkpoint;
     struct json *parts = json_new_array();
-    int status = 0;
-
-    for (uint32_t s = 0; s < c->members.shards && status == 0; s++) {
+    int rc = 0;
+    for (uint32_t s = 0; s < c->members.shards && rc == 0; s++) {
         struct json *p = json_new_object();
         char folder[32], path[LIMIT_PATH];
         void *text = NULL;
         size_t count = 0;
         (void)snprintf(folder, sizeof folder, "part-%04u", s);
         (void)snprintf(path, sizeof path, "%.900s/%s", k->tmp, folder);
-        status = c->options.folder->get(path, PART_MANIFEST, PART_MANIFEST_MAX, &text, &count, e);
+        rc = c->options.folder->get(path, PART_MANIFEST, PART_MANIFEST_MAX, &text, &count, e);
         json_set_string(p, "folder", folder);
         json_set_string(p, "server", c->members.shard[s].server);
         json_set_int(p, "rows", (int64_t)k->part[s].rows);
         json_set_int(p, "bytes", (int64_t)k->part[s].bytes);
-        json_set_hex(p, "manifest", status == 0 ? hash_bytes(text, count, 0) : 0);
+        json_set_hex(p, "manifest", rc == 0 ? hash_bytes(text, count, 0) : 0);
         json_append(parts, p);
         free(text);
         *rows += k->part[s].rows;
         *bytes += k->part[s].bytes;
     }
     json_set(m, "parts", parts);
-    return status;
+    return rc;
 }
 
 static void file_json(struct json *files, const char *name, const void *bytes, size_t count)
 {
     struct json *f = json_new_object();
-
     json_set_string(f, "file", name);
     json_set_int(f, "bytes", (int64_t)count);
     json_set_hex(f, "xxh3", hash_bytes(bytes, count, 0));
@@ -150,8 +143,7 @@ int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *reco
     struct coord_checkpoint *k = &c->checkpoint;
     const struct coord_folder_ops *ops = c->options.folder;
     struct json *m = k->manifest, *files = json_new_array();
-
-    int status = parts_json(c, m, &record->rows, &record->bytes, e);
+    int rc = parts_json(c, m, &record->rows, &record->bytes, e);
     file_json(files, MANIFEST_STATE_FILE, k->saved, k->saved_bytes);
     file_json(files, MANIFEST_JOB_FILE, c->job.yaml, c->job.yaml_bytes);
     record->bytes += k->saved_bytes + c->job.yaml_bytes;
@@ -162,17 +154,17 @@ int coord_checkpoint_write(struct coord *c, struct coord_checkpoint_record *reco
     json_set_number(m, "seconds", record->seconds);
     json_set_number(m, "held_seconds", record->held_seconds);
     json_set(m, "files", files);
-    char *text = status == 0 ? manifest_text(m) : NULL;
-    if (status == 0 && text == NULL)
-        status = err_set(e, SHOAL_E_NOMEM, "no memory for the manifest");
-    if (status == 0)
-        status = ops->put(k->tmp, MANIFEST_STATE_FILE, k->saved, k->saved_bytes, e);
-    if (status == 0)
-        status = ops->put(k->tmp, MANIFEST_JOB_FILE, c->job.yaml, c->job.yaml_bytes, e);
-    if (status == 0)
-        status = ops->put(k->tmp, MANIFEST_FILE, text, strlen(text), e);
-    if (status == 0)
-        status = ops->publish(k->tmp, k->path, e);
+    char *text = rc == 0 ? manifest_text(m) : NULL;
+    if (rc == 0 && text == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the manifest");
+    if (rc == 0)
+        rc = ops->put(k->tmp, MANIFEST_STATE_FILE, k->saved, k->saved_bytes, e);
+    if (rc == 0)
+        rc = ops->put(k->tmp, MANIFEST_JOB_FILE, c->job.yaml, c->job.yaml_bytes, e);
+    if (rc == 0)
+        rc = ops->put(k->tmp, MANIFEST_FILE, text, strlen(text), e);
+    if (rc == 0)
+        rc = ops->publish(k->tmp, k->path, e);
     free(text);
-    return status;
+    return rc;
 }

@@ -16,7 +16,6 @@ static int take_string(const struct config *c, const char *name, const char *key
                        const char *fallback, char *out, size_t capacity, struct err *e)
 {
     const char *s = config_string(c, key, fallback);
-
     if (strlen(s) >= capacity)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: %s is longer than %zu bytes", name,
                        config_line(c, key), key, capacity - 1);
@@ -34,18 +33,17 @@ static int take(const struct config *c, const char *name, struct coord_config *o
             "insecure_plaintext: true on a "
             "network that you trust",
             name, config_line(c, "keys"));
-    int status =
+    int rc =
         take_string(c, name, "listen", "tcp://127.0.0.1:7000", out->listen, sizeof out->listen, e);
-    if (status == 0)
-        status = take_string(c, name, "data_dir", "shoal-coordinator", out->data_dir,
-                             sizeof out->data_dir - 64, e);
-    if (status == 0)
-        status = take_string(c, name, "report", "", out->report, sizeof out->report - 8, e);
-    if (status == 0)
-        status =
-            take_string(c, name, "tensorboard", "", out->tensorboard, sizeof out->tensorboard, e);
-    if (status != 0)
-        return status;
+    if (rc == 0)
+        rc = take_string(c, name, "data_dir", "shoal-coordinator", out->data_dir,
+                         sizeof out->data_dir - 64, e);
+    if (rc == 0)
+        rc = take_string(c, name, "report", "", out->report, sizeof out->report - 8, e);
+    if (rc == 0)
+        rc = take_string(c, name, "tensorboard", "", out->tensorboard, sizeof out->tensorboard, e);
+    if (rc != 0)
+        return rc;
     if (out->listen[0] == 0 || out->data_dir[0] == 0)
         return err_set(e, SHOAL_E_CONFIG, "%s: listen and data_dir must not be empty", name);
     out->shards = (uint32_t)config_int(c, "shards", 1);
@@ -61,26 +59,24 @@ int coord_config_parse(const char *text, size_t bytes, const char *name,
                        const struct string_list *set, struct coord_config *out, struct err *e)
 {
     struct config *c;
-    int status = config_parse(text, bytes, name, set, spec, &c, e);
-
-    if (status != 0)
-        return status;
-    status = take(c, name, out, e);
+    int rc = config_parse(text, bytes, name, set, spec, &c, e);
+    if (rc != 0)
+        return rc;
+    rc = take(c, name, out, e);
     config_free(c);
-    return status;
+    return rc;
 }
 
 int coord_config_load(const char *path, const struct string_list *set, struct coord_config *out,
                       struct err *e)
 {
     struct config *c;
-
     if (path == NULL)
         return coord_config_parse("{}", 2, "defaults", set, out, e);
-    int status = config_load(path, set, spec, &c, e);
-    if (status != 0)
-        return status;
-    status = take(c, path, out, e);
+    int rc = config_load(path, set, spec, &c, e);
+    if (rc != 0)
+        return rc;
+    rc = take(c, path, out, e);
     config_free(c);
-    return status;
+    return rc;
 }

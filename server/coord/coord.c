@@ -14,11 +14,12 @@
 #include "server/coord/watch.h"
 #include "server/coord/work.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_NS 50000000ull
+#define TICK_NS UINT64_C(50000000)
 
 /* ---- what the other files of the core use ---------------------------------------------------- */
 
@@ -35,14 +36,12 @@ static bool stored(struct coord *c, int status, const struct err *e)
 bool coord_put(struct coord *c, const char *key, const void *value, size_t bytes)
 {
     struct err e = {0};
-
     return c->fatal == 0 && stored(c, coord_store_put(c->store, key, value, bytes, &e), &e);
 }
 
 bool coord_note(struct coord *c, const char *key, const void *value, size_t bytes)
 {
     struct err e = {0};
-
     return c->fatal == 0 && stored(c, coord_store_note(c->store, key, value, bytes, &e), &e);
 }
 
@@ -59,10 +58,9 @@ void coord_send(struct coord *c, peer_t to, struct msg *m)
 uint64_t coord_lease_ns(const struct coord *c)
 {
     uint32_t ms = c->options.lease_ms;
-
     if (c->job.parsed && c->job.spec.coordinator.lease_ms < ms)
         ms = c->job.spec.coordinator.lease_ms;
-    return ms * 1000000ull;
+    return ms * UINT64_C(1000000);
 }
 
 uint32_t coord_live_workers(const struct coord *c)
@@ -70,14 +68,12 @@ uint32_t coord_live_workers(const struct coord *c)
     uint32_t wanted = c->job.at.workers_wanted, deaths = c->job.at.worker_deaths;
     uint32_t expected = wanted > deaths ? wanted - deaths : 0;
     uint32_t live = c->members.workers > expected ? c->members.workers : expected;
-
     return live == 0 ? 1 : live;
 }
 
 uint32_t coord_retry_ms(const struct coord *c)
 {
     uint32_t ms = 5 * c->members.workers;
-
     return ms < 20 ? 20 : ms > 500 ? 500 : ms;
 }
 
@@ -92,7 +88,6 @@ int coord_fatal(const struct coord *c)
 static void shard_came_back(struct coord *c, uint32_t shard, enum coord_beat what)
 {
     const struct coord_shard *s = &c->members.shard[shard];
-
     if (what == COORD_BEAT_RESTARTED) {
         log_warn("server %s (shard %u) has started again", s->server, shard);
         coord_checkpoint_shard_lost(c, shard);
@@ -117,11 +112,10 @@ static void on_shard_beat(struct coord *c, peer_t from, const struct wire *reque
     enum coord_beat what;
     uint32_t shard;
     struct wire w;
-
-    int status = coord_member_shard_beat(&c->members, c->store, &request->u.SHARD_BEAT, from,
-                                         env_now_ns(c->env), &shard, &what, &e);
-    if (status != 0) {
-        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+    int rc = coord_member_shard_beat(&c->members, c->store, &request->u.SHARD_BEAT, from,
+                                     env_now_ns(c->env), &shard, &what, &e);
+    if (rc != 0) {
+        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
         return;
     }
     if (what == COORD_BEAT_NEW)
@@ -144,7 +138,6 @@ static void on_submit(struct coord *c, peer_t from, const struct wire *request, 
     struct err e = {0};
     struct wire w;
     uint64_t run;
-
     if (m->frame[1].bytes > LIMIT_CONFIG_BYTES) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_TOO_BIG, "a job file of %zu bytes, at most %u",
@@ -153,9 +146,9 @@ static void on_submit(struct coord *c, peer_t from, const struct wire *request, 
     }
     const struct coord_submit submit = {m->frame[1].data, m->frame[1].bytes,
                                         request->u.SUBMIT.workers, request->u.SUBMIT.from};
-    int status = coord_submit(c, from, &submit, &run, &e);
-    if (status != 0) {
-        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+    int rc = coord_submit(c, from, &submit, &run, &e);
+    if (rc != 0) {
+        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
         return;
     }
     wire_reply_to(request, 0, &w);
@@ -168,7 +161,6 @@ static void reply_text(struct coord *c, peer_t to, const struct wire *w, const c
     struct msg *m = wire_encode(w);
     size_t bytes = strlen(text);
     void *at = m == NULL ? NULL : msg_add(m, bytes);
-
     if (at == NULL) {
         msg_free(m);
         return;
@@ -181,7 +173,6 @@ static void on_status(struct coord *c, peer_t from, const struct wire *request)
 {
     struct wire w;
     char *text = coord_status_text(c);
-
     if (text == NULL)
         return;
     wire_reply_to(request, 0, &w);
@@ -194,12 +185,11 @@ static void on_status(struct coord *c, peer_t from, const struct wire *request)
 static void on_report(struct coord *c, peer_t from, const struct wire *request)
 {
     struct wire w;
-
     if (c->job.at.phase == PHASE_NONE ||
         (request->u.REPORT.run != 0 && request->u.REPORT.run != c->job.at.number)) {
         coord_send(c, from,
-                   wire_refusal(request, SHOAL_E_NOT_FOUND, "run %llu is not the last one here",
-                                (unsigned long long)request->u.REPORT.run));
+                   wire_refusal(request, SHOAL_E_NOT_FOUND,
+                                "run %" PRIu64 " is not the last one here", request->u.REPORT.run));
         return;
     }
     wire_reply_to(request, 0, &w);
@@ -212,7 +202,6 @@ static void on_report(struct coord *c, peer_t from, const struct wire *request)
 static void on_stop(struct coord *c, peer_t from, const struct wire *request)
 {
     struct wire w;
-
     coord_flow_fail(c, SHOAL_E_STOPPED, "stopped by request");
     wire_reply_to(request, 0, &w);
     coord_send(c, from, wire_encode(&w));
@@ -225,7 +214,6 @@ static void on_stop(struct coord *c, peer_t from, const struct wire *request)
 static void on_hello(struct coord *c, peer_t from, const struct wire *request)
 {
     struct wire w;
-
     wire_reply_to(request, 0, &w);
     w.u.HELLO_reply = (struct wire_HELLO_reply){
         .version = WIRE_VERSION, .name = "coordinator", .map_epoch = c->job.at.map_epoch};
@@ -304,12 +292,11 @@ static void on_message(void *core, peer_t from, struct msg *m)
     struct coord *c = core;
     struct err e = {0};
     struct wire w;
-
-    int status = wire_decode(m, &w, &e);
-    if (status != 0) {
+    int rc = wire_decode(m, &w, &e);
+    if (rc != 0) {
         log_debug("a message is refused: %s", e.text);
         if (w.type != WIRE_TYPE_NONE && !w.reply)
-            coord_send(c, from, wire_refusal(&w, status, "%s", e.text));
+            coord_send(c, from, wire_refusal(&w, rc, "%s", e.text));
     } else if (c->fatal == 0 && w.reply) {
         coord_call_on_reply(&c->calls, from, &w, m);
     } else if (c->fatal == 0) {
@@ -328,7 +315,6 @@ const struct env_handler coord_handler = {on_message, on_drained, NULL};
 static void on_tick(struct env_timer *t)
 {
     struct coord *c = (struct coord *)((char *)t - offsetof(struct coord, timer));
-
     if (c->fatal != 0 || c->stopping)
         return;
     coord_work_expire(c);
@@ -344,10 +330,9 @@ static void on_tick(struct env_timer *t)
  * that servers still know. */
 static int counters_load(struct coord *c, struct err *e)
 {
-    int status = coord_store_get_fixed(c->store, "counters", &c->counters, sizeof c->counters, e);
-
-    if (status != SHOAL_E_NOT_FOUND)
-        return status;
+    int rc = coord_store_get_fixed(c->store, "counters", &c->counters, sizeof c->counters, e);
+    if (rc != SHOAL_E_NOT_FOUND)
+        return rc;
     uint64_t base = (env_random(c->env) & 0x7fffffff) * 1000;
     c->counters = (struct coord_counters){.next_run = base + 1, .next_cut = base + 1};
     return 0;
@@ -371,19 +356,19 @@ int coord_new(const struct coord_options *options, struct env *env, struct coord
     c->store = store;
     c->timer.fire = on_tick;
     c->watch.begun_ns = c->watch.worker_ns = env_now_ns(env);
-    coord_call_open(&c->calls, env, &c->members, c, c->options.resend_ms * 1000000ull);
-    int status = coord_member_open(&c->members, c->options.shards, store, e);
-    if (status == 0)
-        status = counters_load(c, e);
-    if (status == 0)
-        status = coord_lease_open(&c->leases, store, e);
-    if (status == 0)
-        status = coord_flow_open(c, e);
-    if (status == 0)
-        status = coord_checkpoint_open(c, e);
-    if (status != 0) {
+    coord_call_open(&c->calls, env, &c->members, c, c->options.resend_ms * UINT64_C(1000000));
+    int rc = coord_member_open(&c->members, c->options.shards, store, e);
+    if (rc == 0)
+        rc = counters_load(c, e);
+    if (rc == 0)
+        rc = coord_lease_open(&c->leases, store, e);
+    if (rc == 0)
+        rc = coord_flow_open(c, e);
+    if (rc == 0)
+        rc = coord_checkpoint_open(c, e);
+    if (rc != 0) {
         coord_free(c);
-        return status;
+        return rc;
     }
     env_timer_start(env, &c->timer, TICK_NS);
     *out = c;

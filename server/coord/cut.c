@@ -5,9 +5,11 @@
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 
-#define HOLD_MAX_NS 8000000000ull
+#include <inttypes.h>
+
+#define HOLD_MAX_NS UINT64_C(8000000000)
 /* between attempts: pushes that were held go on, and what was slow may be over */
-#define PAUSE_NS 1000000000ull
+#define PAUSE_NS UINT64_C(1000000000)
 #define ATTEMPTS 5u
 
 static void cut_start(struct coord *c, const struct coord_cut_order *order);
@@ -17,7 +19,6 @@ static void cut_end(struct coord *c, int status, const char *text)
 {
     struct coord_cut_order ended = c->cut.order;
     uint64_t cut = c->cut.cut;
-
     c->cut.state = CUT_IDLE;
     if (c->cut.waits) {
         struct coord_cut_order next = c->cut.waiting;
@@ -54,8 +55,7 @@ static void cut_begin(struct coord *c)
 
 static void cut_again(struct coord *c, int status, const char *text)
 {
-    log_warn("cut %llu was not made (%s: %s)", (unsigned long long)c->cut.cut, err_text(status),
-             text);
+    log_warn("cut %" PRIu64 " was not made (%s: %s)", c->cut.cut, err_text(status), text);
     coord_call_cancel(&c->calls, WIRE_TYPE_HOLD, c->cut.cut);
     coord_call_cancel(&c->calls, WIRE_TYPE_GO, c->cut.cut);
     coord_cut_drop(c, c->cut.cut); /* invariant 2 */
@@ -71,7 +71,6 @@ static void cut_again(struct coord *c, int status, const char *text)
 static void gone(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord *c = context;
-
     (void)call;
     SHOAL_ASSERT(c->cut.state == CUT_GOING);
     if (status != 0)
@@ -84,7 +83,6 @@ static void held(void *context, const struct coord_call *call, int status, const
 {
     struct coord *c = context;
     struct wire w = {.type = WIRE_TYPE_GO};
-
     (void)call;
     SHOAL_ASSERT(c->cut.state == CUT_HOLDING);
     if (status != 0) {
@@ -107,7 +105,6 @@ static void held(void *context, const struct coord_call *call, int status, const
 static void restored(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord *c = context;
-
     (void)call;
     SHOAL_ASSERT(c->cut.state == CUT_RESTORING);
     cut_end(c, status, text);
@@ -116,7 +113,6 @@ static void restored(void *context, const struct coord_call *call, int status, c
 static void restore_begin(struct coord *c)
 {
     struct wire w = {.type = WIRE_TYPE_RESTORE};
-
     c->cut.state = CUT_RESTORING;
     c->cut.cut = c->cut.order.cut;
     c->cut.since_ns = env_now_ns(c->env);
@@ -163,13 +159,12 @@ static void dropped(void *context, const struct coord_call *call, int status, co
 {
     (void)context;
     if (status != 0)
-        log_warn("cut %llu was not dropped: %s", (unsigned long long)call->owner, text);
+        log_warn("cut %" PRIu64 " was not dropped: %s", call->owner, text);
 }
 
 void coord_cut_drop(struct coord *c, uint64_t cut)
 {
     struct wire w = {.type = WIRE_TYPE_CUT_DROP};
-
     w.u.CUT_DROP.cut = cut;
     (void)cut_call(c, &w, cut, dropped); /* what is left on a disk is dropped with the next one */
 }
@@ -177,7 +172,6 @@ void coord_cut_drop(struct coord *c, uint64_t cut)
 uint64_t coord_cut_known(const struct coord *c, uint64_t *keep)
 {
     uint64_t below = c->counters.next_cut, exported = coord_checkpoint_cut(c);
-
     *keep = coord_flow_running(c) ? c->job.at.best_cut : 0;
     if ((c->cut.state == CUT_HOLDING || c->cut.state == CUT_GOING) && c->cut.cut < below)
         below = c->cut.cut;
@@ -189,7 +183,6 @@ uint64_t coord_cut_known(const struct coord *c, uint64_t *keep)
 void coord_cut_tick(struct coord *c)
 {
     uint64_t most = c->cut.order.hold_max_ns != 0 ? c->cut.order.hold_max_ns : HOLD_MAX_NS;
-
     if (c->cut.state == CUT_HOLDING && env_now_ns(c->env) - c->cut.since_ns > most)
         cut_again(c, SHOAL_E_TIMEOUT, "not every shard held in time");
     else if (c->cut.state == CUT_PAUSED && env_now_ns(c->env) - c->cut.since_ns > PAUSE_NS)
@@ -230,10 +223,9 @@ void coord_cut_cancel(struct coord *c)
 int coord_cut_open(struct coord *c, uint64_t kept, struct err *e)
 {
     uint64_t cut;
-
-    int status = coord_store_get_fixed(c->store, "cut", &cut, sizeof cut, e);
-    if (status != 0)
-        return status == SHOAL_E_NOT_FOUND ? 0 : status;
+    int rc = coord_store_get_fixed(c->store, "cut", &cut, sizeof cut, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     if (cut != kept)
         coord_cut_drop(c, cut);
     return 0;

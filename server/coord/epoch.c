@@ -16,7 +16,8 @@
 
 #define GAIN_MIN 1e-6
 #define REPORT_WAIT_NS                                                                             \
-    3000000000ull /* after the last push: reports of tasks that were lost are not waited for longer */
+    UINT64_C(                                                                                      \
+        3000000000) /* after the last push: reports of tasks that were lost are not waited for longer */
 
 static bool epoch_ended(struct coord *c);
 
@@ -29,7 +30,6 @@ static struct coord_epoch *epoch_at_hand(struct coord *c)
 static bool epoch_put(struct coord *c)
 {
     char key[COORD_KEY_MAX];
-
     (void)snprintf(key, sizeof key, "epoch/%u", c->job.at.epoch);
     return coord_put(c, key, epoch_at_hand(c), sizeof(struct coord_epoch));
 }
@@ -42,7 +42,6 @@ static const char *const details_key[] = {"", "details/valid", "details/test"};
 static bool details_put(struct coord *c, uint32_t split, const struct measure *m)
 {
     struct json *stored = json_new_object();
-
     json_free(c->job.details[split]);
     c->job.details[split] = measure_details(m, &c->job.spec);
     json_set_int(stored, "job", (int64_t)c->job.at.number);
@@ -62,13 +61,12 @@ static int details_load(struct coord *c, uint32_t split, struct err *e)
     struct err damage = {0};
     void *text;
     size_t bytes;
-
-    int status = coord_store_get(c->store, details_key[split], &text, &bytes, e);
-    if (status != 0)
-        return status == SHOAL_E_NOT_FOUND ? 0 : status;
-    status = json_parse(text, bytes, &stored, &damage);
+    int rc = coord_store_get(c->store, details_key[split], &text, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
+    rc = json_parse(text, bytes, &stored, &damage);
     free(text);
-    if (status != 0) {
+    if (rc != 0) {
         log_warn("stored %s is damaged (%s): the report goes without", details_key[split],
                  damage.text);
         return 0;
@@ -88,14 +86,14 @@ int coord_epoch_load(struct coord *c, struct err *e)
         char key[COORD_KEY_MAX];
         struct coord_epoch stored;
         (void)snprintf(key, sizeof key, "epoch/%u", n);
-        int status = coord_store_get_fixed(c->store, key, &stored, sizeof stored, e);
-        if (status != 0 && status != SHOAL_E_NOT_FOUND)
-            return status;
-        if (status == 0 && stored.number == c->job.at.number)
+        int rc = coord_store_get_fixed(c->store, key, &stored, sizeof stored, e);
+        if (rc != 0 && rc != SHOAL_E_NOT_FOUND)
+            return rc;
+        if (rc == 0 && stored.number == c->job.at.number)
             c->job.epoch[n - 1] = stored;
     }
-    int status = details_load(c, WIRE_VALID, e);
-    return status != 0 ? status : details_load(c, WIRE_TEST, e);
+    int rc = details_load(c, WIRE_VALID, e);
+    return rc != 0 ? rc : details_load(c, WIRE_TEST, e);
 }
 
 /* How long the epoch at hand has been trained, by this coordinator and by those that died in it. */
@@ -111,29 +109,28 @@ bool coord_epoch_plan(struct coord *c)
     struct coord_job *j = &c->job;
     uint64_t rows = j->at.split[WIRE_TRAIN].rows;
     struct err e = {0};
-
     uint32_t missing = 0, batches = coord_task_batches(rows, j->spec.train.batch, j->tasks.lanes,
                                                        j->spec.train.task_batches);
-    int status = coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches,
-                                 env_now_ns(c->env), &e);
-    for (uint32_t i = 0; status == 0 && i < j->tasks.tasks; i++) {
+    int rc = coord_task_plan(&j->tasks, j->at.epoch, rows, j->spec.train.batch, batches,
+                             env_now_ns(c->env), &e);
+    for (uint32_t i = 0; rc == 0 && i < j->tasks.tasks; i++) {
         char key[COORD_KEY_MAX];
         struct coord_task_record record;
         (void)snprintf(key, sizeof key, "task/%u", i);
-        status = coord_store_get_fixed(c->store, key, &record, sizeof record, &e);
-        if (status == 0) {
+        rc = coord_store_get_fixed(c->store, key, &record, sizeof record, &e);
+        if (rc == 0) {
             (void)coord_task_from_record(&j->tasks, i, j->at.run, &record);
             missing = 0;
-        } else if (status == SHOAL_E_NOT_FOUND) {
-            status = 0;
+        } else if (rc == SHOAL_E_NOT_FOUND) {
+            rc = 0;
             /* Keys are used again by every epoch, lowest first; but a round of bsp is dealt in any
              * order. */
             if (++missing == j->tasks.lanes)
                 break;
         }
     }
-    if (status != 0) {
-        coord_flow_fail(c, status, "epoch %u: %s", j->at.epoch, e.text);
+    if (rc != 0) {
+        coord_flow_fail(c, rc, "epoch %u: %s", j->at.epoch, e.text);
         return false;
     }
     coord_task_resume(&j->tasks);
@@ -143,14 +140,13 @@ bool coord_epoch_plan(struct coord *c)
 bool coord_epoch_bad_lines(struct coord *c, uint64_t bad, uint64_t lines, const char *split)
 {
     double limit = c->job.spec.data.max_bad;
-
     if (lines == 0 || (double)bad <= limit * (double)lines)
         return false;
     coord_flow_fail(c, SHOAL_E_DATA,
-                    "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share "
+                    "data.%s: %" PRIu64 " of %" PRIu64
+                    " lines (%.4g) are malformed, data.max_bad allows a share "
                     "of %.4g; first one: %s",
-                    split, (unsigned long long)bad, (unsigned long long)lines,
-                    (double)bad / (double)lines, limit,
+                    split, bad, lines, (double)bad / (double)lines, limit,
                     c->job.bad_where[0] != 0 ? c->job.bad_where : "(not named)");
     return true;
 }
@@ -162,7 +158,6 @@ static bool step_train(struct coord *c)
     struct coord_tasks *t = &j->tasks;
     struct coord_epoch *epoch = epoch_at_hand(c);
     uint64_t now = env_now_ns(c->env);
-
     if (!coord_task_epoch_over(t) ||
         (t->reported < t->tasks && now - t->last_pushed_ns < REPORT_WAIT_NS))
         return false;
@@ -209,7 +204,6 @@ static void restored(struct coord *c, int status, const char *text, uint64_t cut
 static bool restore_begin(struct coord *c)
 {
     uint64_t run = c->counters.next_run++;
-
     if (!coord_put(c, "counters", &c->counters, sizeof c->counters))
         return false;
     c->job.at.run = run;
@@ -224,13 +218,11 @@ static bool eval_begin(struct coord *c, enum coord_phase phase)
     struct coord_job *j = &c->job;
     uint32_t split = phase == PHASE_EVAL ? WIRE_VALID : WIRE_TEST;
     struct err e = {0};
-
     coord_eval_close(&j->eval);
-    int status =
+    int rc =
         coord_eval_open(&j->eval, j->eval_number++, split, j->at.split[split].rows, &j->spec, &e);
-    if (status != 0) {
-        coord_flow_fail(c, status, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test",
-                        e.text);
+    if (rc != 0) {
+        coord_flow_fail(c, rc, "%s: %s", phase == PHASE_EVAL ? "data.valid" : "data.test", e.text);
         return false;
     }
     return coord_flow_enter(c, phase);
@@ -257,7 +249,6 @@ bool coord_epoch_resume(struct coord *c, enum coord_phase phase)
 static bool training_ended(struct coord *c)
 {
     struct coord_job *j = &c->job;
-
     if (j->spec.train.early_stop.patience > 0 && j->at.best_epoch != 0 &&
         j->at.best_epoch != j->at.kept_epoch)
         log_warn("the best epoch, %u, was before the checkpoint that the job went on from, which "
@@ -275,7 +266,6 @@ static bool epoch_ended(struct coord *c)
 {
     const struct coord_job *j = &c->job;
     uint32_t patience = j->spec.train.early_stop.patience;
-
     if (j->at.epoch >= j->spec.train.epochs || (patience > 0 && j->at.misses >= patience))
         return training_ended(c);
     return epoch_next(c);
@@ -284,7 +274,6 @@ static bool epoch_ended(struct coord *c)
 static void cut_made(struct coord *c, int status, const char *text, uint64_t cut)
 {
     uint64_t former = c->job.at.best_cut;
-
     if (status != 0) {
         coord_flow_fail(c, status, "epoch %u cannot be kept: %s", c->job.at.epoch, text);
         return;
@@ -352,7 +341,6 @@ static bool eval_valid_ended(struct coord *c, const struct measure *m)
 {
     struct coord_job *j = &c->job;
     struct metric mean;
-
     metric_mean(m->metric, j->spec.model.task_weight, m->options.tasks, &mean);
     memcpy(epoch_at_hand(c)->valid, m->metric, sizeof m->metric);
     epoch_at_hand(c)->valid_bad_lines = j->eval.bad_lines;
@@ -383,14 +371,13 @@ static bool step_eval(struct coord *c)
     struct metric mean;
     struct err e = {0};
     bool valid = j->at.phase == PHASE_EVAL;
-
     if (!coord_eval_complete(&j->eval))
         return false;
     if (coord_epoch_bad_lines(c, j->eval.bad_lines, j->eval.rows, valid ? "valid" : "test"))
         return false;
-    int status = coord_eval_finish(&j->eval, &m, &e);
-    if (status != 0) {
-        coord_flow_fail(c, status, "%s", e.text);
+    int rc = coord_eval_finish(&j->eval, &m, &e);
+    if (rc != 0) {
+        coord_flow_fail(c, rc, "%s", e.text);
         return false;
     }
     coord_trace_eval(c, j->eval.split, m->metric);

@@ -2,6 +2,7 @@
 #include "server/coord/eval.h"
 #include "proto/base/assert.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,24 +21,21 @@ static size_t row_bytes(const struct measure_options *o)
 static int task_rows(uint64_t rows, uint32_t batch, size_t bytes, uint64_t *each, struct err *e)
 {
     uint64_t most = COORD_EVAL_TASK_BYTES / bytes, least = (rows >> TASKS_BITS) + 1;
-
     most = most < COORD_EVAL_TASK_ROWS ? most : COORD_EVAL_TASK_ROWS;
     *each = 4ull * batch < most ? 4ull * batch : most;
     *each = *each < least ? least : *each;
     if (*each > most || rows > COORD_EVAL_ROWS_MAX)
-        return err_set(e, SHOAL_E_TOO_BIG,
-                       "an evaluation of %llu rows, at most %llu: take a sample of the split",
-                       (unsigned long long)rows,
-                       (unsigned long long)(most << TASKS_BITS < COORD_EVAL_ROWS_MAX
-                                                ? most << TASKS_BITS
-                                                : COORD_EVAL_ROWS_MAX));
+        return err_set(
+            e, SHOAL_E_TOO_BIG,
+            "an evaluation of %" PRIu64 " rows, at most %" PRIu64 ": take a sample of the split",
+            rows,
+            (most << TASKS_BITS < COORD_EVAL_ROWS_MAX ? most << TASKS_BITS : COORD_EVAL_ROWS_MAX));
     return 0;
 }
 
 static uint32_t window_of(uint64_t task_bytes)
 {
     uint64_t window = COORD_EVAL_WAITING_BYTES / task_bytes;
-
     return window < WINDOW_LEAST ? WINDOW_LEAST : (uint32_t)window;
 }
 
@@ -46,21 +44,20 @@ int coord_eval_open(struct coord_eval *v, uint64_t number, uint32_t split, uint6
 {
     struct measure_options o = measure_options_of(job, rows);
     uint64_t each;
-
     memset(v, 0, sizeof *v);
     if (rows == 0)
         return err_set(e, SHOAL_E_DATA, "the split to evaluate has no rows");
-    int status = task_rows(rows, job->train.batch, row_bytes(&o), &each, e);
-    if (status != 0)
-        return status;
+    int rc = task_rows(rows, job->train.batch, row_bytes(&o), &each, e);
+    if (rc != 0)
+        return rc;
     uint32_t tasks = (uint32_t)((rows + each - 1) / each);
     v->task = calloc(tasks, sizeof *v->task);
     if (v->task == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u evaluation tasks", tasks);
-    status = measure_open(&v->measure, &o, e);
-    if (status != 0) {
+    rc = measure_open(&v->measure, &o, e);
+    if (rc != 0) {
         coord_eval_close(v);
-        return status;
+        return rc;
     }
     v->tasks = tasks;
     for (uint32_t i = 0; i < tasks; i++) {
@@ -95,7 +92,6 @@ uint32_t coord_eval_lease(struct coord_eval *v, uint64_t worker, uint64_t now_ns
 {
     uint32_t oldest = COORD_NO_EVAL,
              end = v->tasks - v->measured < v->window ? v->tasks : v->measured + v->window;
-
     if (v->fresh < end) {
         task_lease(&v->task[v->fresh], worker, now_ns);
         return v->fresh++;
@@ -134,7 +130,6 @@ static int result_check(const struct coord_eval *v, const struct coord_eval_task
                         const struct wire_EVAL_DONE *q, const float *score, struct err *e)
 {
     const struct measure_options *o = &v->measure.options;
-
     if (q->tasks != o->tasks || q->grouped != o->group || q->by_count != o->by_count)
         return err_set(e, SHOAL_E_MALFORMED,
                        "predictions of %u labels%s and %u fields, the job has %u%s and %u",
@@ -142,18 +137,18 @@ static int result_check(const struct coord_eval *v, const struct coord_eval_task
                        o->group ? ", a group" : "", o->by_count);
     if (q->examples > task->rows || q->bad_lines > task->rows - q->examples)
         return err_set(e, SHOAL_E_MALFORMED,
-                       "evaluation task of %llu rows came back with %u examples and %llu bad lines",
-                       (unsigned long long)task->rows, q->examples,
-                       (unsigned long long)q->bad_lines);
+                       "evaluation task of %" PRIu64 " rows came back with %u examples and %" PRIu64
+                       " bad lines",
+                       task->rows, q->examples, q->bad_lines);
     size_t count = (size_t)q->examples * q->tasks;
     const float *label = score + count;
     for (size_t i = 0; i < count; i++)
         if (!(score[i] >= 0.0f && score[i] <= 1.0f) || !(label[i] == 0.0f || label[i] == 1.0f))
             return err_set(e, SHOAL_E_DATA,
-                           "evaluation: example %zu of the rows from %llu has score %g and label "
+                           "evaluation: example %zu of the rows from %" PRIu64
+                           " has score %g and label "
                            "%g: the model has diverged",
-                           i / q->tasks, (unsigned long long)task->position, (double)score[i],
-                           (double)label[i]);
+                           i / q->tasks, task->position, (double)score[i], (double)label[i]);
     return 0;
 }
 
@@ -162,7 +157,6 @@ static int result_measure(struct coord_eval *v, uint32_t examples, const float *
 {
     const struct measure_options *o = &v->measure.options;
     const uint64_t *by = context == NULL ? NULL : context + (o->group ? examples : 0);
-
     v->measured++;
     if (examples == 0)
         return 0;
@@ -176,7 +170,6 @@ static int result_keep(const struct coord_eval *v, struct coord_eval_task *task,
 {
     const struct measure_options *o = &v->measure.options;
     size_t first = 8ull * task->examples * o->tasks, all = row_bytes(o) * task->examples;
-
     task->result = malloc(all + 1);
     if (task->result == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u predictions", task->examples);
@@ -190,38 +183,36 @@ static int result_keep(const struct coord_eval *v, struct coord_eval_task *task,
 /* Those that waited for the one just measured. */
 static int results_release(struct coord_eval *v, struct err *e)
 {
-    int status = 0;
-
-    while (status == 0 && v->measured < v->tasks && v->task[v->measured].done) {
+    int rc = 0;
+    while (rc == 0 && v->measured < v->tasks && v->task[v->measured].done) {
         struct coord_eval_task *task = &v->task[v->measured];
         const char *scores = task->result,
                    *context = scores + 8ull * task->examples * v->measure.options.tasks;
-        status = result_measure(v, task->examples, (const float *)(const void *)scores,
-                                (const uint64_t *)(const void *)context, e);
+        rc = result_measure(v, task->examples, (const float *)(const void *)scores,
+                            (const uint64_t *)(const void *)context, e);
         free(task->result);
         task->result = NULL;
     }
-    return status;
+    return rc;
 }
 
 int coord_eval_done(struct coord_eval *v, const struct wire_EVAL_DONE *q, const void *scores,
                     const void *context, struct err *e)
 {
     uint32_t index = (uint32_t)q->task;
-
     if (q->task >> 32 != v->number || index >= v->tasks || v->task[index].done)
         return 0;
     struct coord_eval_task *task = &v->task[index];
-    int status = result_check(v, task, q, scores, e);
-    if (status != 0)
-        return status;
+    int rc = result_check(v, task, q, scores, e);
+    if (rc != 0)
+        return rc;
     task->examples = q->examples;
     if (index == v->measured)
-        status = result_measure(v, q->examples, scores, context, e);
+        rc = result_measure(v, q->examples, scores, context, e);
     else
-        status = result_keep(v, task, scores, context, e);
-    if (status != 0)
-        return status;
+        rc = result_keep(v, task, scores, context, e);
+    if (rc != 0)
+        return rc;
     task->done = true;
     v->bad_lines += q->bad_lines;
     return results_release(v, e);

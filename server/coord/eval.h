@@ -26,7 +26,7 @@
 #define COORD_EVAL_TASK_ROWS LIMIT_BATCH
 #define COORD_EVAL_TASK_BYTES (4u << 20) /* of a result's frames */
 #define COORD_EVAL_WAITING_BYTES (64u << 20)
-#define COORD_EVAL_AGAIN_NS 3000000000ull
+#define COORD_EVAL_AGAIN_NS UINT64_C(3000000000)
 #define COORD_NO_EVAL UINT32_MAX
 
 struct coord_eval_task {

@@ -10,12 +10,13 @@
 #include "server/coord/submit.h"
 #include "server/coord/trace.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAVE_WAIT_NS 1500000000ull /* workers' last figures are waited for this long */
+#define LEAVE_WAIT_NS UINT64_C(1500000000) /* workers' last figures are waited for this long */
 
 static const char *const phase_name[] = {"none",  "waiting", "index",  "tables", "setup",
                                          "lanes", "train",   "eval",   "cut",    "restore",
@@ -58,7 +59,6 @@ uint32_t coord_flow_state(const struct coord *c)
 bool coord_flow_put(struct coord *c)
 {
     uint64_t now = env_now_ns(c->env);
-
     if (coord_flow_running(c) && c->job.started_ns != 0) {
         c->job.at.elapsed_ns += now - c->job.started_ns;
         c->job.started_ns = now;
@@ -78,7 +78,7 @@ static void run_dropped(void *context, const struct coord_call *call, int status
 {
     (void)context;
     if (status != 0)
-        log_warn("run %llu was not dropped: %s", (unsigned long long)call->owner, text);
+        log_warn("run %" PRIu64 " was not dropped: %s", call->owner, text);
 }
 
 /* Marks and cuts of the job go; nobody waits for that, but for rows of a checkpoint that not all
@@ -88,7 +88,6 @@ static void job_tidy(struct coord *c)
 {
     struct wire w = {.type = WIRE_TYPE_RUN_DROP};
     bool loading = c->job.at.from == FROM_TO_LOAD;
-
     w.u.RUN_DROP.run = c->job.at.run;
     if (loading) {
         w.type = WIRE_TYPE_LOAD_DROP;
@@ -109,7 +108,6 @@ static void from_let_go(struct coord *c)
 void coord_flow_fail(struct coord *c, int status, const char *format, ...)
 {
     va_list arguments;
-
     if (!coord_flow_running(c))
         return;
     c->job.at.status = status;
@@ -135,7 +133,6 @@ void coord_flow_fail(struct coord *c, int status, const char *format, ...)
 void coord_flow_close(struct coord *c)
 {
     struct coord_job *j = &c->job;
-
     coord_task_close(&j->tasks);
     coord_eval_close(&j->eval);
     coord_curve_close(&j->trace.curve);
@@ -162,26 +159,24 @@ static int lanes_load(struct coord *c, struct err *e)
 {
     struct coord_lane_record record[LIMIT_LANES];
     struct coord_tasks *t = &c->job.tasks;
-
-    int status = coord_store_get_fixed(c->store, "lanes", record, t->lanes * sizeof record[0], e);
-    if (status == SHOAL_E_NOT_FOUND)
+    int rc = coord_store_get_fixed(c->store, "lanes", record, t->lanes * sizeof record[0], e);
+    if (rc == SHOAL_E_NOT_FOUND)
         return 0;
-    for (uint32_t l = 0; status == 0 && l < t->lanes; l++) {
+    for (uint32_t l = 0; rc == 0 && l < t->lanes; l++) {
         t->lane[l].generation = record[l].generation;
         t->lane[l].next_batch = record[l].next_batch;
     }
-    return status;
+    return rc;
 }
 
 /* What was done of the job before this coordinator started, or before the checkpoint that the job
  * goes on from. */
 static int past_load(struct coord *c, struct err *e)
 {
-    int status = lanes_load(c, e);
-
-    if (status == 0)
-        status = coord_epoch_load(c, e);
-    return status == 0 ? coord_trace_load(c, e) : status;
+    int rc = lanes_load(c, e);
+    if (rc == 0)
+        rc = coord_epoch_load(c, e);
+    return rc == 0 ? coord_trace_load(c, e) : rc;
 }
 
 static enum coord_phase phase_after_setup(enum coord_phase was)
@@ -208,14 +203,13 @@ static int job_resume(struct coord *c, struct err *e)
     struct coord_progress at = j->at;
     void *yaml;
     size_t bytes;
-
-    int status = coord_store_get(c->store, "job", &yaml, &bytes, e);
-    if (status != 0)
-        return status;
-    status = coord_submit_build(j, yaml, bytes, e);
+    int rc = coord_store_get(c->store, "job", &yaml, &bytes, e);
+    if (rc != 0)
+        return rc;
+    rc = coord_submit_build(j, yaml, bytes, e);
     free(yaml);
-    if (status != 0)
-        return err_wrap(e, status, "stored job");
+    if (rc != 0)
+        return err_wrap(e, rc, "stored job");
     j->at = at;
     j->at.from_path[LIMIT_PATH - 1] = 0;
     if (at.from == FROM_TO_LOAD && c->options.folder != NULL)
@@ -228,35 +222,35 @@ static int job_resume(struct coord *c, struct err *e)
         j->started_ns = 0;
         return 0;
     }
-    status = coord_setup_load(c, e);
-    if (status == 0)
-        status = past_load(c, e);
+    rc = coord_setup_load(c, e);
+    if (rc == 0)
+        rc = past_load(c, e);
     j->resume = phase_after_setup(at.from == FROM_TO_LOAD ? (enum coord_phase)at.from_phase : was);
     j->at.phase = PHASE_SETUP;
     log_info("job %s goes on in epoch %u, phase %s", j->spec.name, j->at.epoch,
              phase_name[j->resume]);
-    return status;
+    return rc;
 }
 
 int coord_flow_open(struct coord *c, struct err *e)
 {
     c->job.from_hold = COORD_FOLDER_NONE;
-    int status = coord_store_get_fixed(c->store, "progress", &c->job.at, sizeof c->job.at, e);
+    int rc = coord_store_get_fixed(c->store, "progress", &c->job.at, sizeof c->job.at, e);
 
-    if (status == SHOAL_E_NOT_FOUND) {
+    if (rc == SHOAL_E_NOT_FOUND) {
         memset(&c->job.at, 0, sizeof c->job.at);
         return 0;
     }
-    if (status != 0)
-        return status;
+    if (rc != 0)
+        return rc;
     c->job.at.text[ERR_TEXT_MAX - 1] = 0;
     if (c->job.at.phase > PHASE_FAILED)
         return err_set(e, SHOAL_E_CORRUPT,
                        "the stored job is in phase %u, which this version does not know",
                        c->job.at.phase);
-    status = coord_cut_open(c, c->job.at.best_cut, e);
-    if (status != 0)
-        return status;
+    rc = coord_cut_open(c, c->job.at.best_cut, e);
+    if (rc != 0)
+        return rc;
     if (coord_flow_running(c))
         return job_resume(c, e);
     if (c->job.at.run != 0)
@@ -295,12 +289,12 @@ static bool step_index(struct coord *c)
     if (at->from != FROM_NOTHING && (at->split[WIRE_TRAIN].rows != at->from_rows ||
                                      at->split[WIRE_TRAIN].digest != at->from_digest)) {
         coord_flow_fail(c, SHOAL_E_DATA,
-                        "data.train has %llu rows (digest %016llx), the checkpoint in %s is of "
-                        "%llu (%016llx): batches already done would "
+                        "data.train has %" PRIu64 " rows (digest %016" PRIx64
+                        "), the checkpoint in %s is of "
+                        "%" PRIu64 " (%016" PRIx64 "): batches already done would "
                         "not be the same ones; name the files that it was made with",
-                        (unsigned long long)at->split[WIRE_TRAIN].rows,
-                        (unsigned long long)at->split[WIRE_TRAIN].digest, at->from_path,
-                        (unsigned long long)at->from_rows, (unsigned long long)at->from_digest);
+                        at->split[WIRE_TRAIN].rows, at->split[WIRE_TRAIN].digest, at->from_path,
+                        at->from_rows, at->from_digest);
         return false;
     }
     return coord_flow_enter(c, PHASE_TABLES);
@@ -310,17 +304,16 @@ static bool step_tables(struct coord *c)
 {
     struct coord_job *j = &c->job;
     struct err e = {0};
-
     if (j->declared_total == 0)
         return false;
     for (uint32_t t = 0; t < j->declared_total; t++)
         if (!j->declared[t])
             return false;
-    int status = coord_setup_map(c, &e);
-    if (status == 0 && j->at.from == FROM_TO_LOAD)
-        status = past_load(c, &e);
-    if (status != 0) {
-        coord_flow_fail(c, status, "%s", e.text);
+    int rc = coord_setup_map(c, &e);
+    if (rc == 0 && j->at.from == FROM_TO_LOAD)
+        rc = past_load(c, &e);
+    if (rc != 0) {
+        coord_flow_fail(c, rc, "%s", e.text);
         return false;
     }
     j->resume = PHASE_LANES;
@@ -370,14 +363,13 @@ static bool step_digest(struct coord *c)
 static bool step_finish(struct coord *c)
 {
     struct err e = {0};
-
     if (c->members.workers > 0 && env_now_ns(c->env) - c->job.phase_ns < LEAVE_WAIT_NS)
         return false;
     if (coord_checkpoint_busy(c))
         return false;
-    int status = coord_report_make(c, &e);
-    if (status != 0) {
-        coord_flow_fail(c, status, "%s", e.text);
+    int rc = coord_report_make(c, &e);
+    if (rc != 0) {
+        coord_flow_fail(c, rc, "%s", e.text);
         return false;
     }
     job_tidy(c);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,6 @@ static int failed(struct err *e, const char *what, const char *path)
                : why == ENOSPC || why == EDQUOT                  ? SHOAL_E_NO_SPACE
                : why == EACCES || why == EROFS || why == ENOTDIR ? SHOAL_E_CANTCREATE
                                                                  : SHOAL_E_IO;
-
     return err_set(e, code, "cannot %s %s: %s", what, path, strerror(why));
 }
 
@@ -34,12 +34,11 @@ static bool path_join(char out[LIMIT_PATH], const char *a, const char *b)
 static int folder_sync(const char *path, struct err *e)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
     if (fd < 0)
         return failed(e, "open", path);
-    int status = fsync(fd) == 0 ? 0 : failed(e, "sync", path);
+    int rc = fsync(fd) == 0 ? 0 : failed(e, "sync", path);
     close(fd);
-    return status;
+    return rc;
 }
 
 /* ---- locks ----------------------------------------------------------------------------------- */
@@ -47,14 +46,13 @@ static int folder_sync(const char *path, struct err *e)
 static int folder_lock(const char *path, int how, int *hold, struct err *e)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
     if (fd < 0)
         return failed(e, "open", path);
     if (flock(fd, how | LOCK_NB) != 0) {
-        int status = errno == EWOULDBLOCK ? err_set(e, SHOAL_E_BUSY, "%s is in use", path)
-                                          : failed(e, "lock", path);
+        int rc = errno == EWOULDBLOCK ? err_set(e, SHOAL_E_BUSY, "%s is in use", path)
+                                      : failed(e, "lock", path);
         close(fd);
-        return status;
+        return rc;
     }
     *hold = fd;
     return 0;
@@ -79,25 +77,24 @@ static int disk_put(const char *path, const char *file, const void *bytes, size_
 {
     char whole[LIMIT_PATH];
     size_t done = 0;
-    int status = 0;
-
+    int rc = 0;
     if (!path_join(whole, path, file))
         return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
     int fd = open(whole, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
     if (fd < 0)
         return failed(e, "make", whole);
-    while (done < count && status == 0) {
+    while (done < count && rc == 0) {
         ssize_t n = write(fd, (const char *)bytes + done, count - done);
         if (n > 0)
             done += (size_t)n;
         else if (n == 0 || errno != EINTR)
-            status = failed(e, "write", whole);
+            rc = failed(e, "write", whole);
     }
-    if (status == 0 && fsync(fd) != 0)
-        status = failed(e, "sync", whole);
-    if (close(fd) != 0 && status == 0)
-        status = failed(e, "write", whole);
-    return status;
+    if (rc == 0 && fsync(fd) != 0)
+        rc = failed(e, "sync", whole);
+    if (close(fd) != 0 && rc == 0)
+        rc = failed(e, "write", whole);
+    return rc;
 }
 
 /* ---- removing -------------------------------------------------------------------------------- */
@@ -113,7 +110,6 @@ static int entry_remove(const char *path, const struct stat *st, int kind, struc
 static bool unfinished(const char *name)
 {
     size_t bytes = strlen(name);
-
     return bytes > 4 && strcmp(name + bytes - 4, ".tmp") == 0;
 }
 
@@ -124,7 +120,6 @@ static const char mark_text[] =
 static bool marked(const char *path)
 {
     char file[LIMIT_PATH], text[sizeof mark_text];
-
     if (!path_join(file, path, COORD_FOLDER_MARK))
         return false;
     int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -138,7 +133,6 @@ static bool marked(const char *path)
 static bool has_manifest(const char *path)
 {
     char file[LIMIT_PATH];
-
     return path_join(file, path, MANIFEST_FILE) && access(file, F_OK) == 0;
 }
 
@@ -148,51 +142,48 @@ static int emptied_remove(const char *path, struct err *e)
     DIR *d = opendir(path);
     const struct dirent *entry;
     char file[LIMIT_PATH];
-    int status = d == NULL ? failed(e, "read", path) : 0;
-
-    while (status == 0 && (entry = readdir(d)) != NULL)
+    int rc = d == NULL ? failed(e, "read", path) : 0;
+    while (rc == 0 && (entry = readdir(d)) != NULL)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
             strcmp(entry->d_name, COORD_FOLDER_MARK) != 0 &&
             (!path_join(file, path, entry->d_name) ||
              nftw(file, entry_remove, 16, FTW_DEPTH | FTW_PHYS) != 0))
-            status = failed(e, "remove", path);
+            rc = failed(e, "remove", path);
     if (d != NULL)
         closedir(d);
-    if (status == 0 && path_join(file, path, COORD_FOLDER_MARK) && unlink(file) != 0 &&
-        errno != ENOENT)
-        status = failed(e, "remove", file);
-    if (status == 0 && rmdir(path) != 0)
-        status = failed(e, "remove", path);
-    return status;
+    if (rc == 0 && path_join(file, path, COORD_FOLDER_MARK) && unlink(file) != 0 && errno != ENOENT)
+        rc = failed(e, "remove", file);
+    if (rc == 0 && rmdir(path) != 0)
+        rc = failed(e, "remove", path);
+    return rc;
 }
 
 static int disk_remove(const char *path, struct err *e)
 {
     char gone[LIMIT_PATH];
     int hold = COORD_FOLDER_NONE;
-
-    int status = folder_lock(path, LOCK_EX, &hold, e);
-    if (status != 0)
-        return status;
+    int rc = folder_lock(path, LOCK_EX, &hold, e);
+    if (rc != 0)
+        return rc;
     bool whole = !unfinished(path);
     (void)snprintf(gone, sizeof gone, "%s", path);
     if (!marked(path) && !(whole && has_manifest(path)))
-        status = err_set(
+        rc = err_set(
             e, SHOAL_E_DENIED,
             "%s is not removed: it is no checkpoint of ours, it has no file " COORD_FOLDER_MARK,
             path);
-    if (status == 0 && whole && !marked(path)) /* without its name the manifest is not enough */
-        status = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
-    if (status == 0 && whole) { /* what has the name is whole: first it loses the name */
+    if (rc == 0 && whole && !marked(path)) /* without its name the manifest is not enough */
+        rc = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
+    if (rc == 0 && whole) { /* what has the name is whole: first it loses the name */
         if (snprintf(gone, sizeof gone, "%s.gone.tmp", path) >= (int)sizeof gone)
-            status = err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
+            rc = err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
         else if (rename(path, gone) != 0)
-            status = failed(e, "rename", path);
+            rc = failed(e, "rename", path);
     }
-    if (status == 0)
-        status = emptied_remove(gone, e);
+    if (rc == 0)
+        rc = emptied_remove(gone, e);
     disk_let_go(&hold);
-    return status;
+    return rc;
 }
 
 /* ---- the folder of all ----------------------------------------------------------------------- */
@@ -200,7 +191,6 @@ static int disk_remove(const char *path, struct err *e)
 static int folder_make(const char *path, struct err *e)
 {
     char part[LIMIT_PATH];
-
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part || path[0] == 0)
         return err_set(e, SHOAL_E_CANTCREATE, "the path '%s' cannot be made", path);
     for (char *p = part + 1;; p++) {
@@ -222,7 +212,6 @@ static int folder_make(const char *path, struct err *e)
 static bool leftover(const char *name)
 {
     size_t bytes = strlen(name);
-
     if (!unfinished(name))
         return false;
     if (bytes > 9 && strcmp(name + bytes - 9, ".gone.tmp") == 0)
@@ -236,7 +225,6 @@ static void leftovers_remove(const char *dir)
     DIR *d = opendir(dir);
     const struct dirent *entry;
     char path[LIMIT_PATH];
-
     while (d != NULL && (entry = readdir(d)) != NULL)
         if (leftover(entry->d_name) && path_join(path, dir, entry->d_name))
             /* held: somebody is at it; without a mark: somebody else's */
@@ -247,23 +235,22 @@ static void leftovers_remove(const char *dir)
 
 static int disk_open(const char *dir, char absolute[LIMIT_PATH], struct err *e)
 {
-    int status = folder_make(dir, e);
-
-    if (status != 0)
-        return status;
+    int rc = folder_make(dir, e);
+    if (rc != 0)
+        return rc;
     char *path = realpath(dir, NULL);
     if (path == NULL)
         return failed(e, "find", dir);
     if (strlen(path) >= LIMIT_PATH - 2 * LIMIT_NAME)
-        status = err_set(e, SHOAL_E_CANTCREATE, "the path %.200s... is too long", path);
+        rc = err_set(e, SHOAL_E_CANTCREATE, "the path %.200s... is too long", path);
     else
         memcpy(absolute, path, strlen(path) + 1);
     free(path);
-    if (status == 0 && access(absolute, W_OK | X_OK) != 0)
-        status = failed(e, "write into", absolute);
-    if (status == 0)
+    if (rc == 0 && access(absolute, W_OK | X_OK) != 0)
+        rc = failed(e, "write into", absolute);
+    if (rc == 0)
         leftovers_remove(absolute);
-    return status;
+    return rc;
 }
 
 static int disk_list(const char *dir, coord_folder_visit visit, void *context, struct err *e)
@@ -271,7 +258,6 @@ static int disk_list(const char *dir, coord_folder_visit visit, void *context, s
     DIR *d = opendir(dir);
     const struct dirent *entry;
     char file[LIMIT_PATH];
-
     if (d == NULL)
         return failed(e, "read", dir);
     while ((entry = readdir(d)) != NULL)
@@ -290,14 +276,14 @@ static int disk_begin(const char *path, int *hold, struct err *e)
 {
     if (mkdir(path, 0770) != 0) /* the servers put their parts into it */
         return failed(e, "make", path);
-    int status = folder_lock(path, LOCK_EX, hold, e);
-    if (status == 0)
-        status = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
-    if (status != 0) {
+    int rc = folder_lock(path, LOCK_EX, hold, e);
+    if (rc == 0)
+        rc = disk_put(path, COORD_FOLDER_MARK, mark_text, sizeof mark_text - 1, e);
+    if (rc != 0) {
         disk_let_go(hold);
         (void)emptied_remove(path, NULL);
     }
-    return status;
+    return rc;
 }
 
 static int disk_get(const char *path, const char *file, size_t most, void **bytes, size_t *count,
@@ -306,36 +292,35 @@ static int disk_get(const char *path, const char *file, size_t most, void **byte
     char whole[LIMIT_PATH];
     struct stat st;
     size_t done = 0;
-    int status = 0;
-
+    int rc = 0;
     if (!path_join(whole, path, file))
         return err_set(e, SHOAL_E_TOO_BIG, "the path %s is too long", path);
     int fd = open(whole, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) != 0) {
-        status = failed(e, "read", whole);
+        rc = failed(e, "read", whole);
         if (fd >= 0)
             close(fd);
-        return status;
+        return rc;
     }
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size > most)
-        status = err_set(e, SHOAL_E_TOO_BIG, "%s has %lld bytes, at most %zu are read", whole,
-                         (long long)st.st_size, most);
-    char *to = status == 0 ? malloc((size_t)st.st_size + 1) : NULL;
-    if (status == 0 && to == NULL)
-        status = err_set(e, SHOAL_E_NOMEM, "no memory to read %s", whole);
-    while (status == 0 && done < (size_t)st.st_size) {
+        rc = err_set(e, SHOAL_E_TOO_BIG, "%s has %" PRId64 " bytes, at most %zu are read", whole,
+                     st.st_size, most);
+    char *to = rc == 0 ? malloc((size_t)st.st_size + 1) : NULL;
+    if (rc == 0 && to == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to read %s", whole);
+    while (rc == 0 && done < (size_t)st.st_size) {
         ssize_t n = read(fd, to + done, (size_t)st.st_size - done);
         if (n > 0)
             done += (size_t)n;
         else if (n == 0)
             break; /* it became shorter: checksums tell */
         else if (errno != EINTR)
-            status = failed(e, "read", whole);
+            rc = failed(e, "read", whole);
     }
     close(fd);
-    if (status != 0) {
+    if (rc != 0) {
         free(to);
-        return status;
+        return rc;
     }
     to[done] = 0;
     *bytes = to;
@@ -346,18 +331,17 @@ static int disk_get(const char *path, const char *file, size_t most, void **byte
 static int disk_publish(const char *tmp, const char *path, struct err *e)
 {
     char parent[LIMIT_PATH];
-    int status = folder_sync(tmp, e);
-
-    if (status != 0)
-        return status;
+    int rc = folder_sync(tmp, e);
+    if (rc != 0)
+        return rc;
     if (access(path, F_OK) == 0)
         return err_set(e, SHOAL_E_EXISTS, "%s exists already", path);
     if (rename(tmp, path) != 0)
         return failed(e, "name", path);
     /* From here on its manifest says whose it is. One that a crash leaves inside does no harm. */
     if (path_join(parent, path, COORD_FOLDER_MARK) && unlink(parent) == 0 &&
-        (status = folder_sync(path, e)) != 0)
-        return status;
+        (rc = folder_sync(path, e)) != 0)
+        return rc;
     (void)snprintf(parent, sizeof parent, "%s", path);
     char *slash = strrchr(parent, '/');
     if (slash != NULL && slash != parent)

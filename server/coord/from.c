@@ -4,6 +4,7 @@
 #include "proto/job/manifest.h"
 #include "proto/wire/wire.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +21,14 @@ static const struct coord_folder_ops *ops_of(const struct coord *c)
 static int file_read(const struct coord *c, const struct coord_from *f, const struct json *m,
                      const char *name, size_t most, void **bytes, size_t *count, struct err *e)
 {
-    int status = ops_of(c)->get(f->path, name, most, bytes, count, e);
-
-    if (status != 0)
-        return status;
-    status = manifest_file_check(m, name, *bytes, *count, e);
-    if (status != 0) {
+    int rc = ops_of(c)->get(f->path, name, most, bytes, count, e);
+    if (rc != 0)
+        return rc;
+    rc = manifest_file_check(m, name, *bytes, *count, e);
+    if (rc != 0) {
         free(*bytes);
         *bytes = NULL;
-        return err_wrap(e, status, "%s", f->path);
+        return err_wrap(e, rc, "%s", f->path);
     }
     return 0;
 }
@@ -37,9 +37,8 @@ static int parts_check(const struct coord *c, const struct coord_from *f, const 
                        struct err *e)
 {
     const struct json *parts = json_get(m, "parts");
-    int status = 0;
-
-    for (size_t i = 0; i < json_count(parts) && status == 0; i++) {
+    int rc = 0;
+    for (size_t i = 0; i < json_count(parts) && rc == 0; i++) {
         const struct json *p = json_array_at(parts, i);
         char path[LIMIT_PATH];
         void *text;
@@ -48,17 +47,17 @@ static int parts_check(const struct coord *c, const struct coord_from *f, const 
         (void)manifest_hex(json_get(p, "manifest"), &sum);
         (void)snprintf(path, sizeof path, "%.1000s/%s", f->path,
                        json_as_string(json_get(p, "folder"), ""));
-        status = ops_of(c)->get(path, "manifest", PART_MANIFEST_MAX, &text, &count, e);
-        if (status != 0)
+        rc = ops_of(c)->get(path, "manifest", PART_MANIFEST_MAX, &text, &count, e);
+        if (rc != 0)
             break;
         if (hash_bytes(text, count, 0) != sum)
-            status = err_set(e, SHOAL_E_CHECKSUM,
-                             "%s/manifest: its checksum does not match: it was changed, or is of "
-                             "another checkpoint",
-                             path);
+            rc = err_set(e, SHOAL_E_CHECKSUM,
+                         "%s/manifest: its checksum does not match: it was changed, or is of "
+                         "another checkpoint",
+                         path);
         free(text);
     }
-    return status;
+    return rc;
 }
 
 /* ---- whether the job fits -------------------------------------------------------------------- */
@@ -66,9 +65,10 @@ static int parts_check(const struct coord *c, const struct coord_from *f, const 
 static int differs(const char *key, uint64_t was, uint64_t is, struct err *e)
 {
     return err_set(e, SHOAL_E_CONFIG,
-                   "%s is %llu, in the checkpoint it was %llu: batches already done would not be "
-                   "the same ones; set it to %llu",
-                   key, (unsigned long long)is, (unsigned long long)was, (unsigned long long)was);
+                   "%s is %" PRIu64 ", in the checkpoint it was %" PRIu64
+                   ": batches already done would not be "
+                   "the same ones; set it to %" PRIu64,
+                   key, is, was, was);
 }
 
 static int spec_compare(const struct job *was, const struct job *is, const struct coord_saved *s,
@@ -76,7 +76,6 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
 {
     static const char *const modes[] = {"async", "ssp", "bsp"};
     uint32_t lanes = is->train.lanes == 0 ? 2 : is->train.lanes;
-
     if (lanes != s->lanes)
         return differs("train.lanes", s->lanes, lanes, e);
     if (was->train.batch != is->train.batch)
@@ -108,7 +107,6 @@ static int spec_compare(const struct job *was, const struct job *is, const struc
 static bool same_words(const struct string_list *a, const struct string_list *b)
 {
     bool same = a->count == b->count;
-
     for (size_t i = 0; same && i < a->count; i++)
         same = strcmp(a->item[i], b->item[i]) == 0;
     return same;
@@ -120,19 +118,18 @@ static int job_compare(const struct coord *c, struct coord_from *f, const struct
     void *yaml;
     size_t bytes;
     struct job was;
-
-    int status = file_read(c, f, m, MANIFEST_JOB_FILE, LIMIT_CONFIG_BYTES, &yaml, &bytes, e);
-    if (status != 0)
-        return status;
-    status = job_parse(yaml, bytes, f->path, NULL, &was, e);
+    int rc = file_read(c, f, m, MANIFEST_JOB_FILE, LIMIT_CONFIG_BYTES, &yaml, &bytes, e);
+    if (rc != 0)
+        return rc;
+    rc = job_parse(yaml, bytes, f->path, NULL, &was, e);
     free(yaml);
-    if (status != 0)
-        return status;
-    status = spec_compare(&was, spec, &f->saved, e);
+    if (rc != 0)
+        return rc;
+    rc = spec_compare(&was, spec, &f->saved, e);
     f->stops_alike = was.train.early_stop.metric == spec->train.early_stop.metric &&
                      same_words(&was.data.valid, &spec->data.valid);
     job_free(&was);
-    return status;
+    return rc;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -143,7 +140,6 @@ int coord_from_open(const struct coord *c, const char *path, const struct job *s
     struct json *m = NULL;
     void *text = NULL;
     size_t bytes = 0;
-
     memset(f, 0, sizeof *f);
     f->hold = COORD_FOLDER_NONE;
     if (ops_of(c) == NULL)
@@ -156,22 +152,22 @@ int coord_from_open(const struct coord *c, const char *path, const struct job *s
                        "warm_start: a job that goes on from a checkpoint has its tables from "
                        "there: take the key away");
     (void)snprintf(f->path, sizeof f->path, "%s", path);
-    int status = ops_of(c)->hold(path, &f->hold, e);
-    if (status == 0)
-        status = ops_of(c)->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
-    if (status == 0 && (status = manifest_parse(text, bytes, &m, e)) != 0)
-        err_wrap(e, status, "%s/" MANIFEST_FILE, path);
+    int rc = ops_of(c)->hold(path, &f->hold, e);
+    if (rc == 0)
+        rc = ops_of(c)->get(path, MANIFEST_FILE, MANIFEST_BYTES_MAX, &text, &bytes, e);
+    if (rc == 0 && (rc = manifest_parse(text, bytes, &m, e)) != 0)
+        err_wrap(e, rc, "%s/" MANIFEST_FILE, path);
     free(text);
-    if (status == 0)
-        status = file_read(c, f, m, MANIFEST_STATE_FILE, STATE_MAX, &f->state, &bytes, e);
-    if (status == 0 && (status = coord_saved_open(f->state, bytes, &f->saved, e)) != 0)
-        err_wrap(e, status, "%s/" MANIFEST_STATE_FILE, path);
-    if (status == 0)
-        status = job_compare(c, f, m, spec, e);
-    if (status == 0)
-        status = parts_check(c, f, m, e);
+    if (rc == 0)
+        rc = file_read(c, f, m, MANIFEST_STATE_FILE, STATE_MAX, &f->state, &bytes, e);
+    if (rc == 0 && (rc = coord_saved_open(f->state, bytes, &f->saved, e)) != 0)
+        err_wrap(e, rc, "%s/" MANIFEST_STATE_FILE, path);
+    if (rc == 0)
+        rc = job_compare(c, f, m, spec, e);
+    if (rc == 0)
+        rc = parts_check(c, f, m, e);
     json_free(m);
-    return status;
+    return rc;
 }
 
 void coord_from_close(const struct coord *c, struct coord_from *f)

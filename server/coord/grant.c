@@ -9,12 +9,14 @@
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 /* a grant answered this long ago and never used was perhaps never heard */
-#define ANSWER_LOST_NS 500000000ull
+#define ANSWER_LOST_NS UINT64_C(500000000)
 #define SHARE_WAIT_NS                                                                              \
-    2000000000ull /* after this a free lane goes to whoever asks: those it was kept for do not come                    \
+    UINT64_C(                                                                                      \
+        2000000000) /* after this a free lane goes to whoever asks: those it was kept for do not come                    \
                    */
 
 static void lane_fence(struct coord *c, uint32_t lane, bool live);
@@ -23,7 +25,6 @@ bool coord_grant_lanes_put(struct coord *c)
 {
     struct coord_lane_record record[LIMIT_LANES];
     const struct coord_tasks *t = &c->job.tasks;
-
     for (uint32_t l = 0; l < t->lanes; l++)
         record[l] = (struct coord_lane_record){t->lane[l].generation, t->lane[l].next_batch};
     return coord_put(c, "lanes", record, t->lanes * sizeof record[0]);
@@ -33,7 +34,6 @@ bool coord_grant_task_put(struct coord *c, uint32_t index, bool promised)
 {
     struct coord_task_record record;
     char key[COORD_KEY_MAX];
-
     coord_task_to_record(&c->job.tasks, index, c->job.at.run, &record);
     (void)snprintf(key, sizeof key, "task/%u", index);
     return promised ? coord_put(c, key, &record, sizeof record)
@@ -45,7 +45,6 @@ bool coord_grant_task_put(struct coord *c, uint32_t index, bool promised)
 static void answer(struct coord *c, peer_t to, uint64_t id, struct wire_LANE_NEXT_reply *reply)
 {
     struct wire w = {.type = WIRE_TYPE_LANE_NEXT, .reply = true, .id = id};
-
     reply->run = c->job.at.run;
     w.u.LANE_NEXT_reply = *reply;
     coord_send(c, to, wire_encode(&w));
@@ -54,7 +53,6 @@ static void answer(struct coord *c, peer_t to, uint64_t id, struct wire_LANE_NEX
 static void answer_kind(struct coord *c, peer_t to, uint64_t id, enum wire_next kind, uint32_t lane)
 {
     struct wire_LANE_NEXT_reply reply = {.kind = kind, .lane = lane, .retry_ms = coord_retry_ms(c)};
-
     answer(c, to, id, &reply);
 }
 
@@ -75,7 +73,6 @@ static void answer_task(struct coord *c, peer_t to, uint64_t id, uint32_t lane)
                                          .first_batch = task->first_batch,
                                          .batch_count = task->batch_count,
                                          .lr_scale = (float)c->job.at.lr_scale};
-
     l->answered_ns = env_now_ns(c->env);
     if (coord_lease_note(c, lane))
         answer(c, to, id, &reply);
@@ -95,7 +92,6 @@ static void lane_leave(struct coord *c, uint32_t lane)
 static bool lane_task(struct coord *c, uint32_t lane)
 {
     struct coord_tasks *t = &c->job.tasks;
-
     if (t->lane[lane].task != COORD_NO_TASK)
         return true;
     uint32_t index = coord_task_append(t, lane);
@@ -108,14 +104,14 @@ static void lane_granted(struct coord *c, uint32_t lane, uint64_t mark)
 {
     struct coord_tasks *t = &c->job.tasks;
     struct coord_lane *l = &t->lane[lane];
-
     uint64_t start = l->task == COORD_NO_TASK ? l->next_batch : t->task[l->task].first_batch;
     if (mark + 1 < start) {
         coord_flow_fail(c, SHOAL_E_CORRUPT,
-                        "lane %u stands at batch %llu on the servers, but batch %llu was "
+                        "lane %u stands at batch %" PRIu64 " on the servers, but batch %" PRIu64
+                        " was "
                         "acknowledged: a server has "
                         "lost pushes; start the job again",
-                        lane, (unsigned long long)mark, (unsigned long long)(start - 1));
+                        lane, mark, start - 1);
         return;
     }
     coord_lane_granted(t, lane, mark);
@@ -139,7 +135,6 @@ static void fence_mark(void *context, const struct coord_call *call, uint32_t sh
 {
     struct coord *c = context;
     struct coord_lane *l = &c->job.tasks.lane[call->owner];
-
     (void)shard;
     (void)m;
     if (reply->u.FENCE_reply.mark < l->fence_mark)
@@ -151,7 +146,6 @@ static void fence_done(void *context, const struct coord_call *call, int status,
     struct coord *c = context;
     uint32_t lane = (uint32_t)call->owner;
     struct coord_lane *l = &c->job.tasks.lane[lane];
-
     if (status != 0) {
         coord_flow_fail(c, status, "fence of lane %u: %s", lane, text);
         return;
@@ -166,7 +160,6 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
 {
     struct wire w = {.type = WIRE_TYPE_FENCE};
     struct coord_lane *l = &c->job.tasks.lane[lane];
-
     if (!coord_grant_lanes_put(c)) /* invariant 1 */
         return;
     l->fence_mark = UINT64_MAX;
@@ -180,7 +173,6 @@ static void lane_fence(struct coord *c, uint32_t lane, bool live)
 void coord_grant_fence_all(struct coord *c)
 {
     struct coord_tasks *t = &c->job.tasks;
-
     for (uint32_t l = 0; l < t->lanes && c->fatal == 0; l++)
         lane_leave(c, l);
 }
@@ -188,7 +180,6 @@ void coord_grant_fence_all(struct coord *c)
 void coord_grant_worker_gone(struct coord *c, uint64_t worker)
 {
     struct coord_tasks *t = &c->job.tasks;
-
     for (uint32_t l = 0; l < t->lanes; l++)
         if (t->lane[l].worker == worker &&
             (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING))
@@ -202,7 +193,6 @@ void coord_grant_worker_gone(struct coord *c, uint64_t worker)
 void coord_grant_dismiss(struct coord *c)
 {
     struct coord_tasks *t = &c->job.tasks;
-
     for (uint32_t l = 0; l < t->lanes; l++) {
         if (t->lane[l].ask_peer != 0)
             answer_kind(c, t->lane[l].ask_peer, t->lane[l].ask_id, WIRE_NEXT_WAIT, 0);
@@ -252,7 +242,6 @@ static bool next_repeat(struct coord *c, peer_t from, const struct wire *request
     struct coord_tasks *t = &c->job.tasks;
     uint64_t now = env_now_ns(c->env);
     uint32_t held = 0, used = 0;
-
     for (uint32_t l = 0; l < t->lanes; l++) {
         bool his = t->lane[l].worker == w->number && t->lane[l].state == LANE_HELD;
         held += his;
@@ -278,8 +267,8 @@ static bool next_repeat(struct coord *c, peer_t from, const struct wire *request
         return false;
     /* It has dropped a lane that we think it runs (a shard refused it, or it joined again under its
      * number), and cannot say which: all go back, so that none is held by nobody for ever. */
-    log_warn("worker %llu holds %llu lanes, not %u: they are taken back",
-             (unsigned long long)w->number, (unsigned long long)request->u.LANE_NEXT.batch, used);
+    log_warn("worker %" PRIu64 " holds %" PRIu64 " lanes, not %u: they are taken back", w->number,
+             request->u.LANE_NEXT.batch, used);
     for (uint32_t l = 0; l < t->lanes && c->fatal == 0; l++)
         if (t->lane[l].worker == w->number && t->lane[l].state == LANE_HELD && t->lane[l].used)
             lane_leave(c, l);
@@ -293,7 +282,6 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
     struct coord_tasks *t = &c->job.tasks;
     uint32_t live = coord_live_workers(c);
     uint32_t share = (t->lanes + live - 1) / live;
-
     if (next_repeat(c, from, request, w))
         return;
     if (env_now_ns(c->env) - t->planned_ns > SHARE_WAIT_NS)
@@ -306,15 +294,14 @@ static void next_lane(struct coord *c, peer_t from, const struct wire *request,
     coord_lane_grant(t, lane, w->number);
     asked_note(w, lane, t->lane[lane].generation);
     ask_note(c, &t->lane[lane], from, request->id);
-    log_info("lane %u to worker %llu, generation %llu", lane, (unsigned long long)w->number,
-             (unsigned long long)t->lane[lane].generation);
+    log_info("lane %u to worker %" PRIu64 ", generation %" PRIu64, lane, w->number,
+             t->lane[lane].generation);
     lane_fence(c, lane, true);
 }
 
 static void next_index(struct coord *c, peer_t from, const struct wire *request)
 {
     uint64_t worker = request->u.LANE_NEXT.worker, now = env_now_ns(c->env);
-
     for (uint32_t s = 0; s < 3; s++) {
         if (c->job.at.split[s].used == 0 || c->job.at.split[s].known != 0)
             continue;
@@ -335,7 +322,6 @@ static void next_eval(struct coord *c, peer_t from, const struct wire *request)
 {
     struct coord_eval *v = &c->job.eval;
     uint32_t index = coord_eval_lease(v, request->u.LANE_NEXT.worker, env_now_ns(c->env));
-
     if (index == COORD_NO_EVAL) {
         answer_kind(c, from, request->id, WIRE_NEXT_WAIT, 0);
         return;
@@ -391,7 +377,6 @@ static void next_of_lane(struct coord *c, peer_t from, const struct wire *reques
 {
     const struct wire_LANE_NEXT *q = &request->u.LANE_NEXT;
     struct coord_tasks *t = &c->job.tasks;
-
     struct coord_lane *l = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
     if (c->job.at.phase != PHASE_TRAIN || l == NULL || l->state != LANE_HELD ||
         l->worker != q->worker || l->generation != q->generation) {
@@ -414,15 +399,15 @@ void coord_grant_next(struct coord *c, peer_t from, const struct wire *request)
 {
     const struct wire_LANE_NEXT *q = &request->u.LANE_NEXT;
     struct coord_worker *w = coord_member_worker(&c->members, q->worker);
-
     if (w == NULL) { /* frozen for longer than its lease: its lanes are others' now */
         if (q->lane != COORD_NO_LANE)
             answer_kind(c, from, request->id, WIRE_NEXT_LEAVE, q->lane);
         else
             coord_send(c, from,
                        wire_refusal(request, SHOAL_E_UNAVAILABLE,
-                                    "worker %llu is not known here: its lease ran out, join again",
-                                    (unsigned long long)q->worker));
+                                    "worker %" PRIu64
+                                    " is not known here: its lease ran out, join again",
+                                    q->worker));
         return;
     }
     w->beat_ns = env_now_ns(c->env);

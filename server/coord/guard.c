@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASK_NS 5000000000ull
+#define ASK_NS UINT64_C(5000000000)
 
 void coord_guard_close(struct coord_guard *g)
 {
@@ -49,7 +49,6 @@ static void count_add(struct coord_guard_count *to, const struct json *item)
 {
     int64_t refused = json_as_int(json_get(item, "refused"), 0),
             clipped = json_as_int(json_get(item, "clipped"), 0);
-
     to->refused += refused > 0 ? (uint64_t)refused : 0;
     to->clipped += clipped > 0 ? (uint64_t)clipped : 0;
 }
@@ -59,7 +58,6 @@ void coord_guard_add(struct coord_guard_sums *s, const struct json *gradients, u
     const struct json *fields = json_get(gradients, "by_field"),
                       *workers = json_get(gradients, "by_worker");
     int64_t lost = json_as_int(json_get(gradients, "lost"), 0);
-
     if (json_as_int(json_get(gradients, "run"), 0) < (int64_t)run)
         return; /* of an earlier job */
     s->lost += lost > 0 ? (uint64_t)lost : 0;
@@ -82,7 +80,6 @@ static void shard_said(void *context, const struct coord_call *call, uint32_t sh
 {
     struct coord *c = context;
     struct json *j = NULL;
-
     (void)call;
     (void)reply;
     if (c->job.guard.next == NULL)
@@ -98,7 +95,6 @@ static void shard_said(void *context, const struct coord_call *call, uint32_t sh
 static void all_said(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord_guard *g = &((struct coord *)context)->job.guard;
-
     (void)call;
     if (status != 0) {
         log_warn("refused gradients are not told by field, nor what rules did: %s", text);
@@ -116,7 +112,6 @@ void coord_guard_ask(struct coord *c, bool ending)
     struct coord_guard *g = &c->job.guard;
     struct wire w = {.type = WIRE_TYPE_SHARD_STATUS};
     uint64_t now = env_now_ns(c->env);
-
     w.u.SHARD_STATUS.part = 1;
     if (!ending &&
         (now - g->asked_ns < ASK_NS || coord_call_open_type(&c->calls, WIRE_TYPE_SHARD_STATUS)))
@@ -138,7 +133,6 @@ uint64_t coord_guard_refused(const struct coord *c, uint64_t *batches)
 {
     const struct coord_job *j = &c->job;
     uint64_t refused = 0, ended = j->at.epoch > 0 ? j->at.epoch - 1 : 0;
-
     *batches = j->spec.train.batch > 0
                    ? ended * ((j->at.split[WIRE_TRAIN].rows + j->spec.train.batch - 1) /
                               j->spec.train.batch)
@@ -160,7 +154,6 @@ void coord_guard_look(struct coord *c, const char *where)
     double share = c->job.spec.train.max_refused;
     uint64_t batches, refused = coord_guard_refused(c, &batches);
     double most = share * (double)batches;
-
     if (share > 0 && most < COORD_GUARD_LEAST)
         most = COORD_GUARD_LEAST;
     if ((double)refused <= most)
@@ -185,7 +178,6 @@ static void item_append(struct json *list, struct json *item, const struct coord
 struct json *coord_guard_rules_json(const struct coord *c, const char *table)
 {
     const struct coord_guard_sums *s = c->job.guard.told;
-
     return s == NULL ? NULL : coord_rules_json(&s->rules, table);
 }
 
@@ -194,7 +186,6 @@ struct json *coord_guard_json(const struct coord *c)
     struct json *j = json_new_object(), *fields = json_new_array(), *workers = json_new_array();
     const struct coord_guard_sums *s = c->job.guard.told;
     uint64_t batches;
-
     json_set_int(j, "batches", (int64_t)coord_guard_refused(c, &batches));
     json_set_int(j, "lost", s == NULL ? 0 : (int64_t)s->lost);
     for (uint32_t i = 0; s != NULL && i <= COORD_GUARD_FIELDS; i++) {

@@ -16,7 +16,6 @@ int coord_hook_start(struct coord_hook *h, const struct string_list *words, cons
                      struct err *e)
 {
     posix_spawnattr_t attributes;
-
     SHOAL_ASSERT(h->pid == 0 && words->count > 0);
     char **argv = calloc(words->count + 2, sizeof *argv);
     if (argv == NULL || posix_spawnattr_init(&attributes) != 0) {
@@ -45,7 +44,6 @@ bool coord_hook_poll(struct coord_hook *h, int *exit_status)
 {
     siginfo_t info = {.si_pid = 0};
     int status = 0;
-
     if (h->pid == 0)
         return true;
     /* It is reaped last: until then its number, which is the group's, is nobody else's. */

@@ -24,7 +24,6 @@ int coord_lease_open(struct coord_leases *l, struct coord_store *store, struct e
 {
     struct coord_lease in;
     char key[COORD_KEY_MAX];
-
     *l = (struct coord_leases){0};
     for (uint32_t slot = 0; slot < COORD_LEASES; slot++) {
         key_of(slot, key);
@@ -55,7 +54,6 @@ bool coord_lease_note(struct coord *c, uint32_t lane)
     const struct wire_batch_name newest = {at->generation, coord_task_last(task), lane, 0};
     struct coord_leases *l = &c->leases;
     char key[COORD_KEY_MAX];
-
     if (coord_lease_find(l, c->job.at.run, &newest) != NULL || ring_make(l) != 0)
         return true;
     uint64_t first = at->mark + 1 > task->first_batch ? at->mark + 1 : task->first_batch;
@@ -172,7 +170,6 @@ void coord_lease_who(struct coord *c, peer_t from, const struct wire *request, c
     struct asked *asked = calloc(q->count + 1, sizeof *asked);
     struct json *list = json_new_array();
     struct wire w;
-
     for (uint32_t i = 0; asked != NULL && i < q->count; i++) {
         memcpy(&asked[i].name, &name[i], sizeof *name);
         asked[i].place = i;

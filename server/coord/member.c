@@ -33,19 +33,18 @@ int coord_member_open(struct coord_members *m, uint32_t shards, struct coord_sto
         char key[COORD_KEY_MAX];
         struct shard_record record;
         (void)snprintf(key, sizeof key, "shard/%u", s);
-        int status = coord_store_get_fixed(store, key, &record, sizeof record, e);
-        if (status == SHOAL_E_NOT_FOUND)
+        int rc = coord_store_get_fixed(store, key, &record, sizeof record, e);
+        if (rc == SHOAL_E_NOT_FOUND)
             continue;
-        if (status != 0)
-            return status;
+        if (rc != 0)
+            return rc;
         record.server[LIMIT_NAME - 1] = 0;
         memcpy(m->shard[s].server, record.server, LIMIT_NAME);
         m->shard[s].index = record.index;
         m->shard[s].incarnation = record.incarnation;
     }
-    int status =
-        coord_store_get_fixed(store, WORKER_KEY, &m->next_worker, sizeof m->next_worker, e);
-    return status == SHOAL_E_NOT_FOUND ? 0 : status;
+    int rc = coord_store_get_fixed(store, WORKER_KEY, &m->next_worker, sizeof m->next_worker, e);
+    return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
 }
 
 void coord_member_close(struct coord_members *m)
@@ -68,7 +67,6 @@ static int shard_put(struct coord_store *store, uint32_t shard, const struct wir
 {
     char key[COORD_KEY_MAX];
     struct shard_record record = {.index = beat->shard_index, .incarnation = beat->incarnation};
-
     memcpy(record.server, beat->server, LIMIT_NAME);
     (void)snprintf(key, sizeof key, "shard/%u", shard);
     return coord_store_put(store, key, &record, sizeof record, e);
@@ -94,7 +92,6 @@ static int shard_give(struct coord_members *m, const struct wire_SHARD_BEAT *bea
 static void rss_note(struct coord_members *m)
 {
     uint64_t sum = 0;
-
     for (uint32_t s = 0; s < m->shards; s++)
         if (m->shard[s].seen && m->shard[s].index == 0) /* once a process */
             sum += m->shard[s].figures.rss_peak_bytes;
@@ -111,15 +108,15 @@ int coord_member_shard_beat(struct coord_members *m, struct coord_store *store,
                        LIMIT_SHARDS);
     *shard = shard_number(m, beat->server, beat->shard_index);
     if (*shard == COORD_NOBODY) {
-        int status = shard_give(m, beat, shard, e);
-        if (status != 0)
-            return status;
+        int rc = shard_give(m, beat, shard, e);
+        if (rc != 0)
+            return rc;
     }
     struct coord_shard *s = &m->shard[*shard];
     if (s->server[0] == 0 || s->incarnation != beat->incarnation) {
-        int status = shard_put(store, *shard, beat, e);
-        if (status != 0)
-            return status;
+        int rc = shard_put(store, *shard, beat, e);
+        if (rc != 0)
+            return rc;
     }
     *what = !s->seen ? COORD_BEAT_NEW : COORD_BEAT_SAME;
     if (s->seen && beat->ready && !s->ready)
@@ -177,7 +174,6 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
                       uint64_t *number, struct err *e)
 {
     struct coord_worker *w;
-
     *number = 0;
     for (uint32_t i = 0; i < m->workers; i++) {
         w = &m->worker[i];
@@ -192,9 +188,9 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
                        "there are %u workers already, the most that a coordinator takes",
                        m->workers);
     uint64_t next = m->next_worker + 1;
-    int status = coord_store_put(store, WORKER_KEY, &next, sizeof next, e);
-    if (status != 0)
-        return status;
+    int rc = coord_store_put(store, WORKER_KEY, &next, sizeof next, e);
+    if (rc != 0)
+        return rc;
     if (worker_add(m, &w) != 0)
         return err_set(e, SHOAL_E_NOMEM, "no memory for one more worker");
     w->number = m->next_worker;
@@ -211,7 +207,6 @@ int coord_member_join(struct coord_members *m, struct coord_store *store,
 static uint32_t worker_find(const struct coord_members *m, uint64_t number)
 {
     uint32_t low = 0, high = m->workers;
-
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (m->worker[middle].number < number)
@@ -225,7 +220,6 @@ static uint32_t worker_find(const struct coord_members *m, uint64_t number)
 struct coord_worker *coord_member_worker(struct coord_members *m, uint64_t number)
 {
     uint32_t at = worker_find(m, number);
-
     return at == COORD_NOBODY ? NULL : &m->worker[at];
 }
 
@@ -261,7 +255,6 @@ static void figures_add(struct wire_WORKER_BEAT *sum, const struct wire_WORKER_B
 void coord_member_worker_gone(struct coord_members *m, uint64_t number)
 {
     uint32_t at = worker_find(m, number);
-
     if (at == COORD_NOBODY)
         return;
     figures_add(&m->gone, &m->worker[at].figures);

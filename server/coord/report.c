@@ -25,7 +25,6 @@ static void brief_set(struct json *to, const struct metric *metric, const struct
 {
     struct json *j = json_new_object();
     struct metric mean;
-
     metric_mean(metric, job->model.task_weight,
                 job->data.label_count == 0 ? 1 : job->data.label_count, &mean);
     json_set_number(j, "auc", mean.auc);
@@ -37,7 +36,6 @@ static void train_tasks_set(struct json *item, const struct coord_job *j,
                             const struct coord_losses *l)
 {
     struct json *list = json_new_array();
-
     for (uint32_t t = 0; t < j->spec.data.label_count; t++) {
         struct json *task = json_new_object();
         json_set_string(task, "label", j->spec.data.label[t]);
@@ -50,7 +48,6 @@ static void train_tasks_set(struct json *item, const struct coord_job *j,
 static struct json *epochs_json(const struct coord_job *j)
 {
     struct json *list = json_new_array();
-
     for (uint32_t n = 1; n <= j->at.epoch; n++) {
         const struct coord_epoch *e = &j->epoch[n - 1];
         struct json *item = json_new_object();
@@ -79,7 +76,6 @@ static double per(double sum, uint64_t count)
 static void point_append(struct json *list, const struct coord_point *p, uint32_t labels)
 {
     struct json *item = json_new_object();
-
     json_set_int(item, "epoch", p->epoch);
     json_set_int(item, "examples", (int64_t)p->seen);
     json_set_number(item, "seconds", p->seconds);
@@ -102,7 +98,6 @@ static struct json *training_json(const struct coord_job *j)
 {
     const struct coord_curve *c = &j->trace.curve;
     struct json *list = json_new_array();
-
     for (uint32_t i = 0; i < c->count; i++)
         point_append(list, &c->point[i], j->spec.data.label_count);
     if (c->open.reports > 0)
@@ -113,7 +108,6 @@ static struct json *training_json(const struct coord_job *j)
 static struct json *staleness_json(const struct coord_job *j)
 {
     struct json *s = json_new_object();
-
     json_set_int(s, "p50", coord_trace_quantile(j->at.staleness, 0.5));
     json_set_int(s, "p99", coord_trace_quantile(j->at.staleness, 0.99));
     json_set_int(s, "max", coord_trace_quantile(j->at.staleness, 1.0));
@@ -123,7 +117,6 @@ static struct json *staleness_json(const struct coord_job *j)
 static struct json *time_json(const struct wire_WORKER_BEAT *sum)
 {
     struct json *t = json_new_object();
-
     json_set_number(t, "read", sum->read_s);
     json_set_number(t, "pull", sum->pull_s);
     json_set_number(t, "compute", sum->compute_s);
@@ -136,7 +129,6 @@ static struct json *time_json(const struct wire_WORKER_BEAT *sum)
 static struct json *busy_json(const struct wire_WORKER_BEAT *sum)
 {
     struct json *b = json_new_object();
-
     json_set_number(b, "read", sum->file_busy_s);
     json_set_number(b, "parse", sum->parse_busy_s);
     json_set_number(b, "pull", sum->pull_busy_s);
@@ -148,7 +140,6 @@ static struct json *busy_json(const struct wire_WORKER_BEAT *sum)
 static void bottleneck_set(struct json *to, const struct wire_WORKER_BEAT *sum)
 {
     struct coord_bottleneck found;
-
     coord_bottleneck_find(sum, &found);
     if (found.stage == NULL) {
         json_set_null(to, "bottleneck");
@@ -166,7 +157,6 @@ static void bottleneck_set(struct json *to, const struct wire_WORKER_BEAT *sum)
 static void cache_set(struct json *to, const struct wire_WORKER_BEAT *sum)
 {
     uint64_t all = sum->cache_hits + sum->cache_misses;
-
     if (all == 0) {
         json_set_null(to, "cache");
         return;
@@ -186,7 +176,6 @@ static struct json *batches_json(const struct coord *c, const struct wire_WORKER
     const struct coord_job *j = &c->job;
     struct json *b = json_new_object();
     uint64_t applied = 0, all;
-
     for (uint32_t l = 0; l < j->tasks.lanes; l++)
         applied += j->tasks.lane[l].next_batch - 1;
     json_set_int(b, "applied", (int64_t)applied);
@@ -202,7 +191,6 @@ static struct json *tables_json(const struct coord *c, uint64_t *rows)
 {
     const struct coord_job *j = &c->job;
     struct json *list = json_new_array();
-
     *rows = 0;
     for (uint32_t t = 0; t < j->at.tables; t++) {
         const struct table_schema *s = &j->table[t];
@@ -223,14 +211,12 @@ static struct json *tables_json(const struct coord *c, uint64_t *rows)
 static uint64_t bad_lines_once(const struct coord_job *j)
 {
     const struct coord_epoch *last = &j->epoch[j->at.epoch - 1];
-
     return last->train.bad_lines + last->valid_bad_lines + j->at.test_bad_lines;
 }
 
 static uint32_t servers_of(const struct coord_members *m)
 {
     uint32_t servers = 0;
-
     for (uint32_t s = 0; s < m->shards; s++)
         servers += m->shard[s].server[0] != 0 && m->shard[s].index == 0;
     return servers;
@@ -247,7 +233,6 @@ static uint32_t final_epoch(const struct coord_job *j)
 static void report_settings(const struct coord *c, struct json *r)
 {
     const struct coord_job *j = &c->job;
-
     json_set_string(r, "model", job_model_name(j->spec.model.kind));
     json_set_string(r, "backend", j->backend);
     json_set(r, "backends", coord_roll_json(&j->roll));
@@ -291,7 +276,6 @@ static struct json *report_json(const struct coord *c)
     struct wire_WORKER_BEAT sum;
     struct coord_losses all = {.examples = 0};
     uint64_t rows, examples;
-
     bool sampled = j->spec.data.negatives > 0 && j->spec.data.negatives < 1;
     coord_member_sums(&c->members, &sum);
     for (uint32_t n = 0; n < j->at.epoch; n++)
@@ -338,7 +322,6 @@ int coord_report_make(struct coord *c, struct err *e)
     struct json *r = report_json(c);
     char *text = json_text(r, 2);
     struct err failed = {0};
-
     if (text != NULL && strlen(text) >= COORD_VALUE_MAX) {
         /* without indentation it is half as long */
         free(text);
@@ -361,19 +344,18 @@ int coord_report_load(struct coord *c, struct err *e)
 {
     void *value;
     size_t bytes;
-
     if (c->job.at.phase != PHASE_DONE)
         return 0;
-    int status = coord_store_get(c->store, "report", &value, &bytes, e);
-    if (status != 0)
-        return status == SHOAL_E_NOT_FOUND ? 0 : status;
+    int rc = coord_store_get(c->store, "report", &value, &bytes, e);
+    if (rc != 0)
+        return rc == SHOAL_E_NOT_FOUND ? 0 : rc;
     c->job.report = malloc(bytes + 1);
     if (c->job.report == NULL)
-        status = err_set(e, SHOAL_E_NOMEM, "no memory for the report");
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the report");
     else
         memcpy(c->job.report, value, bytes);
-    if (status == 0)
+    if (rc == 0)
         c->job.report[bytes] = 0;
     free(value);
-    return status;
+    return rc;
 }

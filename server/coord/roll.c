@@ -48,7 +48,6 @@ static struct coord_roll_entry *entry_add(struct coord_roll *r)
 static bool broken_set(struct coord_roll *r, const char *name, bool broken)
 {
     bool was = false;
-
     for (uint32_t i = 0; i < r->count; i++)
         if (strcmp(r->entry[i].name, name) == 0) {
             was = was || r->entry[i].broken;
@@ -65,7 +64,6 @@ bool coord_roll_broken(struct coord_roll *r, const char *name)
 bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_compute *by)
 {
     bool back = broken_set(r, name, false);
-
     for (uint32_t i = 0; i < r->count; i++)
         if (strcmp(r->entry[i].name, name) == 0 && memcmp(&r->entry[i].by, by, sizeof *by) == 0) {
             r->entry[i].joined++;
@@ -84,7 +82,6 @@ bool coord_roll_note(struct coord_roll *r, const char *name, const struct coord_
 struct json *coord_roll_json(const struct coord_roll *r)
 {
     struct json *list = json_new_array();
-
     for (uint32_t i = 0; i < r->count; i++) {
         struct json *item = json_new_object();
         json_set_string(item, "name", r->entry[i].name);

@@ -35,7 +35,6 @@ void coord_rules_add(struct coord_rules *r, const struct json *tables)
 struct json *coord_rules_json(const struct coord_rules *r, const char *table)
 {
     struct json *j = NULL;
-
     for (uint32_t i = 0; i < r->tables; i++)
         for (uint32_t n = 0; n < COORD_RULES_COUNTS && strcmp(r->table[i].table, table) == 0; n++) {
             if (r->table[i].count[n] == 0)

@@ -42,7 +42,6 @@ static void write_bytes(struct writer *w, const void *from, size_t count)
 static void write_pair(struct writer *w, const char *key, const void *value, size_t bytes)
 {
     uint32_t head[2] = {(uint32_t)strlen(key), (uint32_t)bytes};
-
     write_bytes(w, head, sizeof head);
     write_bytes(w, key, head[0]);
     write_bytes(w, value, bytes);
@@ -52,7 +51,6 @@ static void write_numbered(struct writer *w, const char *kind, uint32_t n, const
                            size_t bytes)
 {
     char key[COORD_KEY_MAX];
-
     (void)snprintf(key, sizeof key, "%s/%u", kind, n);
     write_pair(w, key, value, bytes);
 }
@@ -62,7 +60,6 @@ static void progress_write(struct writer *w, const struct coord *c)
 {
     struct coord_progress at = c->job.at;
     uint64_t now = env_now_ns(c->env);
-
     if (c->job.started_ns != 0)
         at.elapsed_ns += now - c->job.started_ns;
     if (at.phase == PHASE_TRAIN)
@@ -80,7 +77,6 @@ static void progress_write(struct writer *w, const struct coord *c)
 static void lanes_write(struct writer *w, const struct coord_tasks *t)
 {
     struct coord_lane_record record[LIMIT_LANES];
-
     for (uint32_t l = 0; l < t->lanes; l++)
         record[l] = (struct coord_lane_record){t->lane[l].generation, t->lane[l].next_batch};
     write_pair(w, "lanes", record, t->lanes * sizeof record[0]);
@@ -104,7 +100,6 @@ int coord_saved_make(const struct coord *c, void **bytes, size_t *count, struct 
 {
     const struct coord_job *j = &c->job;
     struct writer w = {.count = 0};
-
     write_bytes(&w, magic, sizeof magic);
     progress_write(&w, c);
     lanes_write(&w, &j->tasks);
@@ -142,7 +137,6 @@ struct pair {
 static bool pair_next(const struct coord_saved *s, size_t *at, struct pair *out)
 {
     uint32_t head[2];
-
     if (s->count - *at < sizeof head)
         return false;
     memcpy(head, s->bytes + *at, sizeof head);
@@ -163,7 +157,6 @@ static bool numbered(const char *key, const char *kind, uint32_t most)
 {
     size_t bytes = strlen(kind),
            digits = strspn(key + (strncmp(key, kind, bytes) == 0 ? bytes : 0), "0123456789");
-
     if (strncmp(key, kind, bytes) != 0 || digits == 0 || digits > 9 || key[bytes + digits] != 0)
         return false;
     return strtoul(key + bytes, NULL, 10) <= most;
@@ -179,7 +172,6 @@ static bool content_ok(const struct pair *p)
 {
     struct coord_lane_record lane;
     struct coord_task_record task;
-
     for (uint32_t at = 0; strcmp(p->key, "lanes") == 0 && at < p->bytes;
          at += (uint32_t)sizeof lane) {
         memcpy(&lane, p->value + at, sizeof lane);
@@ -212,7 +204,6 @@ static int progress_check(const struct coord_progress *at, struct err *e)
 {
     bool phase = at->phase == PHASE_LANES || at->phase == PHASE_TRAIN || at->phase == PHASE_EVAL ||
                  at->phase == PHASE_CUT || at->phase == PHASE_TEST;
-
     if (!phase || at->epoch < 1 || at->epoch > COORD_EPOCHS_MAX || !isfinite(at->lr_scale) ||
         at->lr_scale < 0 || at->best_epoch > at->epoch || at->kept_epoch > at->epoch ||
         !isfinite(at->best_value) || !isfinite(at->kept_value) || at->split[WIRE_TRAIN].rows == 0)
@@ -227,7 +218,6 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
     struct pair p;
     size_t at = sizeof magic;
     bool progress = false;
-
     *out = (struct coord_saved){.bytes = bytes, .count = count};
     if (count < sizeof magic || memcmp(bytes, magic, sizeof magic) != 0)
         return err_set(e, SHOAL_E_CORRUPT, "it does not begin as the state of a coordinator");
@@ -258,7 +248,6 @@ int coord_saved_open(const void *bytes, size_t count, struct coord_saved *out, s
 static bool task_put(struct coord *c, const struct pair *p, uint64_t number)
 {
     struct coord_task_record record;
-
     memcpy(&record, p->value, sizeof record);
     record.run = number;
     return coord_note(c, p->key, &record, sizeof record);
@@ -267,7 +256,6 @@ static bool task_put(struct coord *c, const struct pair *p, uint64_t number)
 static bool epoch_put(struct coord *c, const struct pair *p, uint64_t number)
 {
     struct coord_epoch *epoch = malloc(sizeof *epoch); /* large for a stack */
-
     if (epoch == NULL)
         return true; /* its figures are missing in the report */
     memcpy(epoch, p->value, sizeof *epoch);
@@ -280,7 +268,6 @@ static bool epoch_put(struct coord *c, const struct pair *p, uint64_t number)
 static bool curve_put(struct coord *c, const struct pair *p, uint64_t number)
 {
     struct coord_point point;
-
     memcpy(&point, p->value, sizeof point);
     point.job = number;
     return coord_note(c, p->key, &point, sizeof point);
@@ -289,7 +276,6 @@ static bool curve_put(struct coord *c, const struct pair *p, uint64_t number)
 static bool details_put(struct coord *c, const struct pair *p, uint64_t number)
 {
     struct json *stored = NULL;
-
     if (json_parse((const char *)p->value, p->bytes, &stored, NULL) != 0)
         return true; /* the report is shorter without them */
     json_set_int(stored, "job", (int64_t)number);
@@ -305,7 +291,6 @@ bool coord_saved_put(struct coord *c, const struct coord_saved *s, uint64_t numb
     struct pair p;
     size_t at = sizeof magic;
     bool good = true;
-
     while (good && at < s->count && pair_next(s, &at, &p))
         if (strncmp(p.key, "task/", 5) == 0)
             good = task_put(c, &p, number);

@@ -15,7 +15,6 @@ static void step_done(void *context, const struct coord_call *call, int status, 
 static int map_alloc(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
-
     j->tablets = coord_map_tablets(j->table, j->at.tables);
     free(j->shard_of);
     free(j->digest);
@@ -29,14 +28,13 @@ static int map_alloc(struct coord *c, struct err *e)
 int coord_setup_map(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
-
-    int status = coord_map_check(j->table, j->declared_total, e);
-    if (status != 0)
-        return status;
+    int rc = coord_map_check(j->table, j->declared_total, e);
+    if (rc != 0)
+        return rc;
     j->at.tables = j->declared_total;
-    status = map_alloc(c, e);
-    if (status != 0)
-        return status;
+    rc = map_alloc(c, e);
+    if (rc != 0)
+        return rc;
     j->at.map_epoch++;
     return coord_put(c, "tables", j->table, j->at.tables * sizeof *j->table) ? 0 : SHOAL_E_IO;
 }
@@ -44,21 +42,20 @@ int coord_setup_map(struct coord *c, struct err *e)
 int coord_setup_load(struct coord *c, struct err *e)
 {
     struct coord_job *j = &c->job;
-
     if (j->at.tables == 0 || j->at.tables > LIMIT_TABLES)
         return err_set(e, SHOAL_E_CORRUPT, "the stored job has %u tables", j->at.tables);
     if (j->table == NULL && (j->table = calloc(LIMIT_TABLES, sizeof *j->table)) == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the tables");
-    int status =
+    int rc =
         coord_store_get_fixed(c->store, "tables", j->table, j->at.tables * sizeof *j->table, e);
-    if (status == 0)
-        status = coord_map_check(j->table, j->at.tables, e);
-    if (status == 0)
-        status = map_alloc(c, e);
+    if (rc == 0)
+        rc = coord_map_check(j->table, j->at.tables, e);
+    if (rc == 0)
+        rc = map_alloc(c, e);
     j->declared_total = j->at.tables;
-    for (uint32_t t = 0; status == 0 && t < j->at.tables; t++)
+    for (uint32_t t = 0; rc == 0 && t < j->at.tables; t++)
         j->declared[t] = true;
-    return status;
+    return rc;
 }
 
 /* ---- at every registration, whether a job runs or not ---------------------------------------- */
@@ -66,7 +63,6 @@ int coord_setup_load(struct coord *c, struct err *e)
 static void greeted(void *context, const struct coord_call *call, int status, const char *text)
 {
     const struct coord *c = context;
-
     if (status != 0)
         log_warn("server %s refused %s: %s", c->members.shard[call->owner].server,
                  wire_type_name(call->request.type), text);
@@ -86,7 +82,6 @@ static bool map_tell(struct coord *c, uint32_t shard, coord_call_done done)
     const struct coord_job *j = &c->job;
     struct wire w;
     size_t bytes = map_wire(j, &w);
-
     return coord_call_start(&c->calls, &w, j->shard_of, bytes, true, shard, true, shard, NULL,
                             done) != NULL;
 }
@@ -99,7 +94,6 @@ void coord_setup_map_early(struct coord *c, uint32_t shard)
     struct msg *m =
         c->job.shard_of == NULL || s->map_told == c->job.at.map_epoch ? NULL : wire_encode(&w);
     void *frame = m == NULL ? NULL : msg_add(m, bytes);
-
     if (frame == NULL) {
         msg_free(m);
         return;
@@ -140,7 +134,6 @@ static bool step_start(struct coord *c, uint32_t shard)
     const struct coord_job *j = &c->job;
     uint32_t step = c->members.shard[shard].step;
     struct wire w;
-
     memset(&w, 0, sizeof w);
     if (step == 0)
         return map_tell(c, shard, step_done);
@@ -171,7 +164,6 @@ static bool step_start(struct coord *c, uint32_t shard)
 static void step_next(struct coord *c, uint32_t shard)
 {
     struct coord_shard *s = &c->members.shard[shard];
-
     uint32_t steps =
         /* RESTORE opens the new run by itself */
         c->job.at.tables + (c->job.at.phase == PHASE_RESTORE ? 1 : 2);
@@ -190,7 +182,6 @@ static void step_done(void *context, const struct coord_call *call, int status, 
     struct coord *c = context;
     uint32_t shard = (uint32_t)call->owner;
     struct coord_shard *s = &c->members.shard[shard];
-
     s->busy = false;
     if (status != 0) {
         coord_flow_fail(c, status, "server %s refused %s: %s", s->server,
@@ -221,7 +212,6 @@ bool coord_setup_complete(const struct coord *c)
 void coord_setup_forget_shard(struct coord *c, uint32_t shard)
 {
     struct coord_shard *s = &c->members.shard[shard];
-
     coord_call_cancel(&c->calls, WIRE_TYPE_MAP_SET, shard);
     coord_call_cancel(&c->calls, WIRE_TYPE_TABLE_CREATE, shard);
     coord_call_cancel(&c->calls, WIRE_TYPE_RUN_OPEN, shard);
@@ -249,7 +239,6 @@ static void digest_reply(void *context, const struct coord_call *call, uint32_t 
     const struct table_schema *s = &j->table[call->owner];
     const uint64_t *value = m->frame[1].data;
     uint32_t at = 0;
-
     j->table_rows[call->owner] += reply->u.DIGEST_reply.rows;
     for (uint32_t t = 0; t < 1u << s->tablet_bits; t++)
         if (j->shard_of[s->tablet_first + t] == shard && at < reply->u.DIGEST_reply.tablet_count)
@@ -259,7 +248,6 @@ static void digest_reply(void *context, const struct coord_call *call, uint32_t 
 static void digest_done(void *context, const struct coord_call *call, int status, const char *text)
 {
     struct coord *c = context;
-
     if (status != 0)
         coord_flow_fail(c, status, "digest of table %s: %s", c->job.table[call->owner].name, text);
     else
@@ -270,7 +258,6 @@ void coord_setup_digest(struct coord *c)
 {
     struct coord_job *j = &c->job;
     struct wire w = {.type = WIRE_TYPE_DIGEST};
-
     j->digested = 0;
     memset(j->table_rows, 0, sizeof j->table_rows);
     for (uint32_t t = 0; t < j->at.tables; t++) {

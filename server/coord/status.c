@@ -11,7 +11,6 @@
 static struct json *lanes_json(const struct coord_tasks *t)
 {
     struct json *list = json_new_array();
-
     for (uint32_t l = 0; l < t->lanes; l++) {
         struct json *item = json_new_object();
         json_set_int(item, "lane", l);
@@ -49,7 +48,6 @@ static void tier_json(struct json *item, const struct wire_SHARD_BEAT *f)
 static struct json *servers_json(const struct coord *c)
 {
     struct json *list = json_new_array();
-
     for (uint32_t s = 0; s < c->members.shards; s++) {
         const struct coord_shard *shard = &c->members.shard[s];
         struct json *item = json_new_object();
@@ -71,7 +69,6 @@ static struct json *servers_json(const struct coord *c)
 static struct json *workers_json(const struct coord *c)
 {
     struct json *list = json_new_array();
-
     for (uint32_t i = 0; i < c->members.workers; i++) {
         const struct coord_worker *w = &c->members.worker[i];
         struct json *item = json_new_object();
@@ -92,7 +89,6 @@ static struct json *workers_json(const struct coord *c)
 static uint64_t examples_so_far(const struct coord_job *j, struct coord_losses *sum)
 {
     uint64_t examples = j->at.train_rows;
-
     *sum = (struct coord_losses){.examples = 0};
     for (uint32_t i = 0; i < j->tasks.tasks; i++) {
         const struct coord_task *task = &j->tasks.task[i];
@@ -110,7 +106,6 @@ static void rate_sample(struct coord *c)
 {
     struct wire_WORKER_BEAT sum;
     uint64_t now = env_now_ns(c->env);
-
     coord_member_sums(&c->members, &sum);
     struct coord_job *j = &c->job;
     if (j->at.phase != PHASE_TRAIN) {
@@ -118,7 +113,8 @@ static void rate_sample(struct coord *c)
         j->rate_ns = 0;
         return;
     }
-    if (j->rate_ns != 0 && now - j->rate_ns < (j->rate > 0 ? 5000000000ull : 1000000000ull))
+    if (j->rate_ns != 0 &&
+        now - j->rate_ns < (j->rate > 0 ? UINT64_C(5000000000) : UINT64_C(1000000000)))
         return;
     double elapsed = (double)(now - j->rate_ns) * 1e-9;
     if (j->rate_ns == 0 || sum.examples < j->rate_examples) { /* the first, or another job */
@@ -141,7 +137,6 @@ char *coord_status_text(struct coord *c)
     struct json *s = json_new_object();
     struct coord_losses sum;
     char missing[ERR_TEXT_MAX];
-
     rate_sample(c);
     uint64_t examples = examples_so_far(j, &sum);
     uint64_t all = j->at.split[WIRE_TRAIN].rows * j->spec.train.epochs;

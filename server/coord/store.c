@@ -39,22 +39,21 @@ int coord_store_get_fixed(struct coord_store *s, const char *key, void *value, s
 {
     void *stored;
     size_t stored_bytes;
-
-    int status = coord_store_get(s, key, &stored, &stored_bytes, e);
-    if (status != 0)
-        return status;
+    int rc = coord_store_get(s, key, &stored, &stored_bytes, e);
+    if (rc != 0)
+        return rc;
     if (stored_bytes == bytes)
         memcpy(value, stored, bytes);
     else
-        status = err_set(e, SHOAL_E_CORRUPT,
-                         "state.log: '%s' has %zu bytes, this version writes %zu: another version "
-                         "wrote it, or it is damaged. "
-                         "Finish the job with the version that began it, or start with an empty "
-                         "data_dir: the servers keep "
-                         "their rows, the job in hand begins anew",
-                         key, stored_bytes, bytes);
+        rc = err_set(e, SHOAL_E_CORRUPT,
+                     "state.log: '%s' has %zu bytes, this version writes %zu: another version "
+                     "wrote it, or it is damaged. "
+                     "Finish the job with the version that began it, or start with an empty "
+                     "data_dir: the servers keep "
+                     "their rows, the job in hand begins anew",
+                     key, stored_bytes, bytes);
     free(stored);
-    return status;
+    return rc;
 }
 
 int coord_store_remove(struct coord_store *s, const char *key, struct err *e)
@@ -86,7 +85,6 @@ struct memory_store {
 static size_t memory_find(const struct memory_store *m, const char *key, int *found)
 {
     size_t low = 0, high = m->count;
-
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (strcmp(m->entry[middle].key, key) < 0)
@@ -145,7 +143,6 @@ static int memory_get(struct coord_store *s, const char *key, void **value, size
     struct memory_store *m = (struct memory_store *)s;
     int found;
     size_t at = memory_find(m, key, &found);
-
     if (!found)
         return SHOAL_E_NOT_FOUND;
     *value = malloc(m->entry[at].bytes + 1);
@@ -161,7 +158,6 @@ static int memory_remove(struct coord_store *s, const char *key, struct err *e)
     struct memory_store *m = (struct memory_store *)s;
     int found;
     size_t at = memory_find(m, key, &found);
-
     (void)e;
     if (found) {
         free(m->entry[at].value);
@@ -174,7 +170,6 @@ static int memory_remove(struct coord_store *s, const char *key, struct err *e)
 static void memory_close(struct coord_store *s)
 {
     struct memory_store *m = (struct memory_store *)s;
-
     for (size_t i = 0; i < m->count; i++)
         free(m->entry[i].value);
     free(m->entry);
@@ -187,7 +182,6 @@ static const struct coord_store_ops memory_ops = {memory_put, memory_get, memory
 struct coord_store *coord_store_memory(void)
 {
     struct memory_store *m = calloc(1, sizeof *m);
-
     if (m == NULL)
         return NULL;
     m->base.ops = &memory_ops;
@@ -197,10 +191,9 @@ struct coord_store *coord_store_memory(void)
 int coord_store_memory_visit(const struct coord_store *s, coord_store_visit visit, void *context)
 {
     const struct memory_store *m = (const struct memory_store *)s;
-    int status = 0;
-
+    int rc = 0;
     SHOAL_ASSERT(s->ops == &memory_ops);
-    for (size_t i = 0; status == 0 && i < m->count; i++)
-        status = visit(context, m->entry[i].key, m->entry[i].value, m->entry[i].bytes);
-    return status;
+    for (size_t i = 0; rc == 0 && i < m->count; i++)
+        rc = visit(context, m->entry[i].key, m->entry[i].value, m->entry[i].bytes);
+    return rc;
 }

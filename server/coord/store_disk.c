@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -57,7 +58,6 @@ static int disk_error(const struct disk_store *d, const char *what, struct err *
 static int write_all(int fd, const void *data, size_t bytes)
 {
     const char *at = data;
-
     while (bytes > 0) {
         ssize_t n = write(fd, at, bytes);
         if (n < 0 && errno == EINTR)
@@ -79,7 +79,6 @@ static int record_write(int fd, const char *key, const void *value, size_t bytes
                        .value_bytes = removed ? REMOVED : (uint32_t)bytes};
     size_t all = sizeof r + r.key_bytes + bytes;
     unsigned char *buffer = malloc(all);
-
     if (buffer == NULL) {
         errno = ENOMEM;
         return SHOAL_E_NOMEM;
@@ -89,10 +88,10 @@ static int record_write(int fd, const char *key, const void *value, size_t bytes
         memcpy(buffer + sizeof r + r.key_bytes, value, bytes);
     r.checksum = record_checksum(&r, buffer + sizeof r, r.key_bytes + bytes);
     memcpy(buffer, &r, sizeof r);
-    int status = write_all(fd, buffer, all);
+    int rc = write_all(fd, buffer, all);
     free(buffer);
     *written += all;
-    return status;
+    return rc;
 }
 
 /* ---- rewriting (3) --------------------------------------------------------------------------- */
@@ -105,7 +104,6 @@ struct rewrite {
 static int rewrite_one(void *context, const char *key, const void *value, size_t bytes)
 {
     struct rewrite *w = context;
-
     return record_write(w->fd, key, value, bytes, false, &w->bytes);
 }
 
@@ -113,7 +111,6 @@ static int rewrite(struct disk_store *d, struct err *e)
 {
     char from[LIMIT_PATH + 32], to[LIMIT_PATH + 32];
     struct rewrite w = {.bytes = 0};
-
     (void)snprintf(from, sizeof from, "%s/state.new", d->dir);
     (void)snprintf(to, sizeof to, "%s/state.log", d->dir);
     w.fd = open(from, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -122,11 +119,11 @@ static int rewrite(struct disk_store *d, struct err *e)
     int dir = open(d->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0 || coord_store_memory_visit(d->memory, rewrite_one, &w) != 0 ||
         fdatasync(w.fd) != 0 || rename(from, to) != 0 || fsync(dir) != 0) {
-        int status = disk_error(d, "rewrite", e);
+        int rc = disk_error(d, "rewrite", e);
         close(w.fd);
         if (dir >= 0)
             close(dir);
-        return status;
+        return rc;
     }
     close(dir);
     if (d->fd >= 0)
@@ -153,11 +150,10 @@ static int disk_put(struct coord_store *s, const char *key, const void *value, s
                     bool sync, struct err *e)
 {
     struct disk_store *d = (struct disk_store *)s;
-
-    int status = disk_append(d, key, value, bytes, false, sync, e); /* invariant 1 */
-    if (status == 0)
-        status = coord_store_put(d->memory, key, value, bytes, e);
-    return status != 0 || d->bytes < d->rewrite_at ? status : rewrite(d, e);
+    int rc = disk_append(d, key, value, bytes, false, sync, e); /* invariant 1 */
+    if (rc == 0)
+        rc = coord_store_put(d->memory, key, value, bytes, e);
+    return rc != 0 || d->bytes < d->rewrite_at ? rc : rewrite(d, e);
 }
 
 static int disk_get(struct coord_store *s, const char *key, void **value, size_t *bytes,
@@ -169,15 +165,13 @@ static int disk_get(struct coord_store *s, const char *key, void **value, size_t
 static int disk_remove(struct coord_store *s, const char *key, struct err *e)
 {
     struct disk_store *d = (struct disk_store *)s;
-
-    int status = disk_append(d, key, NULL, 0, true, true, e);
-    return status != 0 ? status : coord_store_remove(d->memory, key, e);
+    int rc = disk_append(d, key, NULL, 0, true, true, e);
+    return rc != 0 ? rc : coord_store_remove(d->memory, key, e);
 }
 
 static void disk_close(struct coord_store *s)
 {
     struct disk_store *d = (struct disk_store *)s;
-
     coord_store_close(d->memory);
     if (d->fd >= 0)
         close(d->fd);
@@ -197,7 +191,6 @@ static int record_take(struct disk_store *d, const unsigned char *log, uint64_t 
     struct record r;
     char key[COORD_KEY_MAX];
     uint64_t left = bytes - at;
-
     *length = 0;
     if (left < sizeof r)
         return 0;
@@ -216,11 +209,12 @@ static int record_take(struct disk_store *d, const unsigned char *log, uint64_t 
      * again. */
     if (!whole || memchr(log + at + sizeof r, 0, r.key_bytes) != NULL)
         return err_set(e, SHOAL_E_CORRUPT,
-                       "%s/state.log: record at byte %llu is damaged and others follow it; restore "
+                       "%s/state.log: record at byte %" PRIu64
+                       " is damaged and others follow it; restore "
                        "the folder from a "
                        "copy, or move it away and "
                        "start the job again",
-                       d->dir, (unsigned long long)at);
+                       d->dir, at);
     memcpy(key, log + at + sizeof r, r.key_bytes);
     key[r.key_bytes] = 0;
     *length = all;
@@ -233,38 +227,37 @@ static int replay(struct disk_store *d, struct err *e)
 {
     struct stat st;
     uint64_t at = 0, length = 1;
-
     if (fstat(d->fd, &st) != 0)
         return disk_error(d, "stat", e);
     uint64_t bytes = (uint64_t)st.st_size;
     unsigned char *log = malloc(bytes + 1);
     if (log == NULL)
-        return err_set(e, SHOAL_E_NOMEM, "%s/state.log: no memory for %llu bytes", d->dir,
-                       (unsigned long long)bytes);
-    int status = 0;
+        return err_set(e, SHOAL_E_NOMEM, "%s/state.log: no memory for %" PRIu64 " bytes", d->dir,
+                       bytes);
+    int rc = 0;
     for (uint64_t got = 0; got < bytes;) {
         ssize_t n = pread(d->fd, log + got, bytes - got, (off_t)got);
         if (n <= 0) {
-            status = disk_error(d, "read", e);
+            rc = disk_error(d, "read", e);
             break;
         }
         got += (uint64_t)n;
     }
-    while (status == 0 && at < bytes && length > 0) {
-        status = record_take(d, log, bytes, at, &length, e);
+    while (rc == 0 && at < bytes && length > 0) {
+        rc = record_take(d, log, bytes, at, &length, e);
         at += length;
     }
     free(log);
-    if (status == 0 && at < bytes)
-        log_warn("%s/state.log: a last record of %llu bytes was not written whole and is cut off",
-                 d->dir, (unsigned long long)(bytes - at));
-    return status;
+    if (rc == 0 && at < bytes)
+        log_warn("%s/state.log: a last record of %" PRIu64
+                 " bytes was not written whole and is cut off",
+                 d->dir, bytes - at);
+    return rc;
 }
 
 static int lock_take(struct disk_store *d, struct err *e)
 {
     char path[LIMIT_PATH + 32];
-
     (void)snprintf(path, sizeof path, "%s/lock", d->dir);
     d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (d->lock_fd < 0)
@@ -279,7 +272,6 @@ static int lock_take(struct disk_store *d, struct err *e)
 static int dir_make(const char *dir, struct err *e)
 {
     char path[LIMIT_PATH];
-
     (void)snprintf(path, sizeof path, "%s", dir);
     for (char *p = path + 1;; p++) {
         if (*p != '/' && *p != 0)
@@ -298,35 +290,34 @@ int coord_store_open(const char *dir, struct coord_store **out, struct err *e)
 {
     char path[LIMIT_PATH + 32];
     struct disk_store *d = calloc(1, sizeof *d);
-
     if (d == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the store");
     d->base.ops = &disk_ops;
     d->fd = d->lock_fd = -1;
-    int status =
+    int rc =
         strlen(dir) >= sizeof d->dir
             ? err_set(e, SHOAL_E_CONFIG, "data_dir is longer than %zu bytes", sizeof d->dir - 1)
             : 0;
-    if (status == 0) {
+    if (rc == 0) {
         (void)snprintf(d->dir, sizeof d->dir, "%s", dir);
-        status = dir_make(d->dir, e);
+        rc = dir_make(d->dir, e);
     }
-    if (status == 0)
-        status = lock_take(d, e);
+    if (rc == 0)
+        rc = lock_take(d, e);
     d->memory = coord_store_memory();
-    if (status == 0 && d->memory == NULL)
-        status = err_set(e, SHOAL_E_NOMEM, "no memory for the store");
-    if (status == 0) {
+    if (rc == 0 && d->memory == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for the store");
+    if (rc == 0) {
         (void)snprintf(path, sizeof path, "%s/state.log", d->dir);
         d->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-        status = d->fd < 0 ? err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno))
-                           : replay(d, e);
+        rc = d->fd < 0 ? err_set(e, SHOAL_E_CANTCREATE, "%s: %s", path, strerror(errno))
+                       : replay(d, e);
     }
-    if (status == 0)
-        status = rewrite(d, e); /* also cuts a torn end off */
-    if (status != 0) {
+    if (rc == 0)
+        rc = rewrite(d, e); /* also cuts a torn end off */
+    if (rc != 0) {
         coord_store_close(&d->base);
-        return status;
+        return rc;
     }
     *out = &d->base;
     return 0;

@@ -6,16 +6,16 @@
 #include "server/coord/from.h"
 #include "server/coord/setup.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* What follows from the text alone. */
 int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, struct err *e)
 {
-    int status = job_parse(yaml, bytes, "job", NULL, &j->spec, e);
-
-    if (status != 0)
-        return status;
+    int rc = job_parse(yaml, bytes, "job", NULL, &j->spec, e);
+    if (rc != 0)
+        return rc;
     j->parsed = true;
     if (j->spec.train.epochs > COORD_EPOCHS_MAX)
         return err_set(e, SHOAL_E_CONFIG, "train.epochs: %u, at most %u", j->spec.train.epochs,
@@ -31,9 +31,9 @@ int coord_submit_build(struct coord_job *j, const char *yaml, size_t bytes, stru
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     memcpy(j->yaml, yaml, bytes);
     j->yaml_bytes = bytes;
-    status = coord_curve_open(&j->trace.curve, e);
-    if (status != 0)
-        return status;
+    rc = coord_curve_open(&j->trace.curve, e);
+    if (rc != 0)
+        return rc;
     return coord_task_open(&j->tasks, job_lanes(&j->spec), j->spec.train.mode, e);
 }
 
@@ -44,7 +44,6 @@ static int from_take(struct coord *c, struct coord_job *j, const struct coord_fr
 {
     const struct coord_progress *was = &f->saved.at;
     struct coord_progress at = *was;
-
     if (!coord_saved_put(c, &f->saved, j->at.number))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
     at.number = at.run = j->at.number;
@@ -77,9 +76,9 @@ static int job_begin(struct coord *c, struct coord_job *j, uint32_t workers,
 
     /* What a former job had in its lanes must not be taken for this one's when the coordinator dies
      * before it fences them. */
-    int status = coord_store_remove(c->store, "lanes", e);
-    if (status != 0)
-        return status;
+    int rc = coord_store_remove(c->store, "lanes", e);
+    if (rc != 0)
+        return rc;
     if (!coord_put(c, "counters", &c->counters, sizeof c->counters) ||
         !coord_put(c, "job", j->yaml, j->yaml_bytes))
         return err_set(e, SHOAL_E_IO, "the coordinator's store failed");
@@ -100,20 +99,19 @@ static int job_make(struct coord *c, const struct coord_submit *submit, struct c
 {
     struct coord_from from = {.hold = COORD_FOLDER_NONE};
     bool goes_on = submit->from[0] != 0;
-
-    int status = coord_submit_build(j, submit->yaml, submit->bytes, e);
-    if (status == 0)
-        status = coord_checkpoint_check(c, &j->spec, e);
-    if (status == 0 && goes_on)
-        status = coord_from_open(c, submit->from, &j->spec, &from, e);
-    if (status == 0)
-        status = job_begin(c, j, submit->workers, goes_on ? &from : NULL, e);
-    if (status == 0) {
+    int rc = coord_submit_build(j, submit->yaml, submit->bytes, e);
+    if (rc == 0)
+        rc = coord_checkpoint_check(c, &j->spec, e);
+    if (rc == 0 && goes_on)
+        rc = coord_from_open(c, submit->from, &j->spec, &from, e);
+    if (rc == 0)
+        rc = job_begin(c, j, submit->workers, goes_on ? &from : NULL, e);
+    if (rc == 0) {
         j->from_hold = from.hold;
         from.hold = COORD_FOLDER_NONE;
     }
     coord_from_close(c, &from);
-    return status;
+    return rc;
 }
 
 int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit, uint64_t *run,
@@ -127,14 +125,14 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
     if (c->job.parsed && sender && c->job.yaml_bytes == submit->bytes &&
         memcmp(c->job.yaml, submit->yaml, submit->bytes) == 0 &&
         strcmp(c->job.at.from_path, submit->from) == 0 &&
-        (coord_flow_running(c) || env_now_ns(c->env) - c->job.phase_ns < 2000000000ull)) {
+        (coord_flow_running(c) || env_now_ns(c->env) - c->job.phase_ns < UINT64_C(2000000000))) {
         *run = c->job.at.number;
         return 0;
     }
     if (coord_flow_running(c))
         return err_set(e, SHOAL_E_BUSY,
-                       "job %s (run %llu) is running: wait for its end or stop it first",
-                       c->job.spec.name, (unsigned long long)c->job.at.number);
+                       "job %s (run %" PRIu64 ") is running: wait for its end or stop it first",
+                       c->job.spec.name, c->job.at.number);
     if (submit->workers > LIMIT_WORKERS)
         return err_set(e, SHOAL_E_USAGE, "%u workers, at most %u are possible", submit->workers,
                        LIMIT_WORKERS);
@@ -145,8 +143,8 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
         return err_set(e, SHOAL_E_NOMEM, "no memory for the job");
     j->from_hold = COORD_FOLDER_NONE;
     struct coord_job former = c->job;
-    int status = job_make(c, submit, j, e);
-    if (status == 0) {
+    int rc = job_make(c, submit, j, e);
+    if (rc == 0) {
         coord_flow_close(c);
         c->job = *j;
     } else {
@@ -155,8 +153,8 @@ int coord_submit(struct coord *c, peer_t from, const struct coord_submit *submit
         c->job = former;
     }
     free(j);
-    if (status != 0)
-        return status;
+    if (rc != 0)
+        return rc;
     c->job.submitter = from;
     coord_checkpoint_job(c);
     coord_member_forget_figures(&c->members);

@@ -3,6 +3,7 @@
 #include "proto/base/assert.h"
 #include "proto/wire/wire.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,6 @@ uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint3
     uint64_t batches = ceil_div(rows, batch);
     uint64_t least = ceil_div(batches, COORD_TASKS_MAX - lanes);
     uint64_t k = wanted != 0 ? wanted : batches / lanes / 8;
-
     if (wanted == 0 && k > 64)
         k = 64;
     if (k < least)
@@ -53,14 +53,14 @@ uint32_t coord_task_batches(uint64_t rows, uint32_t batch, uint32_t lanes, uint3
 static int plan_room(struct coord_tasks *t, uint64_t tasks, struct err *e)
 {
     if (tasks > COORD_TASKS_MAX)
-        return err_set(
-            e, SHOAL_E_TOO_BIG,
-            "an epoch of %llu tasks, at most %u are kept: raise train.task_batches or train.batch",
-            (unsigned long long)tasks, COORD_TASKS_MAX);
+        return err_set(e, SHOAL_E_TOO_BIG,
+                       "an epoch of %" PRIu64
+                       " tasks, at most %u are kept: raise train.task_batches or train.batch",
+                       tasks, COORD_TASKS_MAX);
     if (tasks > t->capacity) {
         struct coord_task *task = realloc(t->task, tasks * sizeof *task);
         if (task == NULL)
-            return err_set(e, SHOAL_E_NOMEM, "no memory for %llu tasks", (unsigned long long)tasks);
+            return err_set(e, SHOAL_E_NOMEM, "no memory for %" PRIu64 " tasks", tasks);
         t->task = task;
         t->capacity = (uint32_t)tasks;
     }
@@ -74,7 +74,6 @@ static void task_rows(const struct coord_tasks *t, uint64_t first, uint64_t coun
                       struct coord_task *task)
 {
     uint64_t from = first * t->batch, to = (first + count) * t->batch;
-
     task->position = from < t->rows ? from : t->rows;
     task->rows = (to < t->rows ? to : t->rows) - task->position;
 }
@@ -86,10 +85,9 @@ static int plan_rounds(struct coord_tasks *t, uint64_t batches, uint32_t task_ba
 {
     uint64_t round = (uint64_t)task_batches * t->lanes;
     uint64_t rounds = ceil_div(batches, round);
-    int status = plan_room(t, rounds * t->lanes, e);
-
-    if (status != 0)
-        return status;
+    int rc = plan_room(t, rounds * t->lanes, e);
+    if (rc != 0)
+        return rc;
     for (uint64_t r = 0; r < rounds; r++) {
         uint64_t left = batches - r * round;
         uint64_t each =
@@ -108,7 +106,6 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32
                     uint32_t task_batches, uint64_t now_ns, struct err *e)
 {
     uint64_t batches = ceil_div(rows, batch);
-
     t->epoch = epoch;
     t->rows = rows;
     t->batch = batch;
@@ -121,13 +118,13 @@ int coord_task_plan(struct coord_tasks *t, uint32_t epoch, uint64_t rows, uint32
     }
     if (t->mode == WIRE_BSP)
         return plan_rounds(t, batches, task_batches, e);
-    int status = plan_room(t, ceil_div(batches, task_batches), e);
-    for (uint32_t i = 0; status == 0 && i < t->tasks; i++) {
+    int rc = plan_room(t, ceil_div(batches, task_batches), e);
+    for (uint32_t i = 0; rc == 0 && i < t->tasks; i++) {
         task_rows(t, (uint64_t)i * task_batches, task_batches, &t->task[i]);
         t->task[i].lane = COORD_NO_LANE;
         t->task[i].batch_count = (uint32_t)ceil_div(t->task[i].rows, batch);
     }
-    return status;
+    return rc;
 }
 
 uint64_t coord_task_number(const struct coord_tasks *t, uint32_t index)
@@ -138,7 +135,6 @@ uint64_t coord_task_number(const struct coord_tasks *t, uint32_t index)
 uint32_t coord_task_index(const struct coord_tasks *t, uint64_t number)
 {
     uint32_t index = (uint32_t)number;
-
     return number >> 32 == t->epoch && index < t->tasks ? index : COORD_NO_TASK;
 }
 
@@ -164,7 +160,6 @@ static void cursors_advance(struct coord_tasks *t, struct coord_lane *lane)
 uint32_t coord_task_append(struct coord_tasks *t, uint32_t lane)
 {
     struct coord_lane *l = &t->lane[lane];
-
     SHOAL_ASSERT(l->task == COORD_NO_TASK);
     if (!coord_task_left(t, lane))
         return COORD_NO_TASK;
@@ -181,7 +176,6 @@ void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns)
 {
     struct coord_lane *l = &t->lane[lane];
     struct coord_task *task = &t->task[l->task];
-
     SHOAL_ASSERT(l->task != COORD_NO_TASK && !task->pushed);
     task->pushed = true;
     t->pushed++;
@@ -193,7 +187,6 @@ void coord_task_pushed(struct coord_tasks *t, uint32_t lane, uint64_t now_ns)
 bool coord_task_report(struct coord_tasks *t, uint32_t index, const struct coord_losses *sum)
 {
     struct coord_task *task = &t->task[index];
-
     if (task->reported)
         return false;
     task->reported = true;
@@ -218,7 +211,6 @@ void coord_losses_add(struct coord_losses *to, const struct coord_losses *from)
 static double mean_of(const struct coord_losses *l, double sum)
 {
     double weight = l->weight_sum > 0 ? l->weight_sum : (double)l->examples;
-
     return weight > 0 ? sum / weight : (double)NAN;
 }
 
@@ -245,7 +237,6 @@ bool coord_task_epoch_over(const struct coord_tasks *t)
 uint32_t coord_lane_held(const struct coord_tasks *t, uint64_t worker)
 {
     uint32_t held = 0;
-
     for (uint32_t l = 0; l < t->lanes; l++)
         held += t->lane[l].worker == worker &&
                 (t->lane[l].state == LANE_HELD || t->lane[l].state == LANE_GRANTING);
@@ -268,7 +259,6 @@ uint32_t coord_lane_pick(const struct coord_tasks *t, uint64_t worker, uint32_t 
 void coord_lane_grant(struct coord_tasks *t, uint32_t lane, uint64_t worker)
 {
     struct coord_lane *l = &t->lane[lane];
-
     SHOAL_ASSERT(l->state == LANE_FREE && worker != 0);
     l->state = LANE_GRANTING;
     l->worker = worker;
@@ -281,7 +271,6 @@ void coord_lane_grant(struct coord_tasks *t, uint32_t lane, uint64_t worker)
 void coord_lane_granted(struct coord_tasks *t, uint32_t lane, uint64_t mark)
 {
     struct coord_lane *l = &t->lane[lane];
-
     SHOAL_ASSERT(l->state == LANE_GRANTING);
     l->state = LANE_HELD;
     l->mark = mark;
@@ -290,7 +279,6 @@ void coord_lane_granted(struct coord_tasks *t, uint32_t lane, uint64_t mark)
 void coord_lane_close(struct coord_tasks *t, uint32_t lane)
 {
     struct coord_lane *l = &t->lane[lane];
-
     SHOAL_ASSERT(l->state != LANE_CLOSING);
     l->state = LANE_CLOSING;
     l->generation++;
@@ -308,7 +296,6 @@ void coord_task_to_record(const struct coord_tasks *t, uint32_t index, uint64_t 
                           struct coord_task_record *out)
 {
     const struct coord_task *task = &t->task[index];
-
     *out = (struct coord_task_record){.run = run,
                                       .first_batch = task->first_batch,
                                       .sum = task->sum,
@@ -322,7 +309,6 @@ bool coord_task_from_record(struct coord_tasks *t, uint32_t index, uint64_t run,
                             const struct coord_task_record *in)
 {
     struct coord_task *task = &t->task[index];
-
     if (in->run != run || in->epoch != t->epoch || in->first_batch == 0 || in->lane >= t->lanes ||
         in->batch_count != task->batch_count)
         return false;

@@ -60,18 +60,17 @@ static int run_begin(struct coord_tensorboard *t, const char *run, struct err *e
     char folder[LIMIT_PATH + LIMIT_NAME + 32], path[sizeof folder + 128], name[LIMIT_NAME + 24],
         host[64] = "host";
     unsigned char record[EVENT_BYTES_MAX];
-
     coord_tensorboard_close(t);
     (void)gethostname(host, sizeof host - 1);
     name_clean(host);
     (void)snprintf(name, sizeof name, "%s", run);
     name_clean(name);
     (void)snprintf(folder, sizeof folder, "%s/%s", t->dir, name);
-    int status = folder_make(t->dir, e);
-    if (status == 0)
-        status = folder_make(folder, e);
-    if (status != 0)
-        return status;
+    int rc = folder_make(t->dir, e);
+    if (rc == 0)
+        rc = folder_make(folder, e);
+    if (rc != 0)
+        return rc;
     (void)snprintf(path, sizeof path, "%s/events.out.tfevents.%010.0f.%s.%d", folder, now_s(), host,
                    (int)getpid());
     t->file = fopen(path, "abe");
@@ -87,10 +86,9 @@ int coord_tensorboard_write(struct coord_tensorboard *t, const char *run, uint64
 {
     struct event_scalar list[EVENT_SCALARS_MAX];
     unsigned char record[EVENT_BYTES_MAX];
-    int status = t->file == NULL || strcmp(t->run, run) != 0 ? run_begin(t, run, e) : 0;
-
-    if (status != 0)
-        return status;
+    int rc = t->file == NULL || strcmp(t->run, run) != 0 ? run_begin(t, run, e) : 0;
+    if (rc != 0)
+        return rc;
     if (count > EVENT_SCALARS_MAX)
         return err_set(e, SHOAL_E_TOO_BIG, "tensorboard: %u figures at once, at most %u", count,
                        EVENT_SCALARS_MAX);

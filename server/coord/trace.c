@@ -10,12 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SCALARS_NS 2000000000ull
+#define SCALARS_NS UINT64_C(2000000000)
 
 uint32_t coord_trace_quantile(const uint64_t *histogram, double share)
 {
     uint64_t sum = 0, seen = 0;
-
     for (uint32_t i = 0; i < COORD_HISTOGRAM; i++)
         sum += histogram[i];
     for (uint32_t i = 0; i < COORD_HISTOGRAM; i++) {
@@ -41,7 +40,6 @@ static void scalar_add(struct scalars *s, double value, const char *format, ...)
 static void scalar_add(struct scalars *s, double value, const char *format, ...)
 {
     va_list arguments;
-
     if (!isfinite(value) || s->count == SCALARS_MAX)
         return;
     va_start(arguments, format);
@@ -54,7 +52,6 @@ static void scalars_write(struct coord *c, const struct scalars *s, uint64_t ste
 {
     char run[LIMIT_NAME + 24];
     struct err e = {0};
-
     if (c->options.write_scalars == NULL || s->count == 0 || c->job.trace.failed)
         return;
     (void)snprintf(run, sizeof run, "%s-%" PRIu64, c->job.spec.name, c->job.at.number);
@@ -77,7 +74,6 @@ static double train_seconds(const struct coord *c)
 static bool rate_known(const struct coord *c, double elapsed)
 {
     bool whole_epoch = c->job.trace.since_ns == c->job.epoch_ns && c->job.epoch_spent_ns == 0;
-
     return elapsed > 0 && (whole_epoch || elapsed >= SCALARS_NS * 1e-9 / 4);
 }
 
@@ -87,7 +83,6 @@ static void recent_write(struct coord *c)
     const struct coord_point *p = &t->recent;
     double elapsed = (double)(env_now_ns(c->env) - t->since_ns) * 1e-9;
     struct scalars s = {.count = 0};
-
     scalar_add(&s, p->weight > 0 ? p->loss / p->weight : NAN, "train/logloss");
     scalar_add(&s, rate_known(c, elapsed) ? (double)p->examples / elapsed : NAN,
                "rate/examples_per_second");
@@ -111,7 +106,6 @@ static void recent_write(struct coord *c)
 static bool point_note(struct coord *c, uint32_t index)
 {
     char key[COORD_KEY_MAX];
-
     (void)snprintf(key, sizeof key, "curve/%u", index);
     return coord_note(c, key, &c->job.trace.curve.point[index], sizeof(struct coord_point));
 }
@@ -123,7 +117,6 @@ static void curve_put(struct coord *c, const struct coord_point *report)
     uint32_t from = change == COORD_CURVE_JOINED  ? 0
                     : change == COORD_CURVE_POINT ? curve->count - 1
                                                   : curve->count;
-
     for (uint32_t i = from; i < curve->count && point_note(c, i); i++)
         continue;
 }
@@ -146,7 +139,6 @@ void coord_trace_task(struct coord *c, const struct wire_TASK_DONE *q, const dou
                             .weight = q->weight_sum > 0 ? q->weight_sum : (double)q->examples,
                             .dense_norm = q->dense_norm_sum,
                             .row_norm = q->row_norm_sum};
-
     memcpy(p.loss_task, loss_task, q->tasks * sizeof p.loss_task[0]);
     for (uint32_t i = 0; i < COORD_HISTOGRAM; i++) {
         p.pulls += staleness[i];
@@ -183,7 +175,6 @@ static void spent_load(struct coord *c)
 {
     const struct coord_curve *curve = &c->job.trace.curve;
     const struct coord_point *last = curve->count > 0 ? &curve->point[curve->count - 1] : NULL;
-
     if (last == NULL || last->epoch != c->job.at.epoch ||
         !(last->seconds >= 0 && last->seconds < 1e9))
         return;
@@ -202,11 +193,11 @@ static int curve_load(struct coord *c, struct err *e)
         char key[COORD_KEY_MAX];
         struct coord_point point;
         (void)snprintf(key, sizeof key, "curve/%u", i);
-        int status = coord_store_get_fixed(c->store, key, &point, sizeof point, e);
-        if (status == SHOAL_E_NOT_FOUND)
+        int rc = coord_store_get_fixed(c->store, key, &point, sizeof point, e);
+        if (rc == SHOAL_E_NOT_FOUND)
             return 0;
-        if (status != 0)
-            return status;
+        if (rc != 0)
+            return rc;
         if (!coord_curve_restore(&c->job.trace.curve, c->job.at.number, &point))
             return 0;
     }
@@ -216,10 +207,10 @@ static int curve_load(struct coord *c, struct err *e)
 int coord_trace_load(struct coord *c, struct err *e)
 {
     before_load(c);
-    int status = curve_load(c, e);
-    if (status == 0)
+    int rc = curve_load(c, e);
+    if (rc == 0)
         spent_load(c);
-    return status;
+    return rc;
 }
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
@@ -241,7 +232,6 @@ void coord_trace_eval(struct coord *c, uint32_t split, const struct metric *metr
     char where[LIMIT_NAME + 8];
     struct scalars s = {.count = 0};
     struct metric mean;
-
     metric_mean(metric, c->job.spec.model.task_weight, labels == 0 ? 1 : labels, &mean);
     metric_add(&s, name, &mean);
     for (uint32_t t = 0; labels > 1 && t < labels; t++) {

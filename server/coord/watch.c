@@ -4,9 +4,10 @@
 #include "server/coord/core.h"
 #include "server/coord/flow.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
-#define SAY_NS 10000000000ull
+#define SAY_NS UINT64_C(10000000000)
 
 static uint64_t silent_ns(const struct coord *c, const struct coord_shard *s)
 {
@@ -17,7 +18,7 @@ static uint64_t silent_ns(const struct coord *c, const struct coord_shard *s)
 static const struct coord_shard *server_missing(const struct coord *c)
 {
     for (uint32_t i = 0; i < c->members.shards; i++)
-        if (silent_ns(c, &c->members.shard[i]) > c->options.lease_ms * 1000000ull)
+        if (silent_ns(c, &c->members.shard[i]) > c->options.lease_ms * UINT64_C(1000000))
             return &c->members.shard[i];
     return NULL;
 }
@@ -39,9 +40,9 @@ bool coord_watch_missing(const struct coord *c, char *text, size_t bytes)
     const struct coord_shard *s = server_missing(c);
     if (s != NULL && s->server[0] != 0)
         (void)snprintf(text, bytes,
-                       "waits for server %s (%s), not heard for %llu s: start it again", s->server,
-                       s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
-                       (unsigned long long)(silent_ns(c, s) / 1000000000ull));
+                       "waits for server %s (%s), not heard for %" PRIu64 " s: start it again",
+                       s->server, s->endpoint[0] != 0 ? s->endpoint : "not seen yet",
+                       (silent_ns(c, s) / UINT64_C(1000000000)));
     else if (s != NULL)
         (void)snprintf(
             text, bytes,
@@ -65,13 +66,14 @@ static void memory_look(struct coord *c)
     for (uint32_t i = 0; i < c->members.shards; i++) {
         const struct coord_shard *s = &c->members.shard[i];
         uint64_t silent = silent_ns(c, s);
-        if (silent <= 2 * c->options.lease_ms * 1000000ull)
+        if (silent <= 2 * c->options.lease_ms * UINT64_C(1000000))
             continue;
         coord_flow_fail(c, SHOAL_E_UNAVAILABLE,
-                        "server %s has not been heard for %llu s and durability is memory: its "
+                        "server %s has not been heard for %" PRIu64
+                        " s and durability is memory: its "
                         "rows count as lost; "
                         "start the job again, or use durability: journal",
-                        s->server, (unsigned long long)(silent / 1000000000ull));
+                        s->server, silent / UINT64_C(1000000000));
         return;
     }
 }
@@ -80,7 +82,6 @@ void coord_watch_tick(struct coord *c)
 {
     char text[ERR_TEXT_MAX];
     uint64_t now = env_now_ns(c->env);
-
     if (c->members.workers > 0)
         c->watch.worker_ns = now;
     memory_look(c);

@@ -18,7 +18,6 @@
 static void reply_plain(struct coord *c, peer_t to, const struct wire *request)
 {
     struct wire w;
-
     wire_reply_to(request, 0, &w);
     coord_send(c, to, wire_encode(&w));
 }
@@ -28,7 +27,6 @@ static void reply_frame(struct coord *c, peer_t to, const struct wire *w, const 
 {
     struct msg *m = wire_encode(w);
     void *at = m == NULL ? NULL : msg_add(m, count);
-
     if (at == NULL) {
         msg_free(m);
         return;
@@ -43,7 +41,6 @@ static struct coord_worker *worker_of(struct coord *c, peer_t from, const struct
                                       uint64_t number)
 {
     struct coord_worker *w = coord_member_worker(&c->members, number);
-
     if (w == NULL) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_UNAVAILABLE,
@@ -78,7 +75,6 @@ static void worker_computes(struct coord *c, uint64_t number, const struct wire_
 {
     struct coord_worker *w = coord_member_worker(&c->members, number);
     struct coord_compute by;
-
     coord_compute_of(q, &by);
     memcpy(c->job.backend, q->backend, sizeof c->job.backend);
     if (w == NULL || memcmp(&w->by, &by, sizeof by) == 0)
@@ -96,7 +92,6 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
     struct err e = {0};
     struct wire w;
     uint64_t number;
-
     if (!coord_flow_running(c) || j->at.phase == PHASE_FINISH) {
         coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no job to work on yet"));
         return;
@@ -112,9 +107,9 @@ void coord_work_join(struct coord *c, peer_t from, const struct wire *request)
                 q->name, q->kernel, q->backend, j->kernel));
         return;
     }
-    int status = coord_member_join(&c->members, c->store, q, from, env_now_ns(c->env), &number, &e);
-    if (status != 0) {
-        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+    int rc = coord_member_join(&c->members, c->store, q, from, env_now_ns(c->env), &number, &e);
+    if (rc != 0) {
+        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
         return;
     }
     worker_computes(c, number, q);
@@ -138,7 +133,6 @@ static bool figures_ok(const struct wire_WORKER_BEAT *q)
                             q->wait_s,       q->held_s,         q->file_busy_s, q->parse_busy_s,
                             q->pull_busy_s,  q->compute_busy_s, q->push_busy_s, q->read_least_s,
                             q->pull_least_s, q->push_least_s};
-
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         if (!isfinite(times[i]))
             return false;
@@ -149,7 +143,6 @@ void coord_work_beat(struct coord *c, peer_t from, const struct wire *request)
 {
     struct coord_worker *worker = worker_of(c, from, request, request->u.WORKER_BEAT.worker);
     struct wire w;
-
     if (worker == NULL)
         return;
     if (!figures_ok(&request->u.WORKER_BEAT)) {
@@ -174,7 +167,6 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
 {
     const struct wire_WORKER_LEAVE *q = &request->u.WORKER_LEAVE;
     const struct coord_worker *worker = coord_member_worker(&c->members, q->worker);
-
     if (worker != NULL) {
         log_info("worker %" PRIu64 " (%s) leaves%s%s", q->worker, worker->name,
                  q->fail_text[0] != 0 ? ": " : "", q->fail_text);
@@ -193,7 +185,6 @@ void coord_work_leave(struct coord *c, peer_t from, const struct wire *request)
 void coord_work_expire(struct coord *c)
 {
     uint64_t number;
-
     while ((number = coord_member_expired(&c->members, env_now_ns(c->env), coord_lease_ns(c))) !=
            0) {
         log_warn("worker %" PRIu64 " (%s) is dead: not heard for %" PRIu64 " ms", number,
@@ -211,7 +202,6 @@ void coord_work_index(struct coord *c, peer_t from, const struct wire *request)
     const struct wire_INDEX_DONE *q = &request->u.INDEX_DONE;
     const struct coord_worker *worker = worker_of(c, from, request, q->worker);
     static const char *const name[] = {"train", "valid", "test"};
-
     if (worker == NULL)
         return;
     if (q->split > WIRE_TEST || c->job.at.split[q->split].used == 0) {
@@ -252,7 +242,6 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
     struct coord_job *j = &c->job;
     struct wire_TABLE_CREATE create;
     struct err e = {0};
-
     if (!coord_flow_running(c)) {
         coord_send(c, from,
                    wire_refusal(request, SHOAL_E_AGAIN, "there is no job to declare tables for"));
@@ -264,28 +253,27 @@ void coord_work_declare(struct coord *c, peer_t from, const struct wire *request
         return; /* it is sent again */
     char difference[SCHEMA_DIFFERENCE_MAX];
     uint32_t total = request->u.TABLE_DECLARE.declared_total;
-    int status = wire_schema_from(&create, &m->frame[1], schema, &e);
-    if (status == 0 && (total == 0 || total > LIMIT_TABLES || schema->table >= total))
-        status = err_set(&e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables",
-                         schema->table, total, LIMIT_TABLES);
-    if (status == 0 && j->declared_total != 0 && j->declared_total != total)
-        status = err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u",
-                         total, j->declared_total);
-    if (status == 0 && j->declared[schema->table] &&
-        !schema_equal(schema, &j->table[schema->table]))
-        status =
+    int rc = wire_schema_from(&create, &m->frame[1], schema, &e);
+    if (rc == 0 && (total == 0 || total > LIMIT_TABLES || schema->table >= total))
+        rc = err_set(&e, SHOAL_E_SCHEMA, "table %u of %u: a job has 1 to %u tables", schema->table,
+                     total, LIMIT_TABLES);
+    if (rc == 0 && j->declared_total != 0 && j->declared_total != total)
+        rc = err_set(&e, SHOAL_E_SCHEMA, "%u tables are declared, another worker declared %u",
+                     total, j->declared_total);
+    if (rc == 0 && j->declared[schema->table] && !schema_equal(schema, &j->table[schema->table]))
+        rc =
             err_set(&e, SHOAL_E_SCHEMA,
                     "table %s differs from what another worker declared (%s): run the same release "
                     "on the same data",
                     schema->name, schema_difference(&j->table[schema->table], schema, difference));
-    if (status == 0 && !j->declared[schema->table]) {
+    if (rc == 0 && !j->declared[schema->table]) {
         j->table[schema->table] = *schema;
         j->declared[schema->table] = true;
         j->declared_total = total;
     }
     free(schema);
-    if (status != 0)
-        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+    if (rc != 0)
+        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
     else
         reply_plain(c, from, request);
 }
@@ -295,7 +283,6 @@ void coord_work_table_get(struct coord *c, peer_t from, const struct wire *reque
     uint32_t table = request->u.TABLE_GET.table;
     struct wire_TABLE_CREATE create;
     struct wire w;
-
     if (c->job.shard_of == NULL || table >= c->job.at.tables) {
         if (c->job.shard_of == NULL && coord_flow_running(c))
             coord_send(c, from,
@@ -317,7 +304,6 @@ void coord_work_map_get(struct coord *c, peer_t from, const struct wire *request
 {
     const struct coord_members *members = &c->members;
     struct wire w;
-
     if (c->job.shard_of == NULL) {
         coord_send(c, from, wire_refusal(request, SHOAL_E_AGAIN, "there is no map yet"));
         return;
@@ -358,7 +344,6 @@ static void staleness_add(struct coord *c, const uint64_t *histogram)
 static void bad_lines_look(struct coord *c)
 {
     uint64_t bad = 0, lines = 0;
-
     for (uint32_t i = 0; i < c->job.tasks.tasks; i++) {
         const struct coord_task *task = &c->job.tasks.task[i];
         bad += task->sum.bad_lines;
@@ -383,7 +368,6 @@ static bool losses_take(const struct coord *c, const struct wire_TASK_DONE *q,
                 isfinite(q->weight_sum) && q->dense_norm_sum >= 0 && isfinite(q->dense_norm_sum) &&
                 q->row_norm_sum >= 0 && isfinite(q->row_norm_sum) && isfinite(q->lr_scale) &&
                 q->skipped <= q->batches && q->measured <= q->batches;
-
     *out = (struct coord_losses){.examples = q->examples,
                                  .bad_lines = q->bad_lines,
                                  .drawn = q->drawn,
@@ -402,7 +386,6 @@ void coord_work_task(struct coord *c, peer_t from, const struct wire *request, c
     const struct wire_TASK_DONE *q = &request->u.TASK_DONE;
     struct coord_tasks *t = &c->job.tasks;
     struct coord_losses sum;
-
     if (worker_of(c, from, request, q->worker) == NULL)
         return;
     const struct coord_lane *lane = q->lane < t->lanes ? &t->lane[q->lane] : NULL;
@@ -448,17 +431,16 @@ void coord_work_eval(struct coord *c, peer_t from, const struct wire *request, c
 {
     const struct wire_EVAL_DONE *q = &request->u.EVAL_DONE;
     struct err e = {0};
-
     if (worker_of(c, from, request, q->worker) == NULL)
         return;
-    int status = 0;
+    int rc = 0;
     if (c->job.at.phase == PHASE_EVAL || c->job.at.phase == PHASE_TEST)
-        status = coord_eval_done(&c->job.eval, q, m->frame[1].data, m->frame[2].data, &e);
+        rc = coord_eval_done(&c->job.eval, q, m->frame[1].data, m->frame[2].data, &e);
     /* diverged, or no memory: the rest would be in vain */
-    if (status != 0 && status != SHOAL_E_MALFORMED)
-        coord_flow_fail(c, status, "%s", e.text);
-    if (status != 0)
-        coord_send(c, from, wire_refusal(request, status, "%s", e.text));
+    if (rc != 0 && rc != SHOAL_E_MALFORMED)
+        coord_flow_fail(c, rc, "%s", e.text);
+    if (rc != 0)
+        coord_send(c, from, wire_refusal(request, rc, "%s", e.text));
     else
         reply_plain(c, from, request);
 }

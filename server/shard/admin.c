@@ -3,6 +3,7 @@
 
 #include "proto/base/log.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 /* A refusal with the engine's sentence; true when there was one. */
@@ -30,8 +31,8 @@ static int take_map(struct shard *s, struct err *e)
     bool changed;
     int rc = lead_apply(&s->lead, s->engine, &changed);
     if (rc)
-        return err_set(e, rc, "cannot take the map of epoch %llu: %s",
-                       (unsigned long long)s->lead.epoch, err_text(rc));
+        return err_set(e, rc, "cannot take the map of epoch %" PRIu64 ": %s", s->lead.epoch,
+                       err_text(rc));
     if (changed)
         bsp_lead_changed(s);
     return 0;
@@ -110,8 +111,8 @@ void admin_map_set(struct shard *s, peer_t from, struct msg *m)
     struct err e = {0};
     int rc = 0;
     if (r.map_epoch == 0 || r.tablet_count > LIMIT_TABLES * LIMIT_TABLETS)
-        rc = err_set(&e, SHOAL_E_MALFORMED, "map of epoch %llu with %u tablets",
-                     (unsigned long long)r.map_epoch, r.tablet_count);
+        rc = err_set(&e, SHOAL_E_MALFORMED, "map of epoch %" PRIu64 " with %u tablets", r.map_epoch,
+                     r.tablet_count);
     if (!rc && lead_set_map(&s->lead, r.map_epoch, m->frame[1].data, r.tablet_count))
         rc = err_set(&e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", r.tablet_count);
     msg_free(m);

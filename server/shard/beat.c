@@ -4,6 +4,7 @@
 #include "proto/base/log.h"
 #include "server/shard/shard.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -112,8 +113,8 @@ void beat_on_reply(struct shard *s, peer_t from)
     bool changed;
     int rc = lead_apply(&s->lead, s->engine, &changed);
     if (rc)
-        log_error("shard %s: cannot take the map of epoch %llu: %s", s->name,
-                  (unsigned long long)s->lead.epoch, err_text(rc));
+        log_error("shard %s: cannot take the map of epoch %" PRIu64 ": %s", s->name, s->lead.epoch,
+                  err_text(rc));
     else if (changed)
         bsp_lead_changed(s);
 }

@@ -14,6 +14,7 @@
 #include "server/shard/park.h"
 #include "server/shard/push.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 static struct bsp_hold *hold_of(struct bsp *b, uint64_t run, uint32_t table)
@@ -46,10 +47,10 @@ static int check(struct engine *g, const struct push_record *r, const struct tab
         uint64_t mixed = key_mix(r->keys[i]);
         uint32_t tablet = mixed_tablet(mixed, schema->tablet_bits);
         if ((i > 0 && mixed <= before) || tablet - r->tablet_first >= r->tablet_count)
-            return err_set(
-                e, SHOAL_E_MALFORMED,
-                "push of lane %u batch %llu: key %u is out of order or outside the covered tablets",
-                r->lane, (unsigned long long)r->to, i);
+            return err_set(e, SHOAL_E_MALFORMED,
+                           "push of lane %u batch %" PRIu64
+                           ": key %u is out of order or outside the covered tablets",
+                           r->lane, r->to, i);
         before = mixed;
     }
     int rc = engine_check_values(g, r, e);

@@ -5,6 +5,7 @@
 #include "proto/base/log.h"
 #include "server/shard/shard.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* Takes the request as the one to be answered. True: it is under way already. */
@@ -54,9 +55,10 @@ void checkpoint_on_export(struct shard *s, peer_t from, struct msg *m)
               r.cut == c->export.cut && r.part == c->export.part && r.parts == c->export.parts &&
                   strcmp(r.path, c->export.path) == 0))
         return;
-    int rc = c->exporter.busy ? err_set(&e, SHOAL_E_BUSY, "cut %llu is being exported; ask again",
-                                        (unsigned long long)c->export.cut)
-                              : 0;
+    int rc = c->exporter.busy
+                 ? err_set(&e, SHOAL_E_BUSY, "cut %" PRIu64 " is being exported; ask again",
+                           c->export.cut)
+                 : 0;
     if (!rc) {
         c->exporter = (struct checkpoint_asker){true, from, id};
         c->export = r;
@@ -136,8 +138,8 @@ void checkpoint_on_load_drop(struct shard *s, peer_t from, struct msg *m)
     if (joins(&c->dropper, from, id, r.run == c->drop))
         return;
     int rc = c->dropper.busy
-                 ? err_set(&e, SHOAL_E_BUSY, "the load of run %llu is being taken back; ask again",
-                           (unsigned long long)c->drop)
+                 ? err_set(&e, SHOAL_E_BUSY,
+                           "the load of run %" PRIu64 " is being taken back; ask again", c->drop)
                  : 0;
     if (!rc) {
         c->dropper = (struct checkpoint_asker){true, from, id};

@@ -10,6 +10,7 @@
 #include "server/shard/park.h"
 #include "server/shard/push.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 
 static void let_go(struct shard *s)
@@ -27,8 +28,8 @@ static void let_go(struct shard *s)
 static void hold_timeout_cb(struct env_timer *t)
 {
     struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, hold.timer));
-    log_warn("shard %s: cut %llu was held for 10 s without GO; pushes go on", s->name,
-             (unsigned long long)s->hold.cut);
+    log_warn("shard %s: cut %" PRIu64 " was held for 10 s without GO; pushes go on", s->name,
+             s->hold.cut);
     engine_release(s->engine, s->hold.cut);
     let_go(s);
     shard_settle(s); /* no message may come for a while, and the senders wait */
@@ -81,8 +82,9 @@ void hold_on_hold(struct shard *s, peer_t from, struct msg *m)
             struct err e = {0};
             bool full = rc == SHOAL_E_NO_SPACE && engine_cut_room(s->engine, cut, &e) != 0;
             let_go(s);
-            shard_refuse(s, from, WIRE_TYPE_HOLD, id, rc, "shard %s cannot hold for cut %llu: %s",
-                         s->name, (unsigned long long)cut, full ? e.text : err_text(rc));
+            shard_refuse(s, from, WIRE_TYPE_HOLD, id, rc,
+                         "shard %s cannot hold for cut %" PRIu64 ": %s", s->name, cut,
+                         full ? e.text : err_text(rc));
             return;
         }
         h->cut = cut;
@@ -97,8 +99,8 @@ static void answer_go(struct shard *s, peer_t to, uint64_t id)
     const struct hold *h = &s->hold;
     if (h->last_status) {
         shard_refuse(s, to, WIRE_TYPE_GO, id, h->last_status,
-                     "shard %s could not write its part of cut %llu: %s", s->name,
-                     (unsigned long long)h->last, err_text(h->last_status));
+                     "shard %s could not write its part of cut %" PRIu64 ": %s", s->name, h->last,
+                     err_text(h->last_status));
         return;
     }
     shard_reply(s, WIRE_TYPE_GO, id)->u.GO_reply =
@@ -135,11 +137,10 @@ void hold_on_go(struct shard *s, peer_t from, struct msg *m)
         return;
     }
     if (h->cut != cut || !cut || h->going) {
-        shard_refuse(
-            s, from, WIRE_TYPE_GO, id, h->going ? SHOAL_E_BUSY : SHOAL_E_NOT_FOUND,
-            "shard %s does not hold cut %llu (held: %llu, being written: %llu); HOLD again",
-            s->name, (unsigned long long)cut, (unsigned long long)h->cut,
-            (unsigned long long)h->going);
+        shard_refuse(s, from, WIRE_TYPE_GO, id, h->going ? SHOAL_E_BUSY : SHOAL_E_NOT_FOUND,
+                     "shard %s does not hold cut %" PRIu64 " (held: %" PRIu64
+                     ", being written: %" PRIu64 "); HOLD again",
+                     s->name, cut, h->cut, h->going);
         return;
     }
     h->going = cut;
@@ -150,8 +151,8 @@ void hold_on_go(struct shard *s, peer_t from, struct msg *m)
     if (rc) {
         h->going = 0;
         engine_release(s->engine, cut);
-        shard_refuse(s, from, WIRE_TYPE_GO, id, rc, "shard %s cannot write cut %llu: %s", s->name,
-                     (unsigned long long)cut, err_text(rc));
+        shard_refuse(s, from, WIRE_TYPE_GO, id, rc, "shard %s cannot write cut %" PRIu64 ": %s",
+                     s->name, cut, err_text(rc));
     }
     let_go(s);
 }
@@ -203,8 +204,8 @@ void hold_on_cut_drop(struct shard *s, peer_t from, struct msg *m)
     }
     int rc = s->hold.going == cut ? SHOAL_E_BUSY : engine_cut_drop(s->engine, cut);
     if (rc && rc != SHOAL_E_NOT_FOUND) { /* dropped already: a resend */
-        shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc, "shard %s cannot drop cut %llu: %s",
-                     s->name, (unsigned long long)cut, err_text(rc));
+        shard_refuse(s, from, WIRE_TYPE_CUT_DROP, id, rc,
+                     "shard %s cannot drop cut %" PRIu64 ": %s", s->name, cut, err_text(rc));
         return;
     }
     if (s->hold.last == cut)
@@ -239,8 +240,8 @@ void hold_on_cut_keep(struct shard *s, peer_t from, struct msg *m)
         if (!unwanted(&r, cut[i]) || cut[i] == s->hold.going)
             continue;
         if (engine_cut_drop(s->engine, cut[i]) != 0) {
-            log_warn("shard %s: cut %llu is not wanted any more and cannot be deleted", s->name,
-                     (unsigned long long)cut[i]);
+            log_warn("shard %s: cut %" PRIu64 " is not wanted any more and cannot be deleted",
+                     s->name, cut[i]);
             continue;
         }
         s->hold.last = s->hold.last == cut[i] ? 0 : s->hold.last;
@@ -250,8 +251,8 @@ void hold_on_cut_keep(struct shard *s, peer_t from, struct msg *m)
         log_info("shard %s: %u cuts that nobody wants any more are gone", s->name, dropped);
     if (unwanted(&r, s->hold.going)) {
         shard_refuse(s, from, WIRE_TYPE_CUT_KEEP, id, SHOAL_E_BUSY,
-                     "shard %s is still writing cut %llu; ask again", s->name,
-                     (unsigned long long)s->hold.going);
+                     "shard %s is still writing cut %" PRIu64 "; ask again", s->name,
+                     s->hold.going);
         return;
     }
     shard_reply(s, WIRE_TYPE_CUT_KEEP, id)->u.CUT_KEEP_reply.dropped = dropped;

@@ -14,7 +14,7 @@
 
 struct shard;
 
-#define HOLD_NS 10000000000ull
+#define HOLD_NS UINT64_C(10000000000)
 
 struct hold {
     uint64_t cut;      /* held now; 0: none */

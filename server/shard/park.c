@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 /* the engine says when it has made room; that the journal has some again it does not */
-#define ROOM_NS 5000000ull
+#define ROOM_NS UINT64_C(5000000)
 #define MISSES 4u /* of one walk: requests whose rows are still not there */
 
 static void tick_cb(struct env_timer *t)

@@ -4,6 +4,8 @@
 #include "proto/base/assert.h"
 #include "server/shard/park.h"
 
+#include <inttypes.h>
+
 #define LANE_NONE UINT32_MAX
 
 static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m, struct err *e)
@@ -25,8 +27,8 @@ static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m
     if (!lead_keys(&s->lead, schema, m->frame[1].data, w->key_count))
         return err_set(
             e, SHOAL_E_NOT_LEADER,
-            "shard %u does not lead all tablets of this pull of table %s; map epoch %llu",
-            s->lead.self, schema->name, (unsigned long long)s->lead.epoch);
+            "shard %u does not lead all tablets of this pull of table %s; map epoch %" PRIu64,
+            s->lead.self, schema->name, s->lead.epoch);
     return 0;
 }
 
@@ -38,8 +40,8 @@ void pull_on_message(struct shard *s, peer_t from, struct msg *m)
     struct request *q = NULL;
     if (!rc && !(q = request_take(&s->pool, from, w, m, env_now_ns(s->env))))
         rc = err_set(&e, SHOAL_E_BUSY,
-                     "shard %s: %u requests of %llu bytes are waiting; send again later", s->name,
-                     s->pool.used, (unsigned long long)s->pool.bytes);
+                     "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",
+                     s->name, s->pool.used, s->pool.bytes);
     if (rc) {
         shard_refuse(s, from, WIRE_TYPE_PULL, w->id, rc, "%s", e.text);
         msg_free(m);

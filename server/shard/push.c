@@ -10,6 +10,7 @@
 
 #include "proto/base/assert.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m, struct err *e)
@@ -23,16 +24,15 @@ static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m
     size_t expected = (size_t)w->key_count * schema_push_floats(schema) * sizeof(float);
     if (m->frame[2].bytes != expected)
         return err_set(e, SHOAL_E_MALFORMED,
-                       "push of lane %u batch %llu: %zu bytes of gradients for %u keys of table "
+                       "push of lane %u batch %" PRIu64
+                       ": %zu bytes of gradients for %u keys of table "
                        "%s, %zu expected",
-                       w->lane, (unsigned long long)w->to, m->frame[2].bytes, w->key_count,
-                       schema->name, expected);
+                       w->lane, w->to, m->frame[2].bytes, w->key_count, schema->name, expected);
     if (!lead_covers(&s->lead, schema, w->tablet_first, w->tablet_count))
         return err_set(
             e, SHOAL_E_NOT_LEADER,
-            "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %llu",
-            s->lead.self, w->tablet_first, w->tablet_count, schema->name,
-            (unsigned long long)s->lead.epoch);
+            "shard %u does not lead all of tablets [%u, +%u) of table %s; map epoch %" PRIu64,
+            s->lead.self, w->tablet_first, w->tablet_count, schema->name, s->lead.epoch);
     return 0;
 }
 
@@ -44,8 +44,8 @@ void push_on_message(struct shard *s, peer_t from, struct msg *m)
     struct request *q = NULL;
     if (!rc && !(q = request_take(&s->pool, from, w, m, env_now_ns(s->env))))
         rc = err_set(&e, SHOAL_E_BUSY,
-                     "shard %s: %u requests of %llu bytes are waiting; send again later", s->name,
-                     s->pool.used, (unsigned long long)s->pool.bytes);
+                     "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",
+                     s->name, s->pool.used, s->pool.bytes);
     if (rc) {
         shard_refuse(s, from, WIRE_TYPE_PUSH, w->id, rc, "%s", e.text);
         msg_free(m);
@@ -111,9 +111,9 @@ static void answer(struct shard *s, struct request *q)
     if (q->push.status) {
         w->status = q->push.status;
         snprintf(w->error, sizeof w->error,
-                 "lane %u batch %llu follows %llu, but the mark here is %llu; send on from there",
-                 q->push.r.lane, (unsigned long long)q->push.r.to,
-                 (unsigned long long)q->push.r.from, (unsigned long long)plan->mark);
+                 "lane %u batch %" PRIu64 " follows %" PRIu64 ", but the mark here is %" PRIu64
+                 "; send on from there",
+                 q->push.r.lane, q->push.r.to, q->push.r.from, plan->mark);
         s->counts.refused++;
     }
     shard_send_reply(s, q->peer);

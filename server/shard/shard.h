@@ -46,7 +46,7 @@ struct shard_options {
     void *context;
 };
 
-#define SHARD_SYNC_NS 100000000ull
+#define SHARD_SYNC_NS UINT64_C(100000000)
 
 struct shard_counts {
     uint64_t pulls, keys_pulled, pushes, keys_pushed, skipped, refused, malformed, unsent;

@@ -22,7 +22,6 @@ END_TEST
 START_TEST(err_wrap_puts_the_place_before_the_sentence)
 {
     struct err e;
-
     err_set(&e, SHOAL_E_IO, "LOCK held");
     ck_assert_int_eq(err_wrap(&e, SHOAL_E_INTERNAL, "recover %s", "rows"), SHOAL_E_IO);
     ck_assert_str_eq(e.text, "recover rows: LOCK held");
@@ -32,7 +31,6 @@ END_TEST
 START_TEST(err_wrap_never_overflows)
 {
     struct err e;
-
     err_set(&e, SHOAL_E_IO, "x");
     for (int i = 0; i < 100; i++)
         err_wrap(&e, SHOAL_E_IO, "a rather long place that repeats");
@@ -43,7 +41,6 @@ END_TEST
 START_TEST(key_mix_is_a_bijection)
 {
     struct rng r = {1};
-
     for (int i = 0; i < 100000; i++) {
         uint64_t k = rng_next(&r);
         ck_assert_uint_eq(key_unmix(key_mix(k)), k);
@@ -54,7 +51,6 @@ END_TEST
 START_TEST(key_holds_its_field)
 {
     uint64_t k = key_of_value(511, "68fd1e64", 8);
-
     ck_assert_uint_eq(key_field(k), 511);
     ck_assert_uint_ne(key_of_value(1, "a", 1), key_of_value(1, "b", 1));
 }
@@ -104,7 +100,6 @@ END_TEST
 START_TEST(msg_refuses_frames_over_the_limit)
 {
     struct msg *m = msg_new();
-
     ck_assert_ptr_null(msg_add(m, (size_t)LIMIT_FRAME_BYTES + 1));
     msg_free(m);
 }
@@ -113,7 +108,6 @@ END_TEST
 START_TEST(crc32c_of_the_known_words)
 {
     static const unsigned char zeros[32];
-
     ck_assert_uint_eq(crc32c("123456789", 9), 0xe3069283u);
     ck_assert_uint_eq(crc32c(zeros, 32), 0x8a9136aau); /* RFC 3720, B.4 */
     ck_assert_uint_eq(crc32c("", 0), 0);
@@ -126,7 +120,6 @@ START_TEST(sort_u32_puts_numbers_in_order)
     static uint32_t value[5000], scratch[5000];
     static const uint32_t mask[] = {0xffffffffu, 0xff, 0xff00ff00u, 0};
     struct rng g = rng_of(1, 2, 3);
-
     for (size_t count = 0; count < 5000; count = count * 3 / 2 + 1)
         for (int m = 0; m < 4; m++) {
             uint64_t sum = 0;
@@ -146,7 +139,6 @@ int main(void)
 {
     Suite *s = suite_create("base");
     TCase *t = tcase_create("base");
-
     tcase_add_test(t, err_every_code_has_name_text_and_status);
     tcase_add_test(t, err_wrap_puts_the_place_before_the_sentence);
     tcase_add_test(t, err_wrap_never_overflows);

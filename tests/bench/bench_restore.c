@@ -110,17 +110,17 @@ static void save(const char *dir, const char *path, uint64_t rows)
     struct engine *g = engine_make(dir, DURABLE_MEMORY);
     struct err e = {0};
     uint64_t sequence;
-    int status = 1;
+    int rc = 1;
     check(engine_run_open(g, 1, 1, 1, &e), &e);
     fill(g, rows);
     check(engine_hold(g, 1, &sequence), &e);
-    check(engine_go(g, 1, cut_done, &status), &e);
+    check(engine_go(g, 1, cut_done, &rc), &e);
     embedding_env_run(&env);
     (void)mkdir(path, 0755);
-    if (status == 0)
-        check(engine_cut_export(g, 1, path, 0, 1, export_done, &status, &e), &e);
+    if (rc == 0)
+        check(engine_cut_export(g, 1, path, 0, 1, export_done, &rc, &e), &e);
     embedding_env_run(&env);
-    if (status != 0)
+    if (rc != 0)
         exit(1);
     engine_close(g, false);
 }

@@ -216,7 +216,6 @@ static uint32_t *index_values(const struct bench *b, struct rng *r, uint32_t **o
     size_t slots = (size_t)options.batch * options.fields;
     uint32_t *index = room(b, slots + (size_t)options.batch * options.history, sizeof *index),
              count = 0;
-
     *offset = pooling[0] == POOL_ATTENTION ? room(b, slots + 1, sizeof **offset) : NULL;
     for (size_t slot = 0; slot < slots; slot++) {
         uint32_t values = pooling[slot % options.fields] == POOL_ATTENTION ? options.history : 1;
@@ -237,7 +236,6 @@ static void batch_make(const struct bench *b, struct model_input *in, struct mod
     size_t width = model_row_width(b->model), labels = (size_t)options.batch * b->model->plan.tasks;
     float *label = room(b, labels, sizeof *label);
     uint32_t *offset, *index = index_values(b, &r, &offset);
-
     for (size_t i = 0; i < labels; i++)
         label[i] = (float)(rng_below(&r, 4) == 0);
     *in = (struct model_input){.examples = options.batch,
@@ -266,7 +264,6 @@ static void *bench_thread(void *context)
     struct model_input in;
     struct model_output out;
     struct err e;
-
     if (model_run_new(b->model, options.batch, 0, &run, &e) != 0)
         fail(e.text);
     batch_make(b, &in, &out);
@@ -303,7 +300,6 @@ static void shares_print(const struct bench *b)
 {
     const struct plan *p = &b->model->plan;
     double all = 0;
-
     printf("    matrix products %.1f%%;", 100 * b->account.product / b->core_all);
     for (uint32_t i = 0; i < p->layer_count; i++) {
         bool seen = false;
@@ -343,7 +339,6 @@ static void job_make(const char *kind, uint32_t tasks, struct job *job)
 {
     char text[512], name[64], labels[128] = "";
     struct err e;
-
     for (uint32_t t = 0; t < tasks; t++)
         snprintf(labels + strlen(labels), sizeof labels - strlen(labels), "%sl%u",
                  t > 0 ? ", " : "", t);
@@ -369,7 +364,6 @@ static void bench_kind(const char *kind, struct backend *backend)
     struct model *m;
     struct job job;
     struct err e;
-
     bool several = strcmp(kind, "mmoe") == 0 || strcmp(kind, "ple") == 0;
     shape.tasks = options.tasks > 0 ? options.tasks : several ? 2 : 1;
     if (strcmp(kind, "din") == 0) {
@@ -444,7 +438,6 @@ int main(int count, char **arguments)
     struct backend *backend;
     struct err e;
     int first = options_take(count, arguments), code;
-
     if (first >= count)
         fail("name a model.kind; see the head of tests/bench/bench_step.c");
     if (strcmp(options.backend, "cpu") == 0 || strcmp(options.backend, "cuda") == 0)

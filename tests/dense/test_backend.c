@@ -45,13 +45,13 @@ START_TEST(backend_cuda_without_driver_is_refused_and_auto_is_cpu)
     struct backend *b;
     struct err e = {0};
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
-    int code = backend_load(BACKEND_CUDA, &b, &e);
+    int rc = backend_load(BACKEND_CUDA, &b, &e);
     if (!driver) {
-        ck_assert_int_eq(code, SHOAL_E_UNAVAILABLE);
+        ck_assert_int_eq(rc, SHOAL_E_UNAVAILABLE);
         ck_assert_ptr_null(b);
         ck_assert_ptr_nonnull(strstr(e.text, "libcuda.so.1"));
     }
-    if (code == 0)
+    if (rc == 0)
         backend_unload(b);
     ck_assert_int_eq(backend_load(BACKEND_AUTO, &b, &e), 0);
     if (!driver)

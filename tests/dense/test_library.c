@@ -56,9 +56,9 @@ static int find(const char *const *folders, const char *const *wheels, char path
     const struct library_search q = {FILE_NAME, "SHOAL_TEST_LIBRARY", folders, wheels};
     void *handle = NULL;
     path[0] = '\0';
-    int code = library_open(&q, &handle, path, e);
-    ck_assert((code == 0) == (handle != NULL));
-    return code;
+    int rc = library_open(&q, &handle, path, e);
+    ck_assert((rc == 0) == (handle != NULL));
+    return rc;
 }
 
 static const char *in_folder(const char *name)

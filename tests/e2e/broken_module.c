@@ -32,24 +32,21 @@ const struct backend_ops *shoal_backend_v5(void);
 static unsigned number_of(const char *name, unsigned otherwise)
 {
     const char *text = getenv(name);
-
     return text == NULL || *text == '\0' ? otherwise : (unsigned)strtoul(text, NULL, 10);
 }
 
 static int stream_new(const struct stream_spec *spec, struct stream **out, struct err *e)
 {
     struct timespec time = {open_ms / 1000, (long)(open_ms % 1000) * 1000000};
-
     nanosleep(&time, NULL);
     return under->stream_new(spec, out, e);
 }
 
 static int stream_finish(struct stream *s, struct err *e)
 {
-    int status = under->stream_finish(s, e);
-
-    if (status != 0 || fail_at == 0 || atomic_fetch_add(&waits, 1) < fail_at)
-        return status;
+    int rc = under->stream_finish(s, e);
+    if (rc != 0 || fail_at == 0 || atomic_fetch_add(&waits, 1) < fail_at)
+        return rc;
     if (gone != NULL)
         fclose(fopen(gone, "w"));
     if (atomic_fetch_add(&failures, 1) == 0 && hangs)
@@ -67,7 +64,6 @@ static const char *about(void)
 static bool settings_take(void)
 {
     const char *device = getenv("SHOAL_DEVICE"), *fail = getenv("SHOAL_BROKEN_FAIL");
-
     open_ms = number_of("SHOAL_BROKEN_OPEN", 0);
     if (device == NULL || strcmp(device, "1") != 0)
         return true;
@@ -84,7 +80,6 @@ const struct backend_ops *shoal_backend_v5(void)
     char program[LIMIT_PATH] = "", path[2 * LIMIT_PATH];
     const char *file = getenv("SHOAL_BROKEN_MODULE");
     const struct backend_ops *(*entry)(void);
-
     if (readlink("/proc/self/exe", program, sizeof program - 1) <= 0)
         return NULL;
     snprintf(path, sizeof path, "%s/%s", dirname(program), file != NULL ? file : "libshoal_cpu.so");

@@ -14,7 +14,6 @@ int main(int argc, char **argv)
     size_t files = 0;
     static uint8_t data[1 << 20];
     DIR *d = argc > 1 ? opendir(argv[1]) : NULL;
-
     if (d == NULL) {
         fprintf(stderr, "usage: %s CORPUS\n", argv[0]);
         return 64;

@@ -7,12 +7,13 @@
 #include "proto/job/manifest.h"
 #include "server/coord/saved.h"
 
+#include <inttypes.h>
+
 static void manifest_try(const char *text, size_t bytes)
 {
     struct json *m = NULL;
     struct err e = {0};
     uint64_t sum;
-
     if (manifest_parse(text, bytes, &m, &e) != 0) {
         if (e.text[0] == '\0')
             abort();
@@ -33,12 +34,11 @@ static void manifest_try(const char *text, size_t bytes)
 static void manifest_mended(const uint8_t *data, size_t size)
 {
     char *text = malloc(size + 64);
-
     SHOAL_ASSERT(text != NULL);
     if (size > 0)
         memcpy(text, data, size);
-    int n = snprintf(text + size, 64, ",\n  \"xxh3\": \"0x%016llx\"\n}\n",
-                     (unsigned long long)hash_bytes(data, size, 0));
+    int n = snprintf(text + size, 64, ",\n  \"xxh3\": \"0x%016" PRIx64 "\"\n}\n",
+                     hash_bytes(data, size, 0));
     manifest_try(text, size + (size_t)n);
     free(text);
 }
@@ -47,11 +47,10 @@ static void state_try(const uint8_t *data, size_t size)
 {
     struct coord_saved s;
     struct err e = {0};
-
-    int status = coord_saved_open(data, size, &s, &e);
-    if (status != 0 && e.text[0] == '\0')
+    int rc = coord_saved_open(data, size, &s, &e);
+    if (rc != 0 && e.text[0] == '\0')
         abort();
-    if (status == 0 &&
+    if (rc == 0 &&
         (s.lanes == 0 || s.lanes > LIMIT_LANES || s.at.epoch == 0 || s.at.epoch > COORD_EPOCHS_MAX))
         abort();
 }
@@ -60,7 +59,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint8_t mode = fuzz_mode(&data, &size);
     uint8_t *copy = fuzz_copy(data, size);
-
     if (mode == 0)
         manifest_try((const char *)copy, size);
     else if (mode == 1)

@@ -9,7 +9,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct coord_config c;
     struct err e;
-
     (void)coord_config_parse((const char *)data, size, "fuzz", NULL, &c, &e);
     return 0;
 }

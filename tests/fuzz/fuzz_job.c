@@ -9,7 +9,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct job j;
     struct err e;
-
     if (job_parse((const char *)data, size, "fuzz", NULL, &j, &e) == 0)
         job_free(&j);
     return 0;

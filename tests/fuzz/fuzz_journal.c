@@ -90,7 +90,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err e;
     uint64_t first = 0, last = 0, seen = 0;
     uint8_t mode = fuzz_mode(&data, &size);
-
     (void)snprintf(dir, sizeof dir, "%s/journal", fuzz_dir());
     (void)cut_remove_tree(dir);
     segments_write(dir, data, size, mode);

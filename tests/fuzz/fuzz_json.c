@@ -12,7 +12,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct json *j = NULL, *again = NULL;
     struct err e;
-
     if (json_parse((const char *)data, size, &j, &e) != 0)
         return 0;
     (void)json_as_number(json_get(j, "test.auc"), 0);

@@ -31,7 +31,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const void *payload;
     bool mend = (fuzz_mode(&data, &size) & 1) != 0;
     uint8_t *copy = fuzz_copy(data, size);
-
     if (mend)
         record_mend(copy, size);
     if (record_read(copy, size, 1, &h, &payload) == 0) {

@@ -10,7 +10,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct server_config c;
     struct err e;
     char endpoint[256], advertised[256];
-
     if (server_config_parse((const char *)data, size, "fuzz", NULL, &c, &e) != 0)
         return 0;
     /* what was taken as a whole can be used shard by shard */

@@ -11,7 +11,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct msg *m = msg_new();
     struct wire w;
     struct err e;
-
     while (size >= 2 && m->frame_count < LIMIT_FRAMES) {
         size_t want = (size_t)data[0] | (size_t)data[1] << 8;
         data += 2;

@@ -36,10 +36,10 @@ static inline void fuzz_line(reader read, const struct features *f, const uint8_
                               .count = count,
                               .group = f->group != FEATURE_NO_COLUMN ? &group : NULL,
                               .by = f->by_count > 0 ? by : NULL};
-    int error = read(f, line, size, cell, reason);
-    if (error == 0)
-        error = features_example(f, cell, &example, reason);
-    if (error == 0) {
+    int rc = read(f, line, size, cell, reason);
+    if (rc == 0)
+        rc = features_example(f, cell, &example, reason);
+    if (rc == 0) {
         uint32_t keys = 0;
         for (uint32_t i = 0; i < f->shape.tasks; i++)
             SHOAL_ASSERT(label[i] == 0.0f || label[i] == 1.0f);
@@ -53,7 +53,7 @@ static inline void fuzz_line(reader read, const struct features *f, const uint8_
         for (uint32_t i = 0; i < f->shape.numerics; i++)
             SHOAL_ASSERT(isfinite(numeric[i]));
     } else {
-        SHOAL_ASSERT(error == SHOAL_E_DATA && reason[0] != '\0' && strlen(reason) < REASON_BYTES);
+        SHOAL_ASSERT(rc == SHOAL_E_DATA && reason[0] != '\0' && strlen(reason) < REASON_BYTES);
     }
     free(line);
     free(key);

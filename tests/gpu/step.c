@@ -153,10 +153,10 @@ static void steps_run(struct lane *l, uint32_t steps)
             copies_run(&l->copies, l->run->stream);
             continue;
         }
-        int code = model_train(l->model, l->run, &l->in, 1, l->number, 2 * i + 1, &l->out);
-        if (code == SHOAL_E_NOT_FINITE && l->sensible)
+        int rc = model_train(l->model, l->run, &l->in, 1, l->number, 2 * i + 1, &l->out);
+        if (rc == SHOAL_E_NOT_FINITE && l->sensible)
             step_fail("the loss is not finite");
-        if (code != 0 && code != SHOAL_E_NOT_FINITE)
+        if (rc != 0 && rc != SHOAL_E_NOT_FINITE)
             step_fail(model_run_error(l->run));
     }
 }
@@ -206,7 +206,6 @@ static double measure(struct lane *l)
 {
     double took[WINDOWS];
     uint32_t windows = step_options.steps > 0 ? 1 : WINDOWS, steps = warm_up(l);
-
     if (l->number == 0)
         l->measured->steps = steps;
     pthread_barrier_wait(l->together);
@@ -293,7 +292,6 @@ static void *lane_thread(void *context)
     struct lane *l = context;
     struct err e = {0};
     double step, products = 0;
-
     if (model_run_new(l->model, step_options.batch, 0, &l->run, &e) != 0)
         step_fail(e.text);
     step_batch_make(l->model, l->number, &l->arrays, &l->in, &l->out);
@@ -329,7 +327,6 @@ static const char *cublaslt_path(void)
     static char line[4096];
     FILE *maps = fopen("/proc/self/maps", "r");
     const char *path = NULL;
-
     while (maps && !path && fgets(line, sizeof line, maps)) {
         path = strstr(line, "libcublasLt") ? strchr(line, '/') : NULL;
         line[strcspn(line, "\n\"\\")] = '\0';
@@ -357,7 +354,6 @@ static void tell(const char *kind, struct backend *b, const struct measured *m,
     double lanes = step_options.lanes;
     char loss[32] = "null", counters[256] = "null";
     struct cuda_counters after;
-
     if (counted(b, &after))
         counters_text(counters, sizeof counters, before, &after);
     if (isfinite(m->loss))
@@ -392,7 +388,6 @@ static void kind_measure(const char *kind, struct backend *b)
     struct model *model;
     struct err e = {0};
     struct backend_ops ops = *backend_ops_of(b);
-
     counted(b, &before);
     step_job_make(kind, &job);
     step_shape_make(&job, &shape);
@@ -451,7 +446,6 @@ static void product_check(struct backend *b)
     struct measured m = {.steps = 1};
     struct cuda_counters before;
     double begin = now();
-
     counted(b, &before);
     for (int i = 0; i < SIDE * SIDE; i++) {
         a[i] = (float)(i % 5 - 2);
@@ -523,7 +517,6 @@ int main(int count, char **word)
     struct err e = {0};
     char file[64];
     int i = 1;
-
     for (; i + 1 < count && strncmp(word[i], "--", 2) == 0; i += 2)
         option_take(word[i], word[i + 1]);
     step_options.mode = i < count ? word[i++] : "";

@@ -98,7 +98,6 @@ void step_batch_make(const struct model *m, uint32_t lane, struct step_arrays *a
     float *label = room(a, labels, sizeof *label),
           *stats = room(a, model_stats_floats(m), sizeof *stats);
     uint32_t rows = step_options.rows;
-
     for (size_t i = 0; i < labels; i++)
         label[i] = (float)(rng_below(&r, 4) == 0);
     for (size_t i = 0; i < model_stats_floats(m); i++)

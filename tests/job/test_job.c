@@ -26,19 +26,17 @@ static const char *const good =
 static int parse(const char *text, const char *set, struct job *j, struct err *e)
 {
     struct string_list l = {0};
-
     if (set != NULL)
         ck_assert_int_eq(string_list_add(&l, set), 0);
-    int status = job_parse(text, strlen(text), "job.yaml", &l, j, e);
+    int rc = job_parse(text, strlen(text), "job.yaml", &l, j, e);
     string_list_free(&l);
-    return status;
+    return rc;
 }
 
 START_TEST(job_good_file_is_read)
 {
     struct job j;
     struct err e = {0};
-
     ck_assert_msg(parse(good, NULL, &j, &e) == 0, "%s", e.text);
     ck_assert_str_eq(j.name, "frappe");
     ck_assert_str_eq(j.space, "frappe");
@@ -59,7 +57,6 @@ END_TEST
 static int table_of(const char *keys, const char *set, struct job *j, struct err *e)
 {
     char text[1024];
-
     (void)snprintf(text, sizeof text,
                    "data: {train: [a], time: at}\ntables:\n  - {name: emb, %s}\n", keys);
     return parse(text, set, j, e);
@@ -78,7 +75,6 @@ START_TEST(job_tables_have_no_rules_by_default)
         "rules: [{field: C1, ttl_days: 3}]"};
     struct job j;
     struct err e = {0};
-
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         ck_assert_msg(table_of(plain[i], NULL, &j, &e) == 0, "%s", e.text);
         ck_assert_msg(memcmp(&j.table[0].rules, &none, sizeof none) == 0, "%s", plain[i]);
@@ -93,7 +89,6 @@ START_TEST(job_table_rules_are_read)
 {
     struct job j;
     struct err e = {0};
-
     ck_assert_msg(
         table_of("optimizer: {kind: row_adagrad, decay: 0.99}, score: {show: 0.2, click: 2}, "
                  "admit: {min_count: 5, sketch: 4096, waiting: 1000}, "
@@ -132,7 +127,6 @@ START_TEST(job_presets_are_what_they_say)
 {
     struct job j;
     struct err e = {0};
-
     ck_assert_msg(table_of("preset: paddle_ctr", NULL, &j, &e) == 0, "%s", e.text);
     const struct row_rules *r = &j.table[0].rules;
     ck_assert(r->stats == 1 && r->score_show == 0.1f && r->score_click == 1 &&
@@ -176,7 +170,6 @@ START_TEST(job_keys_beside_a_preset_count_more)
 {
     struct job j;
     struct err e = {0};
-
     ck_assert_msg(table_of("preset: paddle_ctr, score: {show: 0.3}, optimizer: {lr: 0.1}, init: "
                            "{scale: 0.5}, vector_score: 0, "
                            "by_shows: false, clamp: 0, evict: {decay: 0.5, ttl_days: 0}",
@@ -241,7 +234,6 @@ START_TEST(job_tables_have_fields_of_their_own)
 {
     struct job j;
     struct err e = {0};
-
     ck_assert_msg(parse(several, NULL, &j, &e) == 0, "%s", e.text);
     ck_assert_uint_eq(j.table_count, 3);
     ck_assert_uint_eq(j.table[0].fields.count, 2);
@@ -282,7 +274,6 @@ START_TEST(job_tables_are_at_most_so_many)
     char text[4096] = "data: {train: [a]}\ntables:\n";
     struct job j;
     struct err e = {0};
-
     for (uint32_t i = 0; i < LIMIT_JOB_TABLES; i++)
         (void)snprintf(text + strlen(text), sizeof text - strlen(text),
                        "  - {name: t%u, fields: [f%u]}\n", i, i);
@@ -305,7 +296,6 @@ START_TEST(job_ageing_needs_event_times)
     char text[256];
     struct job j;
     struct err e = {0};
-
     (void)snprintf(text, sizeof text, "data: {train: [a]}\ntables: [{%s}]\n", tables[_i]);
     ck_assert_int_eq(parse(text, NULL, &j, &e), SHOAL_E_CONFIG);
     ck_assert_msg(strstr(e.text, "data.time") != NULL, "%s", e.text);
@@ -323,7 +313,6 @@ START_TEST(job_time_has_a_unit)
 {
     struct job j;
     struct err e = {0};
-
     ck_assert_int_eq(parse("data: {train: [a], time: at, time_unit: ms}\n", NULL, &j, &e), 0);
     ck_assert_str_eq(j.data.time, "at");
     ck_assert_int_eq(j.data.time_unit, TIME_MILLISECONDS);
@@ -339,7 +328,6 @@ START_TEST(job_model_names_are_those_of_the_file)
     char set[64];
     struct job j;
     struct err e;
-
     for (int kind = MODEL_LR; kind <= MODEL_PLE; kind++) {
         (void)snprintf(set, sizeof set, "model.kind=%s", job_model_name((enum model_kind)kind));
         e.text[0] = 0;
@@ -361,7 +349,6 @@ START_TEST(job_too_many_fields_to_evaluate_by_are_refused)
     char set[256] = "evaluate.by=[f";
     struct job j;
     struct err e = {0};
-
     for (uint32_t i = 1; i < LIMIT_BY; i++)
         strcat(set, ",f");
     ck_assert_int_eq(parse(good, strcat(set, "]"), &j, &e), 0);
@@ -375,7 +362,6 @@ END_TEST
 START_TEST(job_set_replaces_values_and_lists)
 {
     struct job j;
-
     ck_assert_int_eq(parse(good, "data.train=[x, y, z]", &j, NULL), 0);
     ck_assert_uint_eq(j.data.train.count, 3);
     job_free(&j);
@@ -392,7 +378,6 @@ static void refused(const char *text, const char *set, const char *part)
 {
     struct job j;
     struct err e = {0};
-
     ck_assert_int_eq(parse(text, set, &j, &e), SHOAL_E_CONFIG);
     ck_assert_msg(strstr(e.text, part) != NULL, "\"%s\" is not in \"%s\"", part, e.text);
 }
@@ -400,7 +385,6 @@ static void refused(const char *text, const char *set, const char *part)
 START_TEST(job_numbers_are_read_as_they_were_checked)
 {
     struct job j;
-
     ck_assert_int_eq(parse(good, "train.batch=0x10", &j, NULL), 0);
     ck_assert_uint_eq(j.train.batch, 16);
     job_free(&j);
@@ -452,7 +436,6 @@ START_TEST(job_text_survives_a_round_trip)
     struct job j;
     char *text;
     int fd = mkstemp(path);
-
     ck_assert_int_ge(fd, 0);
     FILE *f = fdopen(fd, "w");
     fputs(good, f);
@@ -474,7 +457,6 @@ END_TEST
 START_TEST(job_missing_file_is_no_input)
 {
     struct job j;
-
     ck_assert_int_eq(job_load("/nonexistent/job.yaml", NULL, &j, NULL), SHOAL_E_NOINPUT);
 }
 END_TEST
@@ -497,7 +479,6 @@ START_TEST(job_labels_are_one_or_a_list)
 {
     struct job j;
     struct err e = {0};
-
     ck_assert_int_eq(parse(good, NULL, &j, NULL), 0);
     ck_assert_uint_eq(j.data.label_count, 1);
     ck_assert_str_eq(j.data.label[0], "0");
@@ -533,7 +514,6 @@ END_TEST
 START_TEST(job_examples_have_weights_and_negatives_a_share)
 {
     struct job j;
-
     ck_assert_int_eq(parse(good, NULL, &j, NULL), 0);
     ck_assert_str_eq(j.data.weight, "");
     ck_assert(j.data.negatives == 1);
@@ -555,7 +535,6 @@ START_TEST(job_columns_stand_on_other_columns)
 {
     struct job j;
     struct err e = {0};
-
     ck_assert_msg(parse(sequences, NULL, &j, &e) == 0, "%s", e.text);
     const struct column *history = &j.data.column[1];
     ck_assert(history->type == COLUMN_MULTI && history->pooling == POOL_ATTENTION);
@@ -573,7 +552,6 @@ START_TEST(job_columns_that_lead_nowhere_are_refused_with_their_line)
 {
     const char *one_line = "data:\n  train: a\n  columns:\n    - name: history\n      type: "
                            "multi\n      share: itm\n    - name: item\n";
-
     refused(one_line, NULL, "line 6: data.columns[0].share: data.columns has no column itm");
     refused(sequences, "data.columns[1].share=history", "names the column itself");
     refused(sequences, "data.columns[1].share=id", "column id is skipped");
@@ -600,7 +578,6 @@ START_TEST(job_networks_have_defaults_and_ranges)
 {
     const char *data = "data: {train: a}\n";
     struct job j;
-
     ck_assert_int_eq(parse("data: {train: a}\nmodel: {hidden: [8, 4]}\n", NULL, &j, NULL), 0);
     ck_assert_uint_eq(j.model.hidden2.count, 2); /* as hidden */
     ck_assert_uint_eq(j.model.hidden2.at[1], 4);
@@ -664,7 +641,6 @@ START_TEST(job_every_model_kind_is_known)
                                         "autoint", "finalmlp", "din",       "mmoe",   "ple"};
     char set[64];
     struct job j;
-
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         (void)snprintf(set, sizeof set, "model.kind=%s", kinds[i]);
         ck_assert_msg(with_default(set, &j) == 0, "%s", kinds[i]);
@@ -679,7 +655,6 @@ START_TEST(job_training_has_defaults_and_ranges)
 {
     const char *data = "data: {train: a, valid: v}\n";
     struct job j;
-
     ck_assert_int_eq(with_default(NULL, &j), 0);
     ck_assert(j.train.precision == PRECISION_FP32 && j.train.deterministic);
     ck_assert(j.train.schedule.kind == SCHEDULE_CONSTANT && j.train.schedule.factor == 0.1 &&
@@ -739,7 +714,6 @@ START_TEST(job_evaluation_names_fields)
 {
     const char *data = "data: {train: a, valid: v}\n";
     struct job j;
-
     ck_assert_int_eq(with_default(NULL, &j), 0);
     ck_assert_str_eq(j.evaluate.group, "");
     ck_assert(j.evaluate.by.count == 0 && j.evaluate.buckets == 20 && j.evaluate.exact == 20000000);
@@ -773,7 +747,6 @@ START_TEST(job_checkpoints_have_defaults_and_ranges)
 {
     const char *data = "data: {train: a}\n";
     struct job j;
-
     ck_assert_int_eq(with_default(NULL, &j), 0);
     ck_assert(j.checkpoint.dir[0] == 0 && j.checkpoint.every_batches == 0 &&
               j.checkpoint.every_minutes == 0);
@@ -806,7 +779,6 @@ int main(void)
 {
     Suite *s = suite_create("job");
     TCase *t = tcase_create("job");
-
     tcase_add_test(t, job_good_file_is_read);
     tcase_add_test(t, job_model_names_are_those_of_the_file);
     tcase_add_test(t, job_too_many_fields_to_evaluate_by_are_refused);

@@ -10,7 +10,6 @@
 static struct json *file_json(const char *name, const char *content)
 {
     struct json *f = json_new_object();
-
     json_set_string(f, "file", name);
     json_set_int(f, "bytes", (int64_t)strlen(content));
     json_set_hex(f, "xxh3", hash_bytes(content, strlen(content), 0));
@@ -21,7 +20,6 @@ static struct json *manifest_new(int64_t format)
 {
     struct json *m = json_new_object(), *parts = json_new_array(), *lanes = json_new_array(),
                 *files = json_new_array();
-
     json_set_int(m, "format", format);
     json_set_string(m, "name", "000001");
     json_set_string(m, "job", "t");
@@ -52,7 +50,6 @@ static struct json *manifest_new(int64_t format)
 static char *text_of(struct json *m)
 {
     char *text = manifest_text(m);
-
     ck_assert_ptr_nonnull(text);
     json_free(m);
     return text;
@@ -64,7 +61,6 @@ START_TEST(manifest_survives_its_text)
     struct json *m;
     struct err e = {0};
     uint64_t sum;
-
     ck_assert_msg(manifest_parse(text, strlen(text), &m, &e) == 0, "%s\n%s", e.text, text);
     ck_assert_int_eq(json_as_int(json_get(m, "run"), 0), 12);
     ck_assert(manifest_hex(json_get(m, "parts.1.manifest"), &sum) && sum == 0xfedcba9876543211ull);
@@ -84,7 +80,6 @@ START_TEST(manifest_changed_bit_is_found)
     char *text = text_of(manifest_new(MANIFEST_FORMAT));
     size_t bytes = strlen(text);
     struct json *m;
-
     for (size_t bit = 0; bit < 8 * bytes; bit++) {
         text[bit / 8] = (char)(text[bit / 8] ^ (1 << bit % 8));
         ck_assert_msg(manifest_parse(text, bytes, &m, NULL) == SHOAL_E_CHECKSUM, "bit %zu", bit);
@@ -101,7 +96,6 @@ START_TEST(manifest_newer_format_is_refused_by_name)
     char *text = text_of(manifest_new(MANIFEST_FORMAT + 1));
     struct json *m;
     struct err e = {0};
-
     ck_assert_int_eq(manifest_parse(text, strlen(text), &m, &e), SHOAL_E_VERSION);
     ck_assert_ptr_nonnull(strstr(e.text, "take the release that wrote it"));
     free(text);
@@ -114,7 +108,6 @@ START_TEST(manifest_without_a_member_is_refused)
     static const char *const members[] = {"format", "name",  "run",  "rows",
                                           "parts",  "lanes", "files"};
     struct json *m;
-
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         struct json *without = manifest_new(MANIFEST_FORMAT);
         json_set_null(without, members[i]);
@@ -131,7 +124,6 @@ START_TEST(manifest_names_are_one_folder)
     static const char *const good[] = {"a", "000012", "before-black-friday", "v1.2"};
     static const char *const bad[] = {"",     ".",   "..",    ".hidden",  "a/b",
                                       "../x", "a b", "x.tmp", "\xc3\xa9", "a\n"};
-
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         ck_assert_msg(manifest_name_ok(good[i]), "%s", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -148,7 +140,6 @@ int main(void)
 {
     Suite *s = suite_create("manifest");
     TCase *t = tcase_create("manifest");
-
     tcase_add_test(t, manifest_survives_its_text);
     tcase_add_test(t, manifest_changed_bit_is_found);
     tcase_add_test(t, manifest_newer_format_is_refused_by_name);

@@ -12,7 +12,6 @@ START_TEST(schema_out_of_range_is_refused)
                              .tablet_bits = 4,
                              .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}},
                         other;
-
     ck_assert_int_eq(schema_check(&s, NULL), 0);
     other = s;
     ck_assert(schema_equal(&s, &other));
@@ -34,7 +33,6 @@ START_TEST(schema_of_16_bits_has_half_the_weights)
                              .optimizer = {.kind = OPT_ADAGRAD, .lr = 0.1f}},
                         other;
     char text[SCHEMA_DIFFERENCE_MAX];
-
     ck_assert_uint_eq(schema_row_floats(&s), 34);
     for (s.values = VALUES_FP16; s.values <= VALUES_BF16; s.values++) {
         ck_assert_int_eq(schema_check(&s, NULL), 0);
@@ -172,7 +170,6 @@ int main(void)
 {
     Suite *s = suite_create("schema");
     TCase *t = tcase_create("schema");
-
     tcase_add_test(t, schema_out_of_range_is_refused);
     tcase_add_test(t, schema_of_16_bits_has_half_the_weights);
     tcase_add_test(t, schema_rules_out_of_range_are_refused);

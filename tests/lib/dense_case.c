@@ -142,15 +142,15 @@ static void case_model(struct dense_case *c, uint32_t examples)
 {
     struct err e = {0};
     struct backend *b = c->backend ? c->backend : dense_backend();
-    int code = model_new_kind(&c->job, &c->shape, c->kind, b, &c->model, &e);
+    int rc = model_new_kind(&c->job, &c->shape, c->kind, b, &c->model, &e);
     c->ops = *backend_ops_of(b);
-    if (code == 0 && c->range > 0 && c->ops.range > 0) {
+    if (rc == 0 && c->range > 0 && c->ops.range > 0) {
         c->ops.range = c->range;
         c->model->k = &c->ops;
     }
-    if (code == 0)
-        code = model_run_new(c->model, examples, DENSE_CACHE_ROWS, &c->run, &e);
-    if (code != 0) {
+    if (rc == 0)
+        rc = model_run_new(c->model, examples, DENSE_CACHE_ROWS, &c->run, &e);
+    if (rc != 0) {
         fprintf(stderr, "%s\n", e.text);
         exit(1);
     }
@@ -236,8 +236,8 @@ void dense_case_free(struct dense_case *c)
 
 void dense_case_train(struct dense_case *c, uint64_t batch)
 {
-    int code = model_train(c->model, c->run, &c->in, DENSE_SEED, DENSE_LANE, batch, &c->out);
-    ck_assert_msg(code == 0, "model_train: %d: %s", code, model_run_error(c->run));
+    int rc = model_train(c->model, c->run, &c->in, DENSE_SEED, DENSE_LANE, batch, &c->out);
+    ck_assert_msg(rc == 0, "model_train: %d: %s", rc, model_run_error(c->run));
 }
 
 static void descend(float *x, const float *gradient, size_t count, float rate)

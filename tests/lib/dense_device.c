@@ -18,13 +18,12 @@ static struct backend *backend_open(const char *name)
     struct err e = {0};
     char file[64];
     struct stream_spec spec = {.deterministic = true};
-
     snprintf(file, sizeof file, "libshoal_%.32s.so", name);
-    int code = strcmp(name, "cpu") == 0 ? backend_load(BACKEND_CPU, &b, &e)
-                                        : backend_load_module(file, &b, &e);
-    if (code == 0)
-        code = backend_ops_of(b)->stream_new(&spec, &s, &e);
-    if (code == 0) {
+    int rc = strcmp(name, "cpu") == 0 ? backend_load(BACKEND_CPU, &b, &e)
+                                      : backend_load_module(file, &b, &e);
+    if (rc == 0)
+        rc = backend_ops_of(b)->stream_new(&spec, &s, &e);
+    if (rc == 0) {
         backend_ops_of(b)->stream_free(s);
         return b;
     }

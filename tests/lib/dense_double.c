@@ -444,8 +444,8 @@ void dense_double_check_predict(struct dense_case *c, double tolerance)
 {
     char where[128];
     struct check k = check_of(c, where);
-    int code = model_predict(c->model, c->run, &c->in, &c->out);
-    ck_assert_msg(code == 0, "model_predict: %d: %s", code, model_run_error(c->run));
+    int rc = model_predict(c->model, c->run, &c->in, &c->out);
+    ck_assert_msg(rc == 0, "model_predict: %d: %s", rc, model_run_error(c->run));
     check_losses(&k, false);
     check_free(&k);
     ck_assert_msg(k.worst <= tolerance, "%g off, more than %g: %s", k.worst, tolerance, where);

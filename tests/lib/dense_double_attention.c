@@ -80,7 +80,6 @@ static void double_head(const struct layer *l, const struct double_pass *p, uint
     uint32_t width = l->y.width / fields, part = width / heads, row = l->x.width / fields;
     const double *x = double_at(p, l->x, example) + h * part;
     double *share = doubles(fields), sum = 0;
-
     for (uint32_t g = 0; g < fields; g++)
         sum += share[g] = exp(product(x + f * row, x + g * row + width, part) / sqrt((double)part));
     for (uint32_t g = 0; g < fields; g++) {

@@ -39,7 +39,6 @@ static void mix_forward(const struct layer *l, struct double_pass *p)
     uint32_t choices = shared + own, width = l->y.width / tasks;
     const double *output[MIX_GATE_MAX];
     bool passed[MIX_GATE_MAX];
-
     for (uint32_t i = 0; i < p->c->in.examples; i++)
         for (uint32_t t = 0; t < tasks; t++) {
             const double *gate = double_at(p, l->z, i) + t * choices, *x = double_at(p, l->x, i);

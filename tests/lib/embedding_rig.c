@@ -5,6 +5,7 @@
 #include "proto/base/rng.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +158,7 @@ void rig_train(struct rig *s, uint64_t run, uint32_t lane, uint64_t generation, 
             embedding_env_run(&s->env);
             rc = rig_push(s, &p, &plan);
         }
-        ck_assert_msg(rc == 0, "batch %llu: %s", (unsigned long long)batch + 1, err_name(rc));
+        ck_assert_msg(rc == 0, "batch %" PRIu64 ": %s", batch + 1, err_name(rc));
         engine_flush_step(s->g);
         embedding_env_run(&s->env);
     }

@@ -9,6 +9,7 @@
 #include "proto/base/rng.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,7 +137,7 @@ uint64_t thin_train(struct rig *s, uint64_t run, uint64_t from, uint64_t to, boo
             if (rc == SHOAL_E_BUSY)
                 embedding_env_run(&s->env);
         }
-        ck_assert_msg(rc == 0, "batch %llu: %s", (unsigned long long)batch, e.text);
+        ck_assert_msg(rc == 0, "batch %" PRIu64 ": %s", batch, e.text);
         ck_assert_int_eq(engine_commit(s->g), 0);
         ck_assert_int_eq(engine_apply_push(s->g, &b.record, &plan), 0);
         most_memory(s, &most);

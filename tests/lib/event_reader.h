@@ -22,7 +22,6 @@ struct event_read {
 static inline uint64_t reader_number(const unsigned char *p, int bytes)
 {
     uint64_t x = 0;
-
     for (int i = 0; i < bytes; i++)
         x |= (uint64_t)p[i] << 8 * i;
     return x;
@@ -31,7 +30,6 @@ static inline uint64_t reader_number(const unsigned char *p, int bytes)
 static inline bool reader_sum_is(const unsigned char *data, size_t bytes, const unsigned char *sum)
 {
     uint32_t rotated = (uint32_t)reader_number(sum, 4) - 0xa282ead8u;
-
     return (rotated >> 17 | rotated << 15) == crc32c(data, bytes);
 }
 
@@ -74,7 +72,6 @@ static inline bool reader_value(const unsigned char *p, const unsigned char *end
     uint64_t key, number;
     const unsigned char *at;
     uint32_t n = out->count++;
-
     if (n >= 64)
         return false;
     while (p < end) {
@@ -96,7 +93,6 @@ static inline bool event_read(const unsigned char **p, const unsigned char *end,
 {
     uint64_t key, number;
     const unsigned char *at;
-
     memset(out, 0, sizeof *out);
     if (end - *p < 16 || !reader_sum_is(*p, 8, *p + 8))
         return false;

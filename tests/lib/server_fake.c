@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 #define OF(type, member, pointer)                                                                  \
     ((struct type *)(void *)((char *)(pointer)-offsetof(struct type, member)))
 
@@ -16,7 +16,6 @@ static void reply_send(struct env *env, peer_t to, struct wire *w, const void *f
                        bool has_frame)
 {
     struct msg *m = wire_encode(w);
-
     if (has_frame && w->status == 0) {
         void *at = msg_add(m, bytes);
         if (bytes > 0)
@@ -31,7 +30,6 @@ static void shard_beat(struct env_timer *t)
 {
     struct fake_shard *s = OF(fake_shard, beat, t);
     struct wire w;
-
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_SHARD_BEAT;
     w.id = 1;
@@ -80,7 +78,6 @@ static int shard_fence(struct fake_shard *s, const struct wire_FENCE *q, struct 
 static uint32_t shard_digest(const struct fake_shard *s, uint32_t table, uint64_t *value)
 {
     uint32_t count = 0, first = table == 0 ? 0 : s->tablets[0];
-
     for (uint32_t t = first; t < first + s->tablets[table]; t++)
         if (s->shard_of[t] == s->number)
             value[count++] = key_mix(t + 1);
@@ -111,7 +108,6 @@ static void shard_hold(struct fake_shard *s, uint64_t cut)
 static int shard_go(struct fake_shard *s, uint64_t cut)
 {
     struct fake_cut *free_one = cut_find(s, 0);
-
     if (s->refuse_go || s->held != cut) {
         s->refuse_go = false;
         return cut_find(s, cut) != NULL ? 0 : SHOAL_E_NOT_FOUND;
@@ -133,7 +129,6 @@ static int shard_export(struct fake_shard *s, const struct wire_CUT_EXPORT *q, s
 {
     const struct fake_cut *cut = cut_find(s, q->cut);
     char path[LIMIT_PATH];
-
     if (cut == NULL)
         return SHOAL_E_NOT_FOUND;
     if (s->export_how == FAKE_EXPORT_FAILS)
@@ -157,7 +152,6 @@ static int shard_load(struct fake_shard *s, const struct wire_LOAD *q)
 {
     static struct fake_cut cut;
     char path[LIMIT_PATH];
-
     if (s->tablets[0] == 0)
         return SHOAL_E_INTERNAL; /* order: tables first */
     if (s->run.run == q->run)
@@ -255,7 +249,6 @@ static void shard_message(void *core, peer_t from, struct msg *m)
     struct fake_shard *s = core;
     struct wire q, w;
     uint64_t value[1024];
-
     if (wire_decode(m, &q, NULL) == 0) {
         if (q.reply) {
             if (q.type == WIRE_TYPE_SHARD_BEAT && q.status == 0)
@@ -316,7 +309,6 @@ static void worker_send(struct fake_worker *w, struct wire *q, const void *frame
                         const void *second, size_t second_bytes)
 {
     struct msg *m = wire_encode(q);
-
     if (frame != NULL) {
         memcpy(msg_add(m, bytes), frame, bytes);
         void *at = msg_add(m, second_bytes);
@@ -329,7 +321,6 @@ static void worker_send(struct fake_worker *w, struct wire *q, const void *frame
 static uint32_t worker_held(const struct fake_worker *w)
 {
     uint32_t held = 0;
-
     for (uint32_t i = 0; i < w->seats; i++)
         held += w->seat[i].lane != UINT32_MAX;
     return held;
@@ -339,7 +330,6 @@ static void seat_ask(struct fake_seat *seat)
 {
     struct fake_worker *w = seat->worker;
     struct wire q = {.type = WIRE_TYPE_LANE_NEXT};
-
     seat->state = FAKE_ASKING;
     seat->id = q.id = w->next_id++;
     q.u.LANE_NEXT = (struct wire_LANE_NEXT){.worker = w->number,
@@ -357,7 +347,6 @@ static void eval_scores(const struct fake_worker *w, const struct wire_LANE_NEXT
                         float *score, uint64_t *context)
 {
     float *label = score + task->rows;
-
     for (uint64_t i = 0; i < task->rows; i++) {
         uint64_t row = task->position + i;
         bool right = (double)(key_mix(row + 1) % 1000) < 1000 * w->quality[task->epoch];
@@ -376,7 +365,6 @@ static void seat_report(struct fake_seat *seat)
     static const uint64_t histogram[64] = {3, 1};
     double loss = 0.5 * (double)seat->task.rows;
     struct wire q;
-
     memset(&q, 0, sizeof q);
     seat->state = FAKE_REPORTING;
     seat->id = q.id = w->next_id++;
@@ -447,7 +435,6 @@ static int batch_push(struct fake_seat *seat)
 {
     struct fake_worker *w = seat->worker;
     const struct wire_LANE_NEXT_reply *task = &seat->task;
-
     for (uint32_t s = 0; s < w->shards; s++) {
         int got = fake_push(w->shard[s], task->run, seat->lane, seat->generation, seat->at);
         if (got < 0)
@@ -466,15 +453,14 @@ static int batch_push(struct fake_seat *seat)
 static void seat_work(struct fake_seat *seat)
 {
     struct fake_worker *w = seat->worker;
-
     if (seat->task.kind == WIRE_NEXT_TASK &&
         seat->at < seat->task.first_batch + seat->task.batch_count) {
-        int status = batch_push(seat);
-        if (status == SHOAL_E_BUSY) {
+        int rc = batch_push(seat);
+        if (rc == SHOAL_E_BUSY) {
             env_timer_start(w->env, &seat->timer, MS);
             return;
         }
-        if (status < 0) {
+        if (rc < 0) {
             w->fenced++;
             seat_leave(seat);
             return;
@@ -492,7 +478,6 @@ static void seat_work(struct fake_seat *seat)
 static void seat_timer(struct env_timer *t)
 {
     struct fake_seat *seat = OF(fake_seat, timer, t);
-
     if (seat->worker->ended || !seat->worker->joined)
         return;
     switch (seat->state) {
@@ -520,7 +505,6 @@ static bool lane_elsewhere(const struct fake_seat *seat, uint32_t lane)
 static void worker_end(struct fake_worker *w)
 {
     struct wire q;
-
     memset(&q, 0, sizeof q);
     w->ended = true;
     q.type = WIRE_TYPE_WORKER_LEAVE;
@@ -531,7 +515,6 @@ static void worker_end(struct fake_worker *w)
 static void seat_answered(struct fake_seat *seat, const struct wire *r)
 {
     struct fake_worker *w = seat->worker;
-
     seat->task = r->u.LANE_NEXT_reply;
     switch (seat->task.kind) {
     case WIRE_NEXT_WAIT:
@@ -596,7 +579,6 @@ static void worker_declare(struct fake_worker *w)
 static void worker_join(struct fake_worker *w)
 {
     struct wire q;
-
     memset(&q, 0, sizeof q);
     q.type = WIRE_TYPE_WORKER_JOIN;
     w->join_id = q.id = w->next_id++;
@@ -615,7 +597,6 @@ static void worker_beat(struct env_timer *t)
 {
     struct fake_worker *w = OF(fake_worker, beat, t);
     struct wire q;
-
     if (w->ended)
         return;
     if (!w->joined) {
@@ -640,7 +621,6 @@ static void worker_beat(struct env_timer *t)
 static void worker_break(struct fake_worker *w)
 {
     struct wire q;
-
     memset(&q, 0, sizeof q);
     q.type = WIRE_TYPE_WORKER_LEAVE;
     q.id = w->next_id++;
@@ -717,7 +697,6 @@ static void worker_reply(struct fake_worker *w, const struct wire *r)
 static void worker_message(void *core, peer_t from, struct msg *m)
 {
     struct wire r;
-
     (void)from;
     if (wire_decode(m, &r, NULL) == 0 && r.reply && !((struct fake_worker *)core)->ended)
         worker_reply(core, &r);
@@ -746,7 +725,6 @@ static void client_timer(struct env_timer *t)
 {
     struct fake_client *c = OF(fake_client, timer, t);
     struct wire q = {.type = c->run == 0 ? WIRE_TYPE_SUBMIT : WIRE_TYPE_REPORT, .id = c->next_id++};
-
     if (c->submit_status == 0) {
         if (c->run == 0) {
             q.u.SUBMIT.workers = c->workers;
@@ -779,7 +757,6 @@ static void client_message(void *core, peer_t from, struct msg *m)
 {
     struct fake_client *c = core;
     struct wire r;
-
     (void)from;
     if (wire_decode(m, &r, NULL) == 0 && r.type == WIRE_TYPE_SUBMIT) {
         c->submit_status = r.status;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 
 /* Trainers whose threads had work when they died are never freed, as in life; the leak checker
  * finds them here. */
@@ -26,7 +26,6 @@ void cluster_server_start(struct cluster *c, uint32_t i)
     struct cluster_server *s = &c->server[i];
     char endpoint[64];
     struct err e = {0};
-
     ck_assert_ptr_null(s->node);
     snprintf(s->name, sizeof s->name, "server-%u", i);
     snprintf(endpoint, sizeof endpoint, "sim://%s", s->name);
@@ -49,7 +48,6 @@ void cluster_server_start(struct cluster *c, uint32_t i)
 void cluster_server_kill(struct cluster *c, uint32_t i)
 {
     struct cluster_server *s = &c->server[i];
-
     if (s->node == NULL)
         return;
     sim_kill(s->node);
@@ -68,7 +66,6 @@ void cluster_coord_start(struct cluster *c)
                               .version = "test",
                               .folder = &coord_folder_disk};
     struct err e = {0};
-
     ck_assert_ptr_null(c->coord_node);
     c->coord_node = sim_node_new(c->sim, "coordinator", NULL, NULL);
     ck_assert_msg(coord_new(&o, sim_node_env(c->coord_node), c->store, &c->coord, &e) == 0, "%s",
@@ -95,7 +92,6 @@ uint32_t cluster_worker_start(struct cluster *c)
     struct cluster_worker *w = &c->worker[i];
     char name[32];
     struct err e = {0};
-
     ck_assert_uint_lt(i, CLUSTER_WORKERS);
     snprintf(name, sizeof name, "worker-%u", i);
     struct trainer_options o = {.coordinator = "sim://coordinator",
@@ -184,7 +180,6 @@ void cluster_free(struct cluster *c)
 void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
 {
     uint64_t now = sim_now_ns(c->sim), pause = 20 * MS + rng_below(r, 2500) * MS;
-
     *back = now + 5 * MS + rng_below(r, rng_below(r, 4) == 0 ? 3000 : 200) * MS;
     switch (rng_below(r, 8)) {
     case 0:
@@ -217,7 +212,6 @@ void cluster_strike(struct cluster *c, struct rng *r, uint64_t *back)
 void cluster_mend(struct cluster *c)
 {
     uint32_t alive = 0;
-
     for (uint32_t i = 0; i < c->options.servers; i++)
         if (c->server[i].node == NULL)
             cluster_server_start(c, i);
@@ -232,7 +226,6 @@ void cluster_mend(struct cluster *c)
 static bool job_over(void *context)
 {
     const struct fake_client *client = context;
-
     return client->submit_status != 0 || client->state == WIRE_JOB_DONE ||
            client->state == WIRE_JOB_FAILED;
 }
@@ -240,7 +233,6 @@ static bool job_over(void *context)
 bool cluster_run(struct cluster *c, uint64_t until_ns)
 {
     bool over = sim_run(c->sim, until_ns, job_over, c->client);
-
     workers_reap(c);
     return over;
 }
@@ -253,14 +245,12 @@ struct phase_wait {
 static bool phase_reached(void *context)
 {
     const struct phase_wait *w = context;
-
     return job_over(w->c->client) || (w->c->coord != NULL && w->c->coord->job.at.phase == w->phase);
 }
 
 bool cluster_run_phase(struct cluster *c, uint32_t phase, uint64_t until_ns)
 {
     struct phase_wait w = {c, phase};
-
     (void)sim_run(c->sim, until_ns, phase_reached, &w);
     workers_reap(c);
     return job_over(c->client);
@@ -269,7 +259,6 @@ bool cluster_run_phase(struct cluster *c, uint32_t phase, uint64_t until_ns)
 void cluster_result(const struct cluster *c, struct cluster_result *out)
 {
     const struct fake_client *client = c->client;
-
     memset(out, 0, sizeof *out);
     out->state = client->state;
     out->status = client->submit_status != 0 ? client->submit_status : client->status;

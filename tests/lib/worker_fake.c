@@ -25,7 +25,6 @@ static void late_fire(struct env_timer *t)
     struct fake_late *late =
         (struct fake_late *)(void *)((char *)t - offsetof(struct fake_late, timer));
     struct fake_late **at = &late->node->fake->late;
-
     while (*at != late)
         at = &(*at)->next;
     *at = late->next;
@@ -51,7 +50,6 @@ static void send_late(struct fake_node *n, peer_t to, struct msg *m, uint64_t af
 static struct fake_row *row_find(const struct fake *f, uint32_t table, uint64_t key)
 {
     uint32_t at = (uint32_t)key_mix(key) % ROWS;
-
     while (f->row[table][at].used && f->row[table][at].key != key)
         at = (at + 1) % ROWS;
     return &f->row[table][at];
@@ -124,7 +122,6 @@ void fake_expire(struct fake *f, uint32_t lane)
 static bool refused(struct fake_node *n, peer_t from)
 {
     struct fake *f = n->fake;
-
     f->seen[in.type]++;
     if (f->lose_count[in.type] > 0) {
         f->lose_count[in.type]--;
@@ -144,7 +141,6 @@ static void shard_pull(struct fake_node *n, peer_t from, const struct msg *m)
     const struct table_schema *schema = &f->schema[in.u.PULL.table];
     const uint64_t *keys = m->frame[1].data;
     uint32_t count = in.u.PULL.key_count;
-
     ck_assert_uint_lt(in.u.PULL.table, f->tables);
     ck_assert_uint_gt(count, 0);
     for (uint32_t i = 0; i < count; i++)
@@ -176,7 +172,6 @@ static int push_check(struct fake_node *n, uint64_t *lowest)
     struct fake *f = n->fake;
     const struct wire_PUSH *p = &in.u.PUSH;
     const struct table_schema *schema = &f->schema[p->table];
-
     ck_assert_uint_lt(p->table, f->tables);
     ck_assert_uint_lt(p->lane, FAKE_LANES);
     ck_assert_uint_le(p->tablet_first + p->tablet_count, 1u << schema->tablet_bits);
@@ -203,7 +198,6 @@ static void push_apply(struct fake *f, const struct msg *m, uint32_t *applied, u
     const uint64_t *keys = m->frame[1].data;
     const float *gradients = m->frame[2].data;
     size_t floats = schema_push_floats(schema);
-
     ck_assert_uint_eq(m->frame[2].bytes, p->key_count * floats * sizeof(float));
 
     for (uint32_t i = 0; i < p->key_count; i++) {
@@ -237,20 +231,19 @@ static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
     struct fake *f = n->fake;
     uint32_t applied = 0, skipped = 0;
     uint64_t lowest = 0;
-
     f->push = in.u.PUSH;
-    int status = push_check(n, &lowest);
-    if (status == 0 && in.u.PUSH.to >= f->poison_from && in.u.PUSH.to < f->poison_to) {
+    int rc = push_check(n, &lowest);
+    if (rc == 0 && in.u.PUSH.to >= f->poison_from && in.u.PUSH.to < f->poison_to) {
         f->poisoned += in.u.PUSH.key_count > 0;
         f->ticks += in.u.PUSH.key_count == 0;
-        status = in.u.PUSH.key_count > 0 && lowest < in.u.PUSH.to ? SHOAL_E_NOT_FINITE : 0;
+        rc = in.u.PUSH.key_count > 0 && lowest < in.u.PUSH.to ? SHOAL_E_NOT_FINITE : 0;
     }
-    if (status == 0)
+    if (rc == 0)
         push_apply(f, m, &applied, &skipped);
     f->applied += applied;
     f->skipped += skipped;
-    f->gaps += status == SHOAL_E_GAP;
-    wire_reply_to(&in, status, &out);
+    f->gaps += rc == SHOAL_E_GAP;
+    wire_reply_to(&in, rc, &out);
     out.u.PUSH_reply =
         (struct wire_PUSH_reply){.applied = applied, .skipped = skipped, .mark = lowest};
     send_late(n, from, wire_encode(&out), f->push_late_ns);
@@ -261,7 +254,6 @@ static void shard_push(struct fake_node *n, peer_t from, const struct msg *m)
 static void coordinator_join(struct fake_node *n, peer_t from)
 {
     struct fake *f = n->fake;
-
     if (f->no_job) {
         env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_AGAIN, "no job"));
         return;
@@ -287,10 +279,9 @@ static void coordinator_declare(struct fake_node *n, peer_t from, const struct m
     struct wire_TABLE_CREATE create;
     static struct table_schema schema;
     struct err e = {0};
-
     memcpy(&create, &in.u.TABLE_DECLARE, sizeof create);
-    int status = wire_schema_from(&create, &m->frame[1], &schema, &e);
-    ck_assert_msg(status == 0, "%s", e.text);
+    int rc = wire_schema_from(&create, &m->frame[1], &schema, &e);
+    ck_assert_msg(rc == 0, "%s", e.text);
     ck_assert_uint_lt(schema.table, FAKE_TABLES);
     if (f->declared[schema.table] && !schema_equal(&schema, &f->schema[schema.table])) {
         env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_SCHEMA, "another schema"));
@@ -307,7 +298,6 @@ static void coordinator_map(struct fake_node *n, peer_t from)
 {
     struct fake *f = n->fake;
     char lines[256] = "";
-
     if (!all_declared(f)) {
         env_send(sim_node_env(n->node), from, wire_refusal(&in, SHOAL_E_AGAIN, "no map yet"));
         return;
@@ -331,7 +321,6 @@ static bool lane_deal(struct fake *f, uint32_t number)
 {
     struct fake_lane *l = &f->lane[number];
     uint64_t left = f->rows[WIRE_TRAIN] - f->next_row, want = (uint64_t)f->task_batches * f->batch;
-
     if (l->has_task)
         return true;
     if (left == 0)
@@ -357,7 +346,6 @@ static bool lane_deal(struct fake *f, uint32_t number)
 static void next_eval(struct fake *f, struct wire_LANE_NEXT_reply *reply)
 {
     bool open = false;
-
     for (uint64_t i = 0; i * 64 < f->rows[WIRE_VALID]; i++) {
         open = open || !f->eval_done[i];
         if (f->eval_given[i])
@@ -414,7 +402,6 @@ static void coordinator_next(struct fake_node *n, peer_t from)
     struct fake *f = n->fake;
     const struct wire_LANE_NEXT *q = &in.u.LANE_NEXT;
     struct fake_lane *l = q->lane < f->lanes ? &f->lane[q->lane] : NULL;
-
     wire_reply_to(&in, 0, &out);
     struct wire_LANE_NEXT_reply *reply = &out.u.LANE_NEXT_reply;
     *reply = (struct wire_LANE_NEXT_reply){.kind = WIRE_NEXT_WAIT, .retry_ms = 50, .run = FAKE_RUN};
@@ -458,7 +445,6 @@ static void coordinator_done(struct fake_node *n, peer_t from, const struct msg 
 {
     struct fake *f = n->fake;
     static bool counted[4096]; /* of this fake's tasks; cleared by fake_open through tasks_done */
-
     if (f->tasks_done == 0)
         memset(counted, 0, sizeof counted);
     if (in.type == WIRE_TYPE_TASK_DONE && !counted[in.u.TASK_DONE.task]) {
@@ -494,7 +480,6 @@ static void coordinator_done(struct fake_node *n, peer_t from, const struct msg 
 static void coordinator_beat(struct fake_node *n, peer_t from)
 {
     struct fake *f = n->fake;
-
     f->beat = in.u.WORKER_BEAT;
     if (in.u.WORKER_BEAT.worker < f->known || f->forgets) {
         env_send(sim_node_env(n->node), from,
@@ -508,7 +493,6 @@ static void coordinator_beat(struct fake_node *n, peer_t from)
 static void coordinator_leave(struct fake_node *n, peer_t from)
 {
     struct fake *f = n->fake;
-
     f->left++;
     f->left_fatal += in.u.WORKER_LEAVE.fatal;
     if (in.u.WORKER_LEAVE.fatal) {
@@ -528,9 +512,8 @@ static void fake_on_message(void *core, peer_t from, struct msg *m)
 {
     struct fake_node *n = core;
     struct err e = {0};
-
-    int status = wire_decode(m, &in, &e);
-    ck_assert_msg(status == 0 && !in.reply, "%s", e.text);
+    int rc = wire_decode(m, &in, &e);
+    ck_assert_msg(rc == 0 && !in.reply, "%s", e.text);
     if (!refused(n, from))
         switch (in.type) {
         case WIRE_TYPE_HELLO:
@@ -579,7 +562,6 @@ void fake_open(struct fake *f, const struct sim_options *sim, const char *job_te
                uint32_t lanes)
 {
     char name[32], endpoint[64];
-
     ck_assert_uint_le(shards, FAKE_SHARDS);
     ck_assert_uint_le(lanes, FAKE_LANES);
     memset(f, 0, sizeof *f);

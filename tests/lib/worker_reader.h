@@ -37,8 +37,8 @@ static inline int read_line_bytes(struct read_line *r, reader read, const struct
                                   .group = r->group,
                                   .by = r->by,
                                   .positives_only = r->positives_only};
-    int error = read(f, r->text, bytes, r->cell, r->reason);
-    return error == 0 ? features_example(f, r->cell, &r->example, r->reason) : error;
+    int rc = read(f, r->text, bytes, r->cell, r->reason);
+    return rc == 0 ? features_example(f, r->cell, &r->example, r->reason) : rc;
 }
 static inline int read_line_text(struct read_line *r, reader read, const struct features *f,
                                  const char *text)

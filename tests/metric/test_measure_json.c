@@ -9,7 +9,6 @@ static struct job job;
 static struct json *report_of(uint32_t labels)
 {
     struct metric metric[2];
-
     memset(&job, 0, sizeof job);
     memset(metric, 0, sizeof metric);
     strcpy(job.evaluate.group, "user");
@@ -57,7 +56,6 @@ int main(void)
 {
     Suite *s = suite_create("measure_json");
     TCase *c = tcase_create("measure_json");
-
     tcase_add_test(c, measure_of_one_label_has_its_counts);
     tcase_add_test(c, measure_of_two_labels_has_counts_for_each);
     suite_add_tcase(s, c);

@@ -19,7 +19,6 @@ static uint32_t buckets;
 static void draw(uint64_t seed, uint32_t grid)
 {
     struct rng g = rng_of(seed, 0, 0);
-
     for (uint32_t i = 0; i < N; i++) {
         float p = rng_float(&g) * rng_float(&g);
         score[i] = grid == 0 ? p : (float)(uint32_t)(p * (float)grid) / (float)grid;
@@ -33,7 +32,6 @@ static void scores_of(const float *p, const float *y, uint32_t count, uint64_t e
 {
     struct metric_scores s;
     struct err e = {0};
-
     ck_assert_int_eq(metric_scores_open(&s, exact, count, &e), 0);
     for (uint32_t i = 0; i < count; i++)
         ck_assert_int_eq(metric_scores_add(&s, p[i], y[i], metric_loss(p[i], y[i])), 0);
@@ -45,7 +43,6 @@ static void scores_of(const float *p, const float *y, uint32_t count, uint64_t e
 static double auc_by_pairs(const float *p, const float *y, uint32_t count)
 {
     double right = 0, pairs = 0;
-
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t j = 0; j < count; j++)
             if (y[i] > 0.5f && y[j] < 0.5f) {
@@ -60,7 +57,6 @@ static double auc_by_pairs(const float *p, const float *y, uint32_t count)
 START_TEST(metric_auc_is_that_of_counted_pairs)
 {
     static const uint32_t grid[] = {0, 2, 17, 500};
-
     draw(11 + (uint64_t)_i, grid[_i]);
     scores_of(score, label, N, N, 20);
     ck_assert_double_eq_tol(got.auc, auc_by_pairs(score, label, N), 1e-12);
@@ -74,7 +70,6 @@ END_TEST
 START_TEST(metric_auc_knows_both_ends)
 {
     const float p[] = {-0.0f, 0.0f, 1e-15f, 0.5f, 1 - 0x1p-24f, 1.0f}, y[] = {0, 1, 0, 1, 0, 1};
-
     for (uint64_t exact = 1; exact <= 6; exact += 5) {
         scores_of(p, y, 6, exact, 3);
         ck_assert_double_eq_tol(got.auc, auc_by_pairs(p, y, 6), 1e-12);
@@ -86,7 +81,6 @@ END_TEST
 START_TEST(metric_one_class_has_no_auc)
 {
     const float p[] = {0.1f, 0.4f}, y[] = {0, 0};
-
     scores_of(p, y, 2, 10, 5);
     ck_assert(isnan(got.auc) && isnan(got.ne) && isnan(got.calibration));
     ck_assert_double_eq_tol(got.ece, 0.25, 1e-7);
@@ -120,7 +114,6 @@ START_TEST(metric_cells_that_mix_are_told)
 {
     const float p[] = {0.25f, nextafterf(0.25f, 1), 0.25f, nextafterf(0.25f, 1)},
                 y[] = {0, 1, 0, 1};
-
     scores_of(p, y, 4, 4, 2);
     ck_assert_double_eq(got.auc, 1);
     scores_of(p, y, 4, 2, 2);
@@ -132,7 +125,6 @@ END_TEST
 START_TEST(metric_base_rate_has_normalised_entropy_one)
 {
     static float p[100], y[100];
-
     for (int i = 0; i < 100; i++) {
         p[i] = 0.25f;
         y[i] = i < 25;
@@ -220,7 +212,6 @@ static void groups_of(const uint64_t *group, const float *p, const float *y, uin
 {
     struct metric_group g;
     struct err e = {0};
-
     ck_assert_int_eq(metric_group_open(&g, tasks, room, count, &e), 0);
     for (uint32_t i = 0; i < count; i++)
         ck_assert_int_eq(metric_group_add(&g, group[i], p + i * tasks, y + i * tasks), 0);
@@ -247,10 +238,9 @@ START_TEST(metric_gauc_is_that_of_counted_pairs)
     static float member[N], truth[N];
     double sum = 0, weight = 0;
     uint32_t groups = 0;
-
     draw(4, 30);
     for (uint32_t i = 0; i < N; i++)
-        group[i] = 1000000007ull * (i * i % 97) + 3;
+        group[i] = UINT64_C(1000000007) * (i * i % 97) + 3;
     groups_of(group, score, label, N, 1, N);
     for (uint32_t first = 0; first < N; first++) {
         uint32_t count = 0, seen = 0;
@@ -280,7 +270,6 @@ START_TEST(metric_gauc_beyond_the_room_is_of_whole_groups)
 {
     static uint64_t group[N];
     static const float p[] = {0.9f, 0.5f, 0.1f, 0.3f}, y[] = {1, 0, 0, 1};
-
     for (uint32_t i = 0; i < N; i++) {
         /* groups come again and again, so that thinning meets half of one */
         group[i] = i % (N / 4) % 500;
@@ -302,7 +291,6 @@ END_TEST
 START_TEST(metric_group_that_does_not_fit_counts_nowhere)
 {
     static const uint64_t group[N];
-
     draw(4, 0);
     groups_of(group, score, label, N, 1, 100);
     ck_assert(isnan(grouped[0].gauc));
@@ -315,7 +303,6 @@ START_TEST(metric_gauc_of_each_label)
     const uint64_t group[] = {1, 1, 2, 2};
     const float p[] = {0.9f, 0.1f, 0.1f, 0.9f, 0.8f, 0.3f, 0.2f, 0.7f},
                 y[] = {1, 1, 0, 0, 1, 1, 0, 1};
-
     groups_of(group, p, y, 4, 2, 10);
     ck_assert_double_eq_tol(grouped[0].gauc, 1, 1e-12);
     ck_assert_uint_eq(grouped[0].groups, 2);
@@ -338,7 +325,6 @@ START_TEST(metric_by_tells_what_was_counted_and_what_may_be_missed)
     struct rng g = rng_of(9, 0, 0);
     uint64_t told = 0, positives = 0;
     double loss = 0;
-
     memset(truth, 0, sizeof truth);
     ck_assert_int_eq(metric_by_open(&b, 1, 64, NULL), 0);
     for (uint32_t i = 0; i < 100000; i++) {
@@ -378,7 +364,6 @@ START_TEST(metric_by_is_exact_while_values_fit)
     struct metric_by b;
     float p[2] = {0.5f, 0.1f}, y[2] = {1, 0};
     double loss[2] = {1, 2};
-
     ck_assert_int_eq(metric_by_open(&b, 2, 4, NULL), 0);
     for (uint64_t i = 0; i < 10; i++)
         metric_by_add(&b, i * i % 10 == 0 ? 5 : i % 2, p, y, loss);
@@ -399,7 +384,6 @@ static void measure_in(struct measure *m, uint32_t piece, uint64_t exact)
     struct measure_options o = {
         .tasks = 1, .group = true, .by_count = 2, .buckets = 10, .exact = exact, .expected = N};
     struct err e = {0};
-
     ck_assert_int_eq(measure_open(m, &o, &e), 0);
     for (uint32_t i = 0; i < N; i++) {
         group[i] = i % 61;
@@ -417,7 +401,6 @@ static void measure_in(struct measure *m, uint32_t piece, uint64_t exact)
 START_TEST(measure_does_not_depend_on_how_examples_are_handed_over)
 {
     struct measure a, b;
-
     draw(6, 0);
     measure_in(&a, 7, _i == 0 ? N : N / 4);
     measure_in(&b, N, _i == 0 ? N : N / 4);
@@ -440,7 +423,6 @@ START_TEST(measure_mean_is_over_the_labels_that_have_the_figure)
     struct metric of[3] = {{.auc = 0.8, .logloss = 0.1, .gauc = (double)NAN, .examples = 5},
                            {.auc = (double)NAN, .logloss = 0.2, .gauc = (double)NAN},
                            {.auc = 0.6, .logloss = 0.6, .gauc = (double)NAN}};
-
     const double alike[3] = {1, 1, 1}, weight[3] = {3, 0, 1};
     metric_mean(of, alike, 3, &got);
     ck_assert_double_eq_tol(got.auc, 0.7, 1e-12);
@@ -460,7 +442,6 @@ START_TEST(measure_too_many_examples_are_refused)
     struct measure m;
     struct measure_options o = {.tasks = 1, .buckets = 1, .exact = 10, .expected = 1ull << 33};
     struct err e = {0};
-
     ck_assert_int_eq(measure_open(&m, &o, &e), SHOAL_E_TOO_BIG);
     ck_assert_ptr_nonnull(strstr(e.text, "8589934592 rows"));
     measure_close(&m);
@@ -475,7 +456,6 @@ START_TEST(measure_options_come_from_the_job)
         "evaluate: {group: user, by: [city, hour], buckets: 7, exact: 1000}\n";
     struct err e = {0};
     struct job job;
-
     ck_assert_msg(job_parse(text, strlen(text), "job", NULL, &job, &e) == 0, "%s", e.text);
     struct measure_options o = measure_options_of(&job, 99);
     ck_assert(o.tasks == 2 && o.group && o.by_count == 2 && o.buckets == 7 && o.exact == 1000 &&
@@ -492,7 +472,6 @@ int main(void)
 {
     Suite *s = suite_create("metric");
     TCase *t = tcase_create("metric");
-
     tcase_add_loop_test(t, metric_auc_is_that_of_counted_pairs, 0, 4);
     tcase_add_test(t, metric_auc_knows_both_ends);
     tcase_add_test(t, metric_one_class_has_no_auc);

@@ -18,7 +18,7 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#define SECOND 1000000000ull
+#define SECOND UINT64_C(1000000000)
 
 static void no_drained(void *core)
 {

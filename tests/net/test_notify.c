@@ -72,11 +72,11 @@ START_TEST(notify_watchdog_pings_at_half_its_interval)
     unsetenv("WATCHDOG_PID");
     notify_watchdog_start(sim_node_env(n));
     ck_assert_str_eq(hear(fd), "WATCHDOG=1");
-    sim_run(s, 4900000000ull, NULL, NULL);
+    sim_run(s, UINT64_C(4900000000), NULL, NULL);
     ck_assert_str_eq(hear(fd), "");
-    sim_run(s, 5000000000ull, NULL, NULL);
+    sim_run(s, UINT64_C(5000000000), NULL, NULL);
     ck_assert_str_eq(hear(fd), "WATCHDOG=1");
-    sim_run(s, 10000000000ull, NULL, NULL);
+    sim_run(s, UINT64_C(10000000000), NULL, NULL);
     ck_assert_str_eq(hear(fd), "WATCHDOG=1");
     sim_free(s);
     close(fd);

@@ -22,7 +22,7 @@
 #define RIG_IDS 4096
 #define RIG_BITS 4u
 #define RIG_RUN 7u
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 #define RIG_WAITING 1
 
 struct rig_answer {

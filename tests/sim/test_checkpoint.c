@@ -27,12 +27,13 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 #define BOUND (900 * SECOND)
 #define ROWS 600u
@@ -62,7 +63,6 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed)
     static char data[1 << 16];
     struct rng r = rng_of(seed, 0, 0);
     size_t at = (size_t)snprintf(data, sizeof data, "label,a,b\n");
-
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);
         at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n",
@@ -75,7 +75,6 @@ static void job_make(const struct kind *k, uint32_t every)
 {
     bool probe = strstr(k->model, "probe") != NULL;
     char more[700] = "";
-
     if (every > 0)
         snprintf(more, sizeof more, "checkpoint: {dir: %s, every_batches: %u, keep: 4}\n",
                  checkpoints, every);
@@ -108,7 +107,6 @@ static void look(struct names *out, bool deep, const char *who, uint64_t seed)
 {
     DIR *d = opendir(checkpoints);
     const struct dirent *entry;
-
     out->count = 0;
     while (d != NULL && (entry = readdir(d)) != NULL) {
         char path[LIMIT_PATH];
@@ -120,21 +118,21 @@ static void look(struct names *out, bool deep, const char *who, uint64_t seed)
         if (!manifest_name_ok(entry->d_name))
             continue;
         snprintf(path, sizeof path, "%.500s/%.200s", checkpoints, entry->d_name);
-        int status = coord_folder_disk.get(path, MANIFEST_FILE, 1 << 20, &text, &bytes, &e);
-        if (status == 0) {
-            status = manifest_parse(text, bytes, &m, &e);
+        int rc = coord_folder_disk.get(path, MANIFEST_FILE, 1 << 20, &text, &bytes, &e);
+        if (rc == 0) {
+            rc = manifest_parse(text, bytes, &m, &e);
             free(text);
         }
-        if (status == 0) {
+        if (rc == 0) {
             json_free(m);
-            status = checkpoint_open(path, &c, &e);
+            rc = checkpoint_open(path, &c, &e);
         }
-        if (status == 0) {
-            status = deep ? checkpoint_verify(c, NULL, NULL, &e) : 0;
+        if (rc == 0) {
+            rc = deep ? checkpoint_verify(c, NULL, NULL, &e) : 0;
             checkpoint_close(c);
         }
-        ck_assert_msg(status == 0, "%s, seed %llu: %s is half there: %s", who,
-                      (unsigned long long)seed, path, e.text);
+        ck_assert_msg(rc == 0, "%s, seed %" PRIu64 ": %s is half there: %s", who, seed, path,
+                      e.text);
         if (out->count < NAMES_MAX)
             snprintf(out->name[out->count++], LIMIT_NAME, "%.63s", entry->d_name);
     }
@@ -158,7 +156,6 @@ static void cluster_make(const struct kind *k, struct rng *r, const char *dir, c
                                 .servers = 1,
                                 .workers = 1,
                                 .durability = DURABLE_JOURNAL};
-
     (void)k;
     if (!calm) {
         sim.drop = (double)rng_below(r, 3) * 0.05;
@@ -184,7 +181,6 @@ static bool strikes(struct rng *r, uint32_t count, const char *who, uint64_t see
 {
     struct names names;
     bool over = false;
-
     for (uint32_t i = 0; i < count && !over; i++) {
         uint64_t back;
         over = cluster_run(&cluster, sim_now_ns(cluster.sim) + (1 + rng_below(r, 300)) * MS);
@@ -206,16 +202,15 @@ static void run_to_end(bool over, const struct kind *k, uint64_t seed, struct cl
 {
     if (!over)
         over = cluster_run(&cluster, sim_now_ns(cluster.sim) + BOUND);
-    ck_assert_msg(over, "%s, seed %llu: the job did not end", k->name, (unsigned long long)seed);
+    ck_assert_msg(over, "%s, seed %" PRIu64 ": the job did not end", k->name, seed);
     cluster_result(&cluster, out);
-    ck_assert_msg(out->state == WIRE_JOB_DONE, "%s, seed %llu: state %u: %s", k->name,
-                  (unsigned long long)seed, out->state, out->text);
+    ck_assert_msg(out->state == WIRE_JOB_DONE, "%s, seed %" PRIu64 ": state %u: %s", k->name, seed,
+                  out->state, out->text);
 }
 
 static void folders_remove(void)
 {
     char command[2048];
-
     snprintf(command, sizeof command, "rm -rf %s/first %s/second %s", folder, folder, checkpoints);
     ck_assert_int_eq(system(command), 0);
 }
@@ -223,17 +218,17 @@ static void folders_remove(void)
 static void expect_same(const struct kind *k, uint64_t seed, const struct cluster_result *got,
                         const struct cluster_result *calm)
 {
-    unsigned long long s = seed;
-
-    ck_assert_msg(got->examples == calm->examples, "%s, seed %llu: %llu examples, %llu expected",
-                  k->name, s, (unsigned long long)got->examples,
-                  (unsigned long long)calm->examples);
-    ck_assert_msg(got->rows == calm->rows, "%s, seed %llu: %llu rows, %llu expected", k->name, s,
-                  (unsigned long long)got->rows, (unsigned long long)calm->rows);
+    uint64_t s = seed;
+    ck_assert_msg(got->examples == calm->examples,
+                  "%s, seed %" PRIu64 ": %" PRIu64 " examples, %" PRIu64 " expected", k->name, s,
+                  got->examples, calm->examples);
+    ck_assert_msg(got->rows == calm->rows,
+                  "%s, seed %" PRIu64 ": %" PRIu64 " rows, %" PRIu64 " expected", k->name, s,
+                  got->rows, calm->rows);
     for (uint32_t i = 0; i < calm->tables; i++)
         ck_assert_msg(strcmp(got->digest[i], calm->digest[i]) == 0,
-                      "%s, seed %llu: table %u is %s, %s expected", k->name, s, i, got->digest[i],
-                      calm->digest[i]);
+                      "%s, seed %" PRIu64 ": table %u is %s, %s expected", k->name, s, i,
+                      got->digest[i], calm->digest[i]);
 }
 
 /* Returns whether the job went on from a checkpoint (else it ended before one was there). */
@@ -243,7 +238,6 @@ static bool play(const struct kind *k, uint64_t seed, const struct cluster_resul
     struct cluster_result got;
     struct names names;
     char first[512], second[512], from[LIMIT_PATH];
-
     snprintf(first, sizeof first, "%s/first", folder);
     snprintf(second, sizeof second, "%s/second", folder);
     job_make(k, 3 + (uint32_t)rng_below(&r, 12));
@@ -287,7 +281,6 @@ START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
     uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6),
              went_on = 0;
     char dir[512];
-
     snprintf(dir, sizeof dir, "%s/first", folder);
     job_make(k, 0);
     cluster_make(k, &r, dir, NULL, true);
@@ -296,8 +289,8 @@ START_TEST(checkpoint_goes_on_with_the_same_rows_under_faults)
     folders_remove();
     for (uint64_t seed = first; seed < first + seeds; seed++)
         went_on += play(k, seed, &calm);
-    ck_assert_msg(2 * went_on >= seeds, "only %llu of %llu jobs went on from a checkpoint",
-                  (unsigned long long)went_on, (unsigned long long)seeds);
+    ck_assert_msg(2 * went_on >= seeds,
+                  "only %" PRIu64 " of %" PRIu64 " jobs went on from a checkpoint", went_on, seeds);
 }
 END_TEST
 
@@ -316,7 +309,6 @@ static void cluster_of(const char *dir, const char *from, uint32_t servers, uint
                                         .delay_max_ns = MS,
                                         .work_min_ns = MS / 10,
                                         .work_max_ns = 4 * MS}};
-
     ck_assert_int_eq(mkdir(dir, 0700), 0);
     cluster_start(&cluster, &o, backend);
 }
@@ -331,7 +323,6 @@ static void save(uint32_t servers, const struct cluster_result *calm, char from[
     char dir[512];
     void *text;
     size_t bytes;
-
     snprintf(dir, sizeof dir, "%s/first", folder);
     cluster_of(dir, NULL, servers, servers);
     for (uint32_t i = 0; i < 2000 && names.count < 2; i++) {
@@ -345,8 +336,8 @@ static void save(uint32_t servers, const struct cluster_result *calm, char from[
     ck_assert_int_eq(manifest_parse(text, bytes, &m, &e), 0);
     uint64_t examples = (uint64_t)json_as_int(json_get(m, "examples"), 0);
     ck_assert_uint_eq(json_count(json_get(m, "parts")), servers);
-    ck_assert_msg(examples > 0 && examples < calm->examples, "%llu of %llu examples",
-                  (unsigned long long)examples, (unsigned long long)calm->examples);
+    ck_assert_msg(examples > 0 && examples < calm->examples, "%" PRIu64 " of %" PRIu64 " examples",
+                  examples, calm->examples);
     free(text);
     json_free(m);
 }
@@ -358,7 +349,6 @@ START_TEST(saved_by_n_servers_goes_on_with_m)
     uint32_t servers = (uint32_t)_i, every = getenv("SHOAL_ALL_PAIRS") != NULL ? 1 : SERVERS_MAX;
     struct cluster_result calm, got;
     char dir[512], from[LIMIT_PATH];
-
     snprintf(dir, sizeof dir, "%s/second", folder);
     job_make(k, 0);
     cluster_of(dir, NULL, 1, 1);
@@ -403,7 +393,6 @@ int main(void)
     Suite *s = suite_create("checkpoint");
     TCase *c = tcase_create("checkpoint");
     const char *only = getenv("SHOAL_SIM_KIND");
-
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 7200);
     if (only != NULL && strtoul(only, NULL, 10) < KINDS)

@@ -20,12 +20,13 @@
 #include "server/coord/core.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 #define BOUND (900 * SECOND)
 #define ROWS 600u
@@ -42,7 +43,6 @@ static void file_make(const char *name, uint32_t rows, uint32_t seed)
     static char data[1 << 16];
     struct rng r = rng_of(seed, 0, 0);
     size_t at = (size_t)snprintf(data, sizeof data, "label,a,b\n");
-
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t a = (uint32_t)rng_below(&r, 60), b = (uint32_t)rng_below(&r, 9);
         at += (size_t)snprintf(data + at, sizeof data - at, "%u,%u,%u\n",
@@ -73,7 +73,6 @@ static void job_make(const struct kind *k)
 {
     static const char *const names[] = {"memory", "journal", "fsync"};
     bool probe = strstr(k->model, "probe") != NULL;
-
     snprintf(
         yaml, sizeof yaml,
         "job: sim\n"
@@ -107,7 +106,6 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
         .yaml = yaml, .servers = 1, .workers = 1, .durability = k->durability};
     char dir[512];
     uint32_t strikes = 0;
-
     if (seed != 0) {
         sim.drop = (double)rng_below(&r, 3) * 0.05 + (rng_below(&r, 8) == 0 ? 0.1 : 0);
         sim.duplicate = (double)rng_below(&r, 3) * 0.1;
@@ -155,13 +153,13 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
         cluster_result(&cluster, out);
     uint64_t trace = sim_trace(cluster.sim), now = sim_now_ns(cluster.sim);
     if (!over)
-        fprintf(stderr, "%s, seed %llu: the job did not end\n", k->name, (unsigned long long)seed);
+        fprintf(stderr, "%s, seed %" PRIu64 ": the job did not end\n", k->name, seed);
     cluster_free(&cluster);
     char command[600];
     snprintf(command, sizeof command, "rm -rf %s", dir);
     ck_assert_int_eq(system(command), 0);
-    ck_assert_msg(over, "%s, seed %llu: not over after %llu s of virtual time", k->name,
-                  (unsigned long long)seed, (unsigned long long)(now / SECOND));
+    ck_assert_msg(over, "%s, seed %" PRIu64 ": not over after %" PRIu64 " s of virtual time",
+                  k->name, seed, now / SECOND);
     return trace;
 }
 
@@ -170,21 +168,21 @@ static uint64_t play(const struct kind *k, uint64_t seed, struct cluster_result 
 static void expect_same(const struct kind *k, uint64_t seed, const struct cluster_result *got,
                         const struct cluster_result *calm)
 {
-    unsigned long long s = seed;
-
-    ck_assert_msg(got->state == WIRE_JOB_DONE, "%s, seed %llu: state %u: %s", k->name, s,
+    uint64_t s = seed;
+    ck_assert_msg(got->state == WIRE_JOB_DONE, "%s, seed %" PRIu64 ": state %u: %s", k->name, s,
                   got->state, got->text);
-    ck_assert_msg(got->examples == calm->examples, "%s, seed %llu: %llu examples, %llu expected",
-                  k->name, s, (unsigned long long)got->examples,
-                  (unsigned long long)calm->examples);
-    ck_assert_msg(got->epochs == calm->epochs, "%s, seed %llu: %u epochs, %u expected", k->name, s,
-                  got->epochs, calm->epochs);
-    ck_assert_msg(got->rows == calm->rows, "%s, seed %llu: %llu rows, %llu expected", k->name, s,
-                  (unsigned long long)got->rows, (unsigned long long)calm->rows);
+    ck_assert_msg(got->examples == calm->examples,
+                  "%s, seed %" PRIu64 ": %" PRIu64 " examples, %" PRIu64 " expected", k->name, s,
+                  got->examples, calm->examples);
+    ck_assert_msg(got->epochs == calm->epochs, "%s, seed %" PRIu64 ": %u epochs, %u expected",
+                  k->name, s, got->epochs, calm->epochs);
+    ck_assert_msg(got->rows == calm->rows,
+                  "%s, seed %" PRIu64 ": %" PRIu64 " rows, %" PRIu64 " expected", k->name, s,
+                  got->rows, calm->rows);
     for (uint32_t i = 0; i < calm->tables; i++)
         ck_assert_msg(strcmp(got->digest[i], calm->digest[i]) == 0,
-                      "%s, seed %llu: table %u is %s, %s expected", k->name, s, i, got->digest[i],
-                      calm->digest[i]);
+                      "%s, seed %" PRIu64 ": table %u is %s, %s expected", k->name, s, i,
+                      got->digest[i], calm->digest[i]);
 }
 
 static uint64_t number(const char *name, uint64_t fallback)
@@ -198,7 +196,6 @@ START_TEST(cluster_ends_with_the_same_rows_under_faults)
     const struct kind *k = &kinds[_i];
     struct cluster_result calm, got;
     uint64_t first = number("SHOAL_SIM_FIRST", 1), seeds = number("SHOAL_SIM_SEEDS", 6);
-
     play(k, 0, &calm);
     ck_assert_msg(calm.state == WIRE_JOB_DONE, "%s: %s", k->name, calm.text);
     ck_assert_uint_gt(calm.tables, 0);
@@ -213,7 +210,6 @@ END_TEST
 START_TEST(cluster_same_seed_is_the_same_run)
 {
     struct cluster_result a, b;
-
     uint64_t first = play(&kinds[1], 3, &a), second = play(&kinds[1], 3, &b);
     ck_assert_uint_eq(first, second);
     ck_assert_uint_ne(first, play(&kinds[1], 4, &b));
@@ -241,7 +237,6 @@ int main(void)
     Suite *s = suite_create("cluster");
     TCase *c = tcase_create("cluster");
     const char *only = getenv("SHOAL_SIM_KIND");
-
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 7200);
     if (only != NULL && strtoul(only, NULL, 10) < KINDS)

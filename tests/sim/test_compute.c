@@ -23,12 +23,13 @@
 #include "server/shard/shard.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 #define BOUND (900 * SECOND)
 enum { ROWS = 1600, RUNS = 64, SLOTS = 64 };
@@ -86,7 +87,6 @@ static uint32_t pinned_count;
 void *__wrap_backend_host_alloc(const struct backend *b, size_t bytes)
 {
     char *p = __real_backend_host_alloc(b, bytes);
-
     ck_assert_uint_lt(pinned_count, 4096);
     if (p != NULL)
         pinned[pinned_count++] = (struct pinned){p, bytes};
@@ -104,7 +104,6 @@ void __wrap_backend_host_free(const struct backend *b, void *p)
 static void pinned_check(const char *name, const void *array, size_t bytes)
 {
     const char *at = array;
-
     for (uint32_t i = 0; i < pinned_count && at != NULL; i++)
         if (pinned[i].at <= at && at + bytes <= pinned[i].at + pinned[i].bytes)
             return;
@@ -116,7 +115,6 @@ static void arrays_check(const struct model *m, const struct model_input *in,
                          const struct model_output *out, bool train)
 {
     size_t f = sizeof(float), width = model_row_width(m), n = in->examples;
-
     play.seen |= (in->weight != NULL) << 0 | (in->numeric != NULL) << 1 |
                  (in->offset != NULL) << 2 | (in->source != NULL) << 3 | (in->keep_count > 0) << 4 |
                  (in->dense != NULL) << 5 | (in->stats != NULL) << 6 | train << 7 | !train << 8;
@@ -157,7 +155,6 @@ static bool within_bound(const float *row, uint32_t lane, uint64_t batch)
 {
     uint64_t run = cluster.coord->job.at.run, clock, seen, low;
     const struct engine *g = shard_of_hot(key_of_value(0, "x", 1))->engine;
-
     ck_assert_int_eq(engine_clock(g, run, lane, batch, &clock, &low), 0);
     for (uint32_t i = 0; i < 3; i++) {
         if (!engine_lane_live(g, run, i))
@@ -174,7 +171,6 @@ static float *cache_of(const struct model_run *r)
 {
     static const struct model_run *run[RUNS];
     static float slot[RUNS][SLOTS * 8];
-
     for (uint32_t i = 0; i < RUNS; i++) {
         if (run[i] == NULL)
             run[i] = r;
@@ -193,7 +189,6 @@ static void count_step(const struct model *m, struct model_run *r, const struct 
     float *cache = cache_of(r);
     const float *row = from & MODEL_CACHED ? cache + (from & ~MODEL_CACHED) * width
                                            : in->rows + (size_t)from * width;
-
     ck_assert_uint_le(width, 8);
     play.hits += (from & MODEL_CACHED) != 0;
     play.broken += !within_bound(row, lane, batch);
@@ -224,11 +219,11 @@ int __wrap_model_train(const struct model *m, struct model_run *r, const struct 
     if (play.failed == r)
         return play.fail_status;
     if (!play.counts) {
-        int status = __real_model_train(m, r, in, seed, lane, batch, out);
+        int rc = __real_model_train(m, r, in, seed, lane, batch, out);
         if (play.poison_every != 0 && batch % play.poison_every == 0)
             out->row_gradients[(batch % in->row_count) * model_row_width(m) + 1] =
                 batch % 2 == 0 ? NAN : -1e30f;
-        return status;
+        return rc;
     }
     count_step(m, r, in, lane, batch, out);
     return 0;
@@ -261,7 +256,6 @@ const char *__wrap_model_run_error(const struct model_run *r)
 static void job_make(const char *model, const char *train)
 {
     bool counts = strstr(model, "fm}") != NULL;
-
     snprintf(
         yaml, sizeof yaml,
         "job: compute\n"
@@ -279,7 +273,6 @@ static void job_make(const char *model, const char *train)
 static void start(uint64_t seed, uint32_t servers, uint32_t workers)
 {
     struct cluster_options o = {.yaml = yaml, .servers = servers, .workers = workers};
-
     o.sim = (struct sim_options){.seed = seed,
                                  .delay_min_ns = MS / 20,
                                  .delay_max_ns = MS,
@@ -303,7 +296,6 @@ static int64_t reported(const char *object, const char *key)
 {
     struct json *r;
     struct err e = {0};
-
     ck_assert_int_eq(json_parse(cluster.client->report, strlen(cluster.client->report), &r, &e), 0);
     int64_t value = json_as_int(json_get(object == NULL ? r : json_get(r, object), key), -1);
     json_free(r);
@@ -315,16 +307,15 @@ static int64_t reported(const char *object, const char *key)
 START_TEST(cached_rows_are_within_the_bound)
 {
     struct cluster_result result;
-
     for (uint64_t seed = 1; seed <= 4; seed++) {
         play.staleness = 8;
         play.counts = true;
         job_make("{kind: fm}", "consistency: ssp, staleness: 8, prefetch: 1, cache: {rows: 24}");
         start(seed, 1 + (uint32_t)seed % 2, 2);
         finish(&result);
-        ck_assert_msg(play.broken == 0, "seed %llu: %llu of %llu rows beyond the bound",
-                      (unsigned long long)seed, (unsigned long long)play.broken,
-                      (unsigned long long)play.steps);
+        ck_assert_msg(play.broken == 0,
+                      "seed %" PRIu64 ": %" PRIu64 " of %" PRIu64 " rows beyond the bound", seed,
+                      play.broken, play.steps);
         ck_assert_uint_gt(play.hits, play.steps / 4);
         ck_assert_int_gt(reported("cache", "hits"), (int64_t)play.hits); /* of other keys too */
         ck_assert_int_gt(reported("cache", "misses"), 0);
@@ -338,7 +329,6 @@ END_TEST
 START_TEST(rows_beyond_the_bound_are_seen)
 {
     struct cluster_result result;
-
     play.staleness = 8;
     play.counts = true;
     job_make("{kind: fm}", "consistency: async, prefetch: 1, cache: {rows: 24, batches: 40}");
@@ -353,7 +343,6 @@ END_TEST
 START_TEST(pulled_rows_are_within_the_bound)
 {
     struct cluster_result result;
-
     play.staleness = 2;
     play.counts = true;
     job_make("{kind: fm}", "consistency: ssp, staleness: 2, prefetch: 2");
@@ -373,7 +362,6 @@ START_TEST(skipped_steps_are_ticks)
         "consistency: ssp, staleness: 2, prefetch: 1",
         "consistency: ssp, staleness: 8, prefetch: 1, cache: {rows: 24}", "consistency: bsp"};
     struct cluster_result result;
-
     play.staleness = _i == 1 ? 8 : 2;
     play.counts = true;
     play.skip_every = 5;
@@ -419,7 +407,6 @@ START_TEST(poisoned_batches_go_by)
         "consistency: ssp, staleness: 2, prefetch: 1, max_refused: 0.5",
         "consistency: async, prefetch: 1, max_refused: 0.5"};
     struct cluster_result first, got;
-
     play.poison_every = 9;
     job_make("{kind: deepfm, hidden: [4], norm: batch}", modes[_i]);
     for (uint32_t servers = 1; servers <= 3; servers++) {
@@ -455,7 +442,6 @@ START_TEST(arrays_of_every_step_are_of_the_backend)
     static char data[ROWS * 24];
     struct cluster_result result;
     size_t at = (size_t)snprintf(data, sizeof data, "label,hot,a,n,w\n");
-
     for (uint32_t i = 0; i < ROWS; i++)
         at += (size_t)snprintf(data + at, sizeof data - at, "%u,x,%u|%u,%u,%u\n", i % 2, i % 60,
                                i % 7, i % 5, 1 + i % 3);
@@ -491,7 +477,6 @@ START_TEST(a_failed_device_costs_a_worker_not_the_job)
 {
     struct cluster_result calm, got;
     uint32_t left = 0;
-
     job_make("{kind: deepfm, hidden: [4], norm: batch}", "consistency: bsp, prefetch: 0");
     start(1, 2, 2);
     finish(&calm);
@@ -519,7 +504,6 @@ END_TEST
 START_TEST(a_loss_that_is_not_finite_ends_the_job_and_says_what_to_do)
 {
     struct cluster_result result;
-
     job_make("{kind: probe}",
              _i == 0 ? "consistency: ssp, precision: fp16" : "consistency: ssp, precision: bf16");
     play.fail_at = 20;
@@ -540,7 +524,6 @@ END_TEST
 START_TEST(a_device_that_is_taken_costs_a_worker)
 {
     struct cluster_result result;
-
     job_make("{kind: probe}", "consistency: ssp, staleness: 2, prefetch: 1");
     play.fail_new = true;
     play.fail_status = statuses[_i];
@@ -557,7 +540,6 @@ END_TEST
 START_TEST(a_job_waits_for_a_worker_whose_device_works)
 {
     struct cluster_result result;
-
     job_make("{kind: probe}", "consistency: ssp, staleness: 2, prefetch: 1");
     play.fail_at = 60;
     play.fail_status = SHOAL_E_UNAVAILABLE;
@@ -577,7 +559,6 @@ static void setup(void)
     static char data[ROWS * 16];
     struct rng r = rng_of(1, 0, 0);
     size_t at = (size_t)snprintf(data, sizeof data, "label,hot,a,b\n");
-
     log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     worker_folder_make();
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -599,7 +580,6 @@ int main(void)
 {
     Suite *s = suite_create("compute");
     TCase *c = tcase_create("compute");
-
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 300);
     tcase_add_test(c, cached_rows_are_within_the_bound);

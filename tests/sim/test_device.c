@@ -13,11 +13,12 @@
 #include "proto/base/rng.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 #define LEASE (1 * SECOND) /* sim_cluster.c */
 #define BOUND (900 * SECOND)
@@ -64,39 +65,36 @@ static void broken_note(uint32_t lane)
 int __wrap_model_train(const struct model *m, struct model_run *r, const struct model_input *in,
                        uint64_t seed, uint32_t lane, uint64_t batch, struct model_output *out)
 {
-    int status = __real_model_train(m, r, in, seed, lane, batch, out);
-
-    if (status != 0)
+    int rc = __real_model_train(m, r, in, seed, lane, batch, out);
+    if (rc != 0)
         broken_note(lane);
     else if (play.broken_ns != 0 && play.taken_ns == 0 && lane == play.lane)
         play.taken_ns = sim_now_ns(cluster.sim);
-    return status;
+    return rc;
 }
 
 int __wrap_model_predict(const struct model *m, struct model_run *r, const struct model_input *in,
                          struct model_output *out)
 {
-    int status = ++play.predicted == play.predictions ? SHOAL_E_UNAVAILABLE
-                                                      : __real_model_predict(m, r, in, out);
-
-    if (status != 0)
+    int rc = ++play.predicted == play.predictions ? SHOAL_E_UNAVAILABLE
+                                                  : __real_model_predict(m, r, in, out);
+    if (rc != 0)
         broken_note(UINT32_MAX);
-    return status;
+    return rc;
 }
 
 int __wrap_model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_rows,
                          struct model_run **out, struct err *e)
 {
     char fail[32];
-
     snprintf(fail, sizeof fail, "%u:%s", play.call, play.how);
     if (++play.streams == play.stream)
         setenv("SHOAL_CUDAHOST_FAIL", fail, 1);
-    int status = __real_model_run_new(m, max_examples, cache_rows, out, e);
+    int rc = __real_model_run_new(m, max_examples, cache_rows, out, e);
     unsetenv("SHOAL_CUDAHOST_FAIL");
-    if (status != 0)
+    if (rc != 0)
         broken_note(UINT32_MAX);
-    return status;
+    return rc;
 }
 
 static int cpu_take(void *context, struct backend **out, struct err *e)
@@ -128,7 +126,6 @@ static void run(uint32_t workers, int (*replace)(void *, struct backend **, stru
                 struct cluster_result *out)
 {
     struct cluster_options o = {.yaml = yaml, .servers = 1, .workers = workers, .replace = replace};
-
     o.sim = (struct sim_options){.seed = 3,
                                  .delay_min_ns = MS / 20,
                                  .delay_max_ns = MS,
@@ -156,15 +153,14 @@ static void digests_equal(const struct cluster_result *a, const struct cluster_r
 /* Status of the one worker that did not end well; 0: all did. */
 static int status_of_all(uint32_t workers)
 {
-    int status = 0;
-
+    int rc = 0;
     for (uint32_t i = 0; i < workers; i++) {
         ck_assert_msg(cluster.worker[i].ended, "call %u %s: worker %u does not end", play.call,
                       play.how, i);
-        ck_assert(status == 0 || cluster.worker[i].status == 0);
-        status = status == 0 ? cluster.worker[i].status : status;
+        ck_assert(rc == 0 || cluster.worker[i].status == 0);
+        rc = rc == 0 ? cluster.worker[i].status : rc;
     }
-    return status;
+    return rc;
 }
 
 /* Calls of a stream: each of the first ones, then some. */
@@ -183,14 +179,13 @@ struct seen {
 static void seen_add(struct seen *s)
 {
     uint64_t took = play.taken_ns - play.broken_ns;
-
     s->runs++;
     s->broken += play.broken_ns != 0;
     if (play.taken_ns == 0)
         return;
     s->taken++;
-    ck_assert_msg(took < LEASE, "call %u %s: the lane was nobody's for %llu ms", play.call,
-                  play.how, (unsigned long long)(took / MS));
+    ck_assert_msg(took < LEASE, "call %u %s: the lane was nobody's for %" PRIu64 " ms", play.call,
+                  play.how, took / MS);
     s->longest_ns = took > s->longest_ns ? took : s->longest_ns;
 }
 
@@ -215,7 +210,6 @@ START_TEST(a_device_that_fails_in_any_call_costs_a_worker)
 {
     struct cluster_result calm, got;
     struct seen seen = {0};
-
     play.how = hows[_i];
     job_make("{kind: deepfm, hidden: [4], norm: batch}",
              "backend: auto, consistency: bsp, prefetch: 0");
@@ -239,7 +233,6 @@ END_TEST
 START_TEST(a_device_that_is_full_says_what_to_make_smaller)
 {
     struct cluster_result got;
-
     play.how = "full";
     play.stream = 1;
     job_make("{kind: deepfm, hidden: [4]}", "backend: auto, consistency: ssp, staleness: 2");
@@ -263,7 +256,6 @@ static int64_t joined_by(const char *backend, char why[512])
     struct json *r;
     struct err e = {0};
     int64_t count = 0;
-
     ck_assert_int_eq(json_parse(cluster.client->report, strlen(cluster.client->report), &r, &e), 0);
     const struct json *list = json_get(r, "backends");
     for (size_t i = 0; i < json_count(list); i++) {
@@ -287,7 +279,6 @@ START_TEST(a_worker_whose_device_is_lost_goes_on_by_the_cpu)
     struct cluster_result calm, got;
     struct seen seen = {0};
     char why[512];
-
     play.how = "lost";
     job_make("{kind: probe}", modes[_i % 2]);
     run(2, NULL, &calm);
@@ -314,7 +305,6 @@ END_TEST
 START_TEST(a_worker_that_was_told_its_device_leaves)
 {
     struct cluster_result got;
-
     play.how = "lost";
     play.stream = 1;
     play.call = 200;
@@ -334,7 +324,6 @@ START_TEST(a_device_lost_in_evaluation_costs_no_example)
     struct cluster_result calm, got;
     bool automatic = _i % 2 == 1;
     char why[512];
-
     play.how = "lost";
     job_make("{kind: probe}", automatic ? "backend: auto, consistency: ssp, staleness: 2"
                                         : "backend: cuda, consistency: ssp, staleness: 2");
@@ -357,7 +346,6 @@ static void setup(void)
     struct rng r = rng_of(1, 0, 0);
     size_t at = (size_t)snprintf(data, sizeof data, "label,a,b\n");
     struct err e = {0};
-
     log_set_level(getenv("SHOAL_SIM_LOG") != NULL ? LOG_LEVEL_INFO : LOG_LEVEL_ERROR);
     if (getenv("SHOAL_SIM_LOG") == NULL)
         /* every failure is told, and there are hundreds */
@@ -384,7 +372,6 @@ int main(void)
 {
     Suite *s = suite_create("device");
     TCase *c = tcase_create("device");
-
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, a_device_that_fails_in_any_call_costs_a_worker, 0, 2);

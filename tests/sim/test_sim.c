@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
 #define LOG_MAX 4096
 

@@ -30,7 +30,6 @@ END_TEST
 static size_t scalars_make(uint32_t count)
 {
     struct event_scalar s[EVENT_SCALARS_MAX];
-
     for (uint32_t i = 0; i < count; i++)
         s[i] = (struct event_scalar){i % 2 == 0 ? "train/logloss" : "valid/auc", 0.25 + i};
     return event_scalars(1.7e9, 123456789012, s, count, record);
@@ -42,7 +41,6 @@ START_TEST(event_scalars_come_back)
     static const uint32_t counts[] = {0, 1, 2, EVENT_SCALARS_MAX};
     size_t bytes = scalars_make(counts[_i]);
     const unsigned char *p = record;
-
     ck_assert(event_read(&p, record + bytes, &got));
     ck_assert_ptr_eq(p, record + bytes);
     ck_assert_uint_eq(got.count, counts[_i]);
@@ -59,7 +57,6 @@ START_TEST(event_damage_is_noticed)
 {
     struct event_read got;
     size_t bytes = scalars_make(3);
-
     for (size_t i = 0; i < bytes; i++)
         for (int bit = 0; bit < 8; bit++) {
             const unsigned char *p = record;
@@ -80,7 +77,6 @@ START_TEST(event_tags_are_plain_and_fit)
 {
     char name[400];
     struct event_read got;
-
     memset(name, 'x', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     memcpy(name, "a\xff\n\xc3\xa9", 5);
@@ -97,7 +93,6 @@ int main(void)
 {
     Suite *s = suite_create("event");
     TCase *t = tcase_create("event");
-
     tcase_add_test(t, event_record_is_framed_as_published);
     tcase_add_loop_test(t, event_scalars_come_back, 0, 4);
     tcase_add_test(t, event_damage_is_noticed);

@@ -10,7 +10,6 @@
 static struct msg *push_message(uint32_t keys, uint32_t width)
 {
     struct wire w = {.type = WIRE_TYPE_PUSH, .id = 77};
-
     w.u.PUSH = (struct wire_PUSH){.run = 1ull << 60,
                                   .table = 2,
                                   .lane = 3,
@@ -33,7 +32,6 @@ START_TEST(wire_push_comes_back_as_it_went)
     struct wire got;
     struct err e = {0};
     struct msg *m = push_message(10, 16);
-
     ck_assert_int_eq(wire_decode(m, &got, &e), 0);
     ck_assert_int_eq(got.type, WIRE_TYPE_PUSH);
     ck_assert_uint_eq(got.id, 77);
@@ -74,7 +72,6 @@ START_TEST(wire_wrong_frame_count_is_refused)
     struct wire got;
     struct wire w = {.type = WIRE_TYPE_PUSH};
     struct msg *m = wire_encode(&w);
-
     msg_add(m, 0);
     ck_assert_int_eq(wire_decode(m, &got, NULL), SHOAL_E_MALFORMED);
     msg_free(m);
@@ -85,7 +82,6 @@ START_TEST(wire_count_that_does_not_fit_its_frame_is_refused)
 {
     struct wire got;
     struct msg *m = push_message(10, 16);
-
     m->frame[1].bytes -= 8;
     ck_assert_int_eq(wire_decode(m, &got, NULL), SHOAL_E_MALFORMED);
     m->frame[1].bytes += 8;
@@ -99,7 +95,6 @@ START_TEST(wire_too_many_keys_are_refused)
 {
     struct wire got;
     struct wire w = {.type = WIRE_TYPE_PULL};
-
     w.u.PULL.key_count = LIMIT_KEYS + 1;
     struct msg *m = wire_encode(&w);
     msg_add(m, 8ull * (LIMIT_KEYS + 1));
@@ -114,7 +109,6 @@ START_TEST(wire_predictions_must_fit_their_frames)
 {
     struct wire w = {.type = WIRE_TYPE_EVAL_DONE}, got;
     struct err e = {0};
-
     for (int i = 0; i < 7; i++) {
         w.u.EVAL_DONE = (struct wire_EVAL_DONE){.examples = 3 + (i == 1),
                                                 .tasks = 2 + (i == 2),
@@ -139,7 +133,6 @@ START_TEST(wire_losses_must_fit_their_labels)
 {
     struct wire w = {.type = WIRE_TYPE_TASK_DONE}, got;
     struct err e = {0};
-
     for (uint32_t tasks = 1; tasks < 4; tasks++) {
         w.u.TASK_DONE.tasks = tasks;
         struct msg *m = wire_encode(&w);
@@ -154,7 +147,6 @@ END_TEST
 START_TEST(wire_refusal_carries_status_sentence_and_fields)
 {
     struct wire request = {.type = WIRE_TYPE_PUSH, .id = 5}, reply, got;
-
     wire_reply_to(&request, SHOAL_E_GAP, &reply);
     strcpy(reply.error, "batch 3 is missing here");
     reply.u.PUSH_reply.mark = 2;
@@ -202,7 +194,6 @@ static size_t corpus_frame(enum wire_type type, bool reply, int frame)
 static struct msg *corpus_message(enum wire_type type, bool reply, int frames)
 {
     struct wire w = {.type = type, .reply = reply, .id = 3};
-
     if (type == WIRE_TYPE_PULL && !reply)
         w.u.PULL.key_count = 2;
     if (type == WIRE_TYPE_PUSH && !reply)
@@ -232,7 +223,6 @@ static struct msg *corpus_message(enum wire_type type, bool reply, int frames)
 static size_t corpus_bytes(const struct msg *m, unsigned char out[4096])
 {
     size_t at = 0;
-
     for (uint32_t f = 0; f < m->frame_count; f++) {
         size_t bytes = m->frame[f].bytes;
         ck_assert_uint_lt(at + 2 + bytes, 4096);
@@ -253,7 +243,6 @@ static void corpus_check(const char *name, enum wire_type type, bool reply, int 
     struct err e = {0};
     struct msg *m = corpus_message(type, reply, frames);
     size_t bytes = corpus_bytes(m, want);
-
     snprintf(path, sizeof path, CORPUS "/%s%s", name, reply ? "_reply" : "");
     FILE *file = fopen(path, getenv("SHOAL_WRITE_CORPUS") != NULL ? "wb" : "rb");
     ck_assert_msg(file != NULL, "%s is missing: SHOAL_WRITE_CORPUS=1 writes the corpus anew", path);
@@ -284,7 +273,6 @@ START_TEST(wire_garbage_never_harms)
 {
     struct rng r = {42};
     struct wire got;
-
     for (int i = 0; i < 20000; i++) {
         struct msg *m = push_message(4, 2);
         unsigned char *p = m->frame[0].data;
@@ -304,7 +292,6 @@ START_TEST(wire_decoding_allocates_nothing)
 {
     struct wire got;
     struct msg *m = push_message(100, 16);
-
     for (int i = 0; i < 100; i++)
         msg_free(push_message(100, 16));
     uint64_t before = msg_allocations();
@@ -344,7 +331,6 @@ START_TEST(wire_schema_goes_and_comes_back)
     struct table_schema got;
     struct wire_TABLE_CREATE w;
     struct frame f = {s.field_rule, sizeof s.field_rule[0], NULL, NULL};
-
     wire_schema_to(&s, &w);
     ck_assert_int_eq(wire_schema_from(&w, &f, &got, NULL), 0);
     ck_assert(schema_equal(&s, &got));
@@ -357,7 +343,6 @@ int main(void)
 {
     Suite *s = suite_create("wire");
     TCase *t = tcase_create("wire");
-
     tcase_add_test(t, wire_push_comes_back_as_it_went);
     tcase_add_test(t, wire_every_type_encodes_and_decodes);
     tcase_add_test(t, wire_wrong_frame_count_is_refused);

@@ -79,10 +79,10 @@ static int space_new(struct batch *b, struct err *e)
     struct batch_space *s = calloc(1, sizeof *s);
     if (s == NULL)
         return no_memory(e);
-    int error = lines_init(&s->lines, e);
-    if (error != 0) {
+    int rc = lines_init(&s->lines, e);
+    if (rc != 0) {
         free(s);
-        return error;
+        return rc;
     }
     unique_init(&s->unique);
     b->space = s;
@@ -124,9 +124,9 @@ static int extras_begin(struct batch *b, const struct features *f, uint32_t rows
 int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool evaluating,
                 struct err *e)
 {
-    int error = b->space == NULL ? space_new(b, e) : 0;
-    if (error != 0)
-        return error;
+    int rc = b->space == NULL ? space_new(b, e) : 0;
+    if (rc != 0)
+        return rc;
     struct batch_space *s = b->space;
     b->tasks = f->shape.tasks;
     b->fields = f->shape.fields;
@@ -139,9 +139,9 @@ int batch_begin(struct batch *b, const struct features *f, uint32_t rows, bool e
                   sizeof b->numeric[0]) != 0 ||
         extras_begin(b, f, rows, evaluating) != 0)
         return no_memory(e);
-    error = values_grow(b, (uint64_t)rows * f->shape.fields, e);
-    if (error != 0)
-        return error;
+    rc = values_grow(b, (uint64_t)rows * f->shape.fields, e);
+    if (rc != 0)
+        return rc;
     b->examples = b->values = b->key_count = b->bad_lines = b->drawn = b->dropped = b->event_time =
         b->clamped = 0;
     b->bad_where[0] = '\0';
@@ -190,9 +190,9 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
     SHOAL_ASSERT(n < s->rows);
     b->drawn += !positives_only;
     if (f->multi) { /* each value has a byte of its own at least */
-        int error = values_grow(b, (uint64_t)b->values + f->shape.fields + line->bytes, e);
-        if (error != 0)
-            return error;
+        int rc = values_grow(b, (uint64_t)b->values + f->shape.fields + line->bytes, e);
+        if (rc != 0)
+            return rc;
     }
     struct example example = {.label = &b->label[(size_t)n * b->tasks],
                               .weight = b->weight != NULL ? &b->weight[n] : NULL,
@@ -203,19 +203,19 @@ int batch_add(struct batch *b, const struct features *f, const struct line *line
                               .group = b->group != NULL ? &b->group[n] : NULL,
                               .by = b->by != NULL ? &b->by[(size_t)n * b->by_count] : NULL,
                               .positives_only = positives_only};
-    int error = SHOAL_E_DATA;
+    int rc = SHOAL_E_DATA;
     if (line->too_long)
         snprintf(s->reason, sizeof s->reason, "the line is longer than %u bytes", LIMIT_LINE_BYTES);
     else
-        error = reader_of(f->format)(f, line->text, line->bytes, s->cell, s->reason);
-    if (error == 0)
-        error = features_example(f, s->cell, &example, s->reason);
-    if (positives_only && (error != 0 || example.dropped)) {
+        rc = reader_of(f->format)(f, line->text, line->bytes, s->cell, s->reason);
+    if (rc == 0)
+        rc = features_example(f, s->cell, &example, s->reason);
+    if (positives_only && (rc != 0 || example.dropped)) {
         /* a line that cannot be read is not known to be positive */
         b->dropped++;
         return 0;
     }
-    if (error != 0) {
+    if (rc != 0) {
         bad_line(b, line, name);
         return 0;
     }

@@ -120,9 +120,9 @@ static void sweep(const struct cache *c, uint64_t group, const char *keep)
 static int temporary_make(const struct cache *c, const char *name, char *path, size_t path_bytes,
                           struct err *e)
 {
-    int error = folder_make(c, e);
-    if (error != 0)
-        return error;
+    int rc = folder_make(c, e);
+    if (rc != 0)
+        return rc;
     sweep(c, 0, NULL);
     snprintf(path, path_bytes, "%s/%s.tmp-XXXXXX", c->folder, name);
     int fd = mkostemp(path, O_CLOEXEC);
@@ -148,10 +148,10 @@ int cache_keep(struct cache_file *f, int *fd_out, struct err *e)
     char path[LIMIT_PATH + 64];
     snprintf(path, sizeof path, "%s/%s", f->cache->folder, f->name);
     if (fdatasync(f->fd) != 0 || rename(f->temporary, path) != 0) {
-        int code = err_set(e, errno == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
-                           "%s: %s; free some space or set data.cache", path, strerror(errno));
+        int rc = err_set(e, errno == ENOSPC ? SHOAL_E_CANTCREATE : SHOAL_E_IO,
+                         "%s: %s; free some space or set data.cache", path, strerror(errno));
         cache_drop(f);
-        return code;
+        return rc;
     }
     if (fd_out != NULL) {
         flock(f->fd, LOCK_UN);

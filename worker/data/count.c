@@ -7,6 +7,7 @@
 #include "worker/data/dataset.h"
 #include "worker/data/fields.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,9 +74,9 @@ int counter_add(struct counter *c, uint64_t key, uint32_t times)
         if (c->keys == COUNT_KEYS_MAX)
             return SHOAL_E_TOO_BIG;
         if (c->keys >= c->slots / 4 * 3) {
-            int error = grow(c);
-            if (error != 0)
-                return error;
+            int rc = grow(c);
+            if (rc != 0)
+                return rc;
             at = slot_of(c, key);
         }
         c->key[at] = key;
@@ -120,13 +121,14 @@ static int batch_count(struct sample *s, struct err *e)
     for (uint32_t i = 0; i < b->values; i++)
         s->times[b->index[i]]++;
     for (uint32_t i = 0; i < b->key_count; i++) {
-        int error = counter_add(&s->counter, b->keys[i], s->times[i]);
-        if (error != 0)
-            return err_set(e, error,
-                           "%llu distinct keys, and there is no room for more; count a smaller "
+        int rc = counter_add(&s->counter, b->keys[i], s->times[i]);
+        if (rc != 0)
+            return err_set(e, rc,
+                           "%" PRIu64
+                           " distinct keys, and there is no room for more; count a smaller "
                            "share of the log "
                            "(--share)",
-                           (unsigned long long)s->counter.keys);
+                           s->counter.keys);
     }
     return 0;
 }
@@ -135,12 +137,12 @@ static int sample_read(struct sample *s, struct err *e)
 {
     const uint32_t batch = s->job->train.batch;
     bool quarter = false, half = false;
-    int error = 0;
-    for (uint64_t at = 0; at < s->rows && error == 0;) {
+    int rc = 0;
+    for (uint64_t at = 0; at < s->rows && rc == 0;) {
         uint32_t rows = s->rows - at < batch ? (uint32_t)(s->rows - at) : batch;
-        error = batch_read(s->data, s->job->train.seed, 1, at, rows, &s->batch, e);
-        if (error == 0)
-            error = batch_count(s, e);
+        rc = batch_read(s->data, s->job->train.seed, 1, at, rows, &s->batch, e);
+        if (rc == 0)
+            rc = batch_count(s, e);
         s->bad_lines += s->batch.bad_lines;
         at += rows;
         for (uint32_t i = 0; i < LIMIT_FIELDS; i++) {
@@ -153,7 +155,7 @@ static int sample_read(struct sample *s, struct err *e)
         quarter |= at >= s->rows / 4;
         half |= at >= s->rows / 2;
     }
-    return error;
+    return rc;
 }
 
 static struct json *field_json(const struct key_count *f, double factor, const char *name,
@@ -224,11 +226,11 @@ static int tables_of(const struct job *job, const struct model_shape *shape,
     uint32_t count;
     if (schema == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the tables of job %s", job->name);
-    int error = model_schemas(job, shape, schema, &count, e);
-    for (size_t t = 0; t < job->table_count && error == 0; t++)
+    int rc = model_schemas(job, shape, schema, &count, e);
+    for (size_t t = 0; t < job->table_count && rc == 0; t++)
         row_floats[t] = schema_row_floats(&schema[t]);
     free(schema);
-    return error;
+    return rc;
 }
 
 int count_job(const struct job *job, double share, struct json **out, struct err *e)
@@ -237,24 +239,24 @@ int count_job(const struct job *job, double share, struct json **out, struct err
     struct features f = {0};
     uint32_t row_floats[LIMIT_JOB_TABLES] = {0};
     batch_init(&s.batch);
-    int error = dataset_features(job, &f, e);
-    if (error == 0)
-        error = tables_of(job, &f.shape, row_floats, e);
-    if (error == 0)
-        error = dataset_open(job, WIRE_TRAIN, &s.data, e);
-    if (error == 0 && counter_init(&s.counter) != 0)
-        error = err_set(e, SHOAL_E_NOMEM, "no memory to count keys");
-    if (error == 0) {
+    int rc = dataset_features(job, &f, e);
+    if (rc == 0)
+        rc = tables_of(job, &f.shape, row_floats, e);
+    if (rc == 0)
+        rc = dataset_open(job, WIRE_TRAIN, &s.data, e);
+    if (rc == 0 && counter_init(&s.counter) != 0)
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory to count keys");
+    if (rc == 0) {
         uint64_t all = dataset_rows(s.data), rows = (uint64_t)((double)all * share);
         s.rows = rows < 1 ? 1 : rows > all ? all : rows;
-        error = sample_read(&s, e);
+        rc = sample_read(&s, e);
     }
-    if (error == 0)
+    if (rc == 0)
         *out = sample_json(&s, &f, row_floats);
     counter_free(&s.counter);
     free(s.times);
     batch_free(&s.batch);
     dataset_close(s.data);
     features_free(&f);
-    return error;
+    return rc;
 }

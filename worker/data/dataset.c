@@ -71,28 +71,28 @@ static int features_open(const struct job *job, const struct cache *cache, uint3
         return features_make(job, what, NULL, 0, f, e);
     char *name, *line;
     size_t bytes;
-    int error = source_head(list, what, cache, &name, &line, &bytes, e);
-    if (error != 0)
-        return error;
-    error = features_make(job, name, line, bytes, f, e);
+    int rc = source_head(list, what, cache, &name, &line, &bytes, e);
+    if (rc != 0)
+        return rc;
+    rc = features_make(job, name, line, bytes, f, e);
     free(name);
     free(line);
-    return error;
+    return rc;
 }
 
 int dataset_features(const struct job *job, struct features *out, struct err *e)
 {
     struct cache cache;
-    int error = cache_init(&cache, job->data.cache, e);
-    return error == 0 ? features_open(job, &cache, WIRE_TRAIN, out, e) : error;
+    int rc = cache_init(&cache, job->data.cache, e);
+    return rc == 0 ? features_open(job, &cache, WIRE_TRAIN, out, e) : rc;
 }
 
 int dataset_shape(const struct job *job, struct model_shape *out, struct err *e)
 {
     struct features f;
-    int error = dataset_features(job, &f, e);
-    if (error != 0)
-        return error;
+    int rc = dataset_features(job, &f, e);
+    if (rc != 0)
+        return rc;
     *out = f.shape;
     features_free(&f);
     return 0;
@@ -116,25 +116,25 @@ static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
     struct line line;
     char *first = NULL;
     size_t bytes = 0;
-    int error = 0;
+    int rc = 0;
     const char *first_name = NULL;
-    for (uint32_t i = 0; i < s->count && error == 0; i++) {
-        error = header_of(s, i, lines, &line, e);
-        if (error == SHOAL_E_END) {
-            error = 0;
-        } else if (error == 0 && first == NULL) {
+    for (uint32_t i = 0; i < s->count && rc == 0; i++) {
+        rc = header_of(s, i, lines, &line, e);
+        if (rc == SHOAL_E_END) {
+            rc = 0;
+        } else if (rc == 0 && first == NULL) {
             first_name = s->file[i].name;
             bytes = line.bytes;
             first = malloc(bytes);
             if (first == NULL) {
-                error = err_set(e, SHOAL_E_NOMEM, "%s: no memory for its header; free some",
-                                first_name);
+                rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory for its header; free some",
+                             first_name);
                 break;
             }
             memcpy(first, line.text, bytes);
-            error = features_bind(&d->features, first_name, first, bytes, e);
-        } else if (error == 0 && (line.bytes != bytes || memcmp(first, line.text, bytes) != 0)) {
-            error = err_set(
+            rc = features_bind(&d->features, first_name, first, bytes, e);
+        } else if (rc == 0 && (line.bytes != bytes || memcmp(first, line.text, bytes) != 0)) {
+            rc = err_set(
                 e, SHOAL_E_CONFIG,
                 "%s:%" PRIu64
                 ": the header is not that of %s; give both the same columns in the same order",
@@ -142,7 +142,7 @@ static int headers_bind(struct dataset *d, struct lines *lines, struct err *e)
         }
     }
     free(first);
-    return error;
+    return rc;
 }
 
 static int bind(struct dataset *d, struct err *e)
@@ -150,12 +150,12 @@ static int bind(struct dataset *d, struct err *e)
     struct lines lines;
     if (!d->features.header)
         return 0;
-    int error = lines_init(&lines, e);
-    if (error != 0)
-        return error;
-    error = headers_bind(d, &lines, e);
+    int rc = lines_init(&lines, e);
+    if (rc != 0)
+        return rc;
+    rc = headers_bind(d, &lines, e);
     lines_free(&lines);
-    return error;
+    return rc;
 }
 
 int dataset_open(const struct job *job, uint32_t split, struct dataset **out, struct err *e)
@@ -168,22 +168,22 @@ int dataset_open(const struct job *job, uint32_t split, struct dataset **out, st
     d->shuffle = job->data.shuffle && split == WIRE_TRAIN;
     if (split == WIRE_TRAIN && job->data.negatives > 0 && job->data.negatives < 1)
         d->negatives = (uint64_t)(job->data.negatives * 0x1p64);
-    int error = cache_init(&d->cache, job->data.cache, e);
-    if (error == 0)
-        error = source_open(list, what, &d->cache, &d->source, e);
-    if (error == 0)
-        error = features_open(job, &d->cache, split, &d->features, e);
-    if (error == 0)
-        error = bind(d, e);
-    if (error == 0)
-        error = index_open(&d->source, d->features.header, &d->cache, &d->index, e);
-    if (error == 0 && d->index.rows == 0)
-        error = err_set(e, SHOAL_E_DATA,
-                        "%s: there is no row in it (first file: %s); look at the files", what,
-                        d->source.file[0].name);
-    if (error != 0) {
+    int rc = cache_init(&d->cache, job->data.cache, e);
+    if (rc == 0)
+        rc = source_open(list, what, &d->cache, &d->source, e);
+    if (rc == 0)
+        rc = features_open(job, &d->cache, split, &d->features, e);
+    if (rc == 0)
+        rc = bind(d, e);
+    if (rc == 0)
+        rc = index_open(&d->source, d->features.header, &d->cache, &d->index, e);
+    if (rc == 0 && d->index.rows == 0)
+        rc = err_set(e, SHOAL_E_DATA,
+                     "%s: there is no row in it (first file: %s); look at the files", what,
+                     d->source.file[0].name);
+    if (rc != 0) {
         dataset_close(d);
-        return error;
+        return rc;
     }
     log_debug("%s: %" PRIu64 " rows, %u chunks of %u", what, d->index.rows, d->index.chunks,
               d->index.chunk_rows);
@@ -239,20 +239,20 @@ static int read_span(const struct dataset *d, const struct wish *w, const struct
     uint64_t row = span->chunk * x->chunk_rows, first = row + span->skip, last = first + span->rows;
     uint64_t end = (span->chunk + span->chunks) * x->chunk_rows, chunk = span->chunk, sum = 0;
     struct line line;
-    int error;
+    int rc;
     if (end > x->rows)
         end = x->rows;
     lines_start(lines, &d->source, d->features.header, x->chunk[chunk].at,
                 index_chunk_end(x, chunk + span->chunks - 1), x->chunk[chunk].number);
-    while ((error = lines_next(lines, &line, e)) == 0) {
+    while ((rc = lines_next(lines, &line, e)) == 0) {
         if (row == end)
             return changed(d, x->chunk[chunk - 1].at, e);
         sum += index_row_sum(row, &line);
         if (row >= first && row < last)
-            error = batch_add(b, &d->features, &line, d->source.file[line.file].name,
-                              negative_dropped(d, w, row), e);
-        if (error != 0)
-            return error;
+            rc = batch_add(b, &d->features, &line, d->source.file[line.file].name,
+                           negative_dropped(d, w, row), e);
+        if (rc != 0)
+            return rc;
         row++;
         if ((row & (x->chunk_rows - 1)) == 0 || row == x->rows) {
             if (sum != x->chunk[chunk].sum)
@@ -261,8 +261,8 @@ static int read_span(const struct dataset *d, const struct wish *w, const struct
             sum = 0;
         }
     }
-    if (error != SHOAL_E_END)
-        return error;
+    if (rc != SHOAL_E_END)
+        return rc;
     return row == end ? 0 : changed(d, x->chunk[chunk].at, e);
 }
 
@@ -277,14 +277,14 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
                        " rows of the input (first file: %s)",
                        rows, position, x->rows, d->source.file[0].name);
     struct wish wish = {seed, epoch};
-    int error = batch_begin(out, &d->features, rows, epoch == 0, e);
-    if (error == 0) {
+    int rc = batch_begin(out, &d->features, rows, epoch == 0, e);
+    if (rc == 0) {
         out->space->lines.clock_ns = out->clock_ns;
         out->space->lines.file_ns = 0;
     }
     uint64_t whole = x->rows / x->chunk_rows, left = rows;
     struct span span = {0};
-    for (uint64_t at = position; error == 0 && left > 0;) {
+    for (uint64_t at = position; rc == 0 && left > 0;) {
         uint64_t place = at / x->chunk_rows, skip = at % x->chunk_rows;
         uint64_t take = x->chunk_rows - skip < left ? x->chunk_rows - skip : left;
         uint64_t chunk = d->shuffle && epoch > 0 && place < whole
@@ -295,15 +295,15 @@ int batch_read(const struct dataset *d, uint64_t seed, uint32_t epoch, uint64_t 
             span.rows += take;
         } else {
             if (span.chunks > 0)
-                error = read_span(d, &wish, &span, out, e);
+                rc = read_span(d, &wish, &span, out, e);
             span = (struct span){chunk, 1, skip, take};
         }
         at += take;
         left -= take;
     }
-    if (error == 0 && span.chunks > 0)
-        error = read_span(d, &wish, &span, out, e);
-    if (error == 0)
+    if (rc == 0 && span.chunks > 0)
+        rc = read_span(d, &wish, &span, out, e);
+    if (rc == 0)
         out->file_ns = out->space->lines.file_ns;
-    return error == 0 ? batch_end(out, e) : error;
+    return rc == 0 ? batch_end(out, e) : rc;
 }

@@ -144,9 +144,9 @@ static int numeric_value(const struct features *f, const struct feature_use *use
         *out = use->transform == NUMBER_LOG1P ? f->log1p[small] : (float)small;
         return 0;
     }
-    int error = number_cell(f, use, cell, &x, reason);
-    if (error != 0)
-        return error;
+    int rc = number_cell(f, use, cell, &x, reason);
+    if (rc != 0)
+        return rc;
     if (use->transform == NUMBER_LOG1P) {
         *out = feature_log1p(x);
         return 0;
@@ -166,10 +166,10 @@ static int bucket_key(const struct features *f, const struct feature_use *use,
         *key = key_of_value(use->key_field, "", 0);
         return 0;
     }
-    int error = number_cell(f, use, cell, &x, reason);
-    if (error == 0)
+    int rc = number_cell(f, use, cell, &x, reason);
+    if (rc == 0)
         *key = key_of_value(use->key_field, text, feature_bucket(x, text));
-    return error;
+    return rc;
 }
 
 /* Where the last `last` values of a cell begin; empty pieces are none. */
@@ -221,9 +221,9 @@ static int field_keys(const struct features *f, const struct cell *cells, struct
         } else if (use->type == COLUMN_MULTI) {
             count = multi_keys(use, cell, key);
         } else {
-            int error = bucket_key(f, use, cell, key, reason);
-            if (error != 0)
-                return error;
+            int rc = bucket_key(f, use, cell, key, reason);
+            if (rc != 0)
+                return rc;
         }
         key += count;
         if (out->count != NULL)
@@ -284,22 +284,22 @@ int features_example(const struct features *f, const struct cell *cell, struct e
                      char *reason)
 {
     bool positive;
-    int error = labels(f, cell, out->label, &positive, reason);
-    if (error != 0)
-        return error;
+    int rc = labels(f, cell, out->label, &positive, reason);
+    if (rc != 0)
+        return rc;
     out->dropped = out->positives_only && !positive;
     out->keys = 0;
     if (out->dropped)
         return 0;
     if (f->weight != FEATURE_NO_COLUMN)
-        error = weight_value(f, cell, out->weight, reason);
-    if (f->time != FEATURE_NO_COLUMN && error == 0)
-        error = time_value(f, cell, out->time, reason);
-    for (uint32_t i = 0; i < f->shape.numerics && error == 0; i++)
-        error =
+        rc = weight_value(f, cell, out->weight, reason);
+    if (f->time != FEATURE_NO_COLUMN && rc == 0)
+        rc = time_value(f, cell, out->time, reason);
+    for (uint32_t i = 0; i < f->shape.numerics && rc == 0; i++)
+        rc =
             numeric_value(f, &f->numeric[i], &cell[f->numeric[i].column], &out->numeric[i], reason);
-    if (error != 0)
-        return error;
+    if (rc != 0)
+        return rc;
     group_values(f, cell, out);
     return field_keys(f, cell, out, reason);
 }

@@ -92,9 +92,9 @@ static int names_copy(struct features *f, const struct cell *cell, uint32_t colu
     size_t bytes = 0;
     for (uint32_t i = 0; i < columns; i++)
         bytes += cell[i].bytes;
-    int error = names_alloc(f, columns, bytes, e);
-    if (error != 0)
-        return error;
+    int rc = names_alloc(f, columns, bytes, e);
+    if (rc != 0)
+        return rc;
     char *to = f->text;
     for (uint32_t i = 0; i < columns; i++) {
         memcpy(to, cell[i].text, cell[i].bytes);
@@ -118,17 +118,17 @@ static size_t names_count(struct features *f, uint32_t first, uint32_t end, cons
 
 static int names_numbers(struct features *f, uint32_t columns, struct err *e)
 {
-    int error = names_alloc(f, columns, 12ull * columns, e);
-    if (error == 0)
+    int rc = names_alloc(f, columns, 12ull * columns, e);
+    if (rc == 0)
         names_count(f, 0, columns, "", 0, 0);
-    return error;
+    return rc;
 }
 
 static int names_criteo(struct features *f, struct err *e)
 {
-    int error = names_alloc(f, 1 + CRITEO_NUMBERS + CRITEO_CATEGORIES, 512, e);
-    if (error != 0)
-        return error;
+    int rc = names_alloc(f, 1 + CRITEO_NUMBERS + CRITEO_CATEGORIES, 512, e);
+    if (rc != 0)
+        return rc;
     memcpy(f->text, "label", 5);
     f->name[0] = (struct cell){f->text, 5};
     size_t at = names_count(f, 1, 1 + CRITEO_NUMBERS, "I", 1, 5);
@@ -149,10 +149,10 @@ static int head_cells(const struct features *f, const char *file, char *line, si
                       struct cell *cell, uint32_t *count, struct err *e)
 {
     char reason[REASON_BYTES];
-    int error = f->format == DATA_LIBSVM
-                    ? read_libsvm_split(line, bytes, cell, count, reason)
-                    : read_csv_split(f->delimiter, line, bytes, cell, count, reason);
-    if (error != 0)
+    int rc = f->format == DATA_LIBSVM
+                 ? read_libsvm_split(line, bytes, cell, count, reason)
+                 : read_csv_split(f->delimiter, line, bytes, cell, count, reason);
+    if (rc != 0)
         return err_set(e, SHOAL_E_DATA, "%s:1: %s; look at data.format and the file", file, reason);
     if (f->format == DATA_LIBSVM && *count < 2)
         return err_set(e, SHOAL_E_DATA,
@@ -165,9 +165,9 @@ static int names_of_head(struct features *f, const struct job *job, const char *
                          size_t bytes, struct cell *cell, struct err *e)
 {
     uint32_t count;
-    int error = head_cells(f, file, work, bytes, cell, &count, e);
-    if (error != 0)
-        return error;
+    int rc = head_cells(f, file, work, bytes, cell, &count, e);
+    if (rc != 0)
+        return rc;
     if (f->header)
         return names_copy(f, cell, count, e);
     if (f->format == DATA_LIBSVM || job->data.column_count == 0)
@@ -195,7 +195,7 @@ int names_make(struct features *f, const struct job *job, const char *file, cons
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read its first line; free some", file);
     char *work = (char *)(cell + CELLS_MAX); /* taking quotes out changes the line */
     memcpy(work, head, bytes);
-    int error = names_of_head(f, job, file, work, bytes, cell, e);
+    int rc = names_of_head(f, job, file, work, bytes, cell, e);
     free(cell);
-    return error;
+    return rc;
 }

@@ -97,18 +97,18 @@ static int labels_of_job(struct plan *p, struct features *f, struct err *e)
 {
     uint32_t tasks = f->shape.tasks, only;
     const char *name = p->job->data.label[0][0] != '\0' ? p->job->data.label[0] : "0";
-    int error = 0;
-    for (uint32_t i = 0; tasks > 1 && i < tasks && error == 0; i++)
-        error = label_take(p, f, i, p->job->data.label[i], e);
-    if (error == 0)
-        error = labels_typed(p, f, tasks, &only, e);
-    if (error == 0 && tasks == 1 && only != FEATURE_NO_COLUMN)
+    int rc = 0;
+    for (uint32_t i = 0; tasks > 1 && i < tasks && rc == 0; i++)
+        rc = label_take(p, f, i, p->job->data.label[i], e);
+    if (rc == 0)
+        rc = labels_typed(p, f, tasks, &only, e);
+    if (rc == 0 && tasks == 1 && only != FEATURE_NO_COLUMN)
         f->label[0] = only;
-    else if (error == 0 && tasks == 1)
-        error = label_take(p, f, 0, name, e);
-    for (uint32_t i = 0; i < tasks && error == 0; i++)
+    else if (rc == 0 && tasks == 1)
+        rc = label_take(p, f, 0, name, e);
+    for (uint32_t i = 0; i < tasks && rc == 0; i++)
         p->type[f->label[i]] = COLUMN_LABEL;
-    return error;
+    return rc;
 }
 
 static int weight_of_job(struct plan *p, struct features *f, struct err *e)
@@ -156,7 +156,7 @@ static int time_of_job(struct plan *p, struct features *f, struct err *e)
 
 static int types_make(struct plan *p, struct features *f, struct err *e)
 {
-    int error = 0;
+    int rc = 0;
     memset(p->type, COLUMN_CATEGORY, f->columns);
     if (f->format == DATA_CRITEO)
         memset(p->type + FIRST_NUMBER, COLUMN_NUMBER, LAST_NUMBER);
@@ -169,13 +169,13 @@ static int types_make(struct plan *p, struct features *f, struct err *e)
         f->label[0] = 0;
     } else {
         if (p->job->data.column_count > 0)
-            error = types_of_job(p, f, e);
-        if (error == 0)
-            error = labels_of_job(p, f, e);
+            rc = types_of_job(p, f, e);
+        if (rc == 0)
+            rc = labels_of_job(p, f, e);
     }
-    if (error == 0)
-        error = weight_of_job(p, f, e);
-    return error == 0 ? time_of_job(p, f, e) : error;
+    if (rc == 0)
+        rc = weight_of_job(p, f, e);
+    return rc == 0 ? time_of_job(p, f, e) : rc;
 }
 
 /* ---- use ---- */
@@ -237,20 +237,20 @@ static int use_listed(struct plan *p, struct features *f, struct err *e)
                 return err_set(e, SHOAL_E_CONFIG,
                                "features.fields names column \"%s\" twice; take one out",
                                list->item[i]);
-        int error = use_column(p, f, column, e);
-        if (error != 0)
-            return error;
+        int rc = use_column(p, f, column, e);
+        if (rc != 0)
+            return rc;
     }
     return 0;
 }
 
 static int use_all(struct plan *p, struct features *f, struct err *e)
 {
-    int error = 0;
-    for (uint32_t i = 0; i < f->columns && error == 0; i++)
+    int rc = 0;
+    for (uint32_t i = 0; i < f->columns && rc == 0; i++)
         if (p->type[i] != COLUMN_LABEL && p->type[i] != COLUMN_SKIP)
-            error = use_column(p, f, i, e);
-    return error;
+            rc = use_column(p, f, i, e);
+    return rc;
 }
 
 /* ---- fields that stand on other fields ---- */
@@ -262,19 +262,19 @@ static int other_field(const struct plan *p, const struct features *f, uint32_t 
     const struct feature_columns columns = {p->file, p->field};
     char path[LIMIT_NAME + 32];
     snprintf(path, sizeof path, "%s of column \"%s\"", key, p->column[f->field[i].column]->name);
-    int error = feature_named(f, &columns, path, name, out, e);
-    if (error == 0 && *out == i)
+    int rc = feature_named(f, &columns, path, name, out, e);
+    if (rc == 0 && *out == i)
         return err_set(e, SHOAL_E_CONFIG, "%s names the column itself; name another", path);
-    return error;
+    return rc;
 }
 
 static int share_make(const struct plan *p, struct features *f, uint32_t i, const struct column *c,
                       struct err *e)
 {
     uint32_t other;
-    int error = other_field(p, f, i, "share", c->share, &other, e);
-    if (error != 0)
-        return error;
+    int rc = other_field(p, f, i, "share", c->share, &other, e);
+    if (rc != 0)
+        return rc;
     const struct column *of = p->column[f->field[other].column];
     if (of != NULL && of->share[0] != '\0')
         return err_set(
@@ -294,45 +294,45 @@ static int attend_make(const struct plan *p, struct features *f, uint32_t i, con
             e, SHOAL_E_CONFIG,
             "column \"%s\" has pooling attention and is not of type multi; give it type: multi",
             c->name);
-    int error = other_field(p, f, i, "attend", c->attend, &target, e);
-    if (error == 0 && f->field[target].type == COLUMN_MULTI)
-        error = err_set(e, SHOAL_E_CONFIG,
-                        "attend of column \"%s\" names \"%s\", which has several values: name a "
-                        "column with one",
-                        c->name, c->attend);
-    if (error == 0)
+    int rc = other_field(p, f, i, "attend", c->attend, &target, e);
+    if (rc == 0 && f->field[target].type == COLUMN_MULTI)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "attend of column \"%s\" names \"%s\", which has several values: name a "
+                     "column with one",
+                     c->name, c->attend);
+    if (rc == 0)
         f->shape.attend[i] = (uint16_t)target;
-    return error;
+    return rc;
 }
 
 static int links_make(const struct plan *p, struct features *f, struct err *e)
 {
-    int error = 0;
-    for (uint32_t i = 0; i < f->shape.fields && error == 0; i++) {
+    int rc = 0;
+    for (uint32_t i = 0; i < f->shape.fields && rc == 0; i++) {
         const struct column *c = p->column[f->field[i].column];
         if (c != NULL && c->share[0] != '\0')
-            error = share_make(p, f, i, c, e);
-        if (error == 0 && c != NULL && c->pooling == POOL_ATTENTION)
-            error = attend_make(p, f, i, c, e);
+            rc = share_make(p, f, i, c, e);
+        if (rc == 0 && c != NULL && c->pooling == POOL_ATTENTION)
+            rc = attend_make(p, f, i, c, e);
     }
-    return error;
+    return rc;
 }
 
 /* The fields that gates look at (model.gate_fields). */
 static int gates_make(const struct plan *p, struct features *f, struct err *e)
 {
     const struct feature_columns columns = {p->file, p->field};
-    int error = 0;
+    int rc = 0;
     if (p->job->model.gate_field[0][0] == '\0')
         return 0;
-    for (uint32_t i = 0; i < 2 && error == 0; i++) {
+    for (uint32_t i = 0; i < 2 && rc == 0; i++) {
         uint32_t field = 0;
-        error =
+        rc =
             feature_named(f, &columns, "model.gate_fields", p->job->model.gate_field[i], &field, e);
         f->shape.gate_field[i] = (uint16_t)field;
     }
     f->shape.gate_fields = 2;
-    return error;
+    return rc;
 }
 
 static int evaluate_columns(const struct plan *p, struct features *f, struct err *e)
@@ -361,41 +361,40 @@ static int plan_make(struct plan *p, struct features *f, struct err *e)
 {
     const struct job *job = p->job;
     const struct feature_columns columns = {p->file, p->field};
-    int error = types_make(p, f, e);
-    if (error == 0)
-        error = job->features.fields_auto || job->features.fields.count == 0 ? use_all(p, f, e)
-                                                                             : use_listed(p, f, e);
-    if (error == 0 && f->shape.fields + f->shape.numerics == 0)
-        error =
-            err_set(e, SHOAL_E_CONFIG,
-                    "%s: no column is left as a feature; look at data.columns and features.fields",
-                    p->file);
-    if (error == 0)
-        error = links_make(p, f, e);
-    if (error == 0)
-        error = feature_tables_make(job, f, &columns, e);
-    if (error == 0)
-        error = gates_make(p, f, e);
-    return error == 0 ? evaluate_columns(p, f, e) : error;
+    int rc = types_make(p, f, e);
+    if (rc == 0)
+        rc = job->features.fields_auto || job->features.fields.count == 0 ? use_all(p, f, e)
+                                                                          : use_listed(p, f, e);
+    if (rc == 0 && f->shape.fields + f->shape.numerics == 0)
+        rc = err_set(e, SHOAL_E_CONFIG,
+                     "%s: no column is left as a feature; look at data.columns and features.fields",
+                     p->file);
+    if (rc == 0)
+        rc = links_make(p, f, e);
+    if (rc == 0)
+        rc = feature_tables_make(job, f, &columns, e);
+    if (rc == 0)
+        rc = gates_make(p, f, e);
+    return rc == 0 ? evaluate_columns(p, f, e) : rc;
 }
 
 static int plan_run(const struct job *job, const char *name, struct features *f, struct err *e)
 {
     struct plan p = {.job = job, .file = name, .type = calloc(f->columns, 1)};
-    int error = SHOAL_E_NOMEM;
+    int rc = SHOAL_E_NOMEM;
     p.column = calloc(f->columns, sizeof p.column[0]);
     p.field = malloc(f->columns * sizeof p.field[0]);
     if (p.type != NULL && p.column != NULL && p.field != NULL) {
         for (uint32_t i = 0; i < f->columns; i++)
             p.field[i] = FEATURE_NO_FIELD;
-        error = plan_make(&p, f, e);
+        rc = plan_make(&p, f, e);
     } else {
-        err_set(e, error, "%s: no memory for its columns; free some", name);
+        err_set(e, rc, "%s: no memory for its columns; free some", name);
     }
     free(p.type);
     free(p.column);
     free(p.field);
-    return error;
+    return rc;
 }
 
 int features_make(const struct job *job, const char *name, const char *head, size_t bytes,
@@ -412,12 +411,12 @@ int features_make(const struct job *job, const char *name, const char *head, siz
     out->header = job->data.format == DATA_CSV && job->data.header;
     for (uint32_t i = 0; i < FEATURE_LOG1P_TABLE; i++)
         out->log1p[i] = feature_log1p(i);
-    int error = names_make(out, job, name, head, bytes, e);
-    if (error == 0)
-        error = plan_run(job, name, out, e);
-    if (error != 0)
+    int rc = names_make(out, job, name, head, bytes, e);
+    if (rc == 0)
+        rc = plan_run(job, name, out, e);
+    if (rc != 0)
         features_free(out);
-    return error;
+    return rc;
 }
 
 /* ---- other headers ---- */
@@ -444,37 +443,37 @@ static int rebind(const struct features *was, const struct features *now, const 
 static int rebind_all(struct features *f, const struct features *now, const char *name,
                       struct err *e)
 {
-    int error = 0;
-    for (uint32_t i = 0; i < f->shape.tasks && error == 0; i++)
-        error = rebind(f, now, name, &f->label[i], e);
-    if (error == 0 && f->weight != FEATURE_NO_COLUMN)
-        error = rebind(f, now, name, &f->weight, e);
-    if (error == 0 && f->time != FEATURE_NO_COLUMN)
-        error = rebind(f, now, name, &f->time, e);
-    if (error == 0 && f->group != FEATURE_NO_COLUMN)
-        error = rebind(f, now, name, &f->group, e);
-    for (uint32_t i = 0; i < f->by_count && error == 0; i++)
-        error = rebind(f, now, name, &f->by[i], e);
-    for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && error == 0; i++) {
+    int rc = 0;
+    for (uint32_t i = 0; i < f->shape.tasks && rc == 0; i++)
+        rc = rebind(f, now, name, &f->label[i], e);
+    if (rc == 0 && f->weight != FEATURE_NO_COLUMN)
+        rc = rebind(f, now, name, &f->weight, e);
+    if (rc == 0 && f->time != FEATURE_NO_COLUMN)
+        rc = rebind(f, now, name, &f->time, e);
+    if (rc == 0 && f->group != FEATURE_NO_COLUMN)
+        rc = rebind(f, now, name, &f->group, e);
+    for (uint32_t i = 0; i < f->by_count && rc == 0; i++)
+        rc = rebind(f, now, name, &f->by[i], e);
+    for (uint32_t i = 0; i < f->shape.fields + f->shape.numerics && rc == 0; i++) {
         struct feature_use *use =
             i < f->shape.fields ? &f->field[i] : &f->numeric[i - f->shape.fields];
         uint32_t column = use->column;
-        error = rebind(f, now, name, &column, e);
+        rc = rebind(f, now, name, &column, e);
         use->column = (uint16_t)column;
     }
-    return error;
+    return rc;
 }
 
 int features_bind(struct features *f, const char *name, const char *head, size_t bytes,
                   struct err *e)
 {
     struct features now = {.format = f->format, .delimiter = f->delimiter, .header = true};
-    int error = names_make(&now, NULL, name, head, bytes, e);
-    if (error == 0)
-        error = rebind_all(f, &now, name, e);
-    if (error != 0) {
+    int rc = names_make(&now, NULL, name, head, bytes, e);
+    if (rc == 0)
+        rc = rebind_all(f, &now, name, e);
+    if (rc != 0) {
         features_free(&now);
-        return error;
+        return rc;
     }
     free(f->name);
     free(f->text);

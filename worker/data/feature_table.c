@@ -43,9 +43,9 @@ static int fields_take(const struct job_table *t, size_t number, struct features
     uint32_t field;
     snprintf(path, sizeof path, "line %d: tables[%zu].fields", t->fields_line, number);
     for (size_t i = 0; i < t->fields.count; i++) {
-        int error = feature_named(f, c, path, t->fields.item[i], &field, e);
-        if (error != 0)
-            return error;
+        int rc = feature_named(f, c, path, t->fields.item[i], &field, e);
+        if (rc != 0)
+            return rc;
         if (f->shape.table[field] != NO_TABLE)
             return err_set(e, SHOAL_E_CONFIG,
                            "%s names \"%s\", a field that is named before; take one out", path,
@@ -117,9 +117,9 @@ static int rule_take(const struct job *job, size_t number, const char *name, str
 {
     char path[64];
     snprintf(path, sizeof path, "tables[%zu].rules", number);
-    int error = feature_named(f, c, path, name, field, e);
-    if (error != 0)
-        return error;
+    int rc = feature_named(f, c, path, name, field, e);
+    if (rc != 0)
+        return rc;
     if (f->field[*field].key_field != *field)
         return err_set(e, SHOAL_E_CONFIG,
                        "%s names \"%s\", which shares the rows of another column: name that one",
@@ -142,9 +142,9 @@ static int rules_make(const struct job *job, struct features *f, const struct fe
         for (size_t i = 0; i < job->table[t].rule_count; i++, at++) {
             const char *name = job->table[t].rule[i].field;
             uint32_t field;
-            int error = rule_take(job, t, name, f, c, &field, e);
-            if (error != 0)
-                return error;
+            int rc = rule_take(job, t, name, f, c, &field, e);
+            if (rc != 0)
+                return rc;
             for (uint32_t k = begin; k < at; k++)
                 if (f->shape.rule_field[k] == field)
                     return err_set(e, SHOAL_E_CONFIG,
@@ -159,22 +159,22 @@ static int rules_make(const struct job *job, struct features *f, const struct fe
 int feature_tables_make(const struct job *job, struct features *f, const struct feature_columns *c,
                         struct err *e)
 {
-    int error = 0;
+    int rc = 0;
     if (job->table_count == 0)
         return 0;
     f->tables = (uint32_t)job->table_count;
     memset(f->shape.table, NO_TABLE, sizeof f->shape.table);
-    for (size_t t = 0; t < job->table_count && error == 0; t++)
-        error = fields_take(&job->table[t], t, f, c, e);
-    if (error == 0)
-        error = rest_take(job, f, e);
-    if (error == 0)
-        error = shared_follow(job, f, e);
-    if (error == 0)
-        error = tables_used(job, f, e);
-    if (error == 0)
-        error = rules_make(job, f, c, e);
+    for (size_t t = 0; t < job->table_count && rc == 0; t++)
+        rc = fields_take(&job->table[t], t, f, c, e);
+    if (rc == 0)
+        rc = rest_take(job, f, e);
+    if (rc == 0)
+        rc = shared_follow(job, f, e);
+    if (rc == 0)
+        rc = tables_used(job, f, e);
+    if (rc == 0)
+        rc = rules_make(job, f, c, e);
     for (uint32_t i = f->shape.fields; i < LIMIT_FIELDS; i++)
         f->shape.table[i] = 0;
-    return error;
+    return rc;
 }

@@ -81,7 +81,6 @@ bool feature_time(const struct cell *cell, enum time_unit unit, uint32_t *out)
         [TIME_SECONDS] = 1, [TIME_MILLISECONDS] = 1000, [TIME_MICROSECONDS] = 1000000};
     int64_t seconds = whole_number(cell);
     double number;
-
     if (seconds >= 0)
         seconds /= units[unit];
     else if (feature_number(cell, &number) && number >= 0 && number < 1e18)

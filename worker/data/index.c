@@ -73,18 +73,18 @@ static int make(const struct source *s, bool header, struct index *x, struct err
     struct lines lines;
     struct line line;
     uint32_t capacity = CHUNKS_START;
-    int error = lines_init(&lines, e);
-    if (error != 0)
-        return error;
+    int rc = lines_init(&lines, e);
+    if (rc != 0)
+        return rc;
     *x = (struct index){
         .bytes = s->bytes, .chunk_rows = 1, .chunk = malloc(sizeof x->chunk[0] * capacity)};
     if (x->chunk == NULL)
-        error = SHOAL_E_NOMEM;
+        rc = SHOAL_E_NOMEM;
     lines_start(&lines, s, header, 0, s->bytes, 0);
-    while (error == 0 && (error = lines_next(&lines, &line, e)) == 0) {
+    while (rc == 0 && (rc = lines_next(&lines, &line, e)) == 0) {
         if (x->rows % x->chunk_rows == 0) {
-            error = room_for_chunk(x, &capacity);
-            if (error != 0)
+            rc = room_for_chunk(x, &capacity);
+            if (rc != 0)
                 break;
             x->chunk[x->chunks++] = (struct index_chunk){line.at, 0, line.number - 1};
         }
@@ -92,9 +92,9 @@ static int make(const struct source *s, bool header, struct index *x, struct err
         x->rows++;
     }
     lines_free(&lines);
-    if (error == SHOAL_E_NOMEM)
-        err_set(e, error, "no memory for the index of %s; free some", s->file[0].name);
-    return error == SHOAL_E_END ? 0 : error;
+    if (rc == SHOAL_E_NOMEM)
+        err_set(e, rc, "no memory for the index of %s; free some", s->file[0].name);
+    return rc == SHOAL_E_END ? 0 : rc;
 }
 
 static void name_of(const struct source *s, bool header, uint64_t *group, uint64_t *identity)
@@ -174,16 +174,16 @@ static int keep(const struct index *x, const struct cache *cache, uint64_t group
     f.chunk_sum = hash_bytes(x->chunk, bytes, 0);
     f.sum = hash_bytes(&f, offsetof(struct index_file, sum), 0);
     struct cache_file file;
-    int error = cache_create(cache, group, identity, "index", &file, e);
-    if (error != 0)
-        return error;
-    error = cache_write(cache, file.fd, &f, sizeof f, e);
-    if (error == 0)
-        error = cache_write(cache, file.fd, x->chunk, bytes, e);
-    if (error == 0)
+    int rc = cache_create(cache, group, identity, "index", &file, e);
+    if (rc != 0)
+        return rc;
+    rc = cache_write(cache, file.fd, &f, sizeof f, e);
+    if (rc == 0)
+        rc = cache_write(cache, file.fd, x->chunk, bytes, e);
+    if (rc == 0)
         return cache_keep(&file, NULL, e);
     cache_drop(&file);
-    return error;
+    return rc;
 }
 
 int index_open(const struct source *s, bool header, const struct cache *cache, struct index *out,
@@ -197,19 +197,19 @@ int index_open(const struct source *s, bool header, const struct cache *cache, s
     name_of(s, header, &group, &identity);
     int fd = stream ? -1 : cache_find(cache, group, identity, "index");
     if (fd >= 0) {
-        int error = load(fd, s, identity, out);
+        int rc = load(fd, s, identity, out);
         close(fd);
-        if (error == 0) {
+        if (rc == 0) {
             out->digest = digest_of(out);
             return 0;
         }
-        if (error == SHOAL_E_CORRUPT)
+        if (rc == SHOAL_E_CORRUPT)
             log_warn("the kept index of %s is damaged; making it again", s->file[0].name);
     }
-    int error = make(s, header, out, e);
-    if (error != 0) {
+    int rc = make(s, header, out, e);
+    if (rc != 0) {
         index_close(out);
-        return error;
+        return rc;
     }
     out->digest = digest_of(out);
     struct err why = {0};

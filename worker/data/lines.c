@@ -102,9 +102,9 @@ static int cut(struct lines *l, size_t *bytes, size_t *taken, struct err *e)
             return 0;
         }
         looked = have;
-        int error = fill(l, e);
-        if (error != 0)
-            return error;
+        int rc = fill(l, e);
+        if (rc != 0)
+            return rc;
     }
 }
 
@@ -118,9 +118,9 @@ int lines_next(struct lines *l, struct line *out, struct err *e)
             l->number = 0;
         }
         size_t bytes, taken;
-        int error = cut(l, &bytes, &taken, e);
-        if (error != 0)
-            return error;
+        int rc = cut(l, &bytes, &taken, e);
+        if (rc != 0)
+            return rc;
         bool whole = taken > bytes, rest = l->rest_due;
         uint64_t at = l->at - (l->tail - l->head);
         char *text = l->buffer + l->head;

@@ -44,9 +44,9 @@ static int split_quoted(char delimiter, char *line, size_t bytes, struct cell *c
     size_t at = 0;
     for (uint32_t n = 0; n < CELLS_MAX; n++) {
         if (at < bytes && line[at] == '"') {
-            int error = quoted(line, bytes, &at, n, &cell[n], reason);
-            if (error != 0)
-                return error;
+            int rc = quoted(line, bytes, &at, n, &cell[n], reason);
+            if (rc != 0)
+                return rc;
             if (at < bytes && line[at] != delimiter)
                 return fail(reason, "text follows the closing quote", n);
         } else {
@@ -83,9 +83,9 @@ int read_csv_line(const struct features *f, char *line, size_t bytes, struct cel
                   char *reason)
 {
     uint32_t count;
-    int error = read_csv_split(f->delimiter, line, bytes, cell, &count, reason);
-    if (error != 0 || count == f->columns)
-        return error;
+    int rc = read_csv_split(f->delimiter, line, bytes, cell, &count, reason);
+    if (rc != 0 || count == f->columns)
+        return rc;
     snprintf(reason, REASON_BYTES, "%u columns, not %u as %s", count, f->columns,
              f->header ? "in the header" : "on the first line or in data.columns");
     return SHOAL_E_DATA;

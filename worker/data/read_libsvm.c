@@ -61,9 +61,9 @@ int read_libsvm_split(char *line, size_t bytes, struct cell *cell, uint32_t *cou
             return SHOAL_E_DATA;
         }
         stop = word_end(p, end);
-        int error = entry(p, stop, n, &cell[n], reason);
-        if (error != 0)
-            return error;
+        int rc = entry(p, stop, n, &cell[n], reason);
+        if (rc != 0)
+            return rc;
         n++;
     }
     *count = n;
@@ -74,9 +74,9 @@ int read_libsvm_line(const struct features *f, char *line, size_t bytes, struct 
                      char *reason)
 {
     uint32_t count;
-    int error = read_libsvm_split(line, bytes, cell, &count, reason);
-    if (error != 0 || count == f->columns)
-        return error;
+    int rc = read_libsvm_split(line, bytes, cell, &count, reason);
+    if (rc != 0 || count == f->columns)
+        return rc;
     snprintf(reason, REASON_BYTES,
              "%u entries, not %u as on the first line: every libsvm line needs the same number, "
              "one a field",

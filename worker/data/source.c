@@ -68,13 +68,13 @@ static enum packing packing_of(const char *data, size_t bytes)
 
 static int decode_plain(struct decoder *d, struct err *e)
 {
-    int error = 0;
-    while (error == 0 && d->in_bytes > 0) {
-        error = d->sink(d->to, d->in, d->in_bytes, e);
-        if (error == 0)
-            error = fill(d, e);
+    int rc = 0;
+    while (rc == 0 && d->in_bytes > 0) {
+        rc = d->sink(d->to, d->in, d->in_bytes, e);
+        if (rc == 0)
+            rc = fill(d, e);
     }
-    return error;
+    return rc;
 }
 
 /* One or several members, one after the other, as `cat a.gz b.gz` makes them. */
@@ -83,8 +83,8 @@ static int decode_gzip(struct decoder *d, struct err *e)
     z_stream z = {0};
     if (inflateInit2(&z, 15 + 16) != Z_OK)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to unpack it; free some", d->name);
-    int error = 0, status = Z_OK;
-    while (error == 0 && d->in_bytes > 0) {
+    int rc = 0, status = Z_OK;
+    while (rc == 0 && d->in_bytes > 0) {
         z.next_in = (Bytef *)d->in;
         z.avail_in = (uInt)d->in_bytes;
         do {
@@ -94,19 +94,19 @@ static int decode_gzip(struct decoder *d, struct err *e)
             z.avail_out = BLOCK_BYTES;
             status = inflate(&z, Z_NO_FLUSH);
             if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-                error = err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
-                                d->name, z.msg != NULL ? z.msg : "unknown cause");
+                rc = err_set(e, SHOAL_E_DATA, "%s: damaged gzip data (%s); fetch the file again",
+                             d->name, z.msg != NULL ? z.msg : "unknown cause");
             else
-                error = d->sink(d->to, d->out, BLOCK_BYTES - z.avail_out, e);
-        } while (error == 0 && (z.avail_in > 0 || (z.avail_out == 0 && status != Z_STREAM_END)));
-        if (error == 0)
-            error = fill(d, e);
+                rc = d->sink(d->to, d->out, BLOCK_BYTES - z.avail_out, e);
+        } while (rc == 0 && (z.avail_in > 0 || (z.avail_out == 0 && status != Z_STREAM_END)));
+        if (rc == 0)
+            rc = fill(d, e);
     }
     inflateEnd(&z);
-    if (error == 0 && status != Z_STREAM_END)
-        error =
+    if (rc == 0 && status != Z_STREAM_END)
+        rc =
             err_set(e, SHOAL_E_DATA, "%s: gzip data ends too early; fetch the file again", d->name);
-    return error;
+    return rc;
 }
 
 static int decode_zstd(struct decoder *d, struct err *e)
@@ -114,28 +114,28 @@ static int decode_zstd(struct decoder *d, struct err *e)
     ZSTD_DStream *z = ZSTD_createDStream();
     if (z == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to unpack it; free some", d->name);
-    int error = 0;
+    int rc = 0;
     size_t wanted = 1;
-    while (error == 0 && d->in_bytes > 0) {
+    while (rc == 0 && d->in_bytes > 0) {
         ZSTD_inBuffer in = {d->in, d->in_bytes, 0};
         ZSTD_outBuffer out;
         do {
             out = (ZSTD_outBuffer){d->out, BLOCK_BYTES, 0};
             wanted = ZSTD_decompressStream(z, &out, &in);
             if (ZSTD_isError(wanted))
-                error = err_set(e, SHOAL_E_DATA, "%s: damaged zstd data (%s); fetch the file again",
-                                d->name, ZSTD_getErrorName(wanted));
+                rc = err_set(e, SHOAL_E_DATA, "%s: damaged zstd data (%s); fetch the file again",
+                             d->name, ZSTD_getErrorName(wanted));
             else
-                error = d->sink(d->to, d->out, out.pos, e);
-        } while (error == 0 && (in.pos < in.size || (out.pos == BLOCK_BYTES && wanted != 0)));
-        if (error == 0)
-            error = fill(d, e);
+                rc = d->sink(d->to, d->out, out.pos, e);
+        } while (rc == 0 && (in.pos < in.size || (out.pos == BLOCK_BYTES && wanted != 0)));
+        if (rc == 0)
+            rc = fill(d, e);
     }
     ZSTD_freeDStream(z);
-    if (error == 0 && wanted != 0)
-        error =
+    if (rc == 0 && wanted != 0)
+        rc =
             err_set(e, SHOAL_E_DATA, "%s: zstd data ends too early; fetch the file again", d->name);
-    return error;
+    return rc;
 }
 
 /* 0, SHOAL_E_END when the sink had enough, or an error. */
@@ -146,15 +146,15 @@ static int decode(int fd, const char *name, decode_sink sink, void *to, struct e
     if (d.in == NULL)
         return err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", name);
     d.out = d.in + BLOCK_BYTES;
-    int error = fill(&d, e);
-    if (error == 0) {
+    int rc = fill(&d, e);
+    if (rc == 0) {
         enum packing packing = packing_of(d.in, d.in_bytes);
-        error = packing == PACKING_GZIP   ? decode_gzip(&d, e)
-                : packing == PACKING_ZSTD ? decode_zstd(&d, e)
-                                          : decode_plain(&d, e);
+        rc = packing == PACKING_GZIP   ? decode_gzip(&d, e)
+             : packing == PACKING_ZSTD ? decode_zstd(&d, e)
+                                       : decode_plain(&d, e);
     }
     free(d.in);
-    return error;
+    return rc;
 }
 
 struct file_sink {
@@ -199,27 +199,26 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
                         struct err *e)
 {
     struct file_sink sink = {.cache = cache};
-    int error = cache_spool(cache, &sink.fd, e);
-    if (error != 0)
-        return error;
+    int rc = cache_spool(cache, &sink.fd, e);
+    if (rc != 0)
+        return rc;
     if (strncmp(name, "cmd:", 4) == 0) {
-        error = decode_command(name, file_sink_add, &sink, e);
+        rc = decode_command(name, file_sink_add, &sink, e);
     } else if (strcmp(name, "-") == 0) {
-        error = decode(STDIN_FILENO, "standard input", file_sink_add, &sink, e);
+        rc = decode(STDIN_FILENO, "standard input", file_sink_add, &sink, e);
     } else {
         int fd = open(name, O_RDONLY | O_CLOEXEC);
-        error = fd < 0
-                    ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", name, strerror(errno))
+        rc = fd < 0 ? err_set(e, SHOAL_E_NOINPUT, "%s: %s; check the path", name, strerror(errno))
                     : decode(fd, name, file_sink_add, &sink, e);
         if (fd >= 0)
             close(fd);
     }
-    out->name = error == 0 ? strdup(name) : NULL;
-    if (error == 0 && out->name == NULL)
-        error = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", name);
-    if (error != 0) {
+    out->name = rc == 0 ? strdup(name) : NULL;
+    if (rc == 0 && out->name == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", name);
+    if (rc != 0) {
         close(sink.fd);
-        return error;
+        return rc;
     }
     out->fd = sink.fd;
     out->bytes = sink.bytes;
@@ -229,25 +228,25 @@ static int stream_spool(const char *name, const struct cache *cache, struct stre
 static int stream_open(const char *name, const struct cache *cache, int *fd, uint64_t *bytes,
                        struct err *e)
 {
-    int error = 0;
+    int rc = 0;
     pthread_mutex_lock(&stream_lock);
     uint32_t i = 0;
     while (i < stream_count && strcmp(streams[i].name, name) != 0)
         i++;
     if (i == STREAMS_MAX)
-        error =
+        rc =
             err_set(e, SHOAL_E_CONFIG, "%s: more than %u streams and commands; write them to files",
                     name, STREAMS_MAX);
-    else if (i == stream_count && (error = stream_spool(name, cache, &streams[i], e)) == 0)
+    else if (i == stream_count && (rc = stream_spool(name, cache, &streams[i], e)) == 0)
         stream_count++;
-    if (error == 0) {
+    if (rc == 0) {
         *bytes = streams[i].bytes;
         *fd = fcntl(streams[i].fd, F_DUPFD_CLOEXEC, 0);
         if (*fd < 0)
-            error = err_set(e, SHOAL_E_IO, "%s: %s", name, strerror(errno));
+            rc = err_set(e, SHOAL_E_IO, "%s: %s", name, strerror(errno));
     }
     pthread_mutex_unlock(&stream_lock);
-    return error;
+    return rc;
 }
 
 /* ---- opening ---- */
@@ -279,19 +278,17 @@ static int expand(const char *item, const char *what, struct string_list *names,
         return err_set(e, SHOAL_E_NOINPUT, "%s: %s: %s; check the path", what, item,
                        strerror(errno));
     glob_t found = {0};
-    int error = 0;
+    int rc = 0;
     if (glob(item, GLOB_NOSORT, NULL, &found) != 0 || found.gl_pathc == 0)
-        error =
-            err_set(e, SHOAL_E_NOINPUT, "%s: no file matches %s; check the pattern", what, item);
+        rc = err_set(e, SHOAL_E_NOINPUT, "%s: no file matches %s; check the pattern", what, item);
     else
         qsort(found.gl_pathv, found.gl_pathc, sizeof found.gl_pathv[0],
               compare_names); /* byte order, whatever the locale */
-    for (size_t i = 0; i < found.gl_pathc && error == 0; i++)
+    for (size_t i = 0; i < found.gl_pathc && rc == 0; i++)
         if (string_list_add(names, found.gl_pathv[i]) != 0)
-            error =
-                err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some", what);
+            rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory for the list of files; free some", what);
     globfree(&found);
-    return error;
+    return rc;
 }
 
 static int file_failed(const char *name, struct err *e)
@@ -313,18 +310,18 @@ static int unpack(struct source_file *f, const struct cache *cache, struct err *
     int text = cache_find(cache, f->group, f->identity, "text");
     if (text < 0) {
         struct cache_file made;
-        int error = cache_create(cache, f->group, f->identity, "text", &made, e);
-        if (error != 0)
-            return error;
+        int rc = cache_create(cache, f->group, f->identity, "text", &made, e);
+        if (rc != 0)
+            return rc;
         struct file_sink sink = {.cache = cache, .fd = made.fd};
-        error = decode(f->fd, f->name, file_sink_add, &sink, e);
-        if (error != 0) {
+        rc = decode(f->fd, f->name, file_sink_add, &sink, e);
+        if (rc != 0) {
             cache_drop(&made);
-            return error;
+            return rc;
         }
-        error = cache_keep(&made, &text, e);
-        if (error != 0)
-            return error;
+        rc = cache_keep(&made, &text, e);
+        if (rc != 0)
+            return rc;
     }
     close(f->fd);
     f->fd = text;
@@ -373,13 +370,13 @@ static int expand_all(const struct string_list *list, const char *what, struct s
 {
     if (list->count == 0)
         return err_set(e, SHOAL_E_NOINPUT, "%s: the job names no input; add a file to it", what);
-    int error = 0;
-    for (size_t i = 0; i < list->count && error == 0; i++)
-        error = expand(list->item[i], what, names, e);
-    if (error == 0 && names->count > FILES_MAX)
-        error = err_set(e, SHOAL_E_CONFIG, "%s: %zu files, more than %u; join some", what,
-                        names->count, FILES_MAX);
-    return error;
+    int rc = 0;
+    for (size_t i = 0; i < list->count && rc == 0; i++)
+        rc = expand(list->item[i], what, names, e);
+    if (rc == 0 && names->count > FILES_MAX)
+        rc = err_set(e, SHOAL_E_CONFIG, "%s: %zu files, more than %u; join some", what,
+                     names->count, FILES_MAX);
+    return rc;
 }
 
 int source_open(const struct string_list *list, const char *what, const struct cache *cache,
@@ -387,23 +384,23 @@ int source_open(const struct string_list *list, const char *what, const struct c
 {
     struct string_list names = {0};
     *out = (struct source){0};
-    int error = expand_all(list, what, &names, e);
-    if (error == 0) {
+    int rc = expand_all(list, what, &names, e);
+    if (rc == 0) {
         out->file = calloc(names.count, sizeof out->file[0]);
         if (out->file == NULL)
-            error = err_set(e, SHOAL_E_NOMEM, "%s: no memory for %zu files; free some", what,
-                            names.count);
+            rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory for %zu files; free some", what,
+                         names.count);
     }
-    for (size_t i = 0; i < names.count && error == 0; i++) {
+    for (size_t i = 0; i < names.count && rc == 0; i++) {
         struct source_file *f = &out->file[out->count++];
-        error = file_open(f, names.item[i], cache, e);
+        rc = file_open(f, names.item[i], cache, e);
         f->base = out->bytes;
         out->bytes += f->bytes;
     }
     string_list_free(&names);
-    if (error != 0)
+    if (rc != 0)
         source_close(out);
-    return error;
+    return rc;
 }
 
 void source_close(struct source *s)
@@ -466,18 +463,18 @@ static int head_of_stream(const char *name, const struct cache *cache, struct he
                           struct err *e)
 {
     uint64_t bytes;
-    int fd, error = stream_open(name, cache, &fd, &bytes, e);
-    if (error != 0)
-        return error;
+    int fd, rc = stream_open(name, cache, &fd, &bytes, e);
+    if (rc != 0)
+        return rc;
     char block[4096];
     ssize_t n = 0;
-    for (off_t at = 0; error == 0 && (n = pread(fd, block, sizeof block, at)) > 0; at += n)
-        error = head_sink_add(sink, block, (size_t)n, e);
+    for (off_t at = 0; rc == 0 && (n = pread(fd, block, sizeof block, at)) > 0; at += n)
+        rc = head_sink_add(sink, block, (size_t)n, e);
     if (n < 0)
-        error = err_set(e, SHOAL_E_IO, "%s: %s; check the disk of the cache folder %s", name,
-                        strerror(errno), cache->folder);
+        rc = err_set(e, SHOAL_E_IO, "%s: %s; check the disk of the cache folder %s", name,
+                     strerror(errno), cache->folder);
     close(fd);
-    return error;
+    return rc;
 }
 
 static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
@@ -485,9 +482,9 @@ static int head_of_file(const char *name, struct head_sink *sink, struct err *e)
     int fd = open(name, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return file_failed(name, e);
-    int error = decode(fd, name, head_sink_add, sink, e);
+    int rc = decode(fd, name, head_sink_add, sink, e);
     close(fd);
-    return error;
+    return rc;
 }
 
 int source_head(const struct string_list *list, const char *what, const struct cache *cache,
@@ -496,26 +493,26 @@ int source_head(const struct string_list *list, const char *what, const struct c
     struct string_list names = {0};
     struct head_sink sink = {.text = malloc(LIMIT_LINE_BYTES + 2)};
     *name = NULL;
-    int error = sink.text == NULL
-                    ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
-                    : expand_all(list, what, &names, e);
-    if (error == 0)
-        error = is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e)
-                                         : head_of_file(names.item[0], &sink, e);
-    if (error == SHOAL_E_END)
-        error = 0;
-    if (error == 0 && !sink.whole && sink.bytes > 0 && sink.text[sink.bytes - 1] == '\r')
+    int rc = sink.text == NULL
+                 ? err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what)
+                 : expand_all(list, what, &names, e);
+    if (rc == 0)
+        rc = is_stream(names.item[0]) ? head_of_stream(names.item[0], cache, &sink, e)
+                                      : head_of_file(names.item[0], &sink, e);
+    if (rc == SHOAL_E_END)
+        rc = 0;
+    if (rc == 0 && !sink.whole && sink.bytes > 0 && sink.text[sink.bytes - 1] == '\r')
         sink.bytes--; /* a last line without a newline */
-    if (error == 0 && (sink.bytes == 0 || sink.bytes > LIMIT_LINE_BYTES))
-        error = err_set(e, SHOAL_E_DATA, "%s: %s; look at the file", names.item[0],
-                        sink.bytes == 0 ? "there is no line in it"
-                                        : "its first line is longer than 1 MiB");
-    if (error == 0 && (*name = strdup(names.item[0])) == NULL)
-        error = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
+    if (rc == 0 && (sink.bytes == 0 || sink.bytes > LIMIT_LINE_BYTES))
+        rc = err_set(e, SHOAL_E_DATA, "%s: %s; look at the file", names.item[0],
+                     sink.bytes == 0 ? "there is no line in it"
+                                     : "its first line is longer than 1 MiB");
+    if (rc == 0 && (*name = strdup(names.item[0])) == NULL)
+        rc = err_set(e, SHOAL_E_NOMEM, "%s: no memory to read it; free some", what);
     string_list_free(&names);
-    if (error != 0) {
+    if (rc != 0) {
         free(sink.text);
-        return error;
+        return rc;
     }
     sink.text[sink.bytes] = '\0';
     *line = sink.text;

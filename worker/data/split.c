@@ -14,14 +14,12 @@ static void open_run(struct env_work *w) /* on a thread of the pool */
 {
     struct split *s = split_of(w);
     uint32_t number = (uint32_t)(s - s->set->split);
-
     s->status = dataset_open(s->set->job, number, &s->data, &s->error);
 }
 
 static void open_done(struct env_work *w)
 {
     struct split *s = split_of(w);
-
     s->opening = false;
     if (s->status != 0)
         s->data = NULL;

@@ -23,7 +23,7 @@ enum {
     PAUSES_SAID = 20,
     TRIES_SAID = 8
 };
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 
 struct connection {
     peer_t peer; /* 0: none yet */
@@ -62,7 +62,6 @@ static struct client *client_of_map_get(struct request *r)
 static void connection_hello(struct client *c, peer_t peer)
 {
     struct wire w;
-
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_HELLO;
     w.u.HELLO.version = WIRE_VERSION;
@@ -80,10 +79,10 @@ static int connection_open(struct client *c, struct connection *to, const char *
         env_disconnect(c->env, to->peer);
     to->peer = 0;
     snprintf(to->endpoint, sizeof to->endpoint, "%s", endpoint);
-    int status = env_connect(c->env, endpoint, &to->peer);
-    if (status != 0) {
+    int rc = env_connect(c->env, endpoint, &to->peer);
+    if (rc != 0) {
         to->peer = 0;
-        return status;
+        return rc;
     }
     connection_hello(c, to->peer);
     return 0;
@@ -101,7 +100,6 @@ static peer_t peer_of(const struct client *c, uint32_t target)
 static void request_link(struct client *c, struct request *r)
 {
     struct request **chain = &c->chain[r->id % CHAINS];
-
     r->next = *chain;
     r->back = chain;
     if (r->next != NULL)
@@ -128,7 +126,6 @@ static void request_due(struct client *c, struct request *r, uint64_t delay_ns)
 static uint64_t pause_ns(const struct request *r)
 {
     uint64_t ms = r->pause_ms;
-
     if (ms == 0)
         ms = (uint64_t)PAUSE_FIRST_MS << (r->pauses < 5 ? r->pauses : 5);
     return (r->pause_ms == 0 && ms > PAUSE_LAST_MS ? PAUSE_LAST_MS : ms) * MS;
@@ -137,14 +134,12 @@ static uint64_t pause_ns(const struct request *r)
 static uint64_t resend_ns(const struct client *c, const struct request *r)
 {
     uint32_t slow = r->tries <= TRIES_BEFORE_SLOWING ? 0 : r->tries - TRIES_BEFORE_SLOWING;
-
     return ((uint64_t)c->resend_ms << (slow < 3 ? slow : 3)) * MS;
 }
 
 static void request_send(struct client *c, struct request *r)
 {
     peer_t peer = peer_of(c, r->target);
-
     if (peer == 0 || (r->write && c->muted)) {
         request_due(c, r, MAP_PAUSE_MS * MS);
         if (peer == 0)
@@ -201,7 +196,6 @@ static void client_fire(struct env_timer *t)
 {
     struct client *c = client_of_timer(t);
     uint64_t now = env_now_ns(c->env), next = UINT64_MAX;
-
     for (uint32_t i = 0; i < CHAINS; i++)
         for (struct request *r = c->chain[i], *after; r != NULL; r = after) {
             after = r->next;
@@ -222,7 +216,6 @@ static void client_fire(struct env_timer *t)
 static struct request *request_find(struct client *c, peer_t from, const struct wire *w)
 {
     struct request *r = c->chain[w->id % CHAINS];
-
     while (r != NULL && r->id != w->id)
         r = r->next;
     if (r == NULL || !w->reply || r->type != w->type || peer_of(c, r->target) != from)
@@ -234,7 +227,6 @@ static void request_answer(struct client *c, struct request *r, const struct wir
                            const struct msg *m)
 {
     uint64_t id = r->id;
-
     request_unlink(r); /* (3) */
     r->id = 0;
     enum request_verdict verdict = r->reply(r, w, m);
@@ -259,9 +251,8 @@ void client_message(struct client *c, peer_t from, struct msg *m)
 {
     struct wire w;
     struct err e = {0};
-    int status = wire_decode(m, &w, &e);
-
-    if (status != 0) {
+    int rc = wire_decode(m, &w, &e);
+    if (rc != 0) {
         log_warn("a message was dropped: %s", e.text);
     } else {
         struct request *r = request_find(c, from, &w);
@@ -299,7 +290,6 @@ static struct msg *map_get_build(struct request *r)
 {
     struct client *c = client_of_map_get(r);
     struct wire w;
-
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_MAP_GET;
     w.id = r->id;
@@ -319,10 +309,9 @@ static int shards_connect(struct client *c, const struct map *m)
     }
     for (uint32_t s = 0; s < m->shard_count; s++)
         if (m->endpoint[s][0] != '\0') {
-            int status = connection_open(c, &c->shard[s], m->endpoint[s]);
-            if (status != 0)
-                log_warn("shard %u at %s cannot be reached: %s", s, m->endpoint[s],
-                         err_text(status));
+            int rc = connection_open(c, &c->shard[s], m->endpoint[s]);
+            if (rc != 0)
+                log_warn("shard %u at %s cannot be reached: %s", s, m->endpoint[s], err_text(rc));
         }
     return 0;
 }
@@ -333,16 +322,15 @@ static enum request_verdict map_get_reply(struct request *r, const struct wire *
     struct client *c = client_of_map_get(r);
     struct map taken;
     struct err e = {0};
-
     if (w->status != 0)
         return REQUEST_LATER;
     map_init(&taken);
-    int status = map_take(&taken, &w->u.MAP_GET_reply, &m->frame[1], &m->frame[2], &e);
-    if (status == 0)
-        status = shards_connect(c, &taken);
-    if (status != 0)
+    int rc = map_take(&taken, &w->u.MAP_GET_reply, &m->frame[1], &m->frame[2], &e);
+    if (rc == 0)
+        rc = shards_connect(c, &taken);
+    if (rc != 0)
         log_warn("the coordinator's map was not taken: %s", e.text);
-    if (status != 0 || !map_complete(&taken)) {
+    if (rc != 0 || !map_complete(&taken)) {
         map_close(&taken);
         return REQUEST_LATER; /* servers are still coming up */
     }
@@ -387,13 +375,12 @@ int client_new(struct env *env, const struct client_options *options, struct cli
                                   .build = map_get_build,
                                   .reply = map_get_reply};
     map_init(&c->map);
-    int status = connection_open(c, &c->coordinator, options->coordinator);
-    if (status != 0) {
-        err_set(e, status,
-                "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT",
-                options->coordinator, err_text(status));
+    int rc = connection_open(c, &c->coordinator, options->coordinator);
+    if (rc != 0) {
+        err_set(e, rc, "the coordinator's endpoint %s cannot be used: %s; write tcp://HOST:PORT",
+                options->coordinator, err_text(rc));
         free(c);
-        return status;
+        return rc;
     }
     c->options.coordinator = c->coordinator.endpoint;
     *out = c;

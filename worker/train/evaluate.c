@@ -2,6 +2,7 @@
 #include "worker/train/evaluate.h"
 #include "proto/base/assert.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,6 @@ void scores_close(struct scores *s)
 static int scores_room(struct scores *s, const struct job *job, uint64_t rows, struct err *e)
 {
     bool grouped = job->evaluate.group[0] != '\0';
-
     scores_close(s);
     s->tasks = job->data.label_count == 0 ? 1 : job->data.label_count;
     s->by_count = (uint32_t)job->evaluate.by.count;
@@ -33,8 +33,7 @@ static int scores_room(struct scores *s, const struct job *job, uint64_t rows, s
     if (s->score == NULL || s->label == NULL || (grouped && s->group == NULL) ||
         (s->by_count > 0 && s->by == NULL)) {
         scores_close(s);
-        return err_set(e, SHOAL_E_NOMEM, "no memory for the predictions of %llu rows",
-                       (unsigned long long)rows);
+        return err_set(e, SHOAL_E_NOMEM, "no memory for the predictions of %" PRIu64 " rows", rows);
     }
     s->capacity = (uint32_t)rows;
     return 0;
@@ -44,8 +43,8 @@ int scores_reset(struct scores *s, const struct job *job, uint64_t rows, struct 
 {
     if (rows > LIMIT_BATCH)
         return err_set(e, SHOAL_E_TOO_BIG,
-                       "an evaluation task of %llu rows is over the limit of %u",
-                       (unsigned long long)rows, LIMIT_BATCH);
+                       "an evaluation task of %" PRIu64 " rows is over the limit of %u", rows,
+                       LIMIT_BATCH);
     s->count = 0;
     return rows <= s->capacity ? 0 : scores_room(s, job, rows, e);
 }
@@ -55,7 +54,6 @@ static void scores_append(struct scores *s, const float *score, const float *lab
                           const uint64_t *group, const uint64_t *by, uint32_t count)
 {
     size_t floats = (size_t)count * s->tasks * sizeof(float), at = (size_t)s->count * s->tasks;
-
     SHOAL_ASSERT(count <= s->capacity - s->count);
     memcpy(s->score + at, score, floats);
     memcpy(s->label + at, label, floats);
@@ -78,11 +76,10 @@ void scores_add(struct scores *s, const float *score, const struct batch *batch)
 
 int scores_copy(struct scores *to, const struct scores *from, const struct job *job, struct err *e)
 {
-    int status = scores_reset(to, job, from->capacity, e);
-
-    if (status == 0 && from->count > 0)
+    int rc = scores_reset(to, job, from->capacity, e);
+    if (rc == 0 && from->count > 0)
         scores_append(to, from->score, from->label, from->group, from->by, from->count);
-    return status;
+    return rc;
 }
 
 /* A frame of two arrays, one after the other; either may be empty. */
@@ -90,7 +87,6 @@ static int frame_add(struct msg *m, const void *first, size_t first_bytes, const
                      size_t second_bytes)
 {
     char *data = msg_add(m, first_bytes + second_bytes);
-
     if (data == NULL)
         return SHOAL_E_NOMEM;
     if (first_bytes > 0)
@@ -106,7 +102,6 @@ struct msg *scores_message(const struct scores *s, uint64_t id, uint64_t worker,
     size_t floats = (size_t)s->count * s->tasks * sizeof(float),
            words = s->count * sizeof(uint64_t);
     struct wire w;
-
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_EVAL_DONE;
     w.id = id;

@@ -4,11 +4,12 @@
 #include "worker/data/split.h"
 #include "worker/train/lane.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 enum { LANES_DEFAULT = 2, PIECE_BATCHES = 8, LANE_PIECES = 4 };
 
 struct piece_lane {
@@ -81,14 +82,12 @@ static void evaluator_fail(struct evaluator *v, int status, const char *text)
 static void prepare_run(struct env_work *w) /* on a thread of the pool */
 {
     struct evaluator *v = OWNER_OF(w, prepare);
-
     v->prepare_status = dataset_shape(v->options.job, &v->shape, &v->prepare_error);
 }
 
 static void prepare_done(struct env_work *w)
 {
     struct evaluator *v = OWNER_OF(w, prepare);
-
     v->preparing = false;
     v->shaped = v->prepare_status == 0;
     if (!v->shaped)
@@ -105,20 +104,18 @@ static int scores_measure(struct evaluator *v, const struct scores *s, struct er
 static int piece_take(struct evaluator *v, uint64_t piece, const struct scores *s, struct err *e)
 {
     struct waiting *w = &v->waiting[piece % v->waiting_room];
-
     SHOAL_ASSERT(!w->done && piece - v->measured < v->waiting_room);
     if (piece != v->measured) {
         w->done = true;
         return scores_copy(&w->scores, s, v->options.job, e);
     }
-    int status = scores_measure(v, s, e);
-    for (v->measured++; status == 0 && v->waiting[v->measured % v->waiting_room].done;
-         v->measured++) {
+    int rc = scores_measure(v, s, e);
+    for (v->measured++; rc == 0 && v->waiting[v->measured % v->waiting_room].done; v->measured++) {
         w = &v->waiting[v->measured % v->waiting_room];
         w->done = false;
-        status = scores_measure(v, &w->scores, e);
+        rc = scores_measure(v, &w->scores, e);
     }
-    return status;
+    return rc;
 }
 
 static void bad_lines_add(struct evaluator *v, const struct lane_result *result, uint64_t position)
@@ -138,16 +135,15 @@ static void lane_ended(void *owner)
     struct evaluator *v = l->owner;
     const struct lane_result *result = lane_result(l->lane);
     struct err e = {0};
-
     if (result->status != 0) {
         evaluator_fail(v, result->status, result->text);
         return;
     }
     bad_lines_add(v, result, l->position);
-    int status =
+    int rc =
         v->status == 0 ? piece_take(v, l->position / v->piece_rows, lane_scores(l->lane), &e) : 0;
-    if (status != 0)
-        evaluator_fail(v, status, e.text);
+    if (rc != 0)
+        evaluator_fail(v, rc, e.text);
     evaluator_wake(v);
 }
 
@@ -158,12 +154,11 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
     uint32_t batches = LIMIT_BATCH / job->train.batch < PIECE_BATCHES
                            ? LIMIT_BATCH / job->train.batch
                            : PIECE_BATCHES;
-
-    int status = model_schemas(job, &v->shape, v->schema, &v->base.table_count, e);
-    if (status == 0)
-        status = model_new(job, &v->shape, v->options.backend, &v->model, e);
-    if (status != 0)
-        return status;
+    int rc = model_schemas(job, &v->shape, v->schema, &v->base.table_count, e);
+    if (rc == 0)
+        rc = model_new(job, &v->shape, v->options.backend, &v->model, e);
+    if (rc != 0)
+        return rc;
     v->base.model = v->model;
     v->base.backend = v->options.backend;
     v->base.schema = v->schema;
@@ -175,15 +170,15 @@ static int lanes_make(struct evaluator *v, const struct dataset *d, struct err *
     if (v->waiting == NULL || v->lane == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u lanes", lanes);
     struct measure_options measures = measure_options_of(job, v->rows);
-    status = measure_open(&v->measure, &measures, e);
+    rc = measure_open(&v->measure, &measures, e);
     v->base.ahead = v->base.readers = lane_readers(v->options.cores, lanes);
-    while (status == 0 && v->lanes < lanes) {
+    while (rc == 0 && v->lanes < lanes) {
         v->lane[v->lanes].owner = v;
-        status = lane_new(&v->base, lane_ended, &v->lane[v->lanes], &v->lane[v->lanes].lane, e);
-        if (status == 0)
+        rc = lane_new(&v->base, lane_ended, &v->lane[v->lanes], &v->lane[v->lanes].lane, e);
+        if (rc == 0)
             lane_begin(v->lane[v->lanes++].lane);
     }
-    return status;
+    return rc;
 }
 
 /* ---- dealing and the end --------------------------------------------------------------------- */
@@ -195,7 +190,6 @@ static void piece_start(struct evaluator *v, struct piece_lane *l)
                                         .split = v->options.split,
                                         .position = v->next,
                                         .rows = left < v->piece_rows ? left : v->piece_rows};
-
     l->position = v->next;
     v->next += task.rows;
     lane_start(l->lane, &task);
@@ -212,15 +206,14 @@ static int bad_lines_judge(const struct evaluator *v, struct err *e)
 {
     static const char *const names[] = {"train", "valid", "test"};
     double limit = v->options.job->data.max_bad;
-
     if ((double)v->bad_lines <= limit * (double)v->rows)
         return 0;
     return err_set(e, SHOAL_E_DATA,
-                   "data.%s: %llu of %llu lines (%.4g) are malformed, data.max_bad allows a share "
+                   "data.%s: %" PRIu64 " of %" PRIu64
+                   " lines (%.4g) are malformed, data.max_bad allows a share "
                    "of %.4g; first one: %s",
-                   names[v->options.split], (unsigned long long)v->bad_lines,
-                   (unsigned long long)v->rows, (double)v->bad_lines / (double)v->rows, limit,
-                   v->bad_where);
+                   names[v->options.split], v->bad_lines, v->rows,
+                   (double)v->bad_lines / (double)v->rows, limit, v->bad_where);
 }
 
 static void evaluator_measure(struct evaluator *v)
@@ -235,7 +228,6 @@ static void evaluator_measure(struct evaluator *v)
 bool evaluator_settled(const struct evaluator *v)
 {
     bool settled = !v->preparing && !split_busy(&v->splits);
-
     for (uint32_t i = 0; i < v->lanes; i++)
         settled = settled && lane_idle(v->lane[i].lane);
     return settled;
@@ -252,7 +244,6 @@ static void evaluator_tick(struct evaluator *v)
 {
     struct dataset *d = NULL;
     struct err e = {0};
-
     if (v->done || v->preparing)
         return;
     if (v->status != 0) {
@@ -260,14 +251,14 @@ static void evaluator_tick(struct evaluator *v)
             evaluator_end(v);
         return;
     }
-    int status = v->shaped ? split_open(&v->splits, v->options.split, &d, &e) : SHOAL_E_AGAIN;
-    if (status == SHOAL_E_AGAIN || (status == 0 && client_map(v->client) == NULL))
+    int rc = v->shaped ? split_open(&v->splits, v->options.split, &d, &e) : SHOAL_E_AGAIN;
+    if (rc == SHOAL_E_AGAIN || (rc == 0 && client_map(v->client) == NULL))
         return;
     v->base.data[v->options.split] = d;
-    if (status == 0 && v->lanes == 0)
-        status = lanes_make(v, d, &e);
-    if (status != 0) {
-        evaluator_fail(v, status, e.text);
+    if (rc == 0 && v->lanes == 0)
+        rc = lanes_make(v, d, &e);
+    if (rc != 0) {
+        evaluator_fail(v, rc, e.text);
         return;
     }
     bool busy = false;
@@ -291,7 +282,6 @@ static void wait_fire(struct env_timer *t)
 {
     struct evaluator *v = OWNER_OF(t, wait_timer);
     struct err e = {0};
-
     if (client_map(v->client) != NULL)
         return;
     err_set(&e, SHOAL_E_UNAVAILABLE,
@@ -304,7 +294,6 @@ static void wait_fire(struct env_timer *t)
 static void map_changed(void *context)
 {
     struct evaluator *v = context;
-
     for (uint32_t i = 0; i < v->lanes; i++)
         lane_remap(v->lane[i].lane);
     evaluator_wake(v);
@@ -331,16 +320,15 @@ int evaluator_new(struct env *env, const struct evaluator_options *options, stru
                   struct err *e)
 {
     struct evaluator *v = calloc(1, sizeof *v);
-
     if (v == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the evaluation");
     v->options = *options;
     struct client_options client = {
         .coordinator = options->coordinator, .on_map = map_changed, .context = v};
-    int status = client_new(env, &client, &v->client, e);
-    if (status != 0) {
+    int rc = client_new(env, &client, &v->client, e);
+    if (rc != 0) {
         free(v);
-        return status;
+        return rc;
     }
     v->base = (struct lane_base){
         .env = env, .client = v->client, .job = options->job, .stats = &v->stats};

@@ -9,11 +9,12 @@
  * hands. */
 #include "worker/train/lane_inner.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 #define TO(state) (1u << (state))
 
 static const uint16_t allowed[] = {
@@ -50,7 +51,6 @@ struct lane_batch *lane_batch_find(struct lane *l, uint64_t number)
 static uint32_t lane_count(const struct lane *l, enum batch_state from, enum batch_state to)
 {
     uint32_t count = 0;
-
     for (uint32_t i = 0; i < l->batch_count; i++)
         count += l->batch[i].state >= from && l->batch[i].state <= to;
     return count;
@@ -92,7 +92,6 @@ static struct lane_batch *lane_wants_pull(struct lane *l)
     struct lane_batch *b = lane_batch_find(l, l->next_pull);
     bool may = l->cache.planning == NULL &&
                lane_count(l, PLANNING, COMPUTED) <= l->base->job->train.prefetch;
-
     return b != NULL && b->state == READ && may ? b : NULL;
 }
 
@@ -135,7 +134,6 @@ static void lane_finish(struct lane *l)
 void lane_tick(struct lane *l)
 {
     bool moved = l->running && !l->dropping;
-
     while (moved && !l->dropping) {
         moved = false;
         lane_reuse(l);
@@ -223,16 +221,15 @@ void lane_remap(struct lane *l)
 static int task_check(struct lane *l, const struct wire_LANE_NEXT_reply *task, struct err *e)
 {
     const struct dataset *d = task->split <= WIRE_TEST ? l->base->data[task->split] : NULL;
-
     SHOAL_ASSERT(d != NULL);
     uint64_t have = dataset_rows(d);
     if (task->position > have || task->rows > have - task->position)
         return err_set(e, SHOAL_E_DATA,
-                       "the coordinator deals rows %llu to %llu of a split that has %llu here: do "
+                       "the coordinator deals rows %" PRIu64 " to %" PRIu64
+                       " of a split that has %" PRIu64 " here: do "
                        "all workers read the "
                        "same files?",
-                       (unsigned long long)task->position,
-                       (unsigned long long)(task->position + task->rows), (unsigned long long)have);
+                       task->position, task->position + task->rows, have);
     if (task->kind == WIRE_NEXT_TASK && (task->first_batch == 0 || task->lane >= LIMIT_LANES))
         return err_set(e, SHOAL_E_MALFORMED,
                        "the coordinator deals batch 0 or lane %u: not this protocol", task->lane);
@@ -252,7 +249,6 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
 {
     uint32_t size = l->base->job->train.batch;
     struct err e = {0};
-
     SHOAL_ASSERT(!l->running);
     l->running = true;
     l->dropping = false;
@@ -270,11 +266,11 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
     l->next_pull = l->next_compute = l->next_push = l->next_read;
     for (uint32_t i = 0; i < l->batch_count; i++)
         l->batch[i].transfer.staleness = lane_evaluates(l) ? NULL : l->result.staleness;
-    int status = task_check(l, task, &e);
-    if (status == 0 && lane_evaluates(l))
-        status = scores_reset(&l->scores, l->base->job, task->rows, &e);
-    if (status != 0)
-        lane_fail(l, status, e.text);
+    int rc = task_check(l, task, &e);
+    if (rc == 0 && lane_evaluates(l))
+        rc = scores_reset(&l->scores, l->base->job, task->rows, &e);
+    if (rc != 0)
+        lane_fail(l, rc, e.text);
     else
         lane_tick(l);
 }
@@ -282,7 +278,6 @@ void lane_start(struct lane *l, const struct wire_LANE_NEXT_reply *task)
 uint32_t lane_readers(uint32_t cores, uint32_t lanes)
 {
     uint32_t readers = lanes == 0 ? cores : (cores + lanes - 1) / lanes;
-
     return readers == 0 ? 1 : readers < LANE_READERS_MAX ? readers : LANE_READERS_MAX;
 }
 
@@ -290,21 +285,20 @@ static int batches_make(struct lane *l, struct err *e)
 {
     const struct lane_base *base = l->base;
     uint32_t count = lane_full_batches(l) + at_least_one(base->ahead);
-    int status = 0;
-
+    int rc = 0;
     l->batch = calloc(count, sizeof *l->batch);
     if (l->batch == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a lane");
-    for (; status == 0 && l->batch_count < count; l->batch_count += status == 0) {
+    for (; rc == 0 && l->batch_count < count; l->batch_count += rc == 0) {
         struct lane_batch *b = &l->batch[l->batch_count];
-        status = rows_new(base->model, base->backend, base->schema, base->table_count,
-                          base->job->train.batch, base->job->data.label_count, &b->rows, e);
-        if (status != 0)
+        rc = rows_new(base->model, base->backend, base->schema, base->table_count,
+                      base->job->train.batch, base->job->data.label_count, &b->rows, e);
+        if (rc != 0)
             break;
         b->rows->batch.clock_ns = base->clock_ns;
         lane_stages_init(l, b);
     }
-    return status;
+    return rc;
 }
 
 /* Its memory, on whatever thread: nothing of it is with the loop. */
@@ -323,7 +317,6 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
              struct err *e)
 {
     struct lane *l = calloc(1, sizeof *l);
-
     if (l == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a lane");
     l->base = base;
@@ -331,15 +324,15 @@ int lane_new(struct lane_base *base, void (*on_end)(void *owner), void *owner, s
     l->owner = owner;
     l->reuse_timer.fire = reuse_fire;
     scores_init(&l->scores);
-    int status = lane_cache_init(l, e);
-    if (status == 0)
-        status = model_run_new(base->model, base->job->train.batch, (uint32_t)base->cache_rows,
-                               &l->run, e);
-    if (status == 0)
-        status = batches_make(l, e);
-    if (status != 0) {
+    int rc = lane_cache_init(l, e);
+    if (rc == 0)
+        rc = model_run_new(base->model, base->job->train.batch, (uint32_t)base->cache_rows, &l->run,
+                           e);
+    if (rc == 0)
+        rc = batches_make(l, e);
+    if (rc != 0) {
         lane_unmake(l);
-        return status;
+        return rc;
     }
     *out = l;
     return 0;

@@ -15,7 +15,6 @@ static void plan_run(struct env_work *w) /* on a thread of the pool */
     struct lane *l = lane_of_plan(w);
     struct lane_cache *c = &l->cache;
     struct lane_batch *b = c->planning;
-
     if (c->clear)
         row_cache_clear(c->index);
     for (uint32_t i = 0; i < c->takens; i++) {
@@ -29,7 +28,6 @@ static void plan_run(struct env_work *w) /* on a thread of the pool */
 static void plan_count(struct lane *l, const struct rows *r)
 {
     uint32_t hits = r->batch.key_count - r->plan.fresh_count;
-
     l->base->stats->cache_hits += hits;
     l->base->stats->cache_misses += r->plan.fresh_count;
     if (hits > 0)
@@ -41,7 +39,6 @@ static void plan_done(struct env_work *w)
 {
     struct lane *l = lane_of_plan(w);
     struct lane_batch *b = l->cache.planning;
-
     SHOAL_ASSERT(b != NULL && b->state == PLANNING);
     l->cache.planning = NULL;
     if (l->dropping || l->cache.status != 0) {
@@ -62,7 +59,6 @@ void lane_cache_plan(struct lane *l, struct lane_batch *b)
     struct lane_cache *c = &l->cache;
     struct cache_answer *spare = c->taken;
     uint32_t spare_capacity = c->taken_capacity;
-
     SHOAL_ASSERT(c->planning == NULL);
     c->taken = c->answer;
     c->taken_capacity = c->answer_capacity;
@@ -81,7 +77,6 @@ void lane_cache_answered(struct lane *l, const struct lane_batch *b, const struc
                          uint64_t clock, uint64_t low)
 {
     struct lane_cache *c = &l->cache;
-
     if (c->answers == c->answer_capacity) {
         uint32_t capacity = c->answer_capacity == 0 ? 64 : 2 * c->answer_capacity;
         struct cache_answer *more = realloc(c->answer, capacity * sizeof *more);
@@ -107,7 +102,6 @@ int lane_cache_init(struct lane *l, struct err *e)
     const struct job *job = l->base->job;
     struct row_cache_rule rule = {.bounded = job->train.mode != WIRE_ASYNC,
                                   .most = job->train.staleness};
-
     l->cache.work = (struct env_work){.run = plan_run, .done = plan_done};
     if (l->base->cache_rows == 0)
         return 0;

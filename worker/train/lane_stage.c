@@ -3,6 +3,7 @@
 #include "worker/train/lane_inner.h"
 #include "worker/train/schedule.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,6 @@ static void read_run(struct env_work *w) /* on a thread of the pool */
     struct lane_batch *b = batch_of_read(w);
     const struct lane *l = b->lane;
     uint32_t epoch = lane_evaluates(l) ? 0 : l->task.epoch;
-
     b->status = batch_read(l->base->data[l->task.split], l->base->job->train.seed, epoch,
                            b->position, b->row_count, &b->rows->batch, &b->error);
 }
@@ -42,7 +42,6 @@ static void read_done(struct env_work *w)
 {
     struct lane_batch *b = batch_of_read(w);
     struct lane *l = b->lane;
-
     SHOAL_ASSERT(b->state == READING);
     read_busy(l, w->ran_ns, b->status == 0 ? b->rows->batch.file_ns : 0);
     if (l->dropping) {
@@ -62,7 +61,6 @@ static void read_done(struct env_work *w)
 static uint32_t time_limit(const struct lane *l)
 {
     uint64_t now = env_wall_s(l->base->env);
-
     return now == 0 || now > UINT32_MAX - LANE_TIME_GRACE_S ? 0 : (uint32_t)now + LANE_TIME_GRACE_S;
 }
 
@@ -71,7 +69,6 @@ void lane_read(struct lane *l, struct lane_batch *b)
     uint32_t size = l->base->job->train.batch;
     uint64_t offset = (l->next_read - l->task.first_batch) * size;
     uint64_t left = offset < l->task.rows ? l->task.rows - offset : 0;
-
     b->number = l->next_read++;
     b->position = l->task.position + offset;
     b->row_count = left < size ? (uint32_t)left : size;
@@ -98,7 +95,6 @@ static float lr_scale(const struct lane *l, uint64_t batch)
 static struct transfer_name batch_name(const struct lane *l, const struct lane_batch *b)
 {
     const struct job *job = l->base->job;
-
     if (lane_evaluates(l))
         return (struct transfer_name){
             .run = l->task.run, .lane = UINT32_MAX, .bound = WIRE_BOUND_ASYNC, .lr_scale = 1.0f};
@@ -142,12 +138,11 @@ void lane_ask(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
     bool empty = b->rows->batch.examples == 0;
-
     b->sent_ns = env_now_ns(l->base->env);
-    int status = empty ? 0 : transfer_start(&b->transfer, &name, false, &b->error);
-    if (status != 0) {
+    int rc = empty ? 0 : transfer_start(&b->transfer, &name, false, &b->error);
+    if (rc != 0) {
         batch_move(b, DRAINING);
-        lane_fail(l, status, b->error.text);
+        lane_fail(l, rc, b->error.text);
         return;
     }
     batch_move(b, !empty && b->transfer.pending > 0 ? PULLING : READY);
@@ -159,10 +154,10 @@ void lane_pull(struct lane *l, struct lane_batch *b)
     lines_count(l, &b->rows->batch);
     l->next_pull++;
     floats_lend(l, b);
-    int status = rows_reserve(b->rows, &b->error);
-    if (status != 0) {
+    int rc = rows_reserve(b->rows, &b->error);
+    if (rc != 0) {
         batch_move(b, DRAINING);
-        lane_fail(l, status, b->error.text);
+        lane_fail(l, rc, b->error.text);
     } else if (l->cache.index != NULL && b->rows->batch.examples > 0 && !lane_evaluates(l)) {
         lane_cache_plan(l, b);
     } else {
@@ -174,7 +169,6 @@ static void pull_done(struct lane *l, struct lane_batch *b)
 {
     uint64_t now = env_now_ns(l->base->env), blocked = now - l->clock.begun_ns,
              took = now - b->sent_ns;
-
     batch_move(b, READY);
     stage_busy(l, STAGE_PULL, took > b->transfer.held_ns ? took - b->transfer.held_ns : 0);
     l->base->stats->keys_pulled += b->transfer.keys;
@@ -197,7 +191,6 @@ static void compute_run(struct env_work *w) /* on a thread of the pool */
     struct lane *l = lane_of_compute(w);
     struct lane_batch *b = l->computing;
     struct model_input in;
-
     rows_input(b->rows, &in);
     rows_output(b->rows, &l->output);
     if (lane_evaluates(l)) {
@@ -228,16 +221,15 @@ static void compute_failed(struct lane *l, const struct lane_batch *b)
 {
     struct err e = {0};
     int status = l->compute_status;
-
     if (status == SHOAL_E_UNAVAILABLE || status == SHOAL_E_INTERNAL || status == SHOAL_E_NOMEM) {
         const char *why = model_run_error(l->run);
         l->result.broken = true;
-        err_set(&e, status, "the device failed at lane %u batch %llu: %s", l->task.lane,
-                (unsigned long long)b->number, why[0] != '\0' ? why : err_text(status));
+        err_set(&e, status, "the device failed at lane %u batch %" PRIu64 ": %s", l->task.lane,
+                b->number, why[0] != '\0' ? why : err_text(status));
     } else {
-        err_set(&e, status, "lane %u batch %llu (epoch %u, rows from position %llu): %s",
-                l->task.lane, (unsigned long long)b->number, l->task.epoch,
-                (unsigned long long)b->position,
+        err_set(&e, status,
+                "lane %u batch %" PRIu64 " (epoch %u, rows from position %" PRIu64 "): %s",
+                l->task.lane, b->number, l->task.epoch, b->position,
                 status == SHOAL_E_NOT_FINITE ? not_finite_text(l) : err_text(status));
     }
     lane_fail(l, status, e.text);
@@ -247,7 +239,6 @@ static void result_add(struct lane *l, const struct lane_batch *b)
 {
     const struct model_output *o = &l->output;
     struct lane_result *r = &l->result;
-
     r->examples += b->rows->batch.examples;
     r->loss_sum += o->loss_sum;
     r->weight_sum += o->weight_sum;
@@ -282,7 +273,6 @@ static void compute_done(struct env_work *w)
 {
     struct lane *l = lane_of_compute(w);
     struct lane_batch *b = l->computing;
-
     SHOAL_ASSERT(b != NULL && b->state == COMPUTING);
     l->computing = NULL;
     stage_busy(l, STAGE_COMPUTE, w->ran_ns);
@@ -319,7 +309,6 @@ void lane_compute(struct lane *l, struct lane_batch *b)
 static void push_done(struct lane *l, struct lane_batch *b)
 {
     struct stats *s = l->base->stats;
-
     batch_move(b, DRAINING);
     stage_busy(l, STAGE_PUSH, env_now_ns(l->base->env) - b->sent_ns);
     s->batches++;
@@ -333,11 +322,10 @@ static void push_done(struct lane *l, struct lane_batch *b)
 void lane_push(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = batch_name(l, b);
-
     b->sent_ns = env_now_ns(l->base->env);
-    int status = transfer_start(&b->transfer, &name, true, &b->error);
-    if (status != 0) {
-        lane_fail(l, status, b->error.text);
+    int rc = transfer_start(&b->transfer, &name, true, &b->error);
+    if (rc != 0) {
+        lane_fail(l, rc, b->error.text);
         return;
     }
     l->next_push++;
@@ -355,7 +343,6 @@ static struct lane_batch *batch_of_transfer(struct transfer *t)
 static void transfer_done(struct transfer *t)
 {
     struct lane_batch *b = batch_of_transfer(t);
-
     if (t->push)
         push_done(b->lane, b);
     else
@@ -372,7 +359,6 @@ static void transfer_poisoned(struct transfer *t, const struct part *p, const ch
 {
     struct lane_batch *b = batch_of_transfer(t);
     struct lane_result *r = &b->lane->result;
-
     if (b->refused)
         return;
     b->refused = true;
@@ -385,7 +371,6 @@ static void transfer_poisoned(struct transfer *t, const struct part *p, const ch
 static void transfer_took(struct transfer *t, const struct part *p, uint64_t clock, uint64_t low)
 {
     struct lane_batch *b = batch_of_transfer(t);
-
     if (p->table < b->rows->sparse && b->rows->planned)
         lane_cache_answered(b->lane, b, p, clock, low);
 }
@@ -395,7 +380,6 @@ static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t 
 {
     struct lane *l = batch_of_transfer(t)->lane;
     uint32_t waiting = 0;
-
     for (uint64_t n = t->name.batch > l->batch_count ? t->name.batch - l->batch_count : 1;
          n < t->name.batch; n++) {
         struct lane_batch *earlier = lane_batch_find(l, n);
@@ -408,10 +392,9 @@ static uint32_t transfer_gap(struct transfer *t, const struct part *p, uint64_t 
 void lane_send_again(struct lane *l, struct lane_batch *b)
 {
     struct transfer_name name = b->transfer.name;
-
-    int status = transfer_start(&b->transfer, &name, b->state == PUSHING, &b->error);
-    if (status != 0)
-        lane_fail(l, status, b->error.text);
+    int rc = transfer_start(&b->transfer, &name, b->state == PUSHING, &b->error);
+    if (rc != 0)
+        lane_fail(l, rc, b->error.text);
 }
 
 void lane_stages_init(struct lane *l, struct lane_batch *b)

@@ -21,7 +21,6 @@ void map_close(struct map *m)
 static int endpoints_take(struct map *m, const char *text, size_t bytes, struct err *e)
 {
     const char *end = text + bytes;
-
     for (uint32_t s = 0; s < m->shard_count; s++) {
         const char *line_end = text == end ? NULL : memchr(text, '\n', (size_t)(end - text));
         if (line_end == NULL)
@@ -43,8 +42,7 @@ int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct
              const struct frame *endpoints, struct err *e)
 {
     struct map taken;
-    int status;
-
+    int rc;
     if (reply->shards > LIMIT_SHARDS || reply->tablet_count > LIMIT_TABLES * LIMIT_TABLETS ||
         shards->bytes != (size_t)reply->tablet_count * 2)
         return err_set(e, SHOAL_E_MALFORMED, "the map has %u shards and %u tablets in %zu bytes",
@@ -56,27 +54,26 @@ int map_take(struct map *m, const struct wire_MAP_GET_reply *reply, const struct
     taken.shard = malloc(shards->bytes + 2);
     taken.endpoint = calloc((size_t)reply->shards + 1, MAP_ENDPOINT_BYTES);
     if (taken.shard == NULL || taken.endpoint == NULL) {
-        status =
-            err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", reply->tablet_count);
+        rc = err_set(e, SHOAL_E_NOMEM, "no memory for a map of %u tablets", reply->tablet_count);
         goto refuse;
     }
     if (shards->bytes > 0)
         memcpy(taken.shard, shards->data, shards->bytes);
     for (uint32_t t = 0; t < taken.tablet_count; t++)
         if (taken.shard[t] >= taken.shard_count) {
-            status = err_set(e, SHOAL_E_MALFORMED, "the map gives tablet %u to shard %u of %u", t,
-                             taken.shard[t], taken.shard_count);
+            rc = err_set(e, SHOAL_E_MALFORMED, "the map gives tablet %u to shard %u of %u", t,
+                         taken.shard[t], taken.shard_count);
             goto refuse;
         }
-    status = endpoints_take(&taken, endpoints->data, endpoints->bytes, e);
-    if (status != 0)
+    rc = endpoints_take(&taken, endpoints->data, endpoints->bytes, e);
+    if (rc != 0)
         goto refuse;
     map_close(m);
     *m = taken;
     return 0;
 refuse:
     map_close(&taken);
-    return status;
+    return rc;
 }
 
 bool map_complete(const struct map *m)

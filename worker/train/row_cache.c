@@ -10,6 +10,7 @@
 #include "proto/base/assert.h"
 #include "proto/base/hash.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -39,7 +40,6 @@ static struct set *sets_new(uint32_t sets)
 {
     size_t bytes = (sets * sizeof(struct set) + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
     struct set *set;
-
     if (bytes == HUGE_PAGE)
         return aligned_alloc(64, sets * sizeof *set);
     set = aligned_alloc(HUGE_PAGE, bytes);
@@ -54,8 +54,8 @@ int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_
     SHOAL_ASSERT(slots > 0);
     if (slots > ROW_CACHE_SLOTS_MAX)
         return err_set(e, SHOAL_E_TOO_BIG,
-                       "train.cache.rows: %llu rows, a lane's cache holds %u at most",
-                       (unsigned long long)slots, ROW_CACHE_SLOTS_MAX);
+                       "train.cache.rows: %" PRIu64 " rows, a lane's cache holds %u at most", slots,
+                       ROW_CACHE_SLOTS_MAX);
     struct row_cache *c = calloc(1, sizeof *c);
     if (c != NULL) {
         c->rule = *rule;
@@ -66,8 +66,9 @@ int row_cache_new(uint64_t slots, const struct row_cache_rule *rule, struct row_
     if (c == NULL || c->set == NULL) {
         free(c);
         return err_set(e, SHOAL_E_NOMEM,
-                       "no memory for the index of a cache of %llu rows: lower train.cache.rows",
-                       (unsigned long long)slots);
+                       "no memory for the index of a cache of %" PRIu64
+                       " rows: lower train.cache.rows",
+                       slots);
     }
     row_cache_clear(c);
     *out = c;
@@ -120,7 +121,6 @@ static uint32_t way_find(const struct row_cache *c, const struct set *s, uint64_
 static uint32_t way_give(const struct row_cache *c, const struct set *s, uint64_t batch)
 {
     uint32_t best = NONE, best_age = 0;
-
     for (uint32_t w = 0; w < c->ways; w++) {
         uint32_t age = (uint32_t)batch - s->way[w].used;
         if (s->way[w].writer == 0)
@@ -149,7 +149,6 @@ static void keep(struct row_cache *c, uint32_t set, uint32_t w, uint64_t batch, 
                  struct row_plan *plan)
 {
     struct set *s = &c->set[set];
-
     s->key[w] = key;
     s->way[w].writer = batch;
     s->way[w].lag = PENDING;
@@ -165,7 +164,6 @@ static void plan_key(struct row_cache *c, uint64_t batch, uint64_t key, uint32_t
     uint32_t set = set_of(c, key);
     struct set *s = &c->set[set];
     uint32_t w = way_find(c, s, key);
-
     if (w != NONE && serves(c, s, w, batch)) {
         uint64_t staleness = batch - s->way[w].writer + s->way[w].lag - 1;
         plan->staleness = staleness > plan->staleness ? staleness : plan->staleness;

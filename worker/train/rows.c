@@ -44,7 +44,6 @@ static void rows_free(struct rows *r)
 static void reference_drop(struct rows_reference *reference)
 {
     unsigned before = atomic_fetch_sub_explicit(&reference->count, 1, memory_order_acq_rel);
-
     SHOAL_ASSERT(before > 0);
     if (before == 1)
         rows_free(reference->rows);
@@ -77,7 +76,6 @@ static float *floats_new(const struct rows *r, size_t count)
 static int blocks_reserve(const struct rows *r, struct rows_table *t)
 {
     size_t floats = t->key_count * (size_t)t->schema->width;
-
     if (t->key_count <= t->capacity)
         return 0;
     backend_host_free(r->backend, t->pulled);
@@ -109,7 +107,6 @@ static int floats_reserve(const struct rows *r, float **array, size_t *capacity,
 static void stretches_place(struct rows *r)
 {
     size_t pulled = 0, gradients = 0;
-
     for (uint32_t t = 0; t < r->sparse; t++) {
         struct rows_table *table = &r->table[t];
         table->pulled = r->floats.pulled + pulled;
@@ -122,7 +119,6 @@ static void stretches_place(struct rows *r)
 static int sparse_reserve(struct rows *r)
 {
     size_t pulled = 0, gradients = 0;
-
     for (uint32_t t = 0; t < r->sparse; t++) {
         pulled += (size_t)r->table[t].key_count * r->table[t].schema->width;
         gradients += (size_t)r->table[t].key_count * schema_push_floats(r->table[t].schema);
@@ -141,7 +137,6 @@ static int blocks_take(struct rows *r, const struct model *m)
     const uint64_t *keys;
     const uint32_t *block;
     size_t count;
-
     for (uint32_t t = r->sparse; t < r->table_count; t++) {
         model_blocks(m, t > r->sparse, &keys, &block, &count);
         total += count;
@@ -198,7 +193,6 @@ int rows_new(const struct model *m, const struct backend *backend,
 static int seen_reserve(struct rows *r)
 {
     uint32_t keys = r->batch.key_count;
-
     if (!r->counts || keys <= r->seen_capacity)
         return 0;
     uint32_t room = keys + keys / 8;
@@ -213,7 +207,6 @@ static void keys_take(struct rows *r)
 {
     const struct batch *b = &r->batch;
     bool empty = b->examples == 0;
-
     for (uint32_t t = 0; t < r->table_count; t++) {
         struct rows_table *table = &r->table[t];
         if (t < r->sparse) {
@@ -231,12 +224,12 @@ static void keys_take(struct rows *r)
 int rows_reserve(struct rows *r, struct err *e)
 {
     keys_take(r);
-    int status = sparse_reserve(r);
-    for (uint32_t t = r->sparse; t < r->table_count && status == 0; t++)
-        status = blocks_reserve(r, &r->table[t]);
-    if (status == 0)
-        status = seen_reserve(r);
-    if (status != 0)
+    int rc = sparse_reserve(r);
+    for (uint32_t t = r->sparse; t < r->table_count && rc == 0; t++)
+        rc = blocks_reserve(r, &r->table[t]);
+    if (rc == 0)
+        rc = seen_reserve(r);
+    if (rc != 0)
         return err_set(e, SHOAL_E_NOMEM,
                        "no memory for the rows of %u keys: use a smaller train.batch",
                        r->batch.key_count);
@@ -273,7 +266,6 @@ void rows_floats_swap(struct rows *r, struct rows *other)
 static int plan_reserve(struct rows *r, uint32_t count)
 {
     struct row_plan *p = &r->plan;
-
     if (count <= r->plan_capacity)
         return 0;
     uint32_t room = count + count / 8;
@@ -296,7 +288,6 @@ static void plan_divide(struct rows *r)
 {
     const struct row_plan *p = &r->plan;
     uint32_t key = 0, fresh = 0, keep = 0;
-
     for (uint32_t t = 0; t < r->sparse; t++) {
         struct rows_table *table = &r->table[t];
         uint32_t fresh_before = fresh, keep_before = keep, end = key + table->key_count;
@@ -315,7 +306,6 @@ static void plan_divide(struct rows *r)
 int rows_plan(struct rows *r, struct row_cache *cache, uint64_t batch, struct err *e)
 {
     uint32_t keys = r->batch.key_count;
-
     if (plan_reserve(r, keys) != 0)
         return err_set(e, SHOAL_E_NOMEM,
                        "no memory to look %u keys up in the cache: use a smaller train.batch",
@@ -334,7 +324,6 @@ bool rows_part_refused(const struct rows *r, const struct part *p)
 {
     const struct rows_table *t = &r->table[p->table];
     struct gradient_fault f;
-
     return gradient_fault_find(t->schema,
                                t->gradients + p->key_first * (size_t)schema_push_floats(t->schema),
                                p->key_count, &f);
@@ -376,7 +365,6 @@ static uint32_t key_bound(const struct sent *t, uint32_t from, uint32_t tablet)
 {
     unsigned bits = t->schema->tablet_bits;
     uint32_t low = from, high = t->count;
-
     if (tablet >= 1u << bits)
         return high;
     while (low < high) {
@@ -392,7 +380,6 @@ static uint32_t key_bound(const struct sent *t, uint32_t from, uint32_t tablet)
 static uint32_t keys_max(const struct sent *t)
 {
     size_t fit = LIMIT_FRAME_BYTES / ((size_t)t->floats * sizeof(float));
-
     return fit < LIMIT_KEYS ? (uint32_t)fit : LIMIT_KEYS;
 }
 
@@ -416,7 +403,6 @@ static int stretch_split(struct rows *r, const struct sent *t, struct part stret
 {
     uint32_t end = stretch.tablet_first + stretch.tablet_count, most = keys_max(t);
     struct part p = {stretch.table, stretch.shard, stretch.tablet_first, 0, stretch.key_first, 0};
-
     while (p.tablet_first < end) {
         uint32_t low = p.tablet_first + 1, high = end;
         while (low < high) {
@@ -435,9 +421,9 @@ static int stretch_split(struct rows *r, const struct sent *t, struct part stret
                            "use more tablets or a smaller "
                            "train.batch",
                            p.key_count, t->schema->name, most);
-        int status = part_add(r, &p, e);
-        if (status != 0)
-            return status;
+        int rc = part_add(r, &p, e);
+        if (rc != 0)
+            return rc;
         p.tablet_first = low;
         p.key_first += p.key_count;
     }
@@ -458,9 +444,9 @@ int rows_split(struct rows *r, const struct map *map, bool push, struct err *e)
         while (first < end) {
             uint32_t count = map_stretch(map, first, end);
             struct part p = {table, map->shard[first], first - s->tablet_first, count, key, 0};
-            int status = stretch_split(r, &sent, p, e);
-            if (status != 0)
-                return status;
+            int rc = stretch_split(r, &sent, p, e);
+            if (rc != 0)
+                return rc;
             first += count;
             key = r->part[r->part_count - 1].key_first + r->part[r->part_count - 1].key_count;
         }
@@ -476,16 +462,15 @@ static int frame_borrow(struct rows *r, struct msg *m, const void *data, size_t 
     if (bytes == 0)
         return msg_add(m, 0) == NULL ? SHOAL_E_NOMEM : 0;
     atomic_fetch_add_explicit(&r->reference->count, 1, memory_order_relaxed);
-    int status = msg_add_borrowed(m, (void *)(uintptr_t)data, bytes, frame_returned, r->reference);
-    if (status != 0)
+    int rc = msg_add_borrowed(m, (void *)(uintptr_t)data, bytes, frame_returned, r->reference);
+    if (rc != 0)
         reference_drop(r->reference);
-    return status;
+    return rc;
 }
 
 int rows_add_keys(struct rows *r, const struct part *p, bool push, struct msg *m)
 {
     struct sent sent = sent_of(&r->table[p->table], push);
-
     return frame_borrow(r, m, sent.keys + p->key_first, (size_t)p->key_count * sizeof(uint64_t));
 }
 
@@ -493,7 +478,6 @@ int rows_add_gradients(struct rows *r, const struct part *p, struct msg *m)
 {
     const struct rows_table *t = &r->table[p->table];
     size_t floats = schema_push_floats(t->schema);
-
     return frame_borrow(r, m, t->gradients + p->key_first * floats,
                         p->key_count * floats * sizeof(float));
 }

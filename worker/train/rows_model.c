@@ -7,7 +7,6 @@ void rows_take(struct rows *r, const struct part *p, const float *rows)
 {
     struct rows_table *t = &r->table[p->table];
     size_t width = t->schema->width;
-
     if (t->block == NULL) {
         memcpy(t->pulled + p->key_first * width, rows, p->key_count * width * sizeof(float));
         return;
@@ -22,7 +21,6 @@ void rows_take(struct rows *r, const struct part *p, const float *rows)
 static void gradients_spread(struct rows_table *t, const float *from)
 {
     size_t width = t->schema->width, floats = schema_push_floats(t->schema);
-
     for (uint32_t i = t->key_count; i-- > 0;) {
         float *at = t->gradients + i * floats;
         memmove(at, from + i * width, width * sizeof(float));
@@ -34,7 +32,6 @@ static void gradients_spread(struct rows_table *t, const float *from)
 static void gradients_place(struct rows *r)
 {
     const float *end = r->floats.gradients;
-
     for (uint32_t t = 0; t < r->sparse; t++)
         end += (size_t)r->table[t].key_count * r->table[t].schema->width;
     for (uint32_t t = r->sparse; t-- > 0;) {
@@ -71,7 +68,6 @@ static void key_count(struct rows *r, const struct counted *c, uint32_t key, uin
                       float click)
 {
     float *at = c->at + (key - c->first) * c->floats;
-
     if (r->seen[key] == example + 1)
         return;
     r->seen[key] = example + 1;
@@ -84,7 +80,6 @@ static void statistics_count(struct rows *r)
     const struct batch *b = &r->batch;
     struct counted counted[LIMIT_JOB_TABLES];
     size_t slot = 0;
-
     counted_find(r, counted);
     memset(r->seen, 0, b->key_count * sizeof *r->seen);
     for (uint32_t i = 0; i < b->examples; i++) {
@@ -117,7 +112,6 @@ void rows_gather(struct rows *r)
 static uint32_t pulled_count(const struct rows *r)
 {
     uint32_t count = 0;
-
     for (uint32_t t = 0; t < r->sparse; t++)
         count += r->table[t].pull_count;
     return count;

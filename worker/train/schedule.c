@@ -7,7 +7,6 @@
 static double cosine(double x)
 {
     double sign = 1.0, term = 1.0, sum = 1.0;
-
     if (x > PI / 2) {
         x = PI - x;
         sign = -1.0;
@@ -22,7 +21,6 @@ static double cosine(double x)
 static double power(double base, uint64_t exponent)
 {
     double result = 1.0;
-
     for (; exponent > 0; exponent >>= 1) {
         if (exponent & 1)
             result *= base;
@@ -36,7 +34,6 @@ float schedule_scale(const struct job *job, uint64_t batch)
     uint64_t warmup = job->train.warmup, first = warmup > 0 ? warmup : 1,
              length = job->train.schedule.batches;
     double rest = 1.0 - job->train.schedule.floor, floor = job->train.schedule.floor;
-
     if (batch < warmup)
         return (float)((double)batch / (double)warmup);
     if (job->train.schedule.kind == SCHEDULE_CONSTANT || length == 0)

@@ -3,11 +3,12 @@
 #include "proto/base/assert.h"
 #include "proto/base/log.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 enum { WAIT_MS_MIN = 10, WAIT_MS_MAX = 5000, WAIT_MS_DEFAULT = 200 };
 
 enum seat_state { FREE, ASKING, RESTING, OPENING, WORKING, REPORTING, DROPPING };
@@ -70,7 +71,6 @@ static struct msg *ask_build(struct request *r)
 {
     struct seat *s = seat_of_ask(r);
     struct wire w;
-
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_LANE_NEXT;
     w.id = r->id;
@@ -98,7 +98,6 @@ static void seat_rest(struct seat *s, uint32_t ms)
                     : ms < WAIT_MS_MIN ? WAIT_MS_MIN
                     : ms > WAIT_MS_MAX ? WAIT_MS_MAX
                                        : ms;
-
     seat_move(s, RESTING);
     env_timer_start(s->host->base.env, &s->rest, wait * MS);
 }
@@ -121,7 +120,6 @@ static enum request_verdict ask_reply(struct request *r, const struct wire *w, c
 {
     struct seat *s = seat_of_ask(r);
     struct seat_host *host = s->host;
-
     (void)m;
     SHOAL_ASSERT(s->state == ASKING);
     if (w->status == SHOAL_E_UNAVAILABLE) {
@@ -179,19 +177,18 @@ static void seat_report(struct seat *s)
 void seat_look(struct seat *s)
 {
     struct err e = {0};
-
     if (s->state != OPENING)
         return;
     bool index = s->task.kind == WIRE_NEXT_INDEX;
-    int status = s->host->ready(s->host->context, s->task.split, !index, &e);
-    if (status == SHOAL_E_AGAIN)
+    int rc = s->host->ready(s->host->context, s->task.split, !index, &e);
+    if (rc == SHOAL_E_AGAIN)
         return;
     if (index) {
-        s->index_status = status;
+        s->index_status = rc;
         s->index_error = e;
         seat_report(s);
-    } else if (status != 0) {
-        s->host->fatal(s->host->context, status, e.text);
+    } else if (rc != 0) {
+        s->host->fatal(s->host->context, rc, e.text);
     } else {
         seat_move(s, WORKING);
         lane_start(s->lane, &s->task);
@@ -203,7 +200,6 @@ static void seat_worked(void *owner)
 {
     struct seat *s = owner;
     const struct lane_result *result = lane_result(s->lane);
-
     if (s->state == DROPPING) {
         seat_move(s, FREE);
         s->host->freed(s->host->context);
@@ -215,8 +211,8 @@ static void seat_worked(void *owner)
         break;
     case SHOAL_E_FENCED:
     case SHOAL_E_OLD_RUN:
-        log_info("lane %u generation %llu was taken away: %s", s->number,
-                 (unsigned long long)s->generation, result->text);
+        log_info("lane %u generation %" PRIu64 " was taken away: %s", s->number, s->generation,
+                 result->text);
         seat_leave(s);
         break;
     /* acknowledged pushes are lost: who joins anew gets the lane from what is left */
@@ -235,7 +231,6 @@ static void seat_worked(void *owner)
 static struct msg *index_message(const struct seat *s, uint64_t id)
 {
     struct wire w;
-
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_INDEX_DONE;
     w.id = id;
@@ -258,7 +253,6 @@ static struct msg *task_message(const struct seat *s, uint64_t id)
     const struct lane_result *result = lane_result(s->lane);
     uint32_t labels = s->host->base.job->data.label_count, tasks = labels == 0 ? 1 : labels;
     struct wire w;
-
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_TASK_DONE;
     w.id = id;
@@ -297,7 +291,6 @@ static struct msg *task_message(const struct seat *s, uint64_t id)
 static struct msg *report_build(struct request *r)
 {
     struct seat *s = seat_of_report(r);
-
     if (s->task.kind == WIRE_NEXT_INDEX)
         return index_message(s, r->id);
     if (s->task.kind == WIRE_NEXT_EVAL)
@@ -311,7 +304,6 @@ static enum request_verdict report_reply(struct request *r, const struct wire *w
 {
     struct seat *s = seat_of_report(r);
     struct seat_host *host = s->host;
-
     (void)m;
     SHOAL_ASSERT(s->state == REPORTING);
     if (w->status == SHOAL_E_UNAVAILABLE) {
@@ -344,7 +336,6 @@ static enum request_verdict report_reply(struct request *r, const struct wire *w
 int seat_new(struct seat_host *host, struct seat **out, struct err *e)
 {
     struct seat *s = calloc(1, sizeof *s);
-
     if (s == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a lane's seat");
     s->host = host;
@@ -356,10 +347,10 @@ int seat_new(struct seat_host *host, struct seat **out, struct err *e)
                               .reply = ask_reply};
     s->report = (struct request){
         .target = CLIENT_COORDINATOR, .build = report_build, .reply = report_reply};
-    int status = lane_new(&host->base, seat_worked, s, &s->lane, e);
-    if (status != 0) {
+    int rc = lane_new(&host->base, seat_worked, s, &s->lane, e);
+    if (rc != 0) {
         free(s);
-        return status;
+        return rc;
     }
     *out = s;
     return 0;

@@ -3,11 +3,12 @@
 #include "proto/base/log.h"
 #include "worker/train/trainer_inner.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 enum {
     JOIN_PAUSE_MS = 200,
     LEAVE_MS = 2000,
@@ -52,7 +53,7 @@ void trainer_clear(struct trainer *t, bool again, int status, const char *text)
 
 void trainer_forgotten(struct trainer *t)
 {
-    log_warn("worker %llu gives up its lanes and joins again", (unsigned long long)t->host.worker);
+    log_warn("worker %" PRIu64 " gives up its lanes and joins again", t->host.worker);
     trainer_clear(t, true, 0, "");
 }
 
@@ -63,7 +64,6 @@ static struct msg *join_build(struct request *r)
     struct trainer *t = OWNER_OF(r, join);
     const struct backend *backend = t->options.backend;
     struct wire w;
-
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_WORKER_JOIN;
     w.id = r->id;
@@ -84,7 +84,6 @@ static void wait_fire(struct env_timer *timer)
 {
     struct trainer *t = OWNER_OF(timer, wait_timer);
     struct err e = {0};
-
     if (client_heard_ns(t->client) != 0)
         return;
     err_set(&e, SHOAL_E_UNAVAILABLE,
@@ -99,7 +98,6 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     struct trainer *t = OWNER_OF(r, join);
     const struct wire_WORKER_JOIN_reply *reply = &w->u.WORKER_JOIN_reply;
     struct err e = {0};
-
     if (client_passing(w->status))
         return REQUEST_LATER; /* AGAIN: there is no job yet */
     if (w->status != 0) {
@@ -114,9 +112,9 @@ static enum request_verdict join_reply(struct request *r, const struct wire *w, 
     t->lease_ms = reply->lease_ms < LEASE_MS_MIN ? LEASE_MS_MIN : reply->lease_ms;
     env_timer_stop(t->env, &t->wait_timer);
     memset(&t->stats, 0, sizeof t->stats);
-    int status = trainer_job_take(t, m->frame[1].data, m->frame[1].bytes, &e);
-    if (status != 0) {
-        trainer_clear(t, false, status, e.text);
+    int rc = trainer_job_take(t, m->frame[1].data, m->frame[1].bytes, &e);
+    if (rc != 0) {
+        trainer_clear(t, false, rc, e.text);
         return REQUEST_DONE;
     }
     t->state = PREPARING;
@@ -143,7 +141,6 @@ static bool device_replaceable(const struct trainer *t, int status)
 void trainer_break(struct trainer *t, int status, const char *text)
 {
     const char *about = t->options.backend == NULL ? "" : backend_about(t->options.backend);
-
     if (t->state == DONE || (t->state >= CLEARING && !t->again))
         return;
     if (device_replaceable(t, status)) {
@@ -168,7 +165,6 @@ void trainer_break(struct trainer *t, int status, const char *text)
 static void stages_note(struct trainer *t)
 {
     uint32_t prefetch = t->job.train.prefetch;
-
     t->stats.wide[STAGE_PARSE] = t->host.base.readers;
     t->stats.wide[STAGE_PULL] = 1 + prefetch;
     t->stats.wide[STAGE_PUSH] = t->job.train.mode == WIRE_BSP ? 1 : 3 + prefetch;
@@ -178,10 +174,10 @@ static void stages_note(struct trainer *t)
 static void trainer_prepared(struct trainer *t)
 {
     const struct backend *backend = t->options.backend;
-
-    log_info("worker %llu joined job %s: %u lanes here, %u batches of each read at once, backend "
+    log_info("worker %" PRIu64
+             " joined job %s: %u lanes here, %u batches of each read at once, backend "
              "%s (%s)%s%s",
-             (unsigned long long)t->host.worker, t->job.name, t->seat_count, t->host.base.readers,
+             t->host.worker, t->job.name, t->seat_count, t->host.base.readers,
              backend == NULL ? "none" : backend_name(backend),
              backend == NULL ? "" : backend_about(backend), t->why[0] == '\0' ? "" : ": ", t->why);
     stages_note(t);
@@ -196,7 +192,6 @@ static void trainer_prepared(struct trainer *t)
 static void map_changed(void *context)
 {
     struct trainer *t = context;
-
     for (uint32_t i = 0; i < t->seat_count; i++)
         lane_remap(seat_work(t->seat[i]));
     trainer_wake(t);
@@ -207,7 +202,6 @@ static void seats_tick(struct trainer *t)
 {
     struct seat *free_one = NULL;
     bool asking = false;
-
     for (uint32_t i = 0; i < t->seat_count && t->state == WORKING; i++) {
         seat_look(t->seat[i]);
         asking = asking || seat_is_asking(t->seat[i]);
@@ -224,7 +218,6 @@ static struct msg *beat_build(struct request *r)
 {
     struct trainer *t = OWNER_OF(r, beat);
     struct wire w;
-
     for (uint32_t i = 0; i < t->seat_count; i++)
         lane_account(seat_work(t->seat[i]));
     memset(&w, 0, sizeof w);
@@ -237,7 +230,6 @@ static struct msg *beat_build(struct request *r)
 static enum request_verdict beat_reply(struct request *r, const struct wire *w, const struct msg *m)
 {
     struct trainer *t = OWNER_OF(r, beat);
-
     (void)m;
     if (w->status == SHOAL_E_UNAVAILABLE && (t->state == WORKING || t->state == PREPARING))
         trainer_forgotten(t);
@@ -248,7 +240,6 @@ static enum request_verdict beat_reply(struct request *r, const struct wire *w, 
 static void lease_check(struct trainer *t)
 {
     uint64_t silent = env_now_ns(t->env) - client_heard_ns(t->client);
-
     client_mute(t->client, t->state == WORKING && silent > t->lease_ms * MS);
 }
 
@@ -256,7 +247,6 @@ static void lease_check(struct trainer *t)
 static uint64_t step_ns(const struct trainer *t)
 {
     uint64_t longest = 0;
-
     for (uint32_t i = 0; i < t->seat_count; i++) {
         uint64_t ns = lane_computing_ns(seat_work(t->seat[i]));
         longest = ns > longest ? ns : longest;
@@ -269,18 +259,16 @@ static uint64_t step_ns(const struct trainer *t)
 static void device_check(struct trainer *t)
 {
     char text[128];
-
     if (t->state != WORKING || !has_device(t) || step_ns(t) <= t->options.step_ms * MS)
         return;
-    snprintf(text, sizeof text, "a step has not come back from the device for %llu s",
-             (unsigned long long)(step_ns(t) / (1000 * MS)));
+    snprintf(text, sizeof text, "a step has not come back from the device for %" PRIu64 " s",
+             (step_ns(t) / (1000 * MS)));
     trainer_break(t, SHOAL_E_UNAVAILABLE, text);
 }
 
 static void beat_fire(struct env_timer *timer)
 {
     struct trainer *t = OWNER_OF(timer, beat_timer);
-
     if (!request_active(&t->beat))
         client_start(t->client, &t->beat);
     lease_check(t);
@@ -296,7 +284,6 @@ static struct msg *leave_build(struct request *r)
 {
     struct trainer *t = OWNER_OF(r, leave);
     struct wire w;
-
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_WORKER_LEAVE;
     w.id = r->id;
@@ -392,7 +379,6 @@ static void trainer_farewell(struct trainer *t)
 static void leave_fire(struct env_timer *timer)
 {
     struct trainer *t = OWNER_OF(timer, leave_timer);
-
     if (t->state != CLEARING) {
         trainer_left(t);
         return;
@@ -408,8 +394,8 @@ static void leave_fire(struct env_timer *timer)
         t->broken = true;
         if (t->lost.code == 0)
             err_set(&t->lost, SHOAL_E_UNAVAILABLE,
-                    "a step has not come back from the device for %llu s",
-                    (unsigned long long)(step_ns(t) / (1000 * MS)));
+                    "a step has not come back from the device for %" PRIu64 " s",
+                    (step_ns(t) / (1000 * MS)));
         t->end = t->lost;
     }
     trainer_farewell(t);
@@ -460,7 +446,6 @@ static void tick_fire(struct env_timer *timer)
 static void trainer_on_message(void *core, peer_t from, struct msg *m)
 {
     struct trainer *t = core;
-
     client_message(t->client, from, m);
 }
 
@@ -501,7 +486,6 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
                 struct err *e)
 {
     struct trainer *t = calloc(1, sizeof *t);
-
     if (t == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for the worker");
     t->env = env;
@@ -520,10 +504,10 @@ int trainer_new(struct env *env, const struct trainer_options *options, struct t
     trainer_job_init(t);
     struct client_options client = {
         .coordinator = options->coordinator, .on_map = map_changed, .context = t};
-    int status = client_new(env, &client, &t->client, e);
-    if (status != 0) {
+    int rc = client_new(env, &client, &t->client, e);
+    if (rc != 0) {
         free(t);
-        return status;
+        return rc;
     }
     trainer_host_init(t);
     env_timer_start(env, &t->wait_timer, t->options.wait_ms * MS);
@@ -569,9 +553,8 @@ void trainer_describe(const struct trainer *t, char *text, size_t bytes)
     static const char *const names[] = {
         "joining", "preparing", "working", "clearing", "leaving", "replacing the device", "done"};
     uint32_t lanes = 0;
-
     for (uint32_t i = 0; i < t->seat_count; i++)
         lanes += seat_lane(t->seat[i]) != SEAT_NO_LANE;
-    snprintf(text, bytes, "%s: %u lanes, %llu examples", names[t->state], lanes,
-             (unsigned long long)t->stats.examples);
+    snprintf(text, bytes, "%s: %u lanes, %" PRIu64 " examples", names[t->state], lanes,
+             t->stats.examples);
 }

@@ -5,10 +5,9 @@ static int host_ready(void *context, uint32_t split, bool map, struct err *e)
 {
     struct trainer *t = context;
     struct dataset *d = NULL;
-
-    int status = split_open(&t->splits, split, &d, e);
-    if (status != 0)
-        return status;
+    int rc = split_open(&t->splits, split, &d, e);
+    if (rc != 0)
+        return rc;
     if (t->host.base.data[split] != d) /* threads that read from it look at this too */
         t->host.base.data[split] = d;
     if (!map || client_map(t->client) != NULL)
@@ -25,7 +24,6 @@ static void host_freed(void *context)
 static bool host_held(void *context, const struct seat *but, uint32_t lane, uint64_t generation)
 {
     struct trainer *t = context;
-
     for (uint32_t i = 0; i < t->seat_count; i++) {
         struct seat *s = t->seat[i];
         if (s == but || seat_lane(s) != lane)
@@ -41,7 +39,6 @@ static uint32_t host_lanes(void *context)
 {
     const struct trainer *t = context;
     uint32_t held = 0;
-
     for (uint32_t i = 0; i < t->seat_count; i++)
         held += seat_lane(t->seat[i]) != SEAT_NO_LANE;
     return held;

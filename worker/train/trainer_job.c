@@ -39,13 +39,12 @@ static void splits_changed(void *context)
 int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct err *e)
 {
     uint64_t hash = hash_bytes(text, bytes, 1);
-
     if (t->have_job && hash == t->job_hash)
         return 0;
     trainer_job_drop(t);
-    int status = job_parse(text, bytes, "the submitted job", t->options.set, &t->job, e);
-    if (status != 0)
-        return status;
+    int rc = job_parse(text, bytes, "the submitted job", t->options.set, &t->job, e);
+    if (rc != 0)
+        return rc;
     t->have_job = true;
     t->job_hash = hash;
     client_set_resend(t->client, t->job.net.resend_ms > 0 ? t->job.net.resend_ms : 1000);
@@ -60,7 +59,6 @@ int trainer_job_take(struct trainer *t, const char *text, size_t bytes, struct e
 static uint32_t seats_wanted(const struct trainer *t)
 {
     uint32_t seats = t->options.lanes_max;
-
     if (t->job.train.mode == WIRE_BSP && t->lanes > seats)
         seats = t->lanes < LIMIT_LANES ? t->lanes : LIMIT_LANES;
     return seats;
@@ -72,7 +70,6 @@ static void base_set(struct trainer *t)
     struct lane_base *base = &t->host.base;
     uint32_t readers = lane_readers(t->options.cores, seats_wanted(t)),
              ahead = t->job.train.read_ahead;
-
     base->ahead = ahead == 0 ? readers : ahead;
     base->readers = readers < base->ahead ? readers : base->ahead;
     base->cache_rows = t->job.train.cache.rows;
@@ -85,25 +82,23 @@ static void base_set(struct trainer *t)
 static int model_make(struct trainer *t, struct trainer_made *m)
 {
     struct lane_base *base = &t->host.base;
-
-    int status = model_schemas(&t->job, &t->shape, t->schema, &base->table_count, &m->error);
-    if (status == 0)
-        status = model_new(&t->job, &t->shape, t->options.backend, &m->model, &m->error);
+    int rc = model_schemas(&t->job, &t->shape, t->schema, &base->table_count, &m->error);
+    if (rc == 0)
+        rc = model_new(&t->job, &t->shape, t->options.backend, &m->model, &m->error);
     base->model = m->model;
-    return status;
+    return rc;
 }
 
 static int seats_make(struct trainer *t, struct trainer_made *m)
 {
     uint32_t seats = seats_wanted(t);
-    int status = 0;
-
+    int rc = 0;
     m->seat = calloc(seats, sizeof *m->seat);
     if (m->seat == NULL)
         return err_set(&m->error, SHOAL_E_NOMEM, "no memory for %u lanes", seats);
-    for (; status == 0 && m->seat_count < seats; m->seat_count += status == 0)
-        status = seat_new(&t->host, &m->seat[m->seat_count], &m->error);
-    return status;
+    for (; rc == 0 && m->seat_count < seats; m->seat_count += rc == 0)
+        rc = seat_new(&t->host, &m->seat[m->seat_count], &m->error);
+    return rc;
 }
 
 /* on a thread of the pool: the loop looks at nothing of this meanwhile */
@@ -111,7 +106,6 @@ static void prepare_run(struct env_work *w)
 {
     struct trainer *t = OWNER_OF(w, prepare);
     struct trainer_made *m = &t->made;
-
     m->status = dataset_shape(&t->job, &t->shape, &m->error);
     if (m->status != 0)
         return;
@@ -137,7 +131,6 @@ static void prepare_done(struct env_work *w)
 {
     struct trainer *t = OWNER_OF(w, prepare);
     struct err e = {0};
-
     t->preparing = false;
     made_take(t);
     if (t->made.status != 0 && t->made.device) {
@@ -165,14 +158,12 @@ void trainer_job_prepare(struct trainer *t)
 static void replace_run(struct env_work *w) /* on a thread of the pool */
 {
     struct trainer *t = OWNER_OF(w, replace);
-
     t->replace_status = t->options.replace(t->options.context, &t->replacement, &t->replace_error);
 }
 
 static void replace_done(struct env_work *w)
 {
     struct trainer *t = OWNER_OF(w, replace);
-
     t->replacing = false;
     trainer_replaced(t);
 }
@@ -191,7 +182,6 @@ static struct msg *declare_build(struct request *r)
     const struct table_schema *schema = &t->schema[t->declared];
     struct wire_TABLE_CREATE create;
     struct wire w;
-
     memset(&w, 0, sizeof w);
     w.type = WIRE_TYPE_TABLE_DECLARE;
     w.id = r->id;
@@ -215,7 +205,6 @@ static enum request_verdict declare_reply(struct request *r, const struct wire *
                                           const struct msg *m)
 {
     struct trainer *t = OWNER_OF(r, declare);
-
     (void)m;
     if (w->status == SHOAL_E_UNAVAILABLE)
         trainer_clear(t, true, 0, "");

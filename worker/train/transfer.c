@@ -2,6 +2,7 @@
 #include "worker/train/transfer.h"
 #include "proto/base/assert.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +35,6 @@ static struct msg *pull_build(struct request *r)
     struct transfer_part *p = part_of(r);
     struct transfer *t = p->transfer;
     struct wire w;
-
     w.type = WIRE_TYPE_PULL;
     w.reply = false;
     w.id = r->id;
@@ -60,7 +60,6 @@ static struct msg *push_build(struct request *r)
     struct transfer_part *p = part_of(r);
     struct transfer *t = p->transfer;
     struct wire w;
-
     w.type = WIRE_TYPE_PUSH;
     w.reply = false;
     w.id = r->id;
@@ -102,16 +101,15 @@ static enum request_verdict part_refused(struct transfer_part *p, const struct w
 {
     struct transfer *t = p->transfer;
     struct err e = {0};
-
     if (client_passing(w->status))
         return REQUEST_LATER;
     if (w->status == SHOAL_E_NOT_LEADER) {
         client_map_refresh(t->client);
         return REQUEST_LATER;
     }
-    err_set(&e, w->status, "shard %u refused the %s of lane %d batch %llu, table %s: %s",
-            p->part.shard, t->push ? "push" : "pull", (int)t->name.lane,
-            (unsigned long long)t->name.batch, t->rows->table[p->part.table].schema->name,
+    err_set(&e, w->status, "shard %u refused the %s of lane %d batch %" PRIu64 ", table %s: %s",
+            p->part.shard, t->push ? "push" : "pull", (int)t->name.lane, t->name.batch,
+            t->rows->table[p->part.table].schema->name,
             w->error[0] != '\0' ? w->error : err_text(w->status));
     return refuse(t, w->status, e.text);
 }
@@ -119,7 +117,6 @@ static enum request_verdict part_refused(struct transfer_part *p, const struct w
 static void part_answered(struct transfer_part *p)
 {
     struct transfer *t = p->transfer;
-
     SHOAL_ASSERT(t->pending > 0);
     t->keys += p->part.key_count;
     if (--t->pending == 0)
@@ -144,7 +141,6 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
     const struct wire_PULL_reply *reply = &w->u.PULL_reply;
     uint32_t width = t->rows->table[p->part.table].schema->width;
     struct err e = {0};
-
     if (w->status != 0)
         return part_refused(p, w);
     if (reply->key_count != p->part.key_count || reply->width != width ||
@@ -168,7 +164,6 @@ static enum request_verdict pull_reply(struct request *r, const struct wire *w, 
 static enum request_verdict part_poisoned(struct transfer_part *p, const struct wire *w)
 {
     struct transfer *t = p->transfer;
-
     if (p->part.key_count == 0)
         return REQUEST_LATER;
     t->poisoned(t, &p->part, w->error[0] != '\0' ? w->error : err_text(w->status));
@@ -180,7 +175,6 @@ static enum request_verdict push_reply(struct request *r, const struct wire *w, 
 {
     struct transfer_part *p = part_of(r);
     struct transfer *t = p->transfer;
-
     (void)m;
     if (w->status == SHOAL_E_GAP && (t->gap(t, &p->part, r->order) > 0 || ++p->lost < LOST_AFTER))
         return p->gaps++ == 0 ? REQUEST_NOW : REQUEST_LATER;
@@ -229,15 +223,14 @@ static int parts_reserve(struct transfer *t, uint32_t count, struct err *e)
 int transfer_start(struct transfer *t, const struct transfer_name *name, bool push, struct err *e)
 {
     const struct map *map = client_map(t->client);
-
     transfer_cancel(t);
     if (map == NULL)
         return err_set(e, SHOAL_E_AGAIN, "there is no map yet");
-    int status = rows_split(t->rows, map, push, e);
-    if (status == 0)
-        status = parts_reserve(t, t->rows->part_count, e);
-    if (status != 0)
-        return status;
+    int rc = rows_split(t->rows, map, push, e);
+    if (rc == 0)
+        rc = parts_reserve(t, t->rows->part_count, e);
+    if (rc != 0)
+        return rc;
     t->name = *name;
     t->push = push;
     t->keys = 0;
@@ -276,7 +269,6 @@ void transfer_cancel(struct transfer *t)
 uint32_t transfer_resend(struct transfer *t, const struct part *p, uint64_t order)
 {
     uint32_t waiting = 0;
-
     for (uint32_t i = 0; i < t->part_count; i++) {
         struct transfer_part *own = &t->part[i];
         if (own->part.table != p->table ||

@@ -286,8 +286,8 @@ static void wide_step(enum model_kind kind, enum precision precision, uint32_t e
     c.job.train.precision = precision;
     dense_case_batch(&c, examples, 1000, kind == MODEL_DIN);
     for (uint64_t step = 1; step <= 3; step++) {
-        int code = model_train(c.model, c.run, &c.in, 1, 2, step, &c.out);
-        ck_assert_msg(code == 0, "model %d, precision %d: %s", (int)kind, (int)precision,
+        int rc = model_train(c.model, c.run, &c.in, 1, 2, step, &c.out);
+        ck_assert_msg(rc == 0, "model %d, precision %d: %s", (int)kind, (int)precision,
                       model_run_error(c.run));
     }
     ck_assert_uint_le(c.run->stream->scratch[1].count, SCRATCH_BLOCKS_JOINED);
@@ -344,7 +344,6 @@ START_TEST(exact_allocation_gives_the_same_bits)
                                             MODEL_DIN,    MODEL_PLE,     MODEL_DLRM};
     size_t bytes = 2 * EXACT_FLOATS * sizeof(float);
     float *bits = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
     ck_assert_ptr_ne(bits, MAP_FAILED);
     for (int exact = 0; exact < 2; exact++) {
         int status;
@@ -567,7 +566,6 @@ START_TEST(shortage_is_told_with_what_would_help)
     struct dense_case c;
     struct model_run *run;
     struct err e = {0};
-
     case_open(&c, cuda_backend(), MODEL_DEEPFM, PRECISION_FP16);
     setenv("SHOAL_CUDAHOST_FAIL", "1:full", 1);
     ck_assert_int_eq(model_run_new(c.model, 150, 4, &run, &e), SHOAL_E_NOMEM);
@@ -628,13 +626,13 @@ START_TEST(backend_cuda_without_a_device_says_so)
 {
     struct backend *b;
     struct err e = {0};
-    int code = backend_load_module("libshoal_cuda.so", &b, &e);
-    if (code == 0) {
+    int rc = backend_load_module("libshoal_cuda.so", &b, &e);
+    if (rc == 0) {
         ck_assert_str_eq(backend_name(b), "cuda");
         backend_unload(b);
         return;
     }
-    ck_assert_int_eq(code, SHOAL_E_UNAVAILABLE);
+    ck_assert_int_eq(rc, SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_null(b);
     ck_assert_msg(strstr(e.text, "no device") || strstr(e.text, "libshoal_cuda.so"), "%s", e.text);
 }

@@ -5,6 +5,7 @@
 
 #include "dense/model/run.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 enum { EXAMPLES = 150, ROWS = 60, STEPS = 4, FLOATS_MAX = 1 << 16 };
@@ -52,7 +53,6 @@ static void play(struct play *p, enum model_kind kind, enum precision precision,
     struct dense_case c;
     struct model_run *run;
     struct err e = {0};
-
     memset(p, 0, sizeof *p);
     case_open(&c, kind, precision);
     p->before = cuda_counted();
@@ -94,12 +94,11 @@ START_TEST(every_failing_call_is_told_or_made_good)
     static struct play well, p;
     uint32_t told = 0, good = 0;
     char text[32];
-
     play(&well, MODEL_DEEPFM, PRECISION_FP16, "SHOAL_CUDAHOST_FAIL", "");
     ck_assert_msg(well.code == 0, "%s", well.text);
     uint64_t calls = well.after.calls - well.before.calls;
     for (uint64_t n = 1; n <= calls; n++) {
-        snprintf(text, sizeof text, "%llu", (unsigned long long)n);
+        snprintf(text, sizeof text, "%" PRIu64, n);
         play(&p, MODEL_DEEPFM, PRECISION_FP16, "SHOAL_CUDAHOST_FAIL", text);
         if (p.code == 0) {
             ck_assert_msg(same_bits(&p, &well), "call %s", text);
@@ -111,9 +110,10 @@ START_TEST(every_failing_call_is_told_or_made_good)
             told++;
         }
     }
-    printf("%llu calls, each of which failed once: %u runs ended with its error, %u went on from a "
+    printf("%" PRIu64
+           " calls, each of which failed once: %u runs ended with its error, %u went on from a "
            "spoiled recording\n",
-           (unsigned long long)calls, told, good);
+           calls, told, good);
     ck_assert_uint_gt(told, 200);
     ck_assert_uint_gt(good, 40);
 }
@@ -125,16 +125,15 @@ START_TEST(every_lost_device_is_told)
 {
     static struct play well, p;
     char text[32];
-
     play(&well, MODEL_DEEPFM, PRECISION_FP32, "SHOAL_CUDAHOST_FAIL", "");
     uint64_t calls = well.after.calls - well.before.calls;
     for (uint64_t n = 1; n <= calls; n++) {
-        snprintf(text, sizeof text, "%llu:lost", (unsigned long long)n);
+        snprintf(text, sizeof text, "%" PRIu64 ":lost", n);
         play(&p, MODEL_DEEPFM, PRECISION_FP32, "SHOAL_CUDAHOST_FAIL", text);
         ck_assert_msg(p.code == SHOAL_E_UNAVAILABLE, "call %s: %d: %s", text, p.code, p.text);
         ck_assert_msg(strstr(p.text, "planted failure"), "call %s: %s", text, p.text);
     }
-    printf("%llu calls: a device lost at each was told\n", (unsigned long long)calls);
+    printf("%" PRIu64 " calls: a device lost at each was told\n", calls);
     ck_assert_uint_gt(calls, 300);
 }
 END_TEST
@@ -146,11 +145,10 @@ START_TEST(every_shortage_is_told)
     static struct play well, p;
     uint32_t told = 0, good = 0;
     char text[32];
-
     play(&well, MODEL_DIN, PRECISION_BF16, "SHOAL_CUDAHOST_FAIL", "");
     uint64_t calls = well.after.calls - well.before.calls;
     for (uint64_t n = 1; n <= calls; n++) {
-        snprintf(text, sizeof text, "%llu:full", (unsigned long long)n);
+        snprintf(text, sizeof text, "%" PRIu64 ":full", n);
         play(&p, MODEL_DIN, PRECISION_BF16, "SHOAL_CUDAHOST_FAIL", text);
         if (p.code == 0) {
             ck_assert_msg(same_bits(&p, &well), "call %s", text);
@@ -161,8 +159,8 @@ START_TEST(every_shortage_is_told)
             told++;
         }
     }
-    printf("%llu calls: %u runs without memory from one on were told, %u needed no more\n",
-           (unsigned long long)calls, told, good);
+    printf("%" PRIu64 " calls: %u runs without memory from one on were told, %u needed no more\n",
+           calls, told, good);
     ck_assert_uint_gt(told, 20);
     ck_assert_uint_gt(good, 20);
 }
@@ -193,9 +191,8 @@ static uint32_t made_good(int job, const char *what, uint64_t most, const struct
     static struct play p;
     uint32_t disturbed = 0;
     char text[32];
-
     for (uint64_t n = 1; n <= most || (most == 0 && disturbed + 1 == n); n++) {
-        snprintf(text, sizeof text, "%s:%llu", what, (unsigned long long)n);
+        snprintf(text, sizeof text, "%s:%" PRIu64, what, n);
         play(&p, jobs[job].kind, jobs[job].precision, "SHOAL_CUDAHOST_REFUSE", text);
         ck_assert_msg(p.code == 0, "job %d, %s: %s", job, text, p.text);
         ck_assert_msg(same_bits(&p, well), "job %d, %s: another result", job, text);
@@ -211,12 +208,11 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
                                         "planted", "train.backend to cpu", "the stand-in"};
     static struct play well, p;
     char text[32];
-
     play(&well, jobs[_i].kind, jobs[_i].precision, "SHOAL_CUDAHOST_REFUSE", "");
     ck_assert_msg(well.code == 0, "%s", well.text);
     uint64_t products = well.after.choices - well.before.choices, told = 0;
     for (uint64_t n = 1; n <= products; n++) {
-        snprintf(text, sizeof text, "none:%llu", (unsigned long long)n);
+        snprintf(text, sizeof text, "none:%" PRIu64, n);
         play(&p, jobs[_i].kind, jobs[_i].precision, "SHOAL_CUDAHOST_REFUSE", text);
         if (p.code == 0) /* products of one shape, beside one another, count as one there */
             continue;
@@ -229,8 +225,7 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
     }
     ck_assert_uint_gt(told, products / 2);
     ck_assert_uint_ge(told, 6);
-    printf("job %d: %llu of %llu shapes refused, each told\n", _i, (unsigned long long)told,
-           (unsigned long long)products);
+    printf("job %d: %" PRIu64 " of %" PRIu64 " shapes refused, each told\n", _i, told, products);
 }
 END_TEST
 
@@ -260,7 +255,6 @@ static void biased(const char *refuse, uint32_t offset, float y[12])
     struct err e = {0};
     float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, w[12] = {1, 0, 2, 0.5f, 3, 1, 0.25f, 1, 2, 1, 1, 5},
           bias[8] = {0};
-
     for (uint32_t i = 0; i < 3; i++)
         bias[offset + i] = 0.1f * (float)(i + 1);
     setenv("SHOAL_CUDAHOST_REFUSE", refuse, 1);
@@ -290,7 +284,6 @@ START_TEST(bias_is_added_whatever_the_library_says)
 {
     float well[12], found[12];
     struct cuda_counters before = cuda_counted();
-
     biased("", 0, well);
     ck_assert_float_eq_tol(well[5], 5 * 2 + 6 + 7 + 8 * 5 + 0.3f, 1e-5f);
     ck_assert_uint_eq(cuda_counted().launches, before.launches);
@@ -312,7 +305,6 @@ START_TEST(recording_that_cannot_be_made_is_given_up)
     struct dense_device d;
     float x[4] = {1, 2, 3, 4}, y[4];
     struct cuda_counters before = cuda_counted();
-
     cuda_device_open(&d, cuda_name(), PRECISION_FP32);
     float *from = dense_up(&d, x, sizeof x), *to = dense_up(&d, NULL, sizeof x);
     for (int step = 1; step <= 6; step++) {

@@ -4,6 +4,7 @@
 
 #include "dense/model/run.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 enum { LINES = 4096, ROWS = 400, STEPS = 500 };
@@ -45,7 +46,6 @@ static void case_draw(struct dense_case *c, uint32_t step)
     struct rng r = rng_of(5, step, 1);
     uint32_t examples = (draw_size(&r, step) + SHARE - 1) / SHARE,
              slots = examples * c->shape.fields, values = 0;
-
     c->in.examples = examples;
     c->in.row_count = c->in.fresh_count = ROWS / 2 + (uint32_t)rng_below(&r, ROWS / 2 + 1);
     c->part[0] = (struct model_part){c->in.row_count, c->in.row_count, 0};
@@ -85,7 +85,6 @@ START_TEST(sizes_of_a_job_are_recorded_once_and_learn_with_the_cpu)
     struct cuda_counters before = cuda_counted();
     uint32_t sizes = 0, filled = 0, last = 0;
     double apart = 0.0;
-
     memset(seen, 0, sizeof seen);
     case_open(&cpu, kinds[_i], dense_backend_named("cpu"));
     case_open(&device, kinds[_i], cuda_backend());
@@ -100,11 +99,11 @@ START_TEST(sizes_of_a_job_are_recorded_once_and_learn_with_the_cpu)
     }
     struct cuda_counters after = cuda_counted();
     uint64_t recordings = after.recordings - before.recordings, plays = after.plays - before.plays;
-    printf("model %d: %u changes of size, %u filled sizes, %llu recordings, %llu plays, %llu "
+    printf("model %d: %u changes of size, %u filled sizes, %" PRIu64 " recordings, %" PRIu64
+           " plays, %" PRIu64 " "
            "choices, none recorded, "
            "%.1e from the CPU\n",
-           (int)kinds[_i], sizes, filled, (unsigned long long)recordings, (unsigned long long)plays,
-           (unsigned long long)(after.choices - before.choices), apart);
+           (int)kinds[_i], sizes, filled, recordings, plays, after.choices - before.choices, apart);
     ck_assert_uint_gt(sizes, STEPS / 2);
     ck_assert_uint_gt(filled, 1);
     ck_assert_uint_eq(after.choices_recording, before.choices_recording);
@@ -123,7 +122,6 @@ START_TEST(sizes_that_are_not_filled_up_are_hardly_played)
 {
     struct dense_case c;
     struct cuda_counters before = cuda_counted();
-
     case_open(&c, MODEL_DEEPFM, cuda_backend());
     c.ops = *backend_ops_of(c.backend);
     c.ops.granule = 0;
@@ -132,8 +130,8 @@ START_TEST(sizes_that_are_not_filled_up_are_hardly_played)
         step_take(&c, step);
     uint64_t plays = cuda_counted().plays - before.plays,
              choices = cuda_counted().choices - before.choices;
-    printf("without filling up: %llu plays of %u steps, %llu choices\n", (unsigned long long)plays,
-           STEPS / 4, (unsigned long long)choices);
+    printf("without filling up: %" PRIu64 " plays of %u steps, %" PRIu64 " choices\n", plays,
+           STEPS / 4, choices);
     ck_assert_uint_lt(plays, STEPS / 8);
     ck_assert_uint_gt(choices, 200);
     dense_case_free(&c);
@@ -161,7 +159,6 @@ START_TEST(filling_up_contributes_nothing)
         MODEL_IPNN, MODEL_AUTOINT, MODEL_FINALMLP, MODEL_DIN,   MODEL_PLE};
     static const uint32_t size[] = {1, 2, 60, 128, 129, 300, 511, 1024};
     enum model_kind kind = kinds[_i];
-
     for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
         struct dense_case large, exact;
         struct model_run *run;
@@ -255,8 +252,8 @@ START_TEST(copies_overflow_no_sooner_than_the_first_example)
                                       &both[i]->out);
             }
             ck_assert_msg(code[0] == code[1],
-                          "numbers of %g, batch %llu: %d filled up, %d as it is", (double)large,
-                          (unsigned long long)batch, code[0], code[1]);
+                          "numbers of %g, batch %" PRIu64 ": %d filled up, %d as it is",
+                          (double)large, batch, code[0], code[1]);
             finite += code[0] == 0 && !both[0]->out.skipped;
             ck_assert_int_eq(both[0]->out.skipped, both[1]->out.skipped);
         }

@@ -8,6 +8,7 @@
 #include "dense/layer/act.h"
 #include "dense/layer/norm.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 
@@ -234,8 +235,7 @@ START_TEST(random_plan_has_the_gradients_of_its_loss)
         random_case(&c, seed);
         double worst = dense_double_worst(&c, where);
         /* A norm behind a norm enlarges rounding; a gradient that is missing is far more. */
-        ck_assert_msg(worst < 2e-4, "plan of seed %llu: %g off: %s", (unsigned long long)seed,
-                      worst, where);
+        ck_assert_msg(worst < 2e-4, "plan of seed %" PRIu64 ": %g off: %s", seed, worst, where);
         dense_case_free(&c);
     }
 }

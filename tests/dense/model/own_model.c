@@ -9,7 +9,6 @@ static void sum_forward(const struct layer *l, struct pass *p, uint32_t first, u
 {
     float *y = pass_at(p, l->y, first);
     uint32_t width = l->y.width, ldy = pass_ld(p, l->y);
-
     p->k->zero(p->s, y, (size_t)count * ldy * sizeof *y); /* y has its tensor to itself */
     p->k->add(p->s, count, width, pass_at(p, l->x, first), pass_ld(p, l->x), y, ldy);
     p->k->add(p->s, count, width, pass_at(p, l->z, first), pass_ld(p, l->z), y, ldy);
@@ -42,7 +41,6 @@ void model_deep_crossing_plan(struct plan *p)
 {
     const struct job *job = p->job;
     struct view x = plan_input(p, true, 0);
-
     for (uint32_t i = 0; i < job->model.hidden.count; i++) {
         struct view inner = plan_linear(p, x, job->model.hidden.at[i], ACT_RELU, job->model.dropout,
                                         job->model.norm, VIEW_NONE);

@@ -140,7 +140,6 @@ static double logit_by_hand(const struct dense_case *c, uint32_t example)
     const float *dense = c->dense;
     double row[8][8], input[64], logit = (double)*take(&dense, 1);
     const float *linear = take(&dense, numerics);
-
     for (uint32_t n = 0; n < numerics; n++) {
         input[fields * dim + n] = (double)c->numeric[example * numerics + n];
         logit += input[fields * dim + n] * (double)linear[n];

@@ -237,7 +237,6 @@ static void levels_by_hand(const float *dense, const double x[IN], double score[
     struct taker t = {dense};
     double expert[EXPERTS][FIRST], below[TASKS + 1][FIRST], mixture[TASKS][FIRST], tower[TOWER];
     const float *bias = take(&t, TASKS), *gate;
-
     experts_by_hand(&t, x, IN, EXPERTS, expert);
     gate = take(&t, (size_t)TASKS * (SHARED + OWN) * IN);
     for (uint32_t task = 0; task < TASKS; task++)

@@ -13,6 +13,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,8 +236,7 @@ START_TEST(every_damage_is_refused_by_name)
     while (done < count)
         done += damage_one(&r, (enum kind)rng_below(&r, KINDS), &file[rng_below(&r, files)]);
     ck_assert_uint_ge(done, 200);
-    printf("%s: %llu damages of %u files refused\n", source_name[source], (unsigned long long)done,
-           files);
+    printf("%s: %" PRIu64 " damages of %u files refused\n", source_name[source], done, files);
     fflush(stdout);
     check_whole(7); /* put right again it is taken: what was refused was the damage */
 }

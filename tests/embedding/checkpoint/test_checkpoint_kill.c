@@ -193,15 +193,15 @@ START_TEST(a_load_has_happened_or_has_not)
         ck_assert_int_eq(mkdir(load_dir, 0700), 0);
         shared->status = 1;
         rig_in_child(load_child, &(struct point){.at = at});
-        int status = shared->status;
+        int rc = shared->status;
         if (at == 0) {
-            ck_assert_int_eq(status, 0);
+            ck_assert_int_eq(rc, 0);
             steps = shared->steps;
             ck_assert_int_gt(steps, 30);
         }
-        before += status == 1;
-        after += status == 0;
-        rig_in_child(again_child, &status);
+        before += rc == 1;
+        after += rc == 0;
+        rig_in_child(again_child, &rc);
         rig_remove_dir(load_dir);
     }
     ck_assert_int_ge(before, 5);
@@ -219,10 +219,10 @@ static void dropped(void *context, int status, const char *text)
 
 static int drop_load(void)
 {
-    int status = 1;
-    ck_assert_int_eq(engine_load_drop(f.s[0].g, 7, dropped, &status, NULL), 0);
+    int rc = 1;
+    ck_assert_int_eq(engine_load_drop(f.s[0].g, 7, dropped, &rc, NULL), 0);
     fleet_run(&f);
-    return status;
+    return rc;
 }
 
 static void drop_child(void *context)

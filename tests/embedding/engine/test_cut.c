@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,7 +239,7 @@ END_TEST
 static bool cut_there(uint64_t cut)
 {
     char path[LIMIT_PATH + 64];
-    snprintf(path, sizeof path, "%s/cuts/%llu/manifest", dir, (unsigned long long)cut);
+    snprintf(path, sizeof path, "%s/cuts/%" PRIu64 "/manifest", dir, cut);
     return access(path, F_OK) == 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include <check.h>
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +107,6 @@ START_TEST(guard_bad_value_in_any_place_changes_nothing)
     static const float bad[] = {NAN,    -NAN,  INFINITY, -INFINITY, 1e30f,
                                 -1e30f, 1e38f, -FLT_MAX, 1.0001e15f};
     struct err e = {0};
-
     begin();
     for (uint32_t table = 0; table < WIDTHS; table++) {
         struct table_schema schema = schema_of(table);
@@ -146,7 +146,6 @@ START_TEST(guard_denormals_are_alike_at_every_level)
     struct err e = {0};
     uint64_t digest[ISA_COUNT];
     int best = (int)isa_best();
-
     for (int level = 0; level <= best; level++) {
         isa_limit((enum isa)level);
         begin();
@@ -181,7 +180,6 @@ START_TEST(guard_state_saturates_and_stays_finite)
 {
     static const float initial[] = {1e-10f, 0.1f};
     struct err e = {0};
-
     begin();
     for (uint32_t table = 0; table < 6 * 2; table++) {
         struct table_schema schema = schema_of(table % 2 == 0 ? 16 : 3);
@@ -210,8 +208,8 @@ START_TEST(guard_state_saturates_and_stays_finite)
             int rc = push(&r, &e);
             ck_assert_msg(rc == 0, "%s", e.text);
             if (batch % 500 < 3)
-                ck_assert_msg(rows_finite(table), "case %d, optimizer %d, batch %llu", _i,
-                              (int)schema.optimizer.kind, (unsigned long long)batch);
+                ck_assert_msg(rows_finite(table), "case %d, optimizer %d, batch %" PRIu64, _i,
+                              (int)schema.optimizer.kind, batch);
             if (batch % 64 == 0) {
                 engine_flush_step(s.g);
                 embedding_env_run(&s.env);
@@ -246,7 +244,6 @@ START_TEST(guard_refused_push_is_kept_with_its_name)
     struct err e = {0};
     char path[LIMIT_PATH + 32];
     struct json *j;
-
     begin();
     struct table_schema schema = schema_of(4);
     ck_assert_int_eq(engine_table_create(s.g, &schema, &e), 0);
@@ -256,7 +253,7 @@ START_TEST(guard_refused_push_is_kept_with_its_name)
     gradients[2 * 5 + 1] = 1e16f;
     ck_assert_int_eq(push(&r, &e), SHOAL_E_NOT_FINITE);
     char key[32];
-    (void)snprintf(key, sizeof key, "0x%016llx", (unsigned long long)keys[1]);
+    (void)snprintf(key, sizeof key, "0x%016" PRIx64, keys[1]);
     ck_assert_ptr_nonnull(strstr(e.text, key));
     ck_assert_ptr_nonnull(strstr(e.text, "table-4"));
     ck_assert_ptr_nonnull(strstr(e.text, "worker 7 task 99, lane 0 batch 1"));
@@ -453,7 +450,6 @@ int main(void)
 {
     Suite *suite = suite_create("guard");
     TCase *t = tcase_create("guard");
-
     tcase_set_timeout(t, 100);
     tcase_add_test(t, guard_bad_value_in_any_place_changes_nothing);
     tcase_add_test(t, guard_denormals_are_alike_at_every_level);

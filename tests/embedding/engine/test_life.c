@@ -4,6 +4,7 @@
 #include "tests/lib/embedding_rig.h"
 #include "tests/lib/embedding_stats.h"
 
+#include <inttypes.h>
 #include <sys/mman.h>
 
 #define KEYS 200u
@@ -129,7 +130,7 @@ static void push_part(struct rig *s, uint32_t lane, uint64_t to, uint32_t first,
         embedding_env_run(&s->env);
         rc = engine_admit_push(s->g, &p.record, &plan, &e);
     }
-    ck_assert_msg(rc == 0, "batch %llu: %s", (unsigned long long)to, e.text);
+    ck_assert_msg(rc == 0, "batch %" PRIu64 ": %s", to, e.text);
     ck_assert_int_eq(engine_commit(s->g), 0);
     ck_assert_int_eq(engine_apply_push(s->g, &p.record, &plan), 0);
 }

@@ -13,6 +13,7 @@
 #include "tests/lib/kill_step.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -253,16 +254,16 @@ struct side {
 static void tell_tables(const struct side *s, char *text, size_t room)
 {
     struct engine *g = s->rig.g;
-    int n = snprintf(text, room, "; %llu bytes of %llu%s%s%s", (unsigned long long)tier_used(g),
-                     (unsigned long long)g->tier.rows_max, g->tier.making ? ", making" : "",
+    int n = snprintf(text, room, "; %" PRIu64 " bytes of %" PRIu64 "%s%s%s", tier_used(g),
+                     g->tier.rows_max, g->tier.making ? ", making" : "",
                      g->tier.stuck ? ", stuck" : "", g->flush.busy ? ", busy" : "");
     for (uint32_t i = 0; i < s->plan->tables && n > 0 && (size_t)n < room; i++) {
         const struct table *t = engine_table(g, i);
         n += snprintf(text + n, room - (size_t)n,
-                      "; table %u: %llu rows of %llu bytes in %u tablets, %llu cold%s", i,
-                      (unsigned long long)table_rows(t), (unsigned long long)table_row_bytes(t),
-                      1u << table_schema_of(t)->tablet_bits, (unsigned long long)table_cold_rows(t),
-                      table_cold_may(t) ? "" : ", stays");
+                      "; table %u: %" PRIu64 " rows of %" PRIu64 " bytes in %u tablets, %" PRIu64
+                      " cold%s",
+                      i, table_rows(t), table_row_bytes(t), 1u << table_schema_of(t)->tablet_bits,
+                      table_cold_rows(t), table_cold_may(t) ? "" : ", stays");
     }
 }
 
@@ -274,7 +275,7 @@ static void give_up(const struct side *s, uint32_t i, const char *what, const ch
     if (s->bounded && s->rig.g != NULL)
         tell_tables(s, where, sizeof where);
     snprintf(shared->failure, sizeof shared->failure,
-             "seed %llu, operation %u (%s budget): %s: %s%s", (unsigned long long)s->plan->seed, i,
+             "seed %" PRIu64 ", operation %u (%s budget): %s: %s%s", s->plan->seed, i,
              s->bounded ? "with a" : "without", what, more, where);
     if (s->bounded)
         _exit(3);
@@ -301,8 +302,8 @@ static void side_check(struct side *s, uint32_t i)
     shared->most = over > shared->most ? over : shared->most;
     if (stats.memory_bytes > g->options.memory + ARENA_SLACK) {
         char text[128];
-        snprintf(text, sizeof text, "%llu bytes of %llu", (unsigned long long)stats.memory_bytes,
-                 (unsigned long long)g->options.memory);
+        snprintf(text, sizeof text, "%" PRIu64 " bytes of %" PRIu64, stats.memory_bytes,
+                 g->options.memory);
         give_up(s, i, "memory", text);
     }
 }
@@ -654,9 +655,8 @@ static bool ended_early(const struct life *l)
         WTERMSIG(status) == SIGABRT) /* RocksDB asserts that what failed once goes well */
         return true;
     ck_assert_msg(WIFEXITED(status) && (WEXITSTATUS(status) == 7 || WEXITSTATUS(status) == 0),
-                  "seed %llu, life %llu, operation %u, status %x: %s",
-                  (unsigned long long)l->plan->seed, (unsigned long long)l->number, shared->done,
-                  (unsigned)status, shared->failure);
+                  "seed %" PRIu64 ", life %" PRIu64 ", operation %u, status %x: %s", l->plan->seed,
+                  l->number, shared->done, (unsigned)status, shared->failure);
     return WEXITSTATUS(status) == 0;
 }
 
@@ -681,11 +681,11 @@ static void one_seed(uint64_t seed)
     }
     ck_assert_uint_eq(shared->done, OPS);
     if (getenv("SHOAL_SEEDS") != NULL)
-        printf("seed %llu: %u tables, memory %llu, kills %llu, fetched %llu, evicted %llu, over "
-               "%llu\n",
-               (unsigned long long)seed, p.tables, (unsigned long long)p.memory,
-               (unsigned long long)shared->kills, (unsigned long long)shared->fetched,
-               (unsigned long long)shared->evicted, (unsigned long long)shared->most);
+        printf("seed %" PRIu64 ": %u tables, memory %" PRIu64 ", kills %" PRIu64
+               ", fetched %" PRIu64 ", evicted %" PRIu64 ", over "
+               "%" PRIu64 "\n",
+               seed, p.tables, p.memory, shared->kills, shared->fetched, shared->evicted,
+               shared->most);
     rig_remove_dir(dir);
 }
 

@@ -9,6 +9,7 @@
 #include "tests/lib/embedding_rig.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,8 +178,8 @@ START_TEST(rows_that_were_read_go_again)
             engine_flush_step(s.g);
             embedding_env_run(&s.env);
         }
-    ck_assert_msg(most < s.g->tier.rows_max + (768u << 10), "%llu bytes of %llu",
-                  (unsigned long long)most, (unsigned long long)s.g->tier.rows_max);
+    ck_assert_msg(most < s.g->tier.rows_max + (768u << 10), "%" PRIu64 " bytes of %" PRIu64, most,
+                  s.g->tier.rows_max);
 }
 END_TEST
 
@@ -202,8 +203,8 @@ START_TEST(who_asks_for_more_than_there_is_room_for_gets_it_once)
         engine_flush_step(s.g);
         embedding_env_step(&s.env);
     }
-    ck_assert_msg(most < s.g->tier.rows_max + (2u << 20), "%llu bytes of %llu",
-                  (unsigned long long)most, (unsigned long long)s.g->tier.rows_max);
+    ck_assert_msg(most < s.g->tier.rows_max + (2u << 20), "%" PRIu64 " bytes of %" PRIu64, most,
+                  s.g->tier.rows_max);
 }
 END_TEST
 

@@ -4,6 +4,8 @@
 
 #include "tests/lib/embedding_stats.h"
 
+#include <inttypes.h>
+
 #define NOON (FIRST_DAY + DAY / 2)
 #define KEYS 4096u
 
@@ -20,7 +22,7 @@ static uint32_t place_of(uint64_t key)
     for (uint32_t i = 0; i < KEYS; i++)
         if (rows_key(i) == key)
             return i;
-    ck_abort_msg("key %llx is none of ours", (unsigned long long)key);
+    ck_abort_msg("key %" PRIx64 " is none of ours", key);
 }
 
 static int put(void *context, uint64_t key, const void *row, size_t row_bytes, uint32_t clock)

@@ -22,7 +22,6 @@ START_TEST(bottleneck_is_the_largest_charge)
                                    .read_least_s = 40,
                                    .pull_least_s = 15,
                                    .push_least_s = 3};
-
     coord_bottleneck_find(&sum, &found);
     ck_assert_str_eq(found.stage, "compute");
     ck_assert_str_eq(found.next, "parse");
@@ -39,7 +38,6 @@ START_TEST(bottleneck_tells_files_from_parsing)
 {
     struct wire_WORKER_BEAT sum = {
         .read_s = 60, .compute_s = 40, .compute_busy_s = 40, .file_busy_s = 1, .parse_busy_s = 99};
-
     coord_bottleneck_find(&sum, &found);
     ck_assert_str_eq(found.stage, "parse");
     ck_assert_str_eq(found.next, "compute");
@@ -54,7 +52,6 @@ START_TEST(bottleneck_may_be_the_bound)
 {
     struct wire_WORKER_BEAT sum = {
         .held_s = 50, .compute_s = 30, .compute_busy_s = 30, .pull_s = 20};
-
     coord_bottleneck_find(&sum, &found);
     ck_assert_str_eq(found.stage, "bound");
     ck_assert_double_eq_tol(found.share, 0.5, 1e-12);
@@ -66,7 +63,6 @@ END_TEST
 START_TEST(bottleneck_knows_its_limits)
 {
     struct wire_WORKER_BEAT sum = {.compute_s = 10, .read_s = 1, .read_least_s = 30};
-
     coord_bottleneck_find(&sum, &found);
     ck_assert_double_eq(found.speedup_if_free, 1.0);
     sum = (struct wire_WORKER_BEAT){.wait_s = 5};
@@ -83,7 +79,6 @@ int main(void)
 {
     Suite *s = suite_create("coord_bottleneck");
     TCase *c = tcase_create("coord_bottleneck");
-
     tcase_add_test(c, bottleneck_is_the_largest_charge);
     tcase_add_test(c, bottleneck_tells_files_from_parsing);
     tcase_add_test(c, bottleneck_may_be_the_bound);

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SECOND 1000000000ull
+#define SECOND UINT64_C(1000000000)
 #define SHARDS 2u
 
 struct rig {
@@ -81,7 +81,6 @@ static void coord_start(void)
                               .hook_poll = hook_poll,
                               .hook_stop = hook_stop};
     struct err e = {0};
-
     r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
     ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
     sim_node_set_handler(r.node, &coord_handler, r.coord);
@@ -98,7 +97,6 @@ static void worker_add(uint32_t i)
 {
     struct fake_worker *w = &r.worker[i];
     char name[24];
-
     *w = (struct fake_worker){.rows = {1005, 300, 200},
                               .batch = 10,
                               .seats = 2,
@@ -116,7 +114,6 @@ static void rig_start(const char *train, const char *more, const char *from)
 {
     static const struct sim_options calm = {
         .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
-
     if (r.digest == 0)
         r.digest = 42;
     (void)snprintf(
@@ -191,7 +188,6 @@ static void run_batches(uint32_t batches)
 static void checkpoint_wait(void)
 {
     uint64_t until = sim_now_ns(r.sim) + 30 * SECOND;
-
     while (!r.client.checkpoint.answered && sim_now_ns(r.sim) < until)
         ck_assert(sim_step(r.sim));
     ck_assert_msg(r.client.checkpoint.answered, "no answer");
@@ -210,7 +206,6 @@ static uint32_t entries(const char *suffix)
 {
     DIR *d = opendir(folder);
     uint32_t count = 0;
-
     for (const struct dirent *entry; d != NULL && (entry = readdir(d)) != NULL;) {
         size_t bytes = strlen(entry->d_name), end = strlen(suffix);
         count += entry->d_name[0] != '.' && bytes >= end &&
@@ -226,7 +221,6 @@ static struct json *manifest_of(const char *path)
     size_t bytes;
     struct json *m;
     struct err e = {0};
-
     ck_assert_msg(coord_folder_disk.get(path, MANIFEST_FILE, 1 << 20, &text, &bytes, &e) == 0, "%s",
                   e.text);
     ck_assert_msg(manifest_parse(text, bytes, &m, &e) == 0, "%s", e.text);
@@ -237,7 +231,6 @@ static struct json *manifest_of(const char *path)
 static double report_number(const char *path)
 {
     struct json *j;
-
     ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
     double x = json_as_number(json_get(j, path), -1);
     json_free(j);
@@ -381,7 +374,6 @@ END_TEST
 START_TEST(checkpoint_holds_pushes_for_a_second_at_most)
 {
     uint64_t longest = 0, shortest_open = UINT64_MAX, since = 0, until, holds = 0;
-
     r.lease_ms = 10000;
     rig_start("epochs: 4, consistency: async", "", NULL);
     run_batches(20);
@@ -529,7 +521,6 @@ START_TEST(checkpoint_goes_on_at_the_very_batch)
                                         "epochs: 2, consistency: ssp",
                                         "epochs: 2, consistency: bsp"};
     char path[LIMIT_PATH];
-
     rig_start(modes[_i % 3], "", NULL);
     run_batches(7 + 19 * (uint32_t)_i);
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
@@ -551,7 +542,6 @@ END_TEST
 START_TEST(checkpoint_of_an_evaluation_goes_on)
 {
     char path[LIMIT_PATH];
-
     rig_start("epochs: 3, consistency: ssp", "", NULL);
     while (r.coord->job.at.phase != PHASE_EVAL)
         ck_assert(sim_step(r.sim));
@@ -578,7 +568,6 @@ START_TEST(checkpoint_goes_on_with_the_best_epoch)
     static const char *const after[] = {"auc", "auc", "logloss"};
     static const uint32_t epochs[] = {4, 6, 5}, best[] = {2, 4, 3}, final[] = {3, 4, 3};
     char path[LIMIT_PATH], train[160];
-
     r.quality = quality[_i == 1];
     rig_start("epochs: 10, consistency: ssp, early_stop: {metric: auc, patience: 2, lr_decay: 0.5}",
               "", NULL);
@@ -610,7 +599,6 @@ END_TEST
 START_TEST(checkpoint_restore_survives_the_coordinator)
 {
     char path[LIMIT_PATH];
-
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     run_batches(120);
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
@@ -651,7 +639,6 @@ static void refused_from(const char *train, const char *path, int status, const 
 START_TEST(checkpoint_for_another_job_is_refused)
 {
     char path[LIMIT_PATH], other[LIMIT_PATH];
-
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     run_batches(120);
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
@@ -679,7 +666,6 @@ START_TEST(checkpoint_restore_that_failed_can_be_tried_again)
 {
     static struct fake_client again;
     char path[LIMIT_PATH];
-
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     run_batches(120);
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
@@ -718,7 +704,6 @@ END_TEST
 static void flip(const char *path, const char *file, long at)
 {
     char whole[LIMIT_PATH + 64];
-
     (void)snprintf(whole, sizeof whole, "%s/%s", path, file);
     FILE *f = fopen(whole, "r+b");
     ck_assert_ptr_nonnull(f);
@@ -734,7 +719,6 @@ START_TEST(checkpoint_with_a_changed_bit_is_refused)
     static const char *const files[] = {MANIFEST_FILE, MANIFEST_STATE_FILE, MANIFEST_JOB_FILE,
                                         "part-0001/manifest"};
     char path[LIMIT_PATH];
-
     rig_start("epochs: 2, consistency: ssp", "", NULL);
     run_batches(120);
     (void)snprintf(path, sizeof path, "%s", checkpoint_make("here"));
@@ -777,7 +761,6 @@ static void status_says(const char *publish)
 {
     char *text = coord_status_text(r.coord);
     struct json *j;
-
     ck_assert_int_eq(json_parse(text, strlen(text), &j, NULL), 0);
     ck_assert_str_eq(json_as_string(json_get(j, "publish.state"), ""), publish);
     json_free(j);
@@ -788,7 +771,6 @@ static void status_says(const char *publish)
 START_TEST(checkpoint_publish_that_hangs_is_ended)
 {
     struct json *j;
-
     r.hooks = r.hook_holds = true;
     r.hook_deaf = (uint32_t)_i;
     rig_start("epochs: 2, consistency: ssp", ", publish: [publish-it, now], publish_limit: 2s",
@@ -878,7 +860,6 @@ static void setup(void)
 static void teardown(void)
 {
     char command[128];
-
     (void)snprintf(command, sizeof command, "rm -rf %s", folder);
     ck_assert_int_eq(system(command), 0);
 }
@@ -887,7 +868,6 @@ int main(void)
 {
     Suite *s = suite_create("coord_checkpoint");
     TCase *t = tcase_create("coord_checkpoint");
-
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 100); /* real folders, really synced */
     tcase_add_test(t, checkpoint_is_made_while_training_goes_on);

@@ -13,7 +13,6 @@ START_TEST(coord_config_has_defaults)
 {
     struct coord_config c;
     struct err e = {0};
-
     ck_assert_msg(coord_config_load(NULL, NULL, &c, &e) == 0, "%s", e.text);
     ck_assert_str_eq(c.listen, "tcp://127.0.0.1:7000");
     ck_assert_uint_eq(c.shards, 1);
@@ -28,7 +27,6 @@ START_TEST(coord_config_reads_all_keys)
 {
     struct coord_config c;
     struct err e = {0};
-
     ck_assert_msg(
         parse(
             "listen: tcp://127.0.0.1:9\ndata_dir: /d\nshards: 3\nlease: 2s\nresend: 100ms\nreport: "
@@ -50,7 +48,6 @@ START_TEST(coord_config_set_overrides)
     struct string_list set = {0};
     struct coord_config c;
     struct err e = {0};
-
     ck_assert_int_eq(string_list_add(&set, "shards=5"), 0);
     ck_assert_int_eq(coord_config_load(NULL, &set, &c, &e), 0);
     ck_assert_uint_eq(c.shards, 5);
@@ -64,7 +61,6 @@ START_TEST(coord_config_refuses_unknown_and_impossible)
                                         "lease: 1ms\n", "net: {drop: 2}\n", "listen: ''\n",
                                         "keys: k\n"};
     struct coord_config c;
-
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct err e = {0};
         ck_assert_msg(parse(wrong[i], &c, &e) == SHOAL_E_CONFIG, "%s", wrong[i]);
@@ -77,7 +73,6 @@ int main(void)
 {
     Suite *s = suite_create("coord_config");
     TCase *c = tcase_create("config");
-
     tcase_add_test(c, coord_config_has_defaults);
     tcase_add_test(c, coord_config_reads_all_keys);
     tcase_add_test(c, coord_config_set_overrides);

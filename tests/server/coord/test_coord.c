@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND 1000000000ull
+#define SECOND UINT64_C(1000000000)
 
 struct rig {
     struct sim *sim;
@@ -39,7 +39,6 @@ static int scalars_take(void *context, const char *run, uint64_t step,
                         const struct coord_scalar *scalar, uint32_t count, struct err *e)
 {
     char tag[sizeof scalar->tag + 2];
-
     (void)context;
     ck_assert_ptr_eq(strstr(run, "t-"), run);
     ck_assert_uint_ge(step, r.step);
@@ -64,7 +63,6 @@ static double scalar_last(const char *tag)
 {
     uint32_t line = 0;
     const char *at = strstr(r.tags, tag);
-
     for (const char *p = r.tags; at != NULL && p != at; p++)
         line += *p == '\n';
     return at == NULL ? -1 : r.last[line];
@@ -78,7 +76,6 @@ static void coord_start(void)
                               .version = "test",
                               .write_scalars = scalars_take};
     struct err e = {0};
-
     r.node = sim_node_new(r.sim, "coordinator", &coord_handler, NULL);
     ck_assert_msg(coord_new(&o, sim_node_env(r.node), r.store, &r.coord, &e) == 0, "%s", e.text);
     sim_node_set_handler(r.node, &coord_handler, r.coord);
@@ -89,7 +86,6 @@ static void worker_add(uint32_t i)
 {
     struct fake_worker *w = &r.worker[i];
     char name[24];
-
     w->rows[0] = 1005;
     w->rows[1] = 300;
     w->rows[2] = 200;
@@ -110,7 +106,6 @@ static void rig_start(const char *train, uint32_t shards, uint32_t workers,
 {
     static const struct sim_options calm = {
         .seed = 7, .delay_min_ns = 100000, .delay_max_ns = 1000000};
-
     (void)snprintf(
         r.yaml, sizeof r.yaml,
         "job: t\ndata: {format: libsvm, train: [a], valid: [b], test: [c], max_bad: 0.01}\n"
@@ -183,7 +178,6 @@ static void job_done(uint32_t epochs)
 static double report_number(const char *path)
 {
     struct json *j;
-
     ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
     double x = json_as_number(json_get(j, path), -1);
     json_free(j);
@@ -211,7 +205,6 @@ END_TEST
 static struct json *report(void)
 {
     struct json *j;
-
     ck_assert_int_eq(json_parse(r.client.report, strlen(r.client.report), &j, NULL), 0);
     return j;
 }
@@ -308,7 +301,6 @@ static void coord_restart(void)
 START_TEST(coord_restart_keeps_the_test_splits_figures)
 {
     struct err e = {0};
-
     rig_start("epochs: 1, consistency: ssp, lanes: 2", 1, 1, NULL);
     (void)snprintf(r.yaml + strlen(r.yaml), 128, "evaluate: {buckets: 5}\n");
     r.worker[0].eval_bad_lines = 1;
@@ -449,7 +441,6 @@ END_TEST
 START_TEST(coord_best_epoch_by_group_auc)
 {
     static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
-
     memset(&r, 0, sizeof r);
     for (uint32_t i = 0; i < 2; i++) {
         memcpy(r.worker[i].quality, quality, sizeof quality);
@@ -499,7 +490,6 @@ END_TEST
 START_TEST(coord_dead_workers_lane_goes_to_another_with_a_higher_generation)
 {
     uint64_t before[2] = {0, 0};
-
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 2, NULL);
     r.worker[0].dead_batch = 10;
     while (r.worker[0].batches < 10)
@@ -562,7 +552,6 @@ START_TEST(coord_lost_doubled_and_reordered_messages_change_nothing)
                                 .delay_min_ns = 100000,
                                 .delay_max_ns = 40000000,
                                 .reorder = true};
-
     rig_start(_i % 2 == 0 ? "epochs: 3, consistency: ssp, lanes: 3"
                           : "epochs: 3, consistency: bsp, lanes: 3",
               2, 2, &rough);
@@ -577,7 +566,6 @@ END_TEST
 START_TEST(coord_best_epoch_is_restored)
 {
     static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
-
     memset(&r, 0, sizeof r);
     for (uint32_t i = 0; i < 2; i++)
         memcpy(r.worker[i].quality, quality, sizeof quality);
@@ -696,7 +684,6 @@ END_TEST
 START_TEST(coord_death_at_the_cut_keeps_the_best_epoch)
 {
     static const double quality[FAKE_EPOCHS] = {0, 0.6, 0.9, 0.7, 0.65, 0.6};
-
     memset(&r, 0, sizeof r);
     for (uint32_t i = 0; i < 2; i++)
         memcpy(r.worker[i].quality, quality, sizeof quality);
@@ -722,7 +709,6 @@ START_TEST(coord_former_jobs_lanes_are_forgotten)
 {
     struct coord_lane_record stale[3] = {{9, 77}, {9, 77}, {9, 77}};
     struct err e = {0};
-
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 2, 1, NULL);
     ck_assert_int_eq(
         coord_store_put(r.store, "lanes", stale, (uint32_t)(2 + _i) * sizeof stale[0], &e), 0);
@@ -751,7 +737,6 @@ START_TEST(coord_death_within_a_round_loses_no_task)
                             .delay_min_ns = 100000,
                             .delay_max_ns = 40000000,
                             .reorder = true};
-
     rig_start("epochs: 2, consistency: bsp, lanes: 3", 2, 2, &o);
     while (!task_hole(&r.coord->job.tasks))
         ck_assert(sim_step(r.sim));
@@ -772,7 +757,6 @@ START_TEST(coord_doubled_question_is_granted_once)
                             .delay_min_ns = 100000,
                             .delay_max_ns = 30000000,
                             .reorder = true};
-
     rig_start("epochs: 2, consistency: ssp, lanes: 4", 2, 1, &o);
     r.worker[0].seats = 1;
     while (!job_over(NULL)) {
@@ -933,7 +917,6 @@ END_TEST
 START_TEST(coord_too_many_refused_batches_end_the_job)
 {
     static const char *const share[] = {"0.01", "0.2", "0"};
-
     rig_start(_i == 0   ? "epochs: 2, consistency: ssp, lanes: 2"
               : _i == 1 ? "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0.2"
                         : "epochs: 2, consistency: ssp, lanes: 2, max_refused: 0",
@@ -965,7 +948,6 @@ START_TEST(coord_bsp_takes_one_kind_of_device)
          "very long name, number 2"},
         {"SkylakeX", "cublasLt 130002 sm_90 132 SMs NVIDIA H100 80GB HBM3"}};
     bool bsp = _i % 2 == 0;
-
     rig_start(bsp ? "epochs: 2, consistency: bsp, lanes: 2"
                   : "epochs: 2, consistency: ssp, lanes: 2",
               1, 1, NULL);
@@ -1011,7 +993,6 @@ END_TEST
 START_TEST(coord_tells_on_what_workers_compute)
 {
     struct json *j;
-
     rig_start("epochs: 2, consistency: ssp, lanes: 2", 1, 2, NULL);
     ck_assert(sim_run(r.sim, 60 * SECOND, worker_one_joined, NULL));
     char *text = coord_status_text(r.coord);
@@ -1048,7 +1029,6 @@ START_TEST(coord_counts_a_broken_worker_once)
 {
     struct coord_roll roll = {0};
     struct coord_compute by = {.backend = "cuda"}, other = {.backend = "cpu"};
-
     ck_assert(!coord_roll_note(&roll, "a", &by));
     ck_assert(!coord_roll_note(&roll, "b", &by));
     ck_assert(coord_roll_broken(&roll, "a"));
@@ -1143,7 +1123,6 @@ int main(void)
 {
     Suite *s = suite_create("coord");
     TCase *t = tcase_create("jobs");
-
     log_init("test_coord");
     log_set_level(getenv("SHOAL_LOG") == NULL ? LOG_LEVEL_ERROR : LOG_LEVEL_DEBUG);
     tcase_set_timeout(t, 120);

@@ -25,7 +25,6 @@ START_TEST(coord_curve_sums_everything_in_order)
     struct coord_curve c;
     static const uint32_t reports[] = {1, 999, 1000, 1001, 1002, 5000, 123456};
     struct coord_point all = {.job = 0};
-
     ck_assert_int_eq(coord_curve_open(&c, NULL), 0);
     for (uint64_t i = 0; i < reports[_i]; i++) {
         struct coord_point p = report_of(i);
@@ -51,7 +50,6 @@ START_TEST(coord_curve_comes_back_from_what_was_stored)
 {
     static struct coord_point stored[COORD_CURVE_MAX];
     struct coord_curve c, again;
-
     memset(stored, 0, sizeof stored);
     ck_assert_int_eq(coord_curve_open(&c, NULL), 0);
     for (uint64_t i = 0; i < 4321; i++) {
@@ -82,7 +80,6 @@ int main(void)
 {
     Suite *s = suite_create("coord_curve");
     TCase *t = tcase_create("curve");
-
     tcase_add_loop_test(t, coord_curve_sums_everything_in_order, 0, 7);
     tcase_add_test(t, coord_curve_comes_back_from_what_was_stored);
     suite_add_tcase(s, t);

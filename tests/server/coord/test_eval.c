@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND 1000000000ull
+#define SECOND UINT64_C(1000000000)
 #define ROWS 1000u
 
 static float score[2 * ROWS], label[2 * ROWS]; /* of up to two labels */
@@ -16,7 +16,6 @@ static struct job job;
 static void setup(void)
 {
     struct rng g = rng_of(3, 0, 0);
-
     for (uint32_t i = 0; i < 2 * ROWS; i++) {
         label[i] = (float)(rng_below(&g, 3) == 0);
         score[i] = (float)rng_below(&g, 50) / 100.0f + 0.2f * label[i];
@@ -32,7 +31,6 @@ static void setup(void)
 static void open_rows(struct coord_eval *v, uint64_t rows)
 {
     struct err e = {0};
-
     ck_assert_msg(coord_eval_open(v, 9, 1, rows, &job, &e) == 0, "%s", e.text);
 }
 
@@ -49,7 +47,6 @@ static int give_part(struct coord_eval *v, uint64_t task, uint64_t position, uin
                                .tasks = o->tasks,
                                .grouped = o->group,
                                .by_count = o->by_count};
-
     memcpy(scores, score + position * o->tasks, 4ull * count * o->tasks);
     memcpy(scores + count * o->tasks, label + position * o->tasks, 4ull * count * o->tasks);
     memcpy(context, group + position, 8ull * count);
@@ -61,7 +58,6 @@ static int give(struct coord_eval *v, uint32_t index)
 {
     struct err e;
     const struct coord_eval_task *t = &v->task[index];
-
     return give_part(v, coord_eval_task_number(v, index), t->position, (uint32_t)t->rows, 0, &e);
 }
 
@@ -70,7 +66,6 @@ static void whole(struct measure *m, uint32_t rows)
 {
     struct measure_options o = measure_options_of(&job, rows);
     struct err e;
-
     ck_assert_int_eq(measure_open(m, &o, &e), 0);
     ck_assert_int_eq(measure_add(m, score, label, group, by, rows, &e), 0);
     ck_assert_int_eq(measure_finish(m, &e), 0);
@@ -81,7 +76,6 @@ static void same(struct coord_eval *v, uint32_t rows)
     const struct measure *got;
     struct measure all;
     struct err e;
-
     ck_assert(coord_eval_complete(v));
     ck_assert_int_eq(coord_eval_finish(v, &got, &e), 0);
     whole(&all, rows);
@@ -100,7 +94,6 @@ START_TEST(coord_eval_measures_in_task_order_whoever_comes_first)
 {
     static char *field[] = {(char *)(uintptr_t) "hour"};
     struct coord_eval v;
-
     if (_i > 0) {
         job.data.label_count = 2;
         job.evaluate.group[0] = 'u';
@@ -125,7 +118,6 @@ START_TEST(coord_eval_first_result_counts)
 {
     struct coord_eval v;
     struct err e;
-
     open_rows(&v, 64);
     uint64_t number = coord_eval_task_number(&v, 0);
     ck_assert_int_eq(give_part(&v, number + (1ull << 32), 500, 64, 0, &e), 0); /* of another one */
@@ -140,7 +132,6 @@ END_TEST
 START_TEST(coord_eval_tasks_of_the_dead_and_the_silent_go_out_again)
 {
     struct coord_eval v;
-
     open_rows(&v, 128);
     ck_assert_uint_eq(coord_eval_lease(&v, 1, 0), 0);
     ck_assert_uint_eq(coord_eval_lease(&v, 2, 0), 1);
@@ -160,7 +151,6 @@ START_TEST(coord_eval_leases_within_a_window)
 {
     struct coord_eval v;
     uint32_t out = 0;
-
     job.train.batch = LIMIT_BATCH;
     open_rows(&v, 100000000);
     ck_assert_uint_eq(v.task[0].rows, LIMIT_BATCH);
@@ -182,7 +172,6 @@ START_TEST(coord_eval_tasks_fit_their_message)
 {
     static char *field[LIMIT_BY];
     struct coord_eval v;
-
     for (uint32_t i = 0; i < LIMIT_BY; i++)
         field[i] = (char *)(uintptr_t) "f";
     job.train.batch = LIMIT_BATCH;
@@ -202,7 +191,6 @@ START_TEST(coord_eval_refuses_what_cannot_be)
     struct coord_eval v;
     struct err e;
     float bad[2] = {1.5f, 1.0f}, odd[2] = {0.5f, 2.0f};
-
     ck_assert_int_eq(coord_eval_open(&v, 9, 1, 0, &job, &e), SHOAL_E_DATA);
     ck_assert_int_eq(coord_eval_open(&v, 9, 1, COORD_EVAL_ROWS_MAX + 1ull, &job, &e),
                      SHOAL_E_TOO_BIG);
@@ -227,7 +215,6 @@ int main(void)
 {
     Suite *s = suite_create("coord_eval");
     TCase *c = tcase_create("eval");
-
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_add_loop_test(c, coord_eval_measures_in_task_order_whoever_comes_first, 0, 3);
     tcase_add_test(c, coord_eval_first_result_counts);

@@ -19,7 +19,6 @@ static const char *at(const char *name)
     static char path[4][LIMIT_PATH];
     static unsigned next;
     char *out = path[next++ % 4];
-
     (void)snprintf(out, LIMIT_PATH, "%s/%s", root, name);
     return out;
 }
@@ -32,7 +31,6 @@ static bool there(const char *name)
 static void make(const char *tmp, const char *name)
 {
     int hold = COORD_FOLDER_NONE;
-
     ck_assert_int_eq(ops->begin(at(tmp), &hold, NULL), 0);
     ck_assert_int_eq(ops->put(at(tmp), "manifest.json", "{}", 2, NULL), 0);
     ck_assert_int_eq(ops->publish(at(tmp), at(name), NULL), 0);
@@ -50,7 +48,6 @@ START_TEST(folder_has_its_name_when_it_is_whole)
     void *bytes;
     size_t count;
     uint32_t names = 0;
-
     make("a.1.tmp", "a");
     ck_assert(there("a") && !there("a.1.tmp"));
     ck_assert_int_eq(ops->get(at("a"), "manifest.json", 10, &bytes, &count, NULL), 0);
@@ -68,7 +65,6 @@ START_TEST(folder_is_never_taken_for_another)
 {
     int hold = COORD_FOLDER_NONE;
     struct err e = {0};
-
     make("a.1.tmp", "a");
     ck_assert_int_eq(ops->begin(at("a.2.tmp"), &hold, NULL), 0);
     ck_assert_int_eq(ops->publish(at("a.2.tmp"), at("a"), &e), SHOAL_E_EXISTS);
@@ -82,7 +78,6 @@ END_TEST
 START_TEST(folder_that_is_held_is_not_removed)
 {
     int hold = COORD_FOLDER_NONE;
-
     make("a.1.tmp", "a");
     ck_assert_int_eq(ops->hold(at("a"), &hold, NULL), 0);
     ck_assert_int_eq(ops->remove(at("a"), NULL), SHOAL_E_BUSY);
@@ -100,7 +95,6 @@ START_TEST(folder_opened_loses_its_leftovers)
 {
     char absolute[LIMIT_PATH];
     int hold = COORD_FOLDER_NONE;
-
     make("a.1.tmp", "a");
     ck_assert_int_eq(mkdir(at("mine.tmp"), 0700), 0);
     ck_assert_int_eq(ops->begin(at("dead.00ff2a.tmp"), &hold, NULL), 0);
@@ -128,7 +122,6 @@ START_TEST(folder_of_others_is_never_removed)
     char absolute[LIMIT_PATH];
     int hold = COORD_FOLDER_NONE;
     struct err e = {0};
-
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         ck_assert_int_eq(mkdir(at(names[i]), 0700), 0);
     ck_assert_int_eq(ops->put(at(names[0]), "file", "x", 1, NULL), 0);
@@ -174,7 +167,6 @@ END_TEST
 static void wait_for(const char *name)
 {
     const struct timespec pause = {0, 5000000};
-
     for (int i = 0; i < 2000 && !there(name); i++)
         (void)nanosleep(&pause, NULL);
     ck_assert_msg(there(name), "%s does not come", name);
@@ -184,7 +176,6 @@ static void wait_for(const char *name)
 static bool is_zombie(int pid)
 {
     char path[64], state = 0;
-
     (void)snprintf(path, sizeof path, "/proc/%d/stat", pid);
     FILE *f = fopen(path, "r");
     if (f == NULL)
@@ -197,11 +188,10 @@ static bool is_zombie(int pid)
 static int hook_ended(struct coord_hook *h)
 {
     const struct timespec pause = {0, 5000000};
-    int status = -2;
-
-    for (int i = 0; i < 2000 && !coord_hook_poll(h, &status); i++)
+    int rc = -2;
+    for (int i = 0; i < 2000 && !coord_hook_poll(h, &rc); i++)
         (void)nanosleep(&pause, NULL);
-    return status;
+    return rc;
 }
 
 START_TEST(hook_gets_the_folder_and_tells_its_end)
@@ -210,7 +200,6 @@ START_TEST(hook_gets_the_folder_and_tells_its_end)
          *bad[] = {"sh", "-c", "kill -9 $$"}, *none[] = {"/no/such/program"};
     struct coord_hook h = {0};
     struct err e = {0};
-
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){words, 3}, root, &e), 0);
     ck_assert_int_eq(hook_ended(&h), 0);
     ck_assert(there("seen"));
@@ -237,7 +226,6 @@ START_TEST(hook_is_stopped_with_all_that_it_started)
         "sh", "-c",
         "(trap '' TERM; touch \"$0/ready\"; exec sleep 600) & echo $! > \"$0/child\"; wait"};
     struct coord_hook h = {0};
-
     ck_assert_int_eq(coord_hook_start(&h, &(struct string_list){soft, 3}, root, NULL), 0);
     wait_for("ready");
     coord_hook_stop(&h, false);
@@ -279,7 +267,6 @@ static void setup(void)
 static void teardown(void)
 {
     char command[128];
-
     (void)snprintf(command, sizeof command, "rm -rf %s", root);
     ck_assert_int_eq(system(command), 0);
 }
@@ -288,7 +275,6 @@ int main(void)
 {
     Suite *s = suite_create("coord_folder");
     TCase *t = tcase_create("coord_folder");
-
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, folder_has_its_name_when_it_is_whole);

@@ -26,7 +26,6 @@ START_TEST(coord_map_deals_contiguous_ranges_that_differ_by_one)
 {
     uint16_t shard_of[68];
     struct err e;
-
     ck_assert_int_eq(coord_map_check(table, 2, &e), 0);
     ck_assert_uint_eq(coord_map_tablets(table, 2), 68);
     ck_assert_int_eq(coord_map_make(table, 2, 3, shard_of, &e), 0);
@@ -57,7 +56,6 @@ END_TEST
 START_TEST(coord_map_gaps_and_equal_names_are_refused)
 {
     struct err e;
-
     table[1].tablet_first = 63;
     ck_assert_int_eq(coord_map_check(table, 2, &e), SHOAL_E_SCHEMA);
     table[1].tablet_first = 64;
@@ -73,7 +71,6 @@ int main(void)
 {
     Suite *s = suite_create("coord_map");
     TCase *c = tcase_create("map");
-
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_add_test(c, coord_map_deals_contiguous_ranges_that_differ_by_one);
     tcase_add_test(c, coord_map_too_few_tablets_a_shard_are_refused);

@@ -22,7 +22,6 @@ static void setup(void)
 static void teardown(void)
 {
     char command[128];
-
     (void)snprintf(command, sizeof command, "rm -rf '%s'", dir);
     ck_assert_int_eq(system(command), 0);
 }
@@ -31,7 +30,6 @@ static struct coord_store *store_open(void)
 {
     struct coord_store *s;
     struct err e = {0};
-
     ck_assert_msg(coord_store_open(dir, &s, &e) == 0, "%s", e.text);
     return s;
 }
@@ -40,7 +38,6 @@ static void has(struct coord_store *s, const char *key, const char *value)
 {
     void *got;
     size_t bytes;
-
     ck_assert_int_eq(coord_store_get(s, key, &got, &bytes, NULL), 0);
     ck_assert_uint_eq(bytes, strlen(value));
     ck_assert_int_eq(memcmp(got, value, bytes), 0);
@@ -51,7 +48,6 @@ static off_t log_size(void)
 {
     char path[96];
     struct stat st;
-
     (void)snprintf(path, sizeof path, "%s/state.log", dir);
     ck_assert_int_eq(stat(path, &st), 0);
     return st.st_size;
@@ -60,7 +56,6 @@ static off_t log_size(void)
 static void log_edit(off_t at, const void *bytes, size_t count, off_t cut)
 {
     char path[96];
-
     (void)snprintf(path, sizeof path, "%s/state.log", dir);
     int fd = open(path, O_RDWR);
     ck_assert_int_ge(fd, 0);
@@ -76,7 +71,6 @@ START_TEST(coord_store_keeps_over_a_restart)
     struct coord_store *s = store_open();
     void *got;
     size_t bytes;
-
     ck_assert_int_eq(coord_store_put(s, "a", "one", 3, NULL), 0);
     ck_assert_int_eq(coord_store_put(s, "b", "two", 3, NULL), 0);
     ck_assert_int_eq(coord_store_put(s, "a", "three", 5, NULL), 0);
@@ -97,7 +91,6 @@ START_TEST(coord_store_is_rewritten_and_stays_small)
 {
     struct coord_store *s = store_open();
     static char value[100000];
-
     for (int i = 0; i < 300; i++) {
         value[0] = (char)i;
         ck_assert_int_eq(coord_store_put(s, "big", value, sizeof value, NULL), 0);
@@ -116,7 +109,6 @@ END_TEST
 START_TEST(coord_store_torn_end_is_cut_off)
 {
     struct coord_store *s = store_open();
-
     ck_assert_int_eq(coord_store_put(s, "a", "one", 3, NULL), 0);
     off_t good = log_size();
     ck_assert_int_eq(coord_store_put(s, "b", "two", 3, NULL), 0);
@@ -138,7 +130,6 @@ START_TEST(coord_store_damage_before_the_end_is_found)
 {
     struct coord_store *s = store_open();
     struct err e = {0};
-
     ck_assert_int_eq(coord_store_put(s, "a", "one", 3, NULL), 0);
     off_t first = log_size();
     ck_assert_int_eq(coord_store_put(s, "b", "two", 3, NULL), 0);
@@ -175,7 +166,6 @@ START_TEST(coord_store_is_not_shared)
 {
     struct coord_store *s = store_open(), *second;
     struct err e = {0};
-
     ck_assert_int_eq(coord_store_open(dir, &second, &e), SHOAL_E_UNAVAILABLE);
     coord_store_close(s);
 }
@@ -186,7 +176,6 @@ START_TEST(coord_store_value_of_another_size_is_corrupt)
     struct coord_store *s = coord_store_memory();
     struct err e = {0};
     uint64_t value;
-
     ck_assert_int_eq(coord_store_put(s, "n", "1234", 4, NULL), 0);
     ck_assert_int_eq(coord_store_get_fixed(s, "n", &value, sizeof value, &e), SHOAL_E_CORRUPT);
     coord_store_close(s);
@@ -197,7 +186,6 @@ int main(void)
 {
     Suite *s = suite_create("coord_store");
     TCase *c = tcase_create("store");
-
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 60);
     tcase_add_test(c, coord_store_keeps_over_a_restart);

@@ -12,7 +12,6 @@ static void plan(uint32_t lanes, uint32_t mode, uint64_t rows, uint32_t batch,
                  uint32_t task_batches)
 {
     struct err e = {0};
-
     ck_assert_int_eq(coord_task_open(&t, lanes, mode, &e), 0);
     ck_assert_int_eq(coord_task_plan(&t, 1, rows, batch, task_batches, 0, &e), 0);
 }
@@ -21,7 +20,6 @@ static void plan(uint32_t lanes, uint32_t mode, uint64_t rows, uint32_t batch,
 static void covers(uint64_t rows)
 {
     uint8_t *seen = calloc(1, rows);
-
     for (uint32_t i = 0; i < t.tasks; i++)
         for (uint64_t r = 0; r < t.task[i].rows; r++) {
             ck_assert_uint_lt(t.task[i].position + r, rows);
@@ -75,7 +73,6 @@ END_TEST
 START_TEST(coord_task_batch_numbers_count_on_over_tasks_and_epochs)
 {
     struct err e;
-
     plan(1, WIRE_SSP, 95, 10, 4);
     uint64_t next = 1;
     for (uint32_t epoch = 1; epoch <= 3; epoch++) {
@@ -134,7 +131,6 @@ START_TEST(coord_task_records_bring_an_epoch_back)
 {
     struct coord_task_record record[8];
     struct err e;
-
     plan(2, WIRE_SSP, 100, 10, 2); /* five tasks */
     for (int n = 0; n < 2; n++) {
         (void)coord_task_append(&t, 0);
@@ -164,7 +160,6 @@ END_TEST
 START_TEST(coord_task_too_many_are_refused)
 {
     struct err e = {0};
-
     ck_assert_int_eq(coord_task_open(&t, 1, WIRE_SSP, &e), 0);
     ck_assert_int_eq(coord_task_plan(&t, 1, 1ull << 30, 1, 1, 0, &e), SHOAL_E_TOO_BIG);
     coord_task_close(&t);
@@ -177,7 +172,6 @@ int main(void)
 {
     Suite *s = suite_create("coord_task");
     TCase *c = tcase_create("tasks");
-
     tcase_add_test(c, coord_task_batches_is_an_eighth_of_a_lane_within_bounds);
     tcase_add_test(c, coord_task_plan_covers_every_position_once);
     tcase_add_test(c, coord_task_bsp_lanes_are_equally_long);

@@ -19,7 +19,6 @@ static void setup(void)
 static void teardown(void)
 {
     char command[128];
-
     (void)snprintf(command, sizeof command, "rm -rf %s", dir);
     ck_assert_int_eq(system(command), 0);
 }
@@ -29,7 +28,6 @@ static size_t file_read(const char *pattern, unsigned char *out, size_t most)
 {
     char path[256];
     glob_t found;
-
     (void)snprintf(path, sizeof path, "%s/%s", dir, pattern);
     ck_assert_int_eq(glob(path, 0, NULL, &found), 0);
     ck_assert_uint_eq(found.gl_pathc, 1);
@@ -47,7 +45,6 @@ START_TEST(coord_tensorboard_files_can_be_read_while_they_grow)
     struct coord_scalar s[2] = {{"train/logloss", 0}, {"rate/examples_per_second", 1000}};
     struct event_read got;
     struct err e = {0};
-
     coord_tensorboard_open(&t, dir);
     for (uint64_t step = 1; step <= 5; step++) {
         s[0].value = 1.0 / (double)step;
@@ -76,7 +73,6 @@ START_TEST(coord_tensorboard_runs_have_folders_of_their_own)
     struct coord_tensorboard t;
     struct coord_scalar s = {"valid/auc", 0.5};
     struct err e = {0};
-
     coord_tensorboard_open(&t, dir);
     ck_assert_int_eq(coord_tensorboard_write(&t, "a-1", 1, &s, 1, &e), 0);
     ck_assert_int_eq(coord_tensorboard_write(&t, "../../b c-2", 1, &s, 1, &e), 0);
@@ -91,7 +87,6 @@ START_TEST(coord_tensorboard_says_where_it_cannot_write)
     struct coord_tensorboard t;
     struct coord_scalar s = {"valid/auc", 0.5};
     struct err e = {0};
-
     coord_tensorboard_open(&t, "/proc/no/such");
     ck_assert_int_eq(coord_tensorboard_write(&t, "a-1", 1, &s, 1, &e), SHOAL_E_CANTCREATE);
     ck_assert_ptr_nonnull(strstr(e.text, "/proc/no/such"));
@@ -103,7 +98,6 @@ int main(void)
 {
     Suite *s = suite_create("coord_tensorboard");
     TCase *t = tcase_create("files");
-
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, coord_tensorboard_files_can_be_read_while_they_grow);
     tcase_add_test(t, coord_tensorboard_runs_have_folders_of_their_own);

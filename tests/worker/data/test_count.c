@@ -98,9 +98,9 @@ END_TEST
 static int job_of(const char *text, struct job *job)
 {
     struct err e = {0};
-    int status = job_parse(text, strlen(text), "job.yaml", NULL, job, &e);
-    ck_assert_msg(status == 0, "%s", e.text);
-    return status;
+    int rc = job_parse(text, strlen(text), "job.yaml", NULL, job, &e);
+    ck_assert_msg(rc == 0, "%s", e.text);
+    return rc;
 }
 
 /* 1,000 lines: `a` has 10 values, `b` a value for each line, `n` is a number in buckets. */

@@ -24,8 +24,8 @@ static int make(const char *tables)
         "{name: city}]}\n"
         "tables:\n%s",
         tables);
-    int status = job_parse(text, strlen(text), "test", NULL, &job, &e);
-    return status != 0 ? status : features_make(&job, "a.csv", head, sizeof head - 1, &f, &e);
+    int rc = job_parse(text, strlen(text), "test", NULL, &job, &e);
+    return rc != 0 ? rc : features_make(&job, "a.csv", head, sizeof head - 1, &f, &e);
 }
 
 static void check_tables(const char *tables, const char *expected)

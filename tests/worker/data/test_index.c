@@ -4,6 +4,7 @@
 #include "worker/data/index.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,10 +118,10 @@ static void damage_index(long offset)
 static uint64_t index_file(void)
 {
     char command[2048];
-    unsigned long long inode = 0, s = 0, ns = 0;
+    uint64_t inode = 0, s = 0, ns = 0;
     snprintf(command, sizeof command, "stat -c '%%i %%.9Z' %s/*.index", cache.folder);
     FILE *f = popen(command, "r");
-    ck_assert_int_eq(fscanf(f, "%llu %llu.%llu", &inode, &s, &ns), 3);
+    ck_assert_int_eq(fscanf(f, "%" SCNu64 " %" SCNu64 ".%" SCNu64, &inode, &s, &ns), 3);
     pclose(f);
     return inode * 31 + s * 1000000000 + ns;
 }

@@ -73,10 +73,10 @@ static void check_text(const char *expected)
 static int fails(void)
 {
     struct source s;
-    int code = source_open(&list, "data.train", &cache, &s, &e);
-    ck_assert_int_lt(code, 0);
-    ck_assert_int_eq(code, e.code);
-    return code;
+    int rc = source_open(&list, "data.train", &cache, &s, &e);
+    ck_assert_int_lt(rc, 0);
+    ck_assert_int_eq(rc, e.code);
+    return rc;
 }
 
 START_TEST(source_uses_plain_files_in_place)

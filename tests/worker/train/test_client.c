@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MS 1000000ull
+#define MS UINT64_C(1000000)
 
 /* ---- a peer with a script -------------------------------------------------------------------- */
 
@@ -45,7 +45,6 @@ static void send_map(peer_t from)
 static void peer_on_message(void *core, peer_t from, struct msg *m)
 {
     struct err e;
-
     (void)core;
     ck_assert_int_eq(wire_decode(m, &in, &e), 0);
     msg_free(m);
@@ -111,7 +110,6 @@ static enum request_verdict question_reply(struct request *r, const struct wire 
                                            const struct msg *m)
 {
     struct question *q = (struct question *)r;
-
     ck_assert_ptr_nonnull(m);
     q->answers++;
     q->status = w->status;
@@ -128,7 +126,6 @@ static void setup(void)
     struct sim_options options = {.seed = 3, .delay_min_ns = MS / 10, .delay_max_ns = MS / 10};
     struct client_options client = {.coordinator = "sim://peer", .on_map = map_changed};
     struct err e = {0};
-
     memset(&world, 0, sizeof world);
     world.answers_each = 1;
     world.map_shards = 2;
@@ -289,7 +286,6 @@ START_TEST(map_refuses_what_does_not_fit)
     char good[] = "a\nb\n", few[] = "a\n", open[] = "a\nb";
     struct map m;
     struct err e;
-
     map_init(&m);
     ck_assert_int_eq(map_take(&m, &reply, &numbers, &(struct frame){.data = good, .bytes = 4}, &e),
                      0);
@@ -316,7 +312,6 @@ int main(void)
 {
     Suite *s = suite_create("client");
     TCase *c = tcase_create("client");
-
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, client_answers_once);
     tcase_add_test(c, client_sends_again_with_the_same_id);

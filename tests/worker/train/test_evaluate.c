@@ -15,7 +15,6 @@ static void setup(void)
 {
     static char *field[FIELDS] = {(char *)(uintptr_t) "a", (char *)(uintptr_t) "b",
                                   (char *)(uintptr_t) "c"};
-
     memset(&job, 0, sizeof job);
     job.data.label_count = TASKS;
     job.evaluate.group[0] = 'u';
@@ -33,7 +32,6 @@ static void add(uint32_t first, uint32_t count)
 {
     static float score[100 * TASKS], label[100 * TASKS];
     static uint64_t group[100], by[100 * FIELDS];
-
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t t = 0; t < TASKS; t++) {
             score[i * TASKS + t] = (float)(first + i) / 1024.0f + 0.25f * (float)t;
@@ -56,7 +54,6 @@ START_TEST(evaluate_message_holds_every_row_once)
 {
     struct wire got;
     struct err e = {0};
-
     ck_assert_int_eq(scores_reset(&s, &job, 150, &e), 0);
     add(0, 100);
     add(100, 0);
@@ -87,7 +84,6 @@ START_TEST(evaluate_message_without_groups_is_short)
     struct err e = {0};
     float score = 0.5f, label = 1;
     struct batch b = {.examples = 1, .tasks = 1, .label = &label};
-
     memset(&job, 0, sizeof job);
     ck_assert_int_eq(scores_reset(&s, &job, 1, &e), 0);
     scores_add(&s, &score, &b);
@@ -105,7 +101,6 @@ START_TEST(evaluate_copy_is_the_same)
 {
     struct scores copy;
     struct err e = {0};
-
     scores_init(&copy);
     ck_assert_int_eq(scores_reset(&s, &job, 100, &e), 0);
     add(7, 60);
@@ -124,7 +119,6 @@ END_TEST
 START_TEST(evaluate_task_that_is_too_long_is_refused)
 {
     struct err e = {0};
-
     ck_assert_int_eq(scores_reset(&s, &job, LIMIT_BATCH + 1, &e), SHOAL_E_TOO_BIG);
     ck_assert_ptr_nonnull(strstr(e.text, "65537 rows"));
 }
@@ -134,7 +128,6 @@ int main(void)
 {
     Suite *suite = suite_create("evaluate");
     TCase *c = tcase_create("evaluate");
-
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, evaluate_message_holds_every_row_once);
     tcase_add_test(c, evaluate_message_without_groups_is_short);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND 1000000000ull
+#define SECOND UINT64_C(1000000000)
 
 static struct fake fake;
 static struct job job;
@@ -28,7 +28,6 @@ static void open_job(const struct sim_options *options)
     struct err e = {0};
     struct model_shape shape;
     uint32_t count;
-
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
     backend = dense_backend();
     fake_open(&fake, options, text, 3, 1);
@@ -46,7 +45,6 @@ static void open_with(const struct sim_options *options, uint32_t rows)
 {
     static char data[1 << 16];
     size_t at = 0;
-
     for (uint32_t i = 0; i < rows; i++) /* one bad line in fifty; the first field tells the label */
         at += (size_t)snprintf(data + at, sizeof data - at, i % 50 == 7 ? "broken\n" : "%u %u:1\n",
                                i % 2, 1 + i % 2);
@@ -65,7 +63,6 @@ static void open_csv(const struct sim_options *options, uint32_t rows)
 {
     static char data[1 << 16];
     size_t at = (size_t)snprintf(data, sizeof data, "click,user,hour\n");
-
     for (uint32_t i = 0; i < rows; i++)
         at +=
             (size_t)snprintf(data + at, sizeof data - at, i % 60 == 7 ? "broken\n" : "%u,u%u,h%u\n",
@@ -97,7 +94,6 @@ static void run(void)
                                         .lanes = 3,
                                         .backend = backend,
                                         .wait_ms = 5000};
-
     node = sim_node_new(fake.sim, "eval", evaluator_handler(), NULL);
     ck_assert_int_eq(evaluator_new(sim_node_env(node), &options, &evaluator, &e), 0);
     sim_node_set_handler(node, evaluator_handler(), evaluator);
@@ -128,7 +124,6 @@ START_TEST(evaluator_scores_every_good_line)
     struct sim_options options = calm;
     const struct measure *m;
     struct err e = {0};
-
     if (_i == 1) {
         options.drop = 0.1;
         options.duplicate = 0.1;
@@ -155,7 +150,6 @@ START_TEST(evaluator_keeps_scores_and_labels_together)
     struct err e = {0};
     struct dataset *d;
     struct batch b;
-
     open_with(&calm, 500);
     ck_assert_int_eq(dataset_open(&job, WIRE_TEST, &d, &e), 0);
     batch_init(&b);
@@ -182,7 +176,6 @@ START_TEST(evaluator_measures_by_group_and_value)
     struct sim_options options = calm;
     const struct measure *m;
     struct err e = {0};
-
     options.seed = 1 + (uint64_t)_i;
     options.work_max_ns = 30000000;
     open_csv(&options, 1200);
@@ -206,7 +199,6 @@ START_TEST(evaluator_says_why_it_failed)
 {
     const struct measure *m;
     struct err e = {0};
-
     open_with(&calm, 20);
     if (_i == 0)
         ck_assert_int_eq(remove(worker_path("test.libsvm")), 0);
@@ -225,7 +217,6 @@ START_TEST(evaluator_refuses_too_many_bad_lines)
 {
     const struct measure *m;
     struct err e = {0};
-
     open_with(&calm, 500); /* 10 of them are malformed */
     job.data.max_bad = _i == 0 ? 0.02 : 0.019;
     run();
@@ -246,7 +237,6 @@ START_TEST(evaluator_ends_when_the_wait_ends_before_the_input_is_known)
     struct sim_options slow = calm;
     const struct measure *m;
     struct err e = {0};
-
     slow.work_min_ns = slow.work_max_ns = 10 * SECOND;
     open_with(&slow, 20);
     sim_kill(fake.node[FAKE_SHARDS].node);
@@ -260,7 +250,6 @@ int main(void)
 {
     Suite *s = suite_create("evaluator");
     TCase *c = tcase_create("evaluator");
-
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, evaluator_scores_every_good_line, 0, 2);
     tcase_add_test(c, evaluator_keeps_scores_and_labels_together);

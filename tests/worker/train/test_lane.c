@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND 1000000000ull
+#define SECOND UINT64_C(1000000000)
 
 static struct fake fake;
 static struct job job;
@@ -76,7 +76,6 @@ static void open_with(const struct sim_options *options, const char *mode, uint3
     static char data[1 << 16];
     size_t at = 0;
     struct err e = {0};
-
     for (uint32_t i = 0; i < rows; i++)
         at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 2,
                                times_are + i % 60, 100 + i % 7);
@@ -270,7 +269,6 @@ END_TEST
 START_TEST(lane_keeps_memory_while_frames_borrow_it)
 {
     struct sim_options slow = calm;
-
     slow.reorder = true;
     slow.delay_max_ns = 60000000;
     open_with(&slow, "async", 400);
@@ -333,7 +331,6 @@ struct flow_seen {
 static uint32_t in_states(enum batch_state from, enum batch_state to)
 {
     uint32_t count = 0;
-
     for (uint32_t i = 0; i < lane->batch_count; i++)
         count += lane->batch[i].state >= from && lane->batch[i].state <= to;
     return count;
@@ -348,7 +345,6 @@ static bool flow_look(void *context)
 {
     struct flow_seen *s = context;
     uint32_t floats = 0;
-
     for (uint32_t i = 0; i < lane->batch_count; i++)
         floats += rows_has_floats(lane->batch[i].rows);
     most(&s->reading, in_states(READING, READING));
@@ -367,7 +363,6 @@ START_TEST(lane_reads_ahead_within_its_bounds)
     static const uint32_t ahead[] = {1, 3, 8, 8}, readers[] = {1, 3, 2, 8};
     struct sim_options slow = calm;
     struct flow_seen seen = {0};
-
     slow.delay_max_ns = 20000000; /* pulls take as long as reading and computing */
     lane_ahead = ahead[_i];
     lane_readers_wanted = readers[_i];
@@ -397,7 +392,6 @@ START_TEST(lane_reads_in_parallel)
 {
     struct sim_options slow = calm;
     uint64_t took[2];
-
     slow.work_min_ns = slow.work_max_ns = 8000000;
     for (uint32_t i = 0; i < 2; i++) {
         lane_ahead = lane_readers_wanted = i == 0 ? 1 : 4;
@@ -410,7 +404,7 @@ START_TEST(lane_reads_in_parallel)
     }
     /* One after the other each batch would take a turn of reading; computing takes as long and
      * overlaps. */
-    ck_assert_uint_gt(took[0], 40 * 8000000ull);
+    ck_assert_uint_gt(took[0], 40 * UINT64_C(8000000));
     ck_assert_uint_lt(took[1], took[0]);
     ck_assert_uint_eq(lane_readers(16, 2), 8);
     ck_assert_uint_eq(lane_readers(2, 2), 1);
@@ -518,7 +512,6 @@ static void beat_fire(struct env_timer *t)
 START_TEST(lane_charges_held_pulls_to_waiting)
 {
     struct env_timer beat = {.fire = beat_fire};
-
     lane_ahead = lane_readers_wanted = 4;
     open_with(&calm, "async", 1600);
     client_set_resend(base.client, 20000);
@@ -541,7 +534,6 @@ static void split_check(struct rows *r, const struct map *map, uint32_t keys_mos
 {
     struct err e = {0};
     uint32_t tablet = 0, key = 0;
-
     ck_assert_msg(rows_split(r, map, true, &e) == 0, "%s", e.text);
     for (uint32_t i = 0; i < r->part_count; i++) {
         const struct part *p = &r->part[i];
@@ -574,7 +566,6 @@ START_TEST(rows_split_covers_every_tablet)
     struct map map = {.tablet_count = 64, .shard_count = 3};
     struct err e = {0};
     uint32_t count = 300000;
-
     open_with(&calm, "async", 20);
     schema[0].width = 100; /* 16 MiB / 400 = 41943 keys a message */
     ck_assert_int_eq(rows_new(model, NULL, schema, 1, 16, 1, &r, &e), 0);
@@ -614,7 +605,6 @@ START_TEST(rows_live_as_long_as_their_frames)
     struct rows *r;
     struct err e = {0};
     uint64_t keys[2] = {1, 2};
-
     open_with(&calm, "async", 20);
     ck_assert_int_eq(rows_new(model, NULL, schema, 1, 16, 1, &r, &e), 0);
     r->table[0].keys = keys;
@@ -639,7 +629,6 @@ int main(void)
 {
     Suite *s = suite_create("lane");
     TCase *c = tcase_create("lane");
-
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 60);
     tcase_add_test(c, lane_pushes_every_batch_everywhere);

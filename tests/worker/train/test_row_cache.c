@@ -11,6 +11,7 @@
 #include "worker/train/row_cache.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,7 +69,6 @@ static uint64_t clock_of(const struct oracle *o, uint32_t lane, uint64_t batch)
 static uint64_t low_of(const struct oracle *o)
 {
     uint64_t low = UINT64_MAX;
-
     for (uint32_t i = 0; i < o->lanes; i++)
         if (o->lane[i].live && clock_of(o, i, o->lane[i].mark) < low)
             low = clock_of(o, i, o->lane[i].mark);
@@ -83,7 +83,6 @@ static bool may_see(const struct oracle *o, uint64_t clock)
 static void push_apply(struct oracle *o, uint32_t lane)
 {
     struct oracle_lane *l = &o->lane[lane];
-
     if (l->mark + 1 >= PUSHES)
         return;
     l->mark++;
@@ -95,7 +94,6 @@ static void other_lane(struct oracle *o)
 {
     uint32_t i = o->lanes == 1 ? 0 : 1 + (uint32_t)below(o, o->lanes - 1);
     struct oracle_lane *l = &o->lane[i];
-
     if (i == 0)
         return;
     if (!l->live) {
@@ -141,7 +139,6 @@ static void keys_draw(struct oracle *o, struct oracle_batch *b)
 static void plan_check(const struct oracle *o, const struct oracle_batch *b)
 {
     uint32_t fresh = 0;
-
     for (uint32_t i = 0; i < b->count; i++) {
         if (b->source[i] & MODEL_CACHED) {
             ck_assert_uint_lt(b->source[i] & ~MODEL_CACHED, o->slots);
@@ -163,7 +160,6 @@ static void plan_check(const struct oracle *o, const struct oracle_batch *b)
 static void batch_plan(struct oracle *o)
 {
     struct oracle_batch *b = batch_at(o, o->planned + 1);
-
     if (o->planned - o->computed > o->prefetch || o->planned + 2 >= PUSHES)
         return;
     memset(b, 0, sizeof *b);
@@ -206,7 +202,6 @@ static void pull_answer(struct oracle *o)
 static bool within_bound(const struct oracle *o, const struct content *row, uint64_t batch)
 {
     uint64_t clock = clock_of(o, 0, batch);
-
     if (!o->bounded)
         return batch - row->pulled_for <= o->staleness;
     for (uint32_t i = 0; i < o->lanes; i++)
@@ -219,7 +214,6 @@ static bool within_bound(const struct oracle *o, const struct content *row, uint
 static void batch_compute(struct oracle *o)
 {
     struct oracle_batch *b = batch_at(o, o->computed + 1);
-
     if (o->planned == o->computed || !b->answered[0] || !b->answered[1])
         return;
     for (uint32_t i = 0; i < b->count; i++) {
@@ -247,7 +241,6 @@ static void play(struct oracle *o, uint64_t seed, bool bounded, const struct row
                  uint32_t steps)
 {
     struct err e = {0};
-
     memset(o, 0, sizeof *o);
     o->rng = rng_of(seed, 0, 0);
     o->bounded = bounded;
@@ -290,11 +283,10 @@ static struct oracle oracle;
 START_TEST(row_cache_serves_within_the_bound)
 {
     uint64_t hits = 0, batches = 0;
-
     for (uint64_t seed = 1; seed <= 300; seed++) {
         play(&oracle, seed, true, NULL, 6000);
-        ck_assert_msg(oracle.broken == 0, "seed %llu: %llu rows beyond the bound",
-                      (unsigned long long)seed, (unsigned long long)oracle.broken);
+        ck_assert_msg(oracle.broken == 0, "seed %" PRIu64 ": %" PRIu64 " rows beyond the bound",
+                      seed, oracle.broken);
         ck_assert_uint_le(oracle.staleness_most, oracle.staleness);
         hits += oracle.hits;
         batches += oracle.computed;
@@ -310,7 +302,6 @@ START_TEST(oracle_finds_a_cache_that_ignores_the_bound)
     struct row_cache_rule loose = {.bounded = true, .most = 1000},
                           one_more = {.bounded = true, .most = 9};
     uint64_t broken = 0;
-
     for (uint64_t seed = 1; seed <= 20; seed++) {
         play(&oracle, seed, true, &loose, 6000);
         broken += oracle.broken > 0;
@@ -328,7 +319,6 @@ END_TEST
 START_TEST(row_cache_serves_some_batches_when_asynchronous)
 {
     uint64_t hits = 0;
-
     for (uint64_t seed = 1; seed <= 100; seed++) {
         play(&oracle, seed, false, NULL, 6000);
         ck_assert_uint_eq(oracle.broken, 0);
@@ -352,7 +342,6 @@ static struct row_cache *small(uint64_t slots, bool bounded, uint32_t most)
     struct row_cache_rule rule = {.bounded = bounded, .most = most};
     struct row_cache *c;
     struct err e = {0};
-
     ck_assert_int_eq(row_cache_new(slots, &rule, &c, &e), 0);
     return c;
 }
@@ -362,7 +351,6 @@ START_TEST(row_cache_counts_batches_from_the_answer)
 {
     struct row_cache *c = small(8, true, 4);
     uint64_t key = 7;
-
     row_cache_plan(c, 100, &key, 1, &plan);
     ck_assert_uint_eq(plan.fresh_count, 1);
     ck_assert_uint_eq(plan.keep_count, 1);
@@ -391,7 +379,6 @@ START_TEST(row_cache_never_serves_without_slack)
 {
     struct row_cache *c = small(8, true, 0);
     uint64_t key = 7;
-
     row_cache_plan(c, 5, &key, 1, &plan);
     row_cache_answered(c, 5, &key, 1, 5, 4);
     row_cache_plan(c, 6, &key, 1, &plan);
@@ -411,7 +398,6 @@ START_TEST(row_cache_never_writes_a_slot_twice)
 {
     struct row_cache *c = small(1, false, 50);
     uint64_t key[2] = {1, 2};
-
     if (key_mix(key[0]) > key_mix(key[1])) {
         key[0] = 2;
         key[1] = 1;
@@ -435,7 +421,6 @@ START_TEST(row_cache_keeps_what_is_hot)
 {
     struct row_cache *c = small(32, false, 1000);
     uint32_t hits = 0;
-
     for (uint64_t b = 1; b <= 500; b++) {
         uint64_t key[9] = {12345};
         for (uint64_t i = 1; i < 9; i++)
@@ -455,7 +440,6 @@ START_TEST(row_cache_refuses_what_no_memory_holds)
     struct row_cache_rule rule = {.bounded = false, .most = 1};
     struct row_cache *c;
     struct err e = {0};
-
     ck_assert_int_eq(row_cache_new((1ull << 30) + 1, &rule, &c, &e), SHOAL_E_TOO_BIG);
     ck_assert_ptr_nonnull(strstr(e.text, "train.cache.rows"));
 }
@@ -465,7 +449,6 @@ int main(void)
 {
     Suite *s = suite_create("row_cache");
     TCase *c = tcase_create("row_cache");
-
     tcase_set_timeout(c, 120);
     tcase_add_test(c, row_cache_serves_within_the_bound);
     tcase_add_test(c, oracle_finds_a_cache_that_ignores_the_bound);

@@ -2,6 +2,7 @@
 #include "worker/train/schedule.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -22,8 +23,9 @@ static void schedule(enum schedule_kind kind, uint32_t batches, double floor, do
 
 static void expect(uint64_t batch, double scale)
 {
-    ck_assert_msg(schedule_scale(&job, batch) == (float)scale, "batch %llu: %.9g, expected %.9g",
-                  (unsigned long long)batch, (double)schedule_scale(&job, batch), scale);
+    ck_assert_msg(schedule_scale(&job, batch) == (float)scale,
+                  "batch %" PRIu64 ": %.9g, expected %.9g", batch,
+                  (double)schedule_scale(&job, batch), scale);
 }
 
 START_TEST(schedule_without_settings_is_constant)
@@ -117,7 +119,6 @@ int main(void)
 {
     Suite *s = suite_create("schedule");
     TCase *c = tcase_create("schedule");
-
     tcase_add_checked_fixture(c, setup, NULL);
     tcase_add_test(c, schedule_without_settings_is_constant);
     tcase_add_test(c, schedule_warms_up_evenly);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECOND 1000000000ull
+#define SECOND UINT64_C(1000000000)
 #define MAX_WORKERS 4
 
 static struct backend *backend;
@@ -38,7 +38,6 @@ static const char *lines_make(const char *name, uint32_t rows, uint32_t keys)
 {
     static char data[1 << 16];
     size_t at = 0;
-
     for (uint32_t i = 0; i < rows; i++)
         at += (size_t)snprintf(data + at, sizeof data - at, "%u %u:1 %u:1\n", i % 3 == 0,
                                1 + i * 7 % keys, 1 + keys + i * 5 % 11);
@@ -71,7 +70,6 @@ static void rows_check(void)
     struct err e = {0};
     static float expected[1 << 16];
     uint32_t keys = 0;
-
     ck_assert_msg(job_parse(text, strlen(text), "test", NULL, &job, &e) == 0, "%s", e.text);
     ck_assert_msg(dataset_open(&job, WIRE_TRAIN, &d, &e) == 0, "%s", e.text);
     batch_init(&b);
@@ -104,7 +102,6 @@ static struct trainer *worker_add(uint32_t lanes)
                                       .backend = backend,
                                       .wait_ms = 5000,
                                       .step_ms = step_ms};
-
     snprintf(name, sizeof name, "worker-%u", workers);
     worker_node[workers] = sim_node_new(fake.sim, name, trainer_handler(), NULL);
     ck_assert_int_eq(
@@ -211,7 +208,6 @@ START_TEST(trainer_survives_a_bad_network)
 {
     static const char *const modes[] = {"async", "ssp", "bsp"};
     struct sim_options bad = calm;
-
     bad.seed = 100 + (uint64_t)_i;
     bad.drop = 0.1;
     bad.duplicate = 0.2;
@@ -234,7 +230,6 @@ START_TEST(trainer_survives_passing_refusals)
 {
     static const int statuses[] = {SHOAL_E_BUSY, SHOAL_E_NO_SPACE, SHOAL_E_AGAIN,
                                    SHOAL_E_NOT_LEADER};
-
     job_make(400, "{kind: probe}", "async");
     fake_open(&fake, &calm, text, 2, 2);
     fake.refuse_status[WIRE_TYPE_PUSH] = fake.refuse_status[WIRE_TYPE_PULL] = statuses[_i];
@@ -372,7 +367,6 @@ END_TEST
 START_TEST(trainer_ends_when_nobody_answers)
 {
     struct err e = {0};
-
     job_make(100, "{kind: probe}", "async");
     fake_open(&fake, &calm, text, 1, 1);
     sim_kill(fake.node[FAKE_SHARDS].node);
@@ -388,7 +382,6 @@ END_TEST
 START_TEST(trainer_says_why_it_cannot_go_on)
 {
     struct err e = {0};
-
     job_make(100, "{kind: probe}", "async");
     fake_open(&fake, &calm, text, 1, 1);
     ck_assert_int_eq(remove(worker_path("train.libsvm")), 0);
@@ -407,7 +400,6 @@ START_TEST(trainer_goes_on_after_a_poisoned_push)
 {
     static const char *const modes[] = {"async", "ssp", "bsp"};
     struct sim_options bad = calm;
-
     bad.seed = 7 + (uint64_t)_i;
     if (_i >= 3) {
         bad.drop = 0.1;
@@ -454,7 +446,6 @@ END_TEST
 START_TEST(trainer_stops_pushing_when_its_lease_must_be_over)
 {
     struct sim_options slow = calm;
-
     slow.work_max_ns = 300000000; /* the job takes about 15 s */
     job_make(3000, "{kind: probe}", "async");
     fake_open(&fake, &slow, text, 2, 2);
@@ -481,7 +472,6 @@ START_TEST(trainer_leaves_a_device_that_hangs)
 {
     struct sim_options slow = calm;
     struct err e = {0};
-
     slow.work_min_ns = slow.work_max_ns = 3 * SECOND;
     job_make(300, "{kind: probe}", "async");
     fake_open(&fake, &slow, text, 2, 2);
@@ -511,7 +501,6 @@ START_TEST(trainer_that_is_forgotten_does_not_wait_for_a_device_that_hangs)
     struct sim_options slow = calm;
     struct err e = {0};
     uint64_t now = 0;
-
     slow.work_min_ns = slow.work_max_ns = 30 * SECOND;
     job_make(300, "{kind: probe}", "async");
     fake_open(&fake, &slow, text, 2, 2);
@@ -546,7 +535,6 @@ END_TEST
 START_TEST(trainer_that_is_told_to_leave_does_not_wait_for_a_device)
 {
     struct sim_options slow = calm;
-
     slow.work_min_ns = slow.work_max_ns = 3 * SECOND;
     job_make(300, "{kind: probe}", "async");
     fake_open(&fake, &slow, text, 2, 2);
@@ -578,7 +566,6 @@ END_TEST
 START_TEST(trainer_is_deterministic)
 {
     uint64_t trace[3];
-
     job_make(300, "{kind: probe}", "ssp");
     for (uint64_t i = 0; i < 3; i++) {
         struct sim_options bad = calm;
@@ -604,7 +591,6 @@ int main(void)
 {
     Suite *s = suite_create("trainer");
     TCase *c = tcase_create("trainer");
-
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 60);
     tcase_add_test(c, trainer_applies_every_example_once);

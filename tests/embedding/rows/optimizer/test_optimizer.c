@@ -263,7 +263,6 @@ END_TEST
 START_TEST(optimizer_sums_stop_before_they_overflow)
 {
     static const float near_top[] = {1.7e37f, 2.2e37f, 3e38f};
-
     for (int level = 0; level <= (int)isa_best(); level++) {
         struct table_schema s = rows_schema(kinds[_i], 17, 1);
         struct optimizer o = optimizer_of(&s, (enum isa)level);
