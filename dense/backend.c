@@ -41,7 +41,7 @@ static void *module_open(const char *file, struct err *e)
 {
     char folder[LIMIT_PATH], path[3][2 * LIMIT_PATH];
     const char *extra = getenv("SHOAL_MODULE_DIR");
-    int count = extra && *extra ? 3 : 2;
+    int count = extra != NULL && *extra ? 3 : 2;
     program_folder(folder);
     snprintf(path[0], sizeof path[0], "%s/%s", folder, file);
     snprintf(path[1], sizeof path[1], "%s/../lib/shoal/%s", folder, file);
@@ -51,7 +51,7 @@ static void *module_open(const char *file, struct err *e)
         if (access(path[i], F_OK) != 0)
             continue;
         void *handle = dlopen(path[i], RTLD_NOW | RTLD_LOCAL);
-        if (!handle)
+        if (handle == NULL)
             err_set(e, SHOAL_E_UNAVAILABLE, "module %s does not load: %s", path[i], dlerror());
         return handle;
     }
@@ -66,16 +66,16 @@ int backend_load_module(const char *file, struct backend **out, struct err *e)
     typedef const struct backend_ops *(*entry_function)(void);
     void *handle = module_open(file, e);
     *out = NULL;
-    if (!handle)
+    if (handle == NULL)
         return SHOAL_E_UNAVAILABLE;
 
     entry_function entry;
     void *symbol = dlsym(handle, BACKEND_SYMBOL);
     memcpy(&entry, &symbol, sizeof entry); /* ISO C has no cast from void * to a function */
-    const struct backend_ops *ops = symbol ? entry() : NULL;
-    struct backend *b = ops && ops->abi == BACKEND_ABI ? malloc(sizeof *b) : NULL;
-    if (!b) {
-        int rc = ops && ops->abi == BACKEND_ABI ? SHOAL_E_NOMEM : SHOAL_E_VERSION;
+    const struct backend_ops *ops = symbol != NULL ? entry() : NULL;
+    struct backend *b = ops != NULL && ops->abi == BACKEND_ABI ? malloc(sizeof *b) : NULL;
+    if (b == NULL) {
+        int rc = ops != NULL && ops->abi == BACKEND_ABI ? SHOAL_E_NOMEM : SHOAL_E_VERSION;
         dlclose(handle);
         return err_set(e, rc, "module %s: %s", file,
                        rc == SHOAL_E_NOMEM
@@ -83,7 +83,7 @@ int backend_load_module(const char *file, struct backend **out, struct err *e)
                            : "is not of this version of shoal; install both together");
     }
     *b = (struct backend){.ops = ops, .handle = handle};
-    int rc = ops->probe ? ops->probe(e) : 0;
+    int rc = ops->probe != NULL ? ops->probe(e) : 0;
     if (rc != 0) {
         backend_unload(b);
         return rc;
@@ -96,7 +96,7 @@ int backend_load_module(const char *file, struct backend **out, struct err *e)
 static bool driver_present(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (driver)
+    if (driver != NULL)
         dlclose(driver);
     return driver != NULL;
 }
@@ -108,10 +108,10 @@ static void blas_environment(void)
     const char *type = backend_core_type(), *threads = getenv("OPENBLAS_NUM_THREADS");
     /* It takes slow generic kernels on a processor that it does not know by model number, whatever
      * it can do. */
-    if (type && !getenv("OPENBLAS_CORETYPE"))
+    if (type != NULL && getenv("OPENBLAS_CORETYPE") == NULL)
         setenv("OPENBLAS_CORETYPE", type, 0);
     /* or loading starts a thread for every core, which then waits for ever */
-    if (!threads || strcmp(threads, "1") != 0)
+    if (threads == NULL || strcmp(threads, "1") != 0)
         setenv("OPENBLAS_NUM_THREADS", "1", 1);
 }
 
@@ -125,7 +125,7 @@ static int load_cpu(struct backend **out, struct err *e)
 static int load_cuda(struct backend **out, struct err *e)
 {
     const char *instead = getenv("SHOAL_CUDA_MODULE");
-    if (instead && *instead)
+    if (instead != NULL && *instead)
         return backend_load_module(instead, out, e);
     if (!driver_present())
         return err_set(e, SHOAL_E_NOT_FOUND,
@@ -157,7 +157,7 @@ int backend_load(enum backend_kind kind, struct backend **out, struct err *e)
 
 void backend_unload(struct backend *b)
 {
-    if (!b)
+    if (b == NULL)
         return;
     /* the CUDA runtime is not made to be unloaded: it stays until the program ends */
     if (b->ops->host)
@@ -177,8 +177,8 @@ const char *backend_kernel(const struct backend *b)
 
 const char *backend_about(const struct backend *b)
 {
-    const char *text = b->ops->about ? b->ops->about() : NULL;
-    return text ? text : "";
+    const char *text = b->ops->about != NULL ? b->ops->about() : NULL;
+    return text != NULL ? text : "";
 }
 
 bool backend_is_device(const struct backend *b)
@@ -193,12 +193,12 @@ const struct backend_ops *backend_ops_of(const struct backend *b)
 
 void *backend_host_alloc(const struct backend *b, size_t bytes)
 {
-    return b ? b->ops->host_alloc(bytes) : aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    return b != NULL ? b->ops->host_alloc(bytes) : aligned_alloc(64, (bytes + 63) & ~(size_t)63);
 }
 
 void backend_host_free(const struct backend *b, void *p)
 {
-    if (b)
+    if (b != NULL)
         b->ops->host_free(p);
     else
         free(p);

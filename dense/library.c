@@ -23,7 +23,7 @@ struct looking {
 static void path_of(void *handle, const char *otherwise, char path[LIMIT_PATH])
 {
     struct link_map *map = NULL;
-    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || !map || map->l_name[0] == '\0')
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == NULL || map->l_name[0] == '\0')
         snprintf(path, LIMIT_PATH, "%s", otherwise);
     else
         snprintf(path, LIMIT_PATH, "%s", map->l_name);
@@ -33,9 +33,9 @@ static void path_of(void *handle, const char *otherwise, char path[LIMIT_PATH])
 static bool file_open(struct looking *l, const char *file)
 {
     l->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (l->handle)
+    if (l->handle != NULL)
         path_of(l->handle, file, l->path);
-    else if (strchr(file, '/') && access(file, F_OK) == 0)
+    else if (strchr(file, '/') != NULL && access(file, F_OK) == 0)
         snprintf(l->why, sizeof l->why, "%s", dlerror());
     return l->handle != NULL;
 }
@@ -48,7 +48,7 @@ static bool folders_open(struct looking *l, const char *pattern)
     glob_t found;
     if (glob(pattern, 0, NULL, &found) != 0)
         return false;
-    for (size_t i = found.gl_pathc; i-- > 0 && !l->handle;) {
+    for (size_t i = found.gl_pathc; i-- > 0 && l->handle == NULL;) {
         int bytes = snprintf(file, sizeof file, "%s/%s", found.gl_pathv[i], l->q->file);
         if (bytes > 0 && (size_t)bytes < sizeof file && access(file, F_OK) == 0)
             file_open(l, file);
@@ -62,8 +62,9 @@ static bool prefix_open(struct looking *l, const char *prefix)
 {
     static const char *const packages[] = {"site-packages", "dist-packages"};
     char pattern[LIMIT_PATH];
-    for (size_t i = 0; i < 2 && !l->handle; i++)
-        for (const char *const *wheel = l->q->wheels; *wheel && !l->handle; wheel++) {
+    for (size_t i = 0; i < 2 && l->handle == NULL; i++)
+        for (const char *const *wheel = l->q->wheels; *wheel != NULL && l->handle == NULL;
+             wheel++) {
             int bytes = snprintf(pattern, sizeof pattern, "%s/lib/python3*/%s/%s", prefix,
                                  packages[i], *wheel);
             if (bytes > 0 && (size_t)bytes < sizeof pattern)
@@ -78,9 +79,9 @@ static bool prefix_open(struct looking *l, const char *prefix)
 static bool pythons_open(struct looking *l)
 {
     const char *path = getenv("PATH");
-    char *all = strdup(path ? path : ""), *rest = all, program[LIMIT_PATH];
-    for (char *folder = all ? strsep(&rest, ":") : NULL; folder && !l->handle;
-         folder = strsep(&rest, ":")) {
+    char *all = strdup(path != NULL ? path : ""), *rest = all, program[LIMIT_PATH];
+    for (char *folder = all != NULL ? strsep(&rest, ":") : NULL;
+         folder != NULL && l->handle == NULL; folder = strsep(&rest, ":")) {
         int bytes = snprintf(program, sizeof program, "%s/python3", folder);
         if (folder[0] == '/' && bytes > 0 && (size_t)bytes < sizeof program &&
             access(program, X_OK) == 0)
@@ -93,9 +94,9 @@ static bool pythons_open(struct looking *l)
 static bool environments_open(struct looking *l)
 {
     static const char *const names[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
-    for (size_t i = 0; i < 2 && !l->handle; i++) {
+    for (size_t i = 0; i < 2 && l->handle == NULL; i++) {
         const char *prefix = getenv(names[i]);
-        if (prefix && prefix[0] == '/')
+        if (prefix != NULL && prefix[0] == '/')
             prefix_open(l, prefix);
     }
     return l->handle != NULL || pythons_open(l);
@@ -126,12 +127,13 @@ int library_open(const struct library_search *q, void **handle, char path[LIMIT_
     struct looking l = {.q = q, .path = path};
     const char *named = getenv(q->variable);
     int rc = 0;
-    if (named && *named)
+    if (named != NULL && *named)
         rc = named_open(&l, named, e);
     else if (!file_open(&l, q->file)) {
-        for (const char *const *pattern = q->folders; *pattern && !l.handle; pattern++)
+        for (const char *const *pattern = q->folders; *pattern != NULL && l.handle == NULL;
+             pattern++)
             folders_open(&l, *pattern);
-        if (!l.handle && !environments_open(&l))
+        if (l.handle == NULL && !environments_open(&l))
             rc = err_set(e, SHOAL_E_UNAVAILABLE,
                          "%s is neither in the loader's path, in the toolkit's folders nor among "
                          "Python's packages%s%s; "

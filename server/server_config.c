@@ -101,7 +101,7 @@ static int take(const struct config *c, const char *name, struct server_config *
         return rc;
     if (!out->data_dir[0] || !out->listen[0])
         return err_set(e, SHOAL_E_CONFIG, "%s: data_dir and listen must not be empty", name);
-    if (strchr(out->name, '/') || strchr(out->name, '\n'))
+    if (strchr(out->name, '/') != NULL || strchr(out->name, '\n') != NULL)
         return err_set(e, SHOAL_E_CONFIG, "%s:%d: name: '/' is not allowed in a server's name",
                        name, config_line(c, "name"));
     out->shards = (uint32_t)config_int(c, "shards", 1);
@@ -136,7 +136,7 @@ int server_config_load(const char *path, const struct string_list *set, struct s
                        struct err *e)
 {
     struct config *c;
-    if (!path)
+    if (path == NULL)
         return server_config_parse("{}", 2, "defaults", set, out, e);
     int rc = config_load(path, set, spec, &c, e);
     if (rc)
@@ -175,7 +175,7 @@ int server_config_endpoint(const struct server_config *c, uint32_t shard, char o
 void server_config_advertised(const struct server_config *c, const char *bound, char out[256])
 {
     const char *colon = strrchr(bound, ':');
-    if (c->advertise[0] && strncmp(bound, "tcp://", 6) == 0 && colon)
+    if (c->advertise[0] && strncmp(bound, "tcp://", 6) == 0 && colon != NULL)
         snprintf(out, 256, "tcp://%.200s%s", c->advertise, colon);
     else
         snprintf(out, 256, "%s", bound);

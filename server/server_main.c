@@ -59,7 +59,7 @@ static void process_figures(void *context, uint64_t *rss, uint64_t *rss_peak)
     struct rusage usage;
     uint64_t pages = 0;
     FILE *f = fopen("/proc/self/statm", "re");
-    if (f) {
+    if (f != NULL) {
         if (fscanf(f, "%*u %" SCNu64, &pages) != 1)
             pages = 0;
         fclose(f);
@@ -151,7 +151,7 @@ static void *member_thread(void *argument)
         if (!asked)
             kill(getpid(), SIGTERM); /* STOP came by message: the whole server goes */
     }
-    if (shard && shard_close(shard, rc == 0) && !rc)
+    if (shard != NULL && shard_close(shard, rc == 0) && !rc)
         log_error("shard %s/%u: a tablet could not be written at the end; the next start replays "
                   "the journal",
                   sv->name, m->index);
@@ -163,7 +163,7 @@ static void *member_thread(void *argument)
 static int start_members(struct server *sv, struct err *e)
 {
     sv->member = calloc(sv->config.shards, sizeof *sv->member);
-    if (!sv->member)
+    if (sv->member == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for %u shards", sv->config.shards);
     for (uint32_t i = 0; i < sv->config.shards; i++) {
         struct member *m = &sv->member[i];
@@ -206,7 +206,7 @@ static void stop_members(struct server *sv)
     sv->stopping = true;
     pthread_mutex_unlock(&sv->mutex);
     for (uint32_t i = 0; i < sv->config.shards; i++)
-        if (sv->member[i].net)
+        if (sv->member[i].net != NULL)
             net_interrupt(sv->member[i].net);
     for (uint32_t i = 0; i < sv->config.shards; i++)
         pthread_join(sv->member[i].thread, NULL);
@@ -254,7 +254,7 @@ static int serve(struct server *sv, struct err *e)
     uint32_t heaps = sv->config.shards + 3;
     mallopt(M_ARENA_MAX, (int)heaps);
     rc = start_members(sv, e);
-    if (sv->member) {
+    if (sv->member != NULL) {
         struct err why;
         /* also after a failure: those that run must be stopped */
         int opened = wait_opened(sv, &why);
@@ -270,7 +270,7 @@ static int serve(struct server *sv, struct err *e)
         log_info("server %s stops: every changed tablet is written first", sv->name);
         notify_stopping();
     }
-    if (sv->member)
+    if (sv->member != NULL)
         stop_members(sv);
     close(lock_fd);
     return rc;

@@ -69,7 +69,7 @@ static void *cpu_alloc(struct stream *s, size_t bytes)
                                                     CPU_BACKEND_ALIGN * CPU_BACKEND_ALIGN);
     bytes = (bytes + CPU_HUGE - 1) / CPU_HUGE * CPU_HUGE;
     void *p = aligned_alloc(CPU_HUGE, bytes);
-    if (p)
+    if (p != NULL)
         madvise(p, bytes, MADV_HUGEPAGE);
     return p;
 }
@@ -133,18 +133,18 @@ static void cpu_linear_forward(struct stream *s, const struct linear_args *a)
 {
     cpu_gemm(s, false, true, a->count, a->out, a->in, a->x, a->ldx, a->w, a->in, 0.0f, a->y,
              a->ldy);
-    if (a->bias || a->act != ACT_NONE || a->mask.threshold > 0)
+    if (a->bias != NULL || a->act != ACT_NONE || a->mask.threshold > 0)
         cpu_ops.act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias, a->y, a->ldy);
 }
 
 static void cpu_linear_backward(struct stream *s, const struct linear_args *a)
 {
-    if (a->dbias || a->act != ACT_NONE || a->mask.threshold > 0)
+    if (a->dbias != NULL || a->act != ACT_NONE || a->mask.threshold > 0)
         cpu_ops.act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy,
                              a->lddy, a->dbias);
     cpu_gemm(s, true, false, a->out, a->in, a->count, a->dy, a->lddy, a->x, a->ldx, 1.0f, a->dw,
              a->in);
-    if (a->dx)
+    if (a->dx != NULL)
         cpu_gemm(s, false, false, a->count, a->dx_width, a->out, a->dy, a->lddy, a->w, a->in,
                  a->add ? 1.0f : 0.0f, a->dx, a->lddx);
 }

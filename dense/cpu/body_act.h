@@ -57,7 +57,7 @@ KERNEL_INLINE void act_forward_rows(enum activation act, bool drop, const struct
         for (uint32_t j = 0; j < width; j += VECTOR) {
             uint32_t n = vector_left(width, j);
             vf v = vector_load_n(y + j, n);
-            if (bias)
+            if (bias != NULL)
                 v += vector_load_n(bias + j, n);
             v = act_value(act, v);
             if (drop)
@@ -87,7 +87,7 @@ KERNEL_INLINE void act_backward_rows(enum activation act, bool drop,
                 d = d * act_slope(act, value);
             }
             vector_store_n(dy + j, d, n);
-            if (bias_gradient)
+            if (bias_gradient != NULL)
                 vector_store_n(bias_gradient + j, vector_load_n(bias_gradient + j, n) + d, n);
         }
 }

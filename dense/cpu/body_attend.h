@@ -164,11 +164,11 @@ static struct attend_head attend_head_of(const struct attend_args *a, uint32_t e
         .query = a->x + at,
         .key = a->x + at + a->width,
         .value = a->x + at + 2 * (size_t)a->width,
-        .dquery = a->dx ? a->dx + at : NULL,
-        .dkey = a->dx ? a->dx + at + a->width : NULL,
-        .dvalue = a->dx ? a->dx + at + 2 * (size_t)a->width : NULL,
-        .y = a->y ? a->y + at_y : NULL,
-        .dy = a->dy ? a->dy + at_y : NULL,
+        .dquery = a->dx != NULL ? a->dx + at : NULL,
+        .dkey = a->dx != NULL ? a->dx + at + a->width : NULL,
+        .dvalue = a->dx != NULL ? a->dx + at + 2 * (size_t)a->width : NULL,
+        .y = a->y != NULL ? a->y + at_y : NULL,
+        .dy = a->dy != NULL ? a->dy + at_y : NULL,
         .ldx = row,
         .ldy = a->width,
         .fields = a->fields,
@@ -289,7 +289,7 @@ KERNEL_INLINE void attend_prefetch(const float *next, size_t floats, uint32_t pa
 {
     const char *at = (const char *)(next + floats * part / parts),
                *end = (const char *)(next + floats * (part + 1) / parts);
-    for (; next && at < end; at += 64)
+    for (; next != NULL && at < end; at += 64)
         if (write)
             __builtin_prefetch(at, 1);
         else
@@ -302,9 +302,9 @@ static void body_attend_forward(struct stream *s, const struct attend_args *a)
     (void)s;
     for (uint32_t e = 0; e < a->count; e++) {
         size_t at = e * fields;
-        const float *residual =
-            a->residual ? a->residual + (size_t)e * a->ldresidual : a->x + at * row + 3 * width;
-        attend_copy(a->fields, a->width, residual, a->residual ? width : row, false,
+        const float *residual = a->residual != NULL ? a->residual + (size_t)e * a->ldresidual
+                                                    : a->x + at * row + 3 * width;
+        attend_copy(a->fields, a->width, residual, a->residual != NULL ? width : row, false,
                     a->y + at * width, width);
         for (uint32_t h = 0; h < a->heads; h++) {
             struct attend_head head = attend_head_of(a, e, h);
@@ -335,7 +335,7 @@ static void body_attend_backward(struct stream *s, const struct attend_args *a)
         if (a->parts == 4)
             attend_copy(a->fields, a->width, a->dy + at * width, width, false,
                         a->dx + at * row + 3 * width, row);
-        else if (a->dresidual)
+        else if (a->dresidual != NULL)
             attend_copy(a->fields, a->width, a->dy + at * width, width, a->add,
                         a->dresidual + (size_t)e * a->lddresidual, width);
     }

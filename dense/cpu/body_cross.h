@@ -24,7 +24,8 @@ static void body_cross_forward(struct stream *s, const struct cross_args *a)
 KERNEL_INLINE void cross_back_row(const struct cross_args *a, uint32_t i, bool add, bool first)
 {
     const float *x0 = a->x0 + (size_t)i * a->ldx0, *dy = a->dy + (size_t)i * a->lddy;
-    float *u = a->u + (size_t)i * a->width, *dx0 = a->dx0 ? a->dx0 + (size_t)i * a->lddx0 : NULL;
+    float *u = a->u + (size_t)i * a->width,
+          *dx0 = a->dx0 != NULL ? a->dx0 + (size_t)i * a->lddx0 : NULL;
     for (uint32_t j = 0; j < a->width; j += VECTOR) {
         uint32_t n = vector_left(a->width, j);
         vf d = vector_load_n(dy + j, n);

@@ -13,7 +13,7 @@ static void body_bias_forward(struct stream *s, uint32_t count, uint32_t stride,
     (void)s;
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t t = 0; t < stride; t++)
-            logit[(size_t)i * stride + t] = bias ? bias[t] : 0.0f;
+            logit[(size_t)i * stride + t] = bias != NULL ? bias[t] : 0.0f;
 }
 
 static void body_bias_backward(struct stream *s, uint32_t count, uint32_t stride,
@@ -53,7 +53,7 @@ static void body_head_backward(struct stream *s, uint32_t count, uint32_t width,
             uint32_t n = vector_left(width, j);
             vector_store_n(dw + j, vector_load_n(dw + j, n) + vector_load_n(x + j, n) * d, n);
         }
-        for (uint32_t j = 0; dx && j < dx_width; j += VECTOR) {
+        for (uint32_t j = 0; dx != NULL && j < dx_width; j += VECTOR) {
             uint32_t n = vector_left(dx_width, j);
             vf v = vector_load_n(w + j, n) * d;
             float *to = dx + (size_t)i * lddx + j;

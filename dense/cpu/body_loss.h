@@ -15,7 +15,7 @@ static void body_loss_logistic(struct stream *s, uint32_t count, const uint32_t 
     (void)s;
     (void)live;
     for (uint32_t i = 0; i < count; i++) {
-        double of_example = weight ? (double)weight[i] : 1.0;
+        double of_example = weight != NULL ? (double)weight[i] : 1.0;
         for (uint32_t t = 0; t < tasks; t++) {
             size_t at = (size_t)i * tasks + t;
             double z = (double)logit[at] + (double)offset, y = (double)label[at];
@@ -23,9 +23,9 @@ static void body_loss_logistic(struct stream *s, uint32_t count, const uint32_t 
             loss[t] += of_example * ((z > 0 ? z : 0.0) - z * y + log1p(e));
             if (isnan(z))
                 loss[t] = (double)NAN; /* fabs and the comparisons above must not hide it */
-            if (scores)
+            if (scores != NULL)
                 scores[at] = (float)score;
-            if (dlogit)
+            if (dlogit != NULL)
                 dlogit[at] = (float)((double)factor[t] * of_example * (score - y));
         }
     }

@@ -65,7 +65,7 @@ KERNEL_INLINE void pool_prefetch(const struct pool_args *a, struct pool_kind k, 
 /* The values of an example's field: [begin, end) in index. */
 KERNEL_INLINE uint32_t pool_begin(const struct pool_args *a, uint32_t slot)
 {
-    return a->offset ? a->offset[slot] : slot;
+    return a->offset != NULL ? a->offset[slot] : slot;
 }
 
 KERNEL_INLINE float pool_share(const struct pool_args *a, uint32_t field, uint32_t values)
@@ -117,7 +117,8 @@ KERNEL_INLINE void pool_forward_rows(const struct pool_args *a, float *x, uint32
         float weight = 0.0f, *to = k.dim > 0 ? x + (size_t)i * ldx : NULL;
         for (uint32_t f = 0; f < a->fields; f++, slot++) {
             struct pool_table t = pool_of_field(a, k, f);
-            uint32_t begin = pool_begin(a, slot), end = a->offset ? a->offset[slot + 1] : begin + 1;
+            uint32_t begin = pool_begin(a, slot),
+                     end = a->offset != NULL ? a->offset[slot + 1] : begin + 1;
             pool_prefetch(a, k, begin, value_end, a->rows, false);
             if (end - begin == 1 && a->pooling[f] != POOL_ATTENTION) {
                 const float *row = a->rows + pool_at(k, t, a->index[begin]);
@@ -144,7 +145,8 @@ KERNEL_INLINE void pool_backward_rows(const struct pool_args *a, const float *dx
         const float *from = k.dim > 0 ? dx + (size_t)i * lddx : NULL;
         for (uint32_t f = 0; f < a->fields; f++, slot++) {
             struct pool_table t = pool_of_field(a, k, f);
-            uint32_t begin = pool_begin(a, slot), end = a->offset ? a->offset[slot + 1] : begin + 1;
+            uint32_t begin = pool_begin(a, slot),
+                     end = a->offset != NULL ? a->offset[slot + 1] : begin + 1;
             float share = pool_share(a, f, end - begin);
             bool vectors = t.dim > 0 && a->pooling[f] != POOL_ATTENTION;
             for (uint32_t value = begin; value < end; value++) {
@@ -191,7 +193,7 @@ static void body_pool_forward(struct stream *s, const struct pool_args *a, float
 {
     (void)s;
 #define POOL_CALL(kind) pool_forward_rows(a, x, ldx, logit, kind)
-    POOL_SHAPES(POOL_CALL);
+    POOL_SHAPES(POOL_CALL)
 #undef POOL_CALL
 }
 
@@ -200,7 +202,7 @@ static void body_pool_backward(struct stream *s, const struct pool_args *a, cons
 {
     (void)s;
 #define POOL_CALL(kind) pool_backward_rows(a, dx, lddx, dlogit, row_gradients, kind)
-    POOL_SHAPES(POOL_CALL);
+    POOL_SHAPES(POOL_CALL)
 #undef POOL_CALL
 }
 
@@ -221,8 +223,8 @@ static void body_probe_backward(struct stream *s, const struct pool_args *a, flo
 {
     (void)s;
     for (uint32_t slot = a->first * a->fields; slot < (a->first + a->count) * a->fields; slot++)
-        probe_field(a->index, pool_begin(a, slot), a->offset ? a->offset[slot + 1] : slot + 1,
-                    row_gradients);
+        probe_field(a->index, pool_begin(a, slot),
+                    a->offset != NULL ? a->offset[slot + 1] : slot + 1, row_gradients);
 }
 
 static void body_rows_gather(struct stream *s, uint32_t count, uint32_t width, uint32_t first,

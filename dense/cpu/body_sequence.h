@@ -25,8 +25,8 @@ static bool body_sequence_next(struct stream *s, const struct sequence_args *a,
     (void)s;
     for (c->rows = 0; c->example < a->count && c->rows < room;) {
         uint32_t slot = (a->first + c->example) * a->fields + a->field;
-        uint32_t begin = a->offset ? a->offset[slot] : slot,
-                 end = a->offset ? a->offset[slot + 1] : slot + 1;
+        uint32_t begin = a->offset != NULL ? a->offset[slot] : slot,
+                 end = a->offset != NULL ? a->offset[slot + 1] : slot + 1;
         for (; begin + c->place < end && c->rows < room; c->place++, c->rows++) {
             c->owner[c->rows] = c->example;
             c->value[c->rows] = begin + c->place;

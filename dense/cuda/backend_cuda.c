@@ -34,7 +34,7 @@ static struct backend_ops ops = {
 const struct backend_ops *shoal_backend_v5(void)
 {
     const char *exact = getenv("SHOAL_CUDA_EXACT");
-    cuda_exact = ops.exact = exact && *exact && *exact != '0';
+    cuda_exact = ops.exact = exact != NULL && *exact && *exact != '0';
     cuda_act_fill(&ops);
     cuda_fm_fill(&ops);
     cuda_gradient_fill(&ops);

@@ -60,8 +60,8 @@ static const char *const type_name[] = {[PRODUCT_F32] = "fp32",
 
 static uint32_t alignment_of(const void *p)
 {
-    uint32_t align = p ? ALIGN_MAX : 0;
-    while (p && (uintptr_t)p % align != 0)
+    uint32_t align = p != NULL ? ALIGN_MAX : 0;
+    while (p != NULL && (uintptr_t)p % align != 0)
         align /= 2;
     return align;
 }
@@ -109,7 +109,7 @@ static bool choices_grow(struct stream *s, struct choices *all)
     uint32_t places = all->places == 0 ? PLACES_BEGIN : 2 * all->places;
     struct choices more = {
         .choice = calloc(places, sizeof *more.choice), .places = places, .count = all->count};
-    if (!more.choice) {
+    if (more.choice == NULL) {
         stream_fail(s, SHOAL_E_NOMEM, "a stream of the device: out of memory");
         return false;
     }
@@ -125,15 +125,15 @@ static bool choices_grow(struct stream *s, struct choices *all)
 static struct choice *choice_of(struct stream *s, const struct product *p)
 {
     struct shape shape = shape_of(p);
-    if (!s->choices && !(s->choices = calloc(1, sizeof *s->choices))) {
+    if (s->choices == NULL && (s->choices = calloc(1, sizeof *s->choices)) == NULL) {
         stream_fail(s, SHOAL_E_NOMEM, "a stream of the device: out of memory");
         return NULL;
     }
     struct choices *all = s->choices;
     struct choice *c = all->places > 0 ? choice_find(all, &shape) : NULL;
-    if (c && c->shape.type != 0)
+    if (c != NULL && c->shape.type != 0)
         return c;
-    if (s->recorded) { /* (1) */
+    if (s->recorded != NULL) { /* (1) */
         counter_add(&cuda_counters.choices_recording);
         stream_fail(s, SHOAL_E_INTERNAL,
                     "a product of (%u, %u) by (%u, %u) is recorded that was not queued before",
@@ -144,17 +144,17 @@ static struct choice *choice_of(struct stream *s, const struct product *p)
         return NULL;
     c = choice_find(all, &shape);
     *c = (struct choice){.shape = shape,
-                         .rung = p->bias && shape.align_bias >= ALIGN_BIAS ? WHOLE : BARE};
+                         .rung = p->bias != NULL && shape.align_bias >= ALIGN_BIAS ? WHOLE : BARE};
     all->count++;
     return c;
 }
 
 void choices_free(struct stream *s)
 {
-    for (uint32_t i = 0; s->choices && i < s->choices->places; i++)
-        if (s->choices->choice[i].ways)
+    for (uint32_t i = 0; s->choices != NULL && i < s->choices->places; i++)
+        if (s->choices->choice[i].ways != NULL)
             device_ways_free(s, s->choices->choice[i].ways);
-    if (s->choices)
+    if (s->choices != NULL)
         free(s->choices->choice);
     free(s->choices);
     s->choices = NULL;
@@ -170,7 +170,7 @@ static void operand_align(struct stream *s, uint32_t rows, uint32_t columns, con
     if (*ld % each == 0 && (uintptr_t)*x % ALIGN_ROW == 0)
         return;
     float *to = (float *)cuda_scratch(s, (size_t)rows * ld_to * sizeof *to);
-    if (!to)
+    if (to == NULL)
         return;
     cuda_narrow(s, PRODUCT_F32, rows, columns, (const float *)*x, *ld, to, ld_to);
     *x = to;
@@ -192,7 +192,7 @@ static struct product rung_product(struct stream *s, enum rung rung, const struc
     uint32_t each = ALIGN_ROW / sizeof(float);
     q.ldc = (p->n + each - 1) / each * each;
     q.c = (float *)cuda_scratch(s, (size_t)p->m * q.ldc * sizeof *q.c);
-    if (q.c && p->beta != 0.0f)
+    if (q.c != NULL && p->beta != 0.0f)
         cuda_matrix_copy(s, p->m, p->n, p->c, p->ldc, q.c, q.ldc);
     return q;
 }
@@ -203,7 +203,7 @@ static void rung_end(struct stream *s, enum rung rung, const struct product *p,
 {
     if (rung == ALIGNED)
         cuda_matrix_copy(s, p->m, p->n, q->c, q->ldc, p->c, p->ldc);
-    if (p->bias && !q->bias)
+    if (p->bias != NULL && q->bias == NULL)
         cuda_bias_add(s, p->m, p->n, p->bias, p->c, p->ldc);
 }
 
@@ -219,7 +219,7 @@ static void ladder_fail(struct stream *s, const struct choice *c, const struct p
                 device_library(), type_name[p->type], p->m, p->k, p->transpose_a ? " turned" : "",
                 p->k, p->n, p->transpose_b ? " turned" : "", p->lda, p->ldb, p->ldc,
                 c->shape.align_a, c->shape.align_b, c->shape.align_c,
-                p->bias ? ", with a bias" : "", c->refused, s->refusal,
+                p->bias != NULL ? ", with a bias" : "", c->refused, s->refusal,
                 p->type == PRODUCT_F32 ? "" : "train.precision to fp32 or ");
 }
 
@@ -237,7 +237,7 @@ static bool ladder_try(struct stream *s, struct choice *c, const struct product 
         c->way = 0;
     }
     if (!ran && c->way < c->count) {
-        SHOAL_ASSERT(!q.bias || (uintptr_t)q.bias % ALIGN_BIAS == 0);
+        SHOAL_ASSERT(q.bias == NULL || (uintptr_t)q.bias % ALIGN_BIAS == 0);
         ran = device_ways_run(s, c->ways, c->way, &q);
         if (ran)
             rung_end(s, c->rung, p, &q);
@@ -256,7 +256,7 @@ static void ladder_climb(struct stream *s, struct choice *c, const struct produc
     }
     if (c->way < c->count)
         return;
-    if (c->ways)
+    if (c->ways != NULL)
         device_ways_free(s, c->ways);
     c->ways = NULL;
     c->asked = false;
@@ -275,8 +275,8 @@ static void ladder_climb(struct stream *s, struct choice *c, const struct produc
 void product_compute(struct stream *s, const struct product *p)
 {
     struct choice *c = stream_failed(s) ? NULL : choice_of(s, p);
-    while (c && !stream_failed(s) && !ladder_try(s, c, p)) {
-        if (s->recorded) { /* (1) */
+    while (c != NULL && !stream_failed(s) && !ladder_try(s, c, p)) {
+        if (s->recorded != NULL) { /* (1) */
             stream_fail(s, SHOAL_E_INTERNAL,
                         "a way of computing a product is refused in a recording: %s", s->refusal);
             return;

@@ -51,7 +51,7 @@ static int code_of(cudaError_t status)
 static const char *file_name(const char *file)
 {
     const char *slash = strrchr(file, '/');
-    return slash ? slash + 1 : file;
+    return slash != NULL ? slash + 1 : file;
 }
 
 /* A failure that stays with the process: the context is gone, and each call says so. Whatever its
@@ -100,7 +100,7 @@ bool cublas_ok(struct stream *s, cublasStatus_t status, const char *call, const 
 
 void device_look(struct stream *s)
 {
-    if (!s->recorded) {
+    if (s->recorded == NULL) {
         /* asking would spoil a recording; it is spoiled already, and its section will be queued */
         cudaError_t status = cudaStreamQuery(s->device->stream);
         if (status != cudaErrorNotReady)
@@ -119,8 +119,8 @@ static int device_choose(int count, struct err *e)
 {
     const char *text = getenv("SHOAL_DEVICE");
     char *end = NULL;
-    unsigned long number = text && *text ? strtoul(text, &end, 10) : 0;
-    if (text && *text && (*end != '\0' || *text == '-'))
+    unsigned long number = text != NULL && *text ? strtoul(text, &end, 10) : 0;
+    if (text != NULL && *text && (*end != '\0' || *text == '-'))
         return err_set(e, SHOAL_E_CONFIG,
                        "SHOAL_DEVICE is \"%s\"; set it to the number of a device, 0 to %d", text,
                        count - 1);
@@ -222,12 +222,12 @@ static bool memory_keep(struct stream *s)
 int device_open(struct stream *s, struct err *e)
 {
     s->device = calloc(1, sizeof *s->device);
-    if (!s->device)
+    if (s->device == NULL)
         return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
     if (device_enter(s) && memory_keep(s) &&
         CUDA(s, cudaStreamCreateWithFlags(&s->device->stream, cudaStreamNonBlocking)))
         products_open(s);
-    if (s->error.code != 0 && e)
+    if (s->error.code != 0 && e != NULL)
         *e = s->error;
     return s->error.code;
 }
@@ -236,7 +236,7 @@ void device_close(struct stream *s)
 {
     device_wait(s);
     products_close(s);
-    if (s->device->stream)
+    if (s->device->stream != NULL)
         CUDA(s, cudaStreamDestroy(s->device->stream));
     free(s->device);
     s->device = NULL;
@@ -245,7 +245,7 @@ void device_close(struct stream *s)
 void device_wait(struct stream *s)
 {
     struct err e;
-    if (s->device->stream &&
+    if (s->device->stream != NULL &&
         /* a failed stream too: what it had queued may still write to its memory */
         thread_enter(&e) == 0)
         CUDA(s, cudaStreamSynchronize(s->device->stream));
@@ -272,7 +272,7 @@ void *device_host_alloc(size_t bytes)
 /* A failure says that the device has failed before, which its stream has told. */
 void device_host_free(void *p)
 {
-    if (p && thread_enter(NULL) == 0)
+    if (p != NULL && thread_enter(NULL) == 0)
         CUDA_TELL(NULL, cudaFreeHost(p));
 }
 
@@ -299,7 +299,7 @@ void *device_alloc(struct stream *s, size_t bytes)
 
 void device_free(struct stream *s, void *p)
 {
-    if (!p || thread_enter(NULL) != 0)
+    if (p == NULL || thread_enter(NULL) != 0)
         return;
     if (!cuda_exact)
         CUDA(s, cudaFreeAsync(p, s->device->stream));
@@ -347,7 +347,7 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
                     name, n);
         return;
     }
-    if (!s->recorded)
+    if (s->recorded == NULL)
         counter_add(&cuda_counters.launches);
     struct dim3 grid = {(unsigned)blocks, 1, 1}, block = {THREADS, 1, 1};
     if (!CUDA(s, cudaLaunchKernel(function, grid, block, values, 0, s->device->stream)))
@@ -366,12 +366,12 @@ struct recording *device_record_end(struct stream *s)
 {
     struct recording *r = calloc(1, sizeof *r);
     cudaGraph_t graph = NULL;
-    if (!r)
+    if (r == NULL)
         stream_fail(s, SHOAL_E_NOMEM, "a recording: out of memory");
     bool ended = CUDA(s, cudaStreamEndCapture(s->device->stream, &graph));
-    bool made =
-        ended && r && !stream_failed(s) && CUDA(s, cudaGraphInstantiate(&r->exec, graph, 0));
-    if (graph)
+    bool made = ended && r != NULL && !stream_failed(s) &&
+                CUDA(s, cudaGraphInstantiate(&r->exec, graph, 0));
+    if (graph != NULL)
         CUDA(s, cudaGraphDestroy(graph));
     if (made && CUDA(s, cudaGraphUpload(r->exec, s->device->stream)))
         return r;

@@ -108,7 +108,7 @@ const char *device_about(void)
 static bool variable(const char *name, const char **value)
 {
     *value = getenv(name);
-    return *value && **value;
+    return *value != NULL && **value;
 }
 
 int device_open(struct stream *s, struct err *e)
@@ -116,7 +116,7 @@ int device_open(struct stream *s, struct err *e)
     const char *value;
     char *end;
     struct device *d = calloc(1, sizeof *d);
-    if (!d)
+    if (d == NULL)
         return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
     if (variable("SHOAL_CUDAHOST_ORDER", &value))
         d->order = value[0] == 'f'   ? ORDER_FORWARD
@@ -127,7 +127,7 @@ int device_open(struct stream *s, struct err *e)
         d->lost = strcmp(end, ":lost") == 0;
         d->full = strcmp(end, ":full") == 0;
     }
-    if (variable("SHOAL_CUDAHOST_REFUSE", &value) && strchr(value, ':')) {
+    if (variable("SHOAL_CUDAHOST_REFUSE", &value) && strchr(value, ':') != NULL) {
         d->refuse = value[0];
         d->refuse_at = strtoull(strchr(value, ':') + 1, NULL, 10);
     }
@@ -270,7 +270,7 @@ static bool call_keep(struct stream *s, struct recording *r, const struct call *
     if (r->count == r->room) {
         size_t room = r->room * 2 + 64;
         struct call *more = realloc(r->call, room * sizeof *more);
-        if (!more) {
+        if (more == NULL) {
             stream_fail(s, SHOAL_E_NOMEM, "calls of a device: out of memory");
             return false;
         }
@@ -287,11 +287,11 @@ static bool call_queue(struct stream *s, const struct call *c)
     struct device *d = s->device;
     if (!call_begin(s, c->name))
         return false;
-    if (d->recording && d->refuse == 'c' && ++d->captured == d->refuse_at) {
+    if (d->recording != NULL && d->refuse == 'c' && ++d->captured == d->refuse_at) {
         stream_fail(s, SHOAL_E_INTERNAL, "%s: the recording is not valid any more", c->name);
         return false;
     }
-    if (!call_keep(s, d->recording ? d->recording : &d->queue, c))
+    if (!call_keep(s, d->recording != NULL ? d->recording : &d->queue, c))
         return false;
     if (d->queue.count >= QUEUE_MOST)
         queue_run(d);
@@ -300,7 +300,7 @@ static bool call_queue(struct stream *s, const struct call *c)
 
 static bool recording_refuses(struct stream *s, const char *name)
 {
-    if (s->device->recording)
+    if (s->device->recording != NULL)
         stream_fail(s, SHOAL_E_INTERNAL, "%s in a recorded section", name);
     return s->device->recording != NULL;
 }
@@ -332,7 +332,7 @@ void device_launch(struct stream *s, const char *name, kernel_function function,
     if (!s->device->idle) /* whose sizes are large enough to look like addresses */
         host_memory_scan(name, args, bytes);
     memcpy(c.u.args, args, bytes);
-    if (call_queue(s, &c) && !s->device->recording)
+    if (call_queue(s, &c) && s->device->recording == NULL)
         counter_add(&cuda_counters.launches);
 }
 
@@ -356,7 +356,7 @@ void *device_alloc(struct stream *s, size_t bytes)
         return NULL;
     counter_add(&cuda_counters.allocations);
     void *p = host_memory_alloc(bytes);
-    if (p && !s->device->idle)
+    if (p != NULL && !s->device->idle)
         (void)call_keep(s, &s->device->queue,
                         &(struct call){.kind = CALL_FILL,
                                        .name = "fill",
@@ -367,7 +367,7 @@ void *device_alloc(struct stream *s, size_t bytes)
 
 void device_free(struct stream *s, void *p)
 {
-    if (!p)
+    if (p == NULL)
         return;
     if (!call_keep(s, &s->device->queue,
                    &(struct call){.kind = CALL_FREE, .name = "free", .to = p}))
@@ -383,7 +383,7 @@ void device_upload(struct stream *s, void *to, const void *from, size_t bytes)
     host_memory_refuse("upload", from);
     if (!pinned_has(from)) { /* read before the call returns */
         c.from = c.staged = malloc(bytes);
-        if (!c.staged) {
+        if (c.staged == NULL) {
             stream_fail(s, SHOAL_E_NOMEM, "an upload: out of memory");
             return;
         }
@@ -438,10 +438,10 @@ struct product_ways *device_ways_new(struct stream *s, const struct product *p, 
     d->asked += !same_product(p, &d->last_asked) || d->asked == 0;
     d->last_asked = *p;
     bool meant = d->asked == d->refuse_at;
-    bool none = meant && (d->refuse == 'n' || (d->refuse == 'b' && p->bias) ||
+    bool none = meant && (d->refuse == 'n' || (d->refuse == 'b' && p->bias != NULL) ||
                           (d->refuse == 'r' && !rows_aligned(p)));
     struct product_ways *w = none ? NULL : calloc(1, sizeof *w);
-    *count = w ? HOST_WAYS : 0;
+    *count = w != NULL ? HOST_WAYS : 0;
     if (none)
         snprintf(s->refusal, sizeof s->refusal, "planted: product %" PRIu64, d->asked);
     return w;
@@ -476,10 +476,10 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
         "product", p->b,
         matrix_bytes(p->transpose_b ? p->n : p->k, p->transpose_b ? p->k : p->n, p->ldb, each));
     host_memory_check("product", p->c, matrix_bytes(p->m, p->n, p->ldc, sizeof *p->c));
-    if (p->bias)
+    if (p->bias != NULL)
         host_memory_check("product", p->bias, p->n * sizeof *p->bias);
     if (call_queue(s, &(struct call){.kind = CALL_PRODUCT, .name = "product", .u.product = *p}) &&
-        !d->recording)
+        d->recording == NULL)
         counter_add(&cuda_counters.products);
     return !stream_failed(s);
 }
@@ -489,7 +489,7 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
 void device_record_begin(struct stream *s)
 {
     s->device->recording = calloc(1, sizeof *s->device->recording);
-    if (!s->device->recording)
+    if (s->device->recording == NULL)
         stream_fail(s, SHOAL_E_NOMEM, "a recording: out of memory");
 }
 
@@ -497,7 +497,7 @@ struct recording *device_record_end(struct stream *s)
 {
     struct recording *r = s->device->recording;
     s->device->recording = NULL;
-    if (r && stream_failed(s)) {
+    if (r != NULL && stream_failed(s)) {
         device_recording_free(s, r);
         r = NULL;
     }
@@ -535,7 +535,7 @@ void device_sort(struct stream *s, uint32_t count, uint32_t key_end, const uint3
 {
     size_t bytes = count * sizeof *key;
     const void *used[] = {key, value, key_out, value_out};
-    if (!scratch || stream_failed(s) || count == 0)
+    if (scratch == NULL || stream_failed(s) || count == 0)
         return;
     for (size_t i = 0; i < sizeof used / sizeof *used && !s->device->idle; i++)
         host_memory_check("sort", used[i], bytes);

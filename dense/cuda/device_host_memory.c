@@ -71,7 +71,7 @@ static void must(bool well, const char *what)
 
 static bool in_stretch(const void *p)
 {
-    return all.stretch && (const char *)p >= all.stretch &&
+    return all.stretch != NULL && (const char *)p >= all.stretch &&
            (const char *)p < all.stretch + STRETCH_BYTES;
 }
 
@@ -104,7 +104,7 @@ static void *grown(void *array, uint32_t count, uint32_t *room, size_t each)
 
 static void stretch_make(void)
 {
-    if (all.stretch)
+    if (all.stretch != NULL)
         return;
     void *p =
         mmap(NULL, STRETCH_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -140,14 +140,14 @@ void *host_memory_alloc(size_t bytes)
     pthread_mutex_lock(&all.lock);
     stretch_make();
     struct piece *got = all.free[bits] > 0 ? &all.piece[all.free[bits] - 1] : piece_new(bits);
-    if (got) {
+    if (got != NULL) {
         if (all.free[bits] > 0)
             all.free[bits] = got->next;
         got->bytes = bytes > 0 ? bytes : 1;
         FORBID(got->at, (size_t)1 << bits);
         ALLOW(got->at, got->bytes);
     }
-    void *at = got ? got->at : NULL;
+    void *at = got != NULL ? got->at : NULL;
     pthread_mutex_unlock(&all.lock);
     return at;
 }
@@ -156,7 +156,7 @@ void host_memory_free(void *p)
 {
     pthread_mutex_lock(&all.lock);
     struct piece *given = piece_of(p);
-    if (!given || given->at != p || given->bytes == 0)
+    if (given == NULL || given->at != p || given->bytes == 0)
         mixed_up("free", p, "which is no piece of device memory that is in use");
     if (given->bytes >= LARGE)
         must(madvise(given->at, given->bytes / PAGE * PAGE, MADV_DONTNEED) == 0,
@@ -198,8 +198,8 @@ void host_memory_check(const char *what, const void *p, size_t bytes)
 {
     pthread_mutex_lock(&all.lock);
     const struct piece *found = piece_of(p);
-    bool within =
-        found && found->bytes > 0 && bytes <= found->bytes - (size_t)((const char *)p - found->at);
+    bool within = found != NULL && found->bytes > 0 &&
+                  bytes <= found->bytes - (size_t)((const char *)p - found->at);
     bool device = in_stretch(p);
     pthread_mutex_unlock(&all.lock);
     if (!within)
@@ -276,7 +276,7 @@ static uint32_t pinned_find(const void *p)
 
 void pinned_free(void *p)
 {
-    if (!p)
+    if (p == NULL)
         return;
     pthread_mutex_lock(&all.lock);
     uint32_t i = pinned_find(p);

@@ -37,7 +37,7 @@ static inline void product_row(enum product_type type, const struct product *p, 
                                size_t step_a, float *to)
 {
     for (uint32_t j = 0; j < p->n; j++)
-        to[j] = p->beta == 0.0f ? (p->bias ? p->bias[j] : 0.0f) : to[j] * p->beta;
+        to[j] = p->beta == 0.0f ? (p->bias != NULL ? p->bias[j] : 0.0f) : to[j] * p->beta;
     for (uint32_t j = 0; j < p->n && p->transpose_b; j += TOGETHER) {
         uint32_t columns = p->n - j < TOGETHER ? p->n - j : TOGETHER;
         float sum[TOGETHER] = {0};

@@ -30,14 +30,14 @@ void products_open(struct stream *s)
 {
     struct products *p = calloc(1, sizeof *p);
     s->device->products = p;
-    if (!p) {
+    if (p == NULL) {
         stream_fail(s, SHOAL_E_NOMEM, "a stream of the device: out of memory");
         return;
     }
     if (!CUBLAS(s, lt.cublasLtCreate(&p->handle)))
         return;
     p->workspace = device_alloc(s, WORKSPACE_BYTES);
-    if (!p->workspace)
+    if (p->workspace == NULL)
         stream_fail(s, SHOAL_E_NOMEM, "no memory on the device for %zu bytes of cuBLAS workspace",
                     WORKSPACE_BYTES);
 }
@@ -45,10 +45,10 @@ void products_open(struct stream *s)
 void products_close(struct stream *s)
 {
     struct products *p = s->device->products;
-    if (!p)
+    if (p == NULL)
         return;
     device_free(s, p->workspace);
-    if (p->handle)
+    if (p->handle != NULL)
         CUBLAS(s, lt.cublasLtDestroy(p->handle));
     free(p);
     s->device->products = NULL;
@@ -56,13 +56,13 @@ void products_close(struct stream *s)
 
 void device_ways_free(struct stream *s, struct product_ways *w)
 {
-    if (w->operation)
+    if (w->operation != NULL)
         CUBLAS(s, lt.cublasLtMatmulDescDestroy(w->operation));
-    if (w->a)
+    if (w->a != NULL)
         CUBLAS(s, lt.cublasLtMatrixLayoutDestroy(w->a));
-    if (w->b)
+    if (w->b != NULL)
         CUBLAS(s, lt.cublasLtMatrixLayoutDestroy(w->b));
-    if (w->c)
+    if (w->c != NULL)
         CUBLAS(s, lt.cublasLtMatrixLayoutDestroy(w->c));
     free(w);
 }
@@ -96,7 +96,7 @@ static bool operation_make(struct stream *s, struct product_ways *w, const struc
     } set[] = {{CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first},
                {CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second},
                {CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue}};
-    size_t count = sizeof set / sizeof *set - (p->bias ? 0 : 1);
+    size_t count = sizeof set / sizeof *set - (p->bias != NULL ? 0 : 1);
 
     if (!CUBLAS(s, lt.cublasLtMatmulDescCreate(&w->operation, compute, CUDA_R_32F)))
         return false;
@@ -109,7 +109,7 @@ static bool operation_make(struct stream *s, struct product_ways *w, const struc
 
 static bool bias_set(struct stream *s, struct product_ways *w, const float *bias)
 {
-    return !bias ||
+    return bias == NULL ||
            CUBLAS(s, lt.cublasLtMatmulDescSetAttribute(
                          w->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias));
 }
@@ -185,14 +185,14 @@ struct product_ways *device_ways_new(struct stream *s, const struct product *p, 
     cublasLtMatmulPreference_t preference = NULL;
     struct product_ways *w = calloc(1, sizeof *w);
     *count = 0;
-    if (!w)
+    if (w == NULL)
         stream_fail(s, SHOAL_E_NOMEM, "a stream of the device: out of memory");
-    if (w && device_enter(s) && operation_make(s, w, p) && bias_set(s, w, p->bias) &&
+    if (w != NULL && device_enter(s) && operation_make(s, w, p) && bias_set(s, w, p->bias) &&
         layouts_make(s, w, p) && preference_make(s, &preference, p))
         *count = ways_ask(s, w, preference);
-    if (preference)
+    if (preference != NULL)
         CUBLAS(s, lt.cublasLtMatmulPreferenceDestroy(preference));
-    if (w && *count == 0) {
+    if (w != NULL && *count == 0) {
         device_ways_free(s, w);
         w = NULL;
     }
@@ -218,7 +218,7 @@ bool device_ways_run(struct stream *s, struct product_ways *w, uint32_t way,
             CUBLAS(s, status); /* passes: another way would be kept for no reason */
         return false;
     }
-    if (!s->recorded)
+    if (s->recorded == NULL)
         counter_add(&cuda_counters.products);
     return true;
 }

@@ -29,13 +29,13 @@ static void linear_forward(struct stream *s, const struct linear_args *a)
 static void linear_backward(struct stream *s, const struct linear_args *a)
 {
     struct scratch_mark mark = cuda_scratch_mark(s);
-    if (a->dbias || a->act != ACT_NONE || a->mask.threshold > 0)
+    if (a->dbias != NULL || a->act != ACT_NONE || a->mask.threshold > 0)
         ops->act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y, a->ldy, a->dy,
                           a->lddy, a->dbias);
     struct operand dy = operand_of(a->dy, a->count, a->out, a->lddy),
                    x = operand_of(a->x, a->count, a->in, a->ldx);
     operand_product(s, true, false, a->out, a->in, a->count, &dy, &x, 1.0f, a->dw, a->in, NULL);
-    if (a->dx) {
+    if (a->dx != NULL) {
         struct operand w = operand_of(a->w, a->out, a->in, a->in);
         operand_product(s, false, false, a->count, a->dx_width, a->out, &dy, &w,
                         a->add ? 1.0f : 0.0f, a->dx, a->lddx, NULL);

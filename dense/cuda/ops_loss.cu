@@ -14,7 +14,7 @@ struct loss_args {
 BODY void loss_at(const struct loss_args *a, size_t i)
 {
     struct place p = place_of(i, a->tasks);
-    if (a->live && p.row >= *a->live) {
+    if (a->live != NULL && p.row >= *a->live) {
         a->term[i] = 0.0;
         if (a->dlogit)
             a->dlogit[i] = 0.0f;

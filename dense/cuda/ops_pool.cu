@@ -51,7 +51,7 @@ BODY void pool_vectors_at(const struct pool_kernel_args *a, size_t i)
     float *to = a->x + (size_t)at.row * a->ldx + at.column;
     if (p->pooling[f] == POOL_ATTENTION)
         return;
-    if (!p->offset) {
+    if (p->offset == NULL) {
         *to = pool_row(p, f, slot)[d];
         return;
     }
@@ -78,7 +78,7 @@ BODY void pool_weights_at(const struct pool_kernel_args *a, size_t i)
     const struct pool_args *p = &a->p;
     size_t slot = (size_t)p->first * p->fields + i;
     uint32_t f = (uint32_t)(i % p->fields);
-    if (!p->offset) {
+    if (p->offset == NULL) {
         a->weight[i] = pool_row(p, f, (uint32_t)slot)[0];
         return;
     }
@@ -111,7 +111,7 @@ static void pool_forward(struct stream *s, const struct pool_args *p, float *x, 
     }
     if (p->first_order > 0) {
         a.weight = (float *)cuda_scratch(s, (size_t)p->count * p->fields * sizeof *a.weight);
-        if (!a.weight)
+        if (a.weight == NULL)
             return;
         pool_weights_run(s, (size_t)p->count * p->fields, &a);
         pool_logit_run(s, p->count, &a);

@@ -191,7 +191,7 @@ static void pool_begin(struct stream *s, const struct pool_args *p, bool train)
     if (stream_failed(s))
         return;
     places_run(s, values, &places);
-    if (p->offset)
+    if (p->offset != NULL)
         slots_run(s, (size_t)p->examples * p->fields, &slots);
     if (!cuda_products_only)
         device_sort(s, values, p->row_count, p->index, places.to, row, value, scratch,

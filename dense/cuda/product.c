@@ -41,7 +41,7 @@ static void operand_ready(struct stream *s, struct operand *o)
 {
     enum product_type type = product_type_of(s);
     uint32_t each = READY_BYTES / element_bytes(type);
-    if (o->ready)
+    if (o->ready != NULL)
         return;
     if (lies_ready(o, type)) {
         o->ready = o->x;
@@ -50,9 +50,9 @@ static void operand_ready(struct stream *s, struct operand *o)
     }
     o->ready_ld = (o->columns + each - 1) / each * each;
     void *to = cuda_scratch(s, (size_t)o->rows * o->ready_ld * element_bytes(type));
-    if (!to)
+    if (to == NULL)
         return;
-    s->operand = !s->recorded;
+    s->operand = s->recorded == NULL;
     cuda_narrow(s, type, o->rows, o->columns, o->x, o->ld, to, o->ready_ld);
     s->operand = false;
     o->ready = to;

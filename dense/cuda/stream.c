@@ -31,7 +31,7 @@ int stream_new(const struct stream_spec *spec, struct stream **out, struct err *
 {
     struct stream *s = calloc(1, sizeof *s);
     *out = NULL;
-    if (!s)
+    if (s == NULL)
         return err_set(e, SHOAL_E_NOMEM, "a stream of the device: out of memory");
     s->spec = *spec;
     int rc = device_open(s, e);
@@ -46,7 +46,7 @@ int stream_new(const struct stream_spec *spec, struct stream **out, struct err *
 static void recordings_drop(struct stream *s)
 {
     for (uint32_t i = 0; i < STREAM_RECORDINGS; i++) {
-        if (s->recording[i].recording)
+        if (s->recording[i].recording != NULL)
             device_recording_free(s, s->recording[i].recording);
         s->recording[i] = (struct stream_recording){.last = 0};
     }
@@ -54,7 +54,7 @@ static void recordings_drop(struct stream *s)
 
 void stream_free(struct stream *s)
 {
-    if (s->device) {
+    if (s->device != NULL) {
         recordings_drop(s);
         for (uint32_t part = 0; part < 2; part++)
             for (uint32_t i = 0; i < s->scratch[part].count; i++)
@@ -67,7 +67,7 @@ void stream_free(struct stream *s)
 
 struct err *stream_error(struct stream *s)
 {
-    return s->recorded ? &s->spoiled : &s->error;
+    return s->recorded != NULL ? &s->spoiled : &s->error;
 }
 
 void stream_fail(struct stream *s, int code, const char *format, ...)
@@ -85,7 +85,7 @@ void stream_fail(struct stream *s, int code, const char *format, ...)
 int stream_finish(struct stream *s, struct err *e)
 {
     device_wait(s);
-    if (s->error.code != 0 && e)
+    if (s->error.code != 0 && e != NULL)
         *e = s->error;
     return s->error.code;
 }
@@ -106,15 +106,15 @@ void stream_release(struct stream *s, void *p)
 static bool scratch_grow(struct stream *s, struct scratch *c, size_t bytes)
 {
     size_t room = bytes > SCRATCH_BLOCK_BYTES || cuda_exact ? bytes : SCRATCH_BLOCK_BYTES;
-    if (s->recorded || c->count == SCRATCH_BLOCKS) {
+    if (s->recorded != NULL || c->count == SCRATCH_BLOCKS) {
         stream_fail(s, SHOAL_E_INTERNAL,
                     "scratch of %zu bytes: %s; this is a bug in Shoal, please report it", bytes,
-                    s->recorded ? "a recorded section asks for more than when it was queued"
-                                : "too many blocks");
+                    s->recorded != NULL ? "a recorded section asks for more than when it was queued"
+                                        : "too many blocks");
         return false;
     }
     c->block[c->count] = device_alloc(s, room);
-    if (!c->block[c->count]) {
+    if (c->block[c->count] == NULL) {
         stream_fail(
             s, SHOAL_E_NOMEM,
             "no memory on the device for %zu bytes of a step's work; make train.batch smaller",
@@ -229,7 +229,7 @@ static struct stream_recording *recording_place(struct stream *s, uint64_t numbe
         if (r->last < place->last)
             place = r;
     }
-    if (place->recording)
+    if (place->recording != NULL)
         device_recording_free(s, place->recording);
     *place = (struct stream_recording){.number = number};
     return place;
@@ -251,7 +251,7 @@ bool stream_graph_begin(struct stream *s, uint64_t number)
 
     r->last = ++s->uses;
     s->section = true;
-    if (r->recording) {
+    if (r->recording != NULL) {
         s->section = false;
         device_play(s, r->recording);
         counter_add(&cuda_counters.plays);
@@ -272,7 +272,7 @@ static bool recording_end(struct stream *s)
     r->recording = device_record_end(s);
     s->recorded = NULL;
     s->spoiled = (struct err){.code = 0};
-    if (!r->recording) {
+    if (r->recording == NULL) {
         counter_add(&cuda_counters.spoiled);
         return !stream_failed(s);
     }
@@ -283,7 +283,7 @@ static bool recording_end(struct stream *s)
 
 bool stream_graph_end(struct stream *s)
 {
-    bool again = s->recorded && recording_end(s);
+    bool again = s->recorded != NULL && recording_end(s);
     if (again)
         scratch_begin(s, &s->scratch[1]);
     else

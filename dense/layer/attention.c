@@ -53,7 +53,7 @@ static void project_backward(const struct layer *l, struct pass *p, uint32_t fir
         a.lddy = a.ldy;
         a.dw = pass_parameter_gradient(p, l, 0);
         a.dx = pass_gradient_at(p, l->x, first);
-        if (a.dx)
+        if (a.dx != NULL)
             a.dx += (size_t)f * a.in;
         a.lddx = whole ? a.in : pass_gradient_ld(p, l->x);
         a.dx_width = a.in;

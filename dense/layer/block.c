@@ -54,7 +54,7 @@ int block_keys(const struct block_layout *b, uint64_t **keys, uint32_t **block)
     struct placed_key *placed = malloc((count + 1) * sizeof *placed);
     *keys = malloc((count + 1) * sizeof **keys);
     *block = malloc((count + 1) * sizeof **block);
-    if (!placed || !*keys || !*block) {
+    if (placed == NULL || *keys == NULL || *block == NULL) {
         free(placed);
         free(*keys);
         free(*block);

@@ -65,8 +65,8 @@ static struct cin_args cin_args_of(const struct layer *l, const struct pass *p,
                              .x0 = r->x0 + (size_t)row * fields,
                              .z = p->data[l->state[0]],
                              .dz = p->data[l->state[0]],
-                             .dx = r->dx ? r->dx + (size_t)row * below : NULL,
-                             .dx0 = r->dx0 ? r->dx0 + (size_t)row * fields : NULL,
+                             .dx = r->dx != NULL ? r->dx + (size_t)row * below : NULL,
+                             .dx0 = r->dx0 != NULL ? r->dx0 + (size_t)row * fields : NULL,
                              .add = l->add,
                              .add0 = l->add_z};
 }

@@ -56,8 +56,9 @@ static void range_loss(const struct plan *plan, struct pass *p, uint32_t first, 
     uint32_t tasks = plan->tasks;
     p->k->loss_logistic(p->s, count, p->live, tasks, row(p, TENSOR_LOGIT, first), offset,
                         p->in->label + (size_t)first * tasks,
-                        p->in->weight ? p->in->weight + first : NULL, p->step->factor, p->loss,
-                        p->out->scores ? p->out->scores + (size_t)first * tasks : NULL,
+                        p->in->weight != NULL ? p->in->weight + first : NULL, p->step->factor,
+                        p->loss,
+                        p->out->scores != NULL ? p->out->scores + (size_t)first * tasks : NULL,
                         p->train ? row(p, p->tensor[TENSOR_LOGIT].gradient, first) : NULL);
     for (uint32_t t = 0; t < plan->tensor_count && p->train; t++) {
         uint32_t gradient = plan->tensor[t].gradient;
@@ -75,7 +76,7 @@ static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t 
     uint32_t from = begin; /* all before has run; `from` itself, when it gathers, has settled */
     for (uint32_t i = begin; i < plan->layer_count; i++) {
         const struct layer *gatherer = &plan->layer[i];
-        if (!gatherer->ops->forward_gather)
+        if (gatherer->ops->forward_gather == NULL)
             continue;
         for (uint32_t first = 0; first < p->in->examples; first += range) {
             uint32_t count = range_count(p, range, first);
@@ -94,7 +95,7 @@ static uint32_t batch_forward(const struct plan *plan, struct pass *p, uint32_t 
 static uint32_t batch_turn(const struct plan *plan, struct pass *p, uint32_t range, uint32_t from,
                            uint32_t end)
 {
-    bool gathers = from < plan->layer_count && plan->layer[from].ops->backward_gather;
+    bool gathers = from < plan->layer_count && plan->layer[from].ops->backward_gather != NULL;
     uint32_t to = gathers ? from + 1 : end;
     for (uint32_t first = 0; first < p->in->examples; first += range) {
         uint32_t count = range_count(p, range, first);
@@ -117,16 +118,16 @@ static void batch_backward(const struct plan *plan, struct pass *p, uint32_t ran
 {
     while (to > end) {
         uint32_t from = to - 1; /* one above the next layer that gathers, or `end` */
-        while (from > end && !plan->layer[from - 1].ops->backward_gather)
+        while (from > end && plan->layer[from - 1].ops->backward_gather == NULL)
             from--;
         const struct layer *gatherer = from > end ? &plan->layer[from - 1] : NULL;
         for (uint32_t first = 0; first < p->in->examples; first += range) {
             uint32_t count = range_count(p, range, first);
             range_backward(plan, p, from, to, first, count);
-            if (gatherer)
+            if (gatherer != NULL)
                 gatherer->ops->backward_gather(gatherer, p, first, count);
         }
-        if (gatherer)
+        if (gatherer != NULL)
             gatherer->ops->backward_settle(gatherer, p);
         to = from;
     }
@@ -145,7 +146,7 @@ static void batch_predict(const struct plan *plan, struct pass *p, uint32_t rang
                           float offset)
 {
     for (uint32_t i = begin; i < plan->layer_count; i++)
-        if (plan->layer[i].ops->forward_settle)
+        if (plan->layer[i].ops->forward_settle != NULL)
             plan->layer[i].ops->forward_settle(&plan->layer[i], p);
     for (uint32_t first = 0; first < p->in->examples; first += range) {
         uint32_t count = range_count(p, range, first);

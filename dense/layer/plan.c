@@ -191,7 +191,7 @@ static int plan_check(const struct job *job, const struct model_shape *shape,
         return err_set(e, SHOAL_E_CONFIG,
                        "features: there are neither fields nor numbers to learn from");
     rc = kind->network ? plan_widths_check(&job->model.hidden, "model.hidden", e) : 0;
-    return rc == 0 && kind->check ? kind->check(job, shape, e) : rc;
+    return rc == 0 && kind->check != NULL ? kind->check(job, shape, e) : rc;
 }
 
 /* Which table has which dim, and where each field's vector lies. */

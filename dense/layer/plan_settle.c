@@ -151,7 +151,7 @@ static void tensors_narrow(struct plan *p)
 {
     uint32_t last = 0; /* one above the last layer that gathers */
     for (uint32_t i = 0; i < p->layer_count; i++)
-        last = p->layer[i].ops->forward_gather ? i + 1 : last;
+        last = p->layer[i].ops->forward_gather != NULL ? i + 1 : last;
     for (uint32_t t = TENSOR_FIRST_FREE; t < p->tensor_count; t++) {
         bool early = p->tensor[t].state;
         for (uint32_t i = 0; i < last && !early; i++)
@@ -226,7 +226,7 @@ static void tensor_place(struct plan *p, struct buffers *b, uint32_t tensor)
     struct tensor *t = &p->tensor[tensor];
     if (t->gradient != TENSOR_NONE)
         return;
-    if (l) {
+    if (l != NULL) {
         /* it is read later, and so has its place; unless nobody reads it */
         tensor_place(p, b, l->y.tensor);
         SHOAL_ASSERT(l->y.at >= l->x.at);

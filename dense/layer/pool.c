@@ -20,7 +20,7 @@ struct pool_args pool_args_of(const struct pass *p, uint32_t first, uint32_t cou
         .offset = p->in->offset,
         .rows = p->in->rows,
         .numeric = p->in->numeric,
-        .table = p->field_table ? p->step->table : NULL,
+        .table = p->field_table != NULL ? p->step->table : NULL,
         .tables = p->tables,
         .field_table = p->field_table,
         .column = p->column,

@@ -16,10 +16,10 @@ int model_new_kind(const struct job *job, const struct model_shape *shape,
 {
     struct model *m = calloc(1, sizeof *m);
     *out = NULL;
-    if (!m)
+    if (m == NULL)
         return err_set(e, SHOAL_E_NOMEM, "model of job %s: out of memory", job->name);
-    int rc = kind ? plan_build_kind(job, shape, kind, &m->plan, e)
-                  : models_plan(job, shape, &m->plan, e);
+    int rc = kind != NULL ? plan_build_kind(job, shape, kind, &m->plan, e)
+                          : models_plan(job, shape, &m->plan, e);
     if (rc == 0) {
         rc = block_keys(&m->plan.dense, &m->key[0], &m->block[0]);
         if (rc == 0)
@@ -48,7 +48,7 @@ int model_new_kind(const struct job *job, const struct model_shape *shape,
 
 void model_free(struct model *m)
 {
-    if (!m)
+    if (m == NULL)
         return;
     for (uint32_t t = 0; t < 2; t++) {
         free(m->key[t]);

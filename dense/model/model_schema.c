@@ -144,7 +144,7 @@ int model_schemas(const struct job *job, const struct model_shape *shape,
 {
     struct plan *p = malloc(sizeof *p);
     *count = 0;
-    if (!p)
+    if (p == NULL)
         return err_set(e, SHOAL_E_NOMEM, "schemas of job %s: out of memory", job->name);
     int rc = models_plan(job, shape, p, e);
     if (rc == 0)

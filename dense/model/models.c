@@ -36,7 +36,7 @@ int models_plan(const struct job *job, const struct model_shape *shape, struct p
                 struct err *e)
 {
     const struct plan_kind *kind = (size_t)job->model.kind < KINDS ? &kinds[job->model.kind] : NULL;
-    if (!kind || !kind->build)
+    if (kind == NULL || kind->build == NULL)
         return err_set(e, SHOAL_E_CONFIG, "model.kind: number %d is not built into this version",
                        (int)job->model.kind);
     return plan_build_kind(job, shape, kind, out, e);

@@ -51,20 +51,20 @@ static bool tensors_allocate(struct model_run *r)
             t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]) * sizeof(float);
     float *at = k->exact ? NULL : k->alloc(r->stream, r->arena_bytes + RUN_ALIGN);
     r->arena = at;
-    if (at)
+    if (at != NULL)
         k->zero(r->stream, at, r->arena_bytes);
-    for (uint32_t t = 0; t < plan->tensor_count && (at || k->exact); t++) {
+    for (uint32_t t = 0; t < plan->tensor_count && (at != NULL || k->exact); t++) {
         size_t floats = t == TENSOR_NUMERIC ? 0 : tensor_floats(r, &plan->tensor[t]);
         if (t == TENSOR_NUMERIC)
             continue;
-        r->data[t] = at ? at : k->alloc(r->stream, floats * sizeof(float));
-        made = made && r->data[t];
-        if (at)
+        r->data[t] = at != NULL ? at : k->alloc(r->stream, floats * sizeof(float));
+        made = made && r->data[t] != NULL;
+        if (at != NULL)
             at += floats;
-        else if (r->data[t])
+        else if (r->data[t] != NULL)
             k->zero(r->stream, r->data[t], floats * sizeof(float));
     }
-    return made && (r->arena || k->exact);
+    return made && (r->arena != NULL || k->exact);
 }
 
 /* What kernels need to know of fields whose tables have several dims. */
@@ -74,7 +74,7 @@ static bool fields_upload(struct model_run *r)
     const struct backend_ops *k = r->model->k;
     r->field_table = k->alloc(r->stream, sizeof plan->shape.table);
     r->column = k->alloc(r->stream, sizeof plan->column);
-    if (!r->field_table || !r->column)
+    if (r->field_table == NULL || r->column == NULL)
         return false;
     k->upload(r->stream, r->field_table, plan->shape.table, sizeof plan->shape.table);
     k->upload(r->stream, r->column, plan->column, sizeof plan->column);
@@ -94,8 +94,8 @@ static bool run_allocate(struct model_run *r)
     r->result_host = k->host_alloc(sizeof *r->result_host);
     if (r->cache_rows > 0)
         r->cache = k->alloc(r->stream, cache_bytes(r));
-    if (!made || !fields || !r->step || !r->result || !r->pooling || !r->step_host ||
-        !r->result_host || (r->cache_rows > 0 && !r->cache))
+    if (!made || !fields || r->step == NULL || r->result == NULL || r->pooling == NULL ||
+        r->step_host == NULL || r->result_host == NULL || (r->cache_rows > 0 && r->cache == NULL))
         return false;
     k->upload(r->stream, r->pooling, plan->shape.pooling, sizeof plan->shape.pooling);
     memset(r->step_host, 0, sizeof *r->step_host);
@@ -134,7 +134,7 @@ int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_r
 {
     struct model_run *r = calloc(1, sizeof *r);
     *out = NULL;
-    if (!r)
+    if (r == NULL)
         return err_set(e, SHOAL_E_NOMEM, "a run of the model: out of memory");
     r->model = m;
     r->max_examples = max_examples;
@@ -158,20 +158,20 @@ int model_run_new(const struct model *m, uint32_t max_examples, uint32_t cache_r
 
 void model_run_free(struct model_run *r)
 {
-    if (!r)
+    if (r == NULL)
         return;
     const struct backend_ops *k = r->model->k;
-    if (r->stream) {
+    if (r->stream != NULL) {
         void *owned[] = {r->arena, r->step,        r->result, r->pooling,
                          r->cache, r->field_table, r->column};
         for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
-            if (owned[i])
+            if (owned[i] != NULL)
                 k->release(r->stream, owned[i]);
         for (uint32_t t = 0; t < r->model->plan.tensor_count && k->exact; t++)
-            if (t != TENSOR_NUMERIC && r->data[t])
+            if (t != TENSOR_NUMERIC && r->data[t] != NULL)
                 k->release(r->stream, r->data[t]);
         for (uint32_t i = 0; i < RUN_ARRAYS; i++)
-            if (r->array[i].at)
+            if (r->array[i].at != NULL)
                 k->release(r->stream, r->array[i].at);
         k->stream_free(r->stream);
     }
@@ -190,9 +190,9 @@ const char *model_run_error(const struct model_run *r)
 static double weights_sum(const struct model_input *in)
 {
     double sum = 0.0;
-    for (uint32_t i = 0; i < in->examples && in->weight; i++)
+    for (uint32_t i = 0; i < in->examples && in->weight != NULL; i++)
         sum += (double)in->weight[i];
-    return in->weight ? sum : (double)in->examples;
+    return in->weight != NULL ? sum : (double)in->examples;
 }
 
 static uint32_t table_width(const struct plan *plan, uint32_t table)

@@ -29,13 +29,13 @@ static void *array_room(struct model_run *r, enum run_array which, size_t bytes)
     size_t largest = array_example_bytes(&r->model->plan, which) * r->max_examples;
     if (bytes < largest && (!exact || which == RUN_NUMERIC)) /* numbers are filled up (pass.c) */
         bytes = largest;
-    if (b->at && (exact ? bytes == b->bytes : bytes <= b->bytes))
+    if (b->at != NULL && (exact ? bytes == b->bytes : bytes <= b->bytes))
         return b->at;
-    if (b->at)
+    if (b->at != NULL)
         r->model->k->release(r->stream, b->at);
     size_t room = exact || largest > 0 ? bytes : bytes + bytes / 8 + 256;
     b->at = r->model->k->alloc(r->stream, room);
-    b->bytes = b->at ? room : 0;
+    b->bytes = b->at != NULL ? room : 0;
     return b->at;
 }
 
@@ -43,10 +43,10 @@ static void *array_room(struct model_run *r, enum run_array which, size_t bytes)
 static const void *array_upload(struct model_run *r, enum run_array which, const void *from,
                                 size_t bytes, bool *failed)
 {
-    if (!from)
+    if (from == NULL)
         return NULL;
     void *at = array_room(r, which, bytes);
-    if (at)
+    if (at != NULL)
         r->model->k->upload(r->stream, at, from, bytes);
     else
         *failed = true;
@@ -56,17 +56,17 @@ static const void *array_upload(struct model_run *r, enum run_array which, const
 static void *array_output(struct model_run *r, enum run_array which, const void *wanted,
                           size_t bytes, bool *failed)
 {
-    if (!wanted)
+    if (wanted == NULL)
         return NULL;
     void *at = array_room(r, which, bytes);
-    *failed = *failed || !at;
+    *failed = *failed || at == NULL;
     return at;
 }
 
 uint32_t run_values(const struct model *m, const struct model_input *in)
 {
     uint32_t slots = in->examples * m->plan.shape.fields;
-    return in->offset ? in->offset[slots] : slots;
+    return in->offset != NULL ? in->offset[slots] : slots;
 }
 
 static int device_upload(struct model_run *r, const struct model_input *in, struct model_input *to)
@@ -152,7 +152,7 @@ static int rows_assemble(struct model_run *r, const struct model_input *in, stru
     uint32_t count = rows_stretches(&r->model->plan, in, stretch);
     SHOAL_ASSERT(r->cache_rows > 0);
     float *rows = array_room(r, RUN_ROWS, run_row_floats(r->model, in) * sizeof *rows), *out = rows;
-    if (!rows)
+    if (rows == NULL)
         return SHOAL_E_NOMEM;
     const uint32_t *source = to->source;
     const float *fresh = to->rows;
@@ -181,7 +181,7 @@ int run_upload(struct model_run *r, const struct model_input *in, bool train,
         if (rc == 0)
             rc = device_outputs(r, in, train, out, out_to);
     }
-    if (rc == 0 && in->source)
+    if (rc == 0 && in->source != NULL)
         rc = rows_assemble(r, in, to);
     if (rc == 0)
         return 0;
@@ -204,7 +204,7 @@ void run_download(struct model_run *r, const struct model_input *in, bool train,
     k->download(r->stream, r->result_host, r->result, sizeof *r->result);
     if (k->host)
         return;
-    if (out->scores)
+    if (out->scores != NULL)
         k->download(r->stream, out->scores, from->scores, (size_t)in->examples * p->tasks * f);
     if (!train)
         return;

@@ -27,10 +27,10 @@ static struct json *out_of(json_t *t)
 static json_t *string_value(const char *s)
 {
     json_t *t = json_string(s ? s : "");
-    if (t || !s)
+    if (t != NULL || s == NULL)
         return t;
     char *copy = strdup(s);
-    if (!copy)
+    if (copy == NULL)
         return NULL;
     for (char *p = copy; *p; p++)
         if ((unsigned char)*p > 127)
@@ -138,7 +138,7 @@ int json_parse(const char *text, size_t bytes, struct json **out, struct err *e)
                        JSON_BYTES_MAX);
     json_error_t why;
     json_t *t = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
-    if (!t)
+    if (t == NULL)
         return err_set(e, SHOAL_E_DATA, "JSON line %d, column %d: %s", why.line, why.column,
                        why.text);
     *out = out_of(t);
@@ -217,7 +217,7 @@ struct json *json_member_at(const struct json *object, size_t index)
 
 bool json_absent(const struct json *j)
 {
-    return !j || json_is_null(in(j));
+    return j == NULL || json_is_null(in(j));
 }
 
 double json_as_number(const struct json *j, double fallback)

@@ -22,7 +22,7 @@ static double mean_of(const struct metric *of, const double *weight, uint32_t co
     double sum = 0, weights = 0;
     for (uint32_t i = 0; i < count; i++) {
         double x = *(const double *)(const void *)((const char *)&of[i] + offset);
-        double w = weight ? weight[i] : 1.0;
+        double w = weight != NULL ? weight[i] : 1.0;
         if (isfinite(x)) {
             sum += w * x;
             weights += w;

@@ -47,7 +47,7 @@ static void send_beat(struct shard *s)
     };
     snprintf(r->server, sizeof r->server, "%s", s->options.server);
     snprintf(r->endpoint, sizeof r->endpoint, "%s", s->endpoint);
-    if (s->options.process) {
+    if (s->options.process != NULL) {
         /* what the machine says is no function of the messages: the simulator, which has none,
          * leaves it out */
         s->options.process(s->options.context, &r->rss_bytes, &r->rss_peak_bytes);
@@ -72,7 +72,7 @@ int beat_start(struct shard *s, struct err *e)
 {
     struct beat *b = &s->beat;
     b->incarnation = env_random(s->env) | 1;
-    if (!s->options.coordinator) {
+    if (s->options.coordinator == NULL) {
         s->lead.self = s->options.shard_index; /* nobody will tell: numbers as within the server */
         return 0;
     }

@@ -20,7 +20,7 @@
 static struct bsp_hold *hold_of(struct bsp *b, uint64_t run, uint32_t table)
 {
     struct bsp_hold *h = b->hold;
-    while (h && (h->run != run || h->table != table))
+    while (h != NULL && (h->run != run || h->table != table))
         h = h->next;
     return h;
 }
@@ -28,7 +28,7 @@ static struct bsp_hold *hold_of(struct bsp *b, uint64_t run, uint32_t table)
 static struct bsp_hold *hold_new(struct bsp *b, uint64_t run, uint32_t table, uint32_t lanes)
 {
     struct bsp_hold *h = calloc(1, sizeof *h + lanes * sizeof h->lane[0]);
-    if (!h)
+    if (h == NULL)
         return NULL;
     h->run = run;
     h->table = table;
@@ -92,13 +92,13 @@ static void part_put(struct shard *s, struct bsp_hold *h, struct request *q)
 {
     const struct push_record *r = &q->push.r;
     struct bsp_lane *lane = &h->lane[r->lane];
-    for (struct request **at = &lane->part; *at;)
+    for (struct request **at = &lane->part; *at != NULL;)
         if ((*at)->push.r.to != r->to || overlap(&(*at)->push.r, r))
             request_give(&s->pool, part_take(h, lane, at));
         else
             at = &(*at)->next;
     struct request **at = &lane->part;
-    while (*at && (*at)->push.r.tablet_first < r->tablet_first)
+    while (*at != NULL && (*at)->push.r.tablet_first < r->tablet_first)
         at = &(*at)->next;
     q->next = *at;
     *at = q;
@@ -117,7 +117,7 @@ static bool lane_whole(const struct shard *s, const struct bsp_hold *h, uint32_t
     uint32_t at = range->first;
     if (lane->tablets == range->count)
         return true;
-    for (const struct request *q = lane->part; q; q = q->next) {
+    for (const struct request *q = lane->part; q != NULL; q = q->next) {
         const struct push_record *r = &q->push.r;
         if (engine_mark_range(s->engine, h->run, i, h->table, at, r->tablet_first - at) < lane->to)
             return false;
@@ -133,13 +133,13 @@ static uint64_t complete_clock(const struct shard *s, const struct bsp_hold *h)
 {
     uint64_t clock = UINT64_MAX;
     for (uint32_t i = 0; i < h->lanes; i++)
-        if (h->lane[i].part && h->lane[i].to < clock)
+        if (h->lane[i].part != NULL && h->lane[i].to < clock)
             clock = h->lane[i].to;
     if (clock == UINT64_MAX)
         return 0;
     for (uint32_t i = 0; i < h->lanes; i++) {
         const struct bsp_lane *lane = &h->lane[i];
-        bool whole = lane->part && lane_whole(s, h, i);
+        bool whole = lane->part != NULL && lane_whole(s, h, i);
         if (!whole && engine_mark(s->engine, h->run, i, h->table) < clock)
             return 0;
     }
@@ -152,7 +152,8 @@ static bool clock_warm(struct shard *s, struct bsp_hold *h, uint64_t clock)
 {
     bool warm = true;
     for (uint32_t i = 0; i < h->lanes; i++)
-        for (const struct request *q = h->lane[i].part; q && h->lane[i].to == clock; q = q->next)
+        for (const struct request *q = h->lane[i].part; q != NULL && h->lane[i].to == clock;
+             q = q->next)
             warm &= engine_warm(s->engine, h->table, q->push.r.keys, q->push.r.key_count);
     if (!warm && h->asked != clock)
         s->counts.cold_pushes++;
@@ -166,7 +167,7 @@ static bool admit_clock(struct shard *s, struct bsp_hold *h, uint64_t clock)
     int rc = 0;
     for (uint32_t i = 0; i < h->lanes; i++) {
         struct bsp_lane *lane = &h->lane[i];
-        while (lane->part && lane->to == clock) {
+        while (lane->part != NULL && lane->to == clock) {
             struct request *q = part_take(h, lane, &lane->part);
             if (rc) {
                 /* 2. */
@@ -191,7 +192,7 @@ static void release(struct shard *s, struct bsp_hold *h)
 
 void bsp_retry(struct shard *s)
 {
-    for (struct bsp_hold *h = s->bsp.hold; h; h = h->next)
+    for (struct bsp_hold *h = s->bsp.hold; h != NULL; h = h->next)
         release(s, h);
 }
 
@@ -217,7 +218,7 @@ void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
         shard_refuse_request(s, q, e.code, e.text);
     } else {
         struct bsp_hold *h = hold_of(&s->bsp, r->run, r->table);
-        if (!h && !(h = hold_new(&s->bsp, r->run, r->table, lanes))) {
+        if (h == NULL && (h = hold_new(&s->bsp, r->run, r->table, lanes)) == NULL) {
             shard_refuse_request(s, q, SHOAL_E_NOMEM, "no memory to hold a push; send again later");
             return;
         }
@@ -230,17 +231,17 @@ void bsp_push(struct shard *s, struct request *q, uint32_t lanes)
 static void refuse_lane(struct shard *s, struct bsp_hold *h, uint32_t lane, int status,
                         const char *text)
 {
-    while (h->lane[lane].part)
+    while (h->lane[lane].part != NULL)
         shard_refuse_request(s, part_take(h, &h->lane[lane], &h->lane[lane].part), status, text);
 }
 
 void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generation)
 {
-    for (struct bsp_hold *h = s->bsp.hold; h; h = h->next) {
+    for (struct bsp_hold *h = s->bsp.hold; h != NULL; h = h->next) {
         if (h->run != run || lane >= h->lanes)
             continue;
         const struct request *q = h->lane[lane].part;
-        if (q && q->push.r.generation < generation)
+        if (q != NULL && q->push.r.generation < generation)
             refuse_lane(s, h, lane, SHOAL_E_FENCED,
                         "the lane was given to another worker while this push was held");
     }
@@ -248,7 +249,7 @@ void bsp_fenced(struct shard *s, uint64_t run, uint32_t lane, uint64_t generatio
 
 void bsp_lead_changed(struct shard *s)
 {
-    for (struct bsp_hold *h = s->bsp.hold; h; h = h->next)
+    for (struct bsp_hold *h = s->bsp.hold; h != NULL; h = h->next)
         for (uint32_t i = 0; i < h->lanes; i++)
             refuse_lane(s, h, i, SHOAL_E_AGAIN,
                         "the shard's tablets changed while this push was held; send again");
@@ -256,7 +257,7 @@ void bsp_lead_changed(struct shard *s)
 
 void bsp_purge(struct shard *s)
 {
-    for (struct bsp_hold **at = &s->bsp.hold; *at;) {
+    for (struct bsp_hold **at = &s->bsp.hold; *at != NULL;) {
         struct bsp_hold *h = *at;
         uint32_t mode, lanes;
         if (engine_run_mode(s->engine, h->run, &mode, &lanes) == 0) {
@@ -273,14 +274,14 @@ void bsp_purge(struct shard *s)
 uint32_t bsp_held(const struct bsp *b)
 {
     uint32_t held = 0;
-    for (const struct bsp_hold *h = b->hold; h; h = h->next)
+    for (const struct bsp_hold *h = b->hold; h != NULL; h = h->next)
         held += h->held;
     return held;
 }
 
 void bsp_close(struct bsp *b)
 {
-    while (b->hold) {
+    while (b->hold != NULL) {
         struct bsp_hold *h = b->hold;
         b->hold = h->next;
         free(h);

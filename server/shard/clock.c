@@ -8,7 +8,7 @@
 int clock_init(struct clock *c)
 {
     *c = (struct clock){.gate = calloc(CLOCK_GATES, sizeof *c->gate)};
-    return c->gate ? 0 : SHOAL_E_NOMEM;
+    return c->gate != NULL ? 0 : SHOAL_E_NOMEM;
 }
 
 void clock_close(struct clock *c)
@@ -67,11 +67,11 @@ static bool same_pull(const struct request *a, const struct request *b)
 struct request *clock_wait(struct clock *c, struct request *q, bool *full)
 {
     struct clock_gate *gate = gate_of(c, q->pull.run, q->pull.table);
-    *full = !gate;
-    if (!gate)
+    *full = gate == NULL;
+    if (gate == NULL)
         return NULL;
     struct request *older = NULL;
-    for (struct request **at = &gate->head; *at; at = &(*at)->next) {
+    for (struct request **at = &gate->head; *at != NULL; at = &(*at)->next) {
         if (!same_pull(*at, q))
             continue;
         older = *at;
@@ -81,7 +81,7 @@ struct request *clock_wait(struct clock *c, struct request *q, bool *full)
         break;
     }
     struct request **at = &gate->head;
-    while (*at && (*at)->pull.need <= q->pull.need)
+    while (*at != NULL && (*at)->pull.need <= q->pull.need)
         at = &(*at)->next;
     q->next = *at;
     *at = q;
@@ -92,7 +92,7 @@ struct request *clock_wait(struct clock *c, struct request *q, bool *full)
 static void close_empty_gates(struct clock *c)
 {
     for (uint32_t i = 0; i < c->gate_count;)
-        if (c->gate[i].head)
+        if (c->gate[i].head != NULL)
             i++;
         else
             c->gate[i] = c->gate[--c->gate_count];
@@ -106,7 +106,7 @@ void clock_due(struct clock *c, const struct engine *g, struct request_list *out
         uint64_t low, high;
         if (clock_range(g, gate->run, gate->table, &low, &high))
             low = UINT64_MAX; /* the run is gone: they are taken out to be refused */
-        while (gate->head && gate->head->pull.need <= low) {
+        while (gate->head != NULL && gate->head->pull.need <= low) {
             struct request *q = gate->head;
             gate->head = q->next;
             request_append(out, q);
@@ -120,7 +120,7 @@ void clock_peer_gone(struct clock *c, peer_t peer, struct request_list *out)
 {
     for (uint32_t i = 0; i < c->gate_count; i++) {
         struct request **at = &c->gate[i].head;
-        while (*at) {
+        while (*at != NULL) {
             struct request *q = *at;
             if (q->peer != peer) {
                 at = &q->next;

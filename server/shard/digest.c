@@ -35,8 +35,8 @@ static void answer(struct shard *s)
     struct wire *w = shard_reply(s, WIRE_TYPE_DIGEST, d->ask[0].id);
     w->u.DIGEST_reply = (struct wire_DIGEST_reply){d->first, d->span, d->rows};
     struct msg *m = wire_encode(w);
-    void *out = m ? msg_add(m, d->span * sizeof d->value[0]) : NULL;
-    if (!out) {
+    void *out = m != NULL ? msg_add(m, d->span * sizeof d->value[0]) : NULL;
+    if (out == NULL) {
         msg_free(m);
         refuse(s, SHOAL_E_NOMEM, "no memory for the digests; ask again later");
         return;
@@ -51,7 +51,7 @@ static void digest_step_cb(struct env_timer *t)
     struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, digests.timer));
     struct digests *d = &s->digests;
     const struct table *table = engine_table(s->engine, d->ask[0].table);
-    if (!table) {
+    if (table == NULL) {
         refuse(s, SHOAL_E_NO_TABLE, "the table is gone");
         return;
     }
@@ -62,7 +62,7 @@ static void digest_step_cb(struct env_timer *t)
             continue; /* a hole in the led range */
         struct err e;
         const struct table *whole = engine_whole(s->engine, d->ask[0].table, tablet, &e);
-        if (!whole) {
+        if (whole == NULL) {
             refuse(s, e.code, e.text);
             return;
         }
@@ -89,7 +89,7 @@ static void begin(struct shard *s)
     d->next = 0;
     d->rows = 0;
     d->value = calloc(r->span ? r->span : 1, sizeof *d->value);
-    if (d->value)
+    if (d->value != NULL)
         env_timer_start(s->env, &d->timer, 0);
     else
         refuse(s, SHOAL_E_NOMEM, "no memory for the digests; ask again later");

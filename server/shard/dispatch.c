@@ -97,7 +97,7 @@ void dispatch_message(struct shard *s, peer_t from, struct msg *m)
         return;
     }
     struct handler h = handler_of(w->type);
-    if (!h.run) {
+    if (h.run == NULL) {
         shard_refuse(s, from, w->type, w->id, SHOAL_E_USAGE,
                      "%s is not for a shard; ask the coordinator", wire_type_name(w->type));
         msg_free(m);

@@ -21,7 +21,7 @@ static void let_go(struct shard *s)
     s->hold.cut = 0;
     s->hold.queue = (struct request_list){0};
     park_pushes(s); /* they came before these */
-    while ((q = request_pop(&queue)))
+    while ((q = request_pop(&queue)) != NULL)
         push_enter(s, q);
 }
 

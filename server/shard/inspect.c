@@ -13,7 +13,7 @@ void inspect_on_message(struct shard *s, peer_t from, struct msg *m)
     bool found, stored;
     struct err e = {0};
     const struct table *t = engine_row(s->engine, number, key, &stored, &e);
-    if (!t) {
+    if (t == NULL) {
         shard_refuse(s, from, WIRE_TYPE_INSPECT, id, e.code, "shard %s: %s", s->name, e.text);
         return;
     }
@@ -60,7 +60,7 @@ static struct json *tables(struct shard *s)
     struct json *list = json_new_array();
     for (uint32_t i = 0; i < LIMIT_TABLES; i++) {
         const struct table *t = engine_table(s->engine, i);
-        if (!t)
+        if (t == NULL)
             continue;
         struct json *j = json_new_object();
         json_set_string(j, "name", table_schema_of(t)->name);

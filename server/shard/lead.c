@@ -27,7 +27,7 @@ int lead_set_map(struct lead *l, uint64_t epoch, const uint16_t *shard_of, uint3
     if (epoch < l->epoch)
         return 0;
     uint16_t *copy = malloc(tablet_count ? tablet_count * sizeof *copy : 1);
-    if (!copy)
+    if (copy == NULL)
         return SHOAL_E_NOMEM;
     if (tablet_count)
         memcpy(copy, shard_of, tablet_count * sizeof *copy);
@@ -58,7 +58,7 @@ static struct lead_range range_of(const struct lead *l, const struct table_schem
 
 int lead_apply(struct lead *l, struct engine *g, bool *changed)
 {
-    if (changed)
+    if (changed != NULL)
         *changed = false;
     if (!lead_ready(l))
         return 0;
@@ -67,8 +67,9 @@ int lead_apply(struct lead *l, struct engine *g, bool *changed)
         return rc;
     for (uint32_t t = 0; t < LIMIT_TABLES; t++) {
         const struct table *table = engine_table(g, t);
-        struct lead_range r = table ? range_of(l, table_schema_of(table)) : (struct lead_range){0};
-        if (changed && memcmp(&r, &l->range[t], sizeof r))
+        struct lead_range r =
+            table != NULL ? range_of(l, table_schema_of(table)) : (struct lead_range){0};
+        if (changed != NULL && memcmp(&r, &l->range[t], sizeof r))
             *changed = true;
         l->range[t] = r;
     }

@@ -66,11 +66,11 @@ static struct request *replace(struct request_list *l, struct request *q,
                                bool (*same)(const struct request *, const struct request *))
 {
     struct request *before = NULL;
-    for (struct request *o = l->head; o; before = o, o = o->next) {
+    for (struct request *o = l->head; o != NULL; before = o, o = o->next) {
         if (!same(o, q))
             continue;
         q->next = o->next;
-        *(before ? &before->next : &l->head) = q;
+        *(before != NULL ? &before->next : &l->head) = q;
         if (l->tail == o)
             l->tail = q;
         o->next = NULL;
@@ -89,13 +89,13 @@ static bool put_behind(struct shard *s, struct request *q)
 {
     struct park *p = &s->park;
     struct request *older = replace(&p->pushes, q, same_push_request);
-    if (older) {
+    if (older != NULL) {
         /* its sender sent again: the newer id is the one that is awaited */
         request_give(&s->pool, older);
         return true;
     }
     bool behind = p->short_of_room;
-    for (const struct request *o = p->pushes.head; o && !behind; o = o->next)
+    for (const struct request *o = p->pushes.head; o != NULL && !behind; o = o->next)
         behind = same_lane(&o->push.r, &q->push.r);
     if (behind)
         request_append(&p->pushes, q);
@@ -137,7 +137,7 @@ void park_pushes(struct shard *s)
     struct request_list all = p->pushes;
     struct request *q;
     p->pushes = (struct request_list){0};
-    while ((q = request_pop(&all))) {
+    while ((q = request_pop(&all)) != NULL) {
         const struct push_record *r = &q->push.r;
         bool stays = p->short_of_room || misses == MISSES || behind_a_miss(missed, misses, q);
         if (!stays && !engine_warm(s->engine, r->table, r->keys, r->key_count)) {
@@ -172,7 +172,7 @@ static bool same_pull_request(const struct request *a, const struct request *b)
 void park_pull(struct shard *s, struct request *q)
 {
     struct request *older = replace(&s->park.pulls, q, same_pull_request);
-    if (older)
+    if (older != NULL)
         request_give(&s->pool, older);
     else
         request_append(&s->park.pulls, q);
@@ -187,7 +187,7 @@ void park_pulls(struct shard *s)
     struct request_list all = p->pulls;
     struct request *q;
     p->pulls = (struct request_list){0};
-    for (uint32_t misses = 0; (q = request_pop(&all));) {
+    for (uint32_t misses = 0; ((q = request_pop(&all)) != NULL);) {
         if (misses == MISSES) {
             request_append(&p->pulls, q);
             continue;
@@ -203,14 +203,14 @@ void park_peer_gone(struct shard *s, peer_t peer, struct request_list *out)
     struct request_list all = s->park.pulls;
     struct request *q;
     s->park.pulls = (struct request_list){0};
-    while ((q = request_pop(&all)))
+    while ((q = request_pop(&all)) != NULL)
         request_append(q->peer == peer ? out : &s->park.pulls, q);
 }
 
 static uint32_t count(const struct request_list *l)
 {
     uint32_t n = 0;
-    for (const struct request *q = l->head; q; q = q->next)
+    for (const struct request *q = l->head; q != NULL; q = q->next)
         n++;
     return n;
 }

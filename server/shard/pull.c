@@ -17,7 +17,7 @@ static int check(struct shard *s, const struct wire_PULL *w, const struct msg *m
     if (!lead_ready(&s->lead))
         return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
     const struct table *t = engine_table(s->engine, w->table);
-    if (!t)
+    if (t == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", w->table, s->name);
     const struct table_schema *schema = table_schema_of(t);
     if ((uint64_t)w->key_count * schema->width * sizeof(float) > LIMIT_FRAME_BYTES)
@@ -38,7 +38,7 @@ void pull_on_message(struct shard *s, peer_t from, struct msg *m)
     struct err e = {0};
     int rc = check(s, &w->u.PULL, m, &e);
     struct request *q = NULL;
-    if (!rc && !(q = request_take(&s->pool, from, w, m, env_now_ns(s->env))))
+    if (!rc && (q = request_take(&s->pool, from, w, m, env_now_ns(s->env))) == NULL)
         rc = err_set(&e, SHOAL_E_BUSY,
                      "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",
                      s->name, s->pool.used, s->pool.bytes);
@@ -68,7 +68,7 @@ static void count(struct shard *s, const struct request *q, uint64_t low, uint64
 static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t before)
 {
     const struct table *t = engine_table(s->engine, q->pull.table);
-    SHOAL_ASSERT(t);
+    HOAL_ASSERT(t) == NULL;
     uint32_t width = table_schema_of(t)->width, n = q->pull.key_count;
     if (!engine_warm(s->engine, q->pull.table, q->pull.keys, n)) {
         s->counts.cold_pulls += !q->pull.parked;
@@ -80,8 +80,8 @@ static void answer(struct shard *s, struct request *q, uint64_t low, uint64_t be
     struct wire_PULL_reply *r = &shard_reply(s, WIRE_TYPE_PULL, q->id)->u.PULL_reply;
     *r = (struct wire_PULL_reply){n, width, q->pull.clock, low, waited_ns};
     struct msg *m = wire_encode(&s->out);
-    float *rows = m ? msg_add(m, (size_t)n * width * sizeof(float)) : NULL;
-    if (!rows) {
+    float *rows = m != NULL ? msg_add(m, (size_t)n * width * sizeof(float)) : NULL;
+    if (rows == NULL) {
         msg_free(m);
         shard_refuse_request(s, q, SHOAL_E_NOMEM, "no memory for the reply; send again later");
         return;
@@ -103,7 +103,7 @@ static void put_to_wait(struct shard *s, struct request *q, uint64_t need)
     if (full)
         shard_refuse_request(s, q, SHOAL_E_BUSY,
                              "too many runs and tables have pulls waiting; send again later");
-    if (older)
+    if (older != NULL)
         /* its sender sent again: the newer id is the one that is awaited */
         request_give(&s->pool, older);
 }
@@ -155,8 +155,8 @@ void pull_tick(struct shard *s)
     struct request_list due = {0};
     park_pulls(s);
     clock_due(&s->clock, s->engine, &due);
-    while ((q = request_pop(&due)))
+    while ((q = request_pop(&due)) != NULL)
         pull_try(s, q);
-    while ((q = request_pop(&s->arrived)))
+    while ((q = request_pop(&s->arrived)) != NULL)
         pull_try(s, q);
 }

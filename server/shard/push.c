@@ -18,7 +18,7 @@ static int check(struct shard *s, const struct wire_PUSH *w, const struct msg *m
     if (!lead_ready(&s->lead))
         return err_set(e, SHOAL_E_AGAIN, "shard %s has no map yet; send again", s->name);
     const struct table *t = engine_table(s->engine, w->table);
-    if (!t)
+    if (t == NULL)
         return err_set(e, SHOAL_E_NO_TABLE, "no table %u on shard %s", w->table, s->name);
     const struct table_schema *schema = table_schema_of(t);
     size_t expected = (size_t)w->key_count * schema_push_floats(schema) * sizeof(float);
@@ -42,7 +42,7 @@ void push_on_message(struct shard *s, peer_t from, struct msg *m)
     struct err e = {0};
     int rc = check(s, &w->u.PUSH, m, &e);
     struct request *q = NULL;
-    if (!rc && !(q = request_take(&s->pool, from, w, m, env_now_ns(s->env))))
+    if (!rc && (q = request_take(&s->pool, from, w, m, env_now_ns(s->env))) == NULL)
         rc = err_set(&e, SHOAL_E_BUSY,
                      "shard %s: %u requests of %" PRIu64 " bytes are waiting; send again later",
                      s->name, s->pool.used, s->pool.bytes);
@@ -135,7 +135,7 @@ static int apply(struct shard *s, struct request *q)
 
 int push_settle(struct shard *s)
 {
-    if (s->fatal.code || !s->group.head)
+    if (s->fatal.code || s->group.head == NULL)
         return s->fatal.code;
     int rc = engine_commit(s->engine); /* 1. */
     if (rc) {
@@ -144,7 +144,7 @@ int push_settle(struct shard *s)
         shard_fatal(s, &e);
         return rc;
     }
-    for (struct request *q = s->group.head; q; q = q->next) {
+    for (struct request *q = s->group.head; q != NULL; q = q->next) {
         rc = apply(s, q);
         if (rc) {
             struct err e;
@@ -158,7 +158,7 @@ int push_settle(struct shard *s)
     }
     s->group_keys = 0;
     struct request *q;
-    while ((q = request_pop(&s->group))) {
+    while ((q = request_pop(&s->group)) != NULL) {
         request_drop_message(&s->pool, q); /* 4. */
         request_append(&s->unsynced, q);
     }
@@ -169,6 +169,6 @@ int push_settle(struct shard *s)
 void push_synced(struct shard *s)
 {
     uint64_t acknowledged = engine_acknowledged(s->engine);
-    while (s->unsynced.head && s->unsynced.head->push.wait_sequence <= acknowledged)
+    while (s->unsynced.head != NULL && s->unsynced.head->push.wait_sequence <= acknowledged)
         answer(s, request_pop(&s->unsynced));
 }

@@ -9,7 +9,7 @@ int request_pool_init(struct request_pool *p, uint64_t bytes_max)
 {
     *p = (struct request_pool){.bytes_max = bytes_max ? bytes_max : 1ull << 30};
     p->block = calloc(LIMIT_WAITING, sizeof *p->block);
-    if (!p->block)
+    if (p->block == NULL)
         return SHOAL_E_NOMEM;
     for (uint32_t i = LIMIT_WAITING; i-- > 0;) {
         p->block[i].next = p->free;
@@ -20,7 +20,7 @@ int request_pool_init(struct request_pool *p, uint64_t bytes_max)
 
 void request_pool_close(struct request_pool *p)
 {
-    for (uint32_t i = 0; p->block && i < LIMIT_WAITING; i++)
+    for (uint32_t i = 0; p->block != NULL && i < LIMIT_WAITING; i++)
         msg_free(p->block[i].m);
     free(p->block);
     *p = (struct request_pool){0};
@@ -69,7 +69,7 @@ struct request *request_take(struct request_pool *p, peer_t from, const struct w
 {
     size_t bytes = msg_bytes(m);
     struct request *q = p->free;
-    if (!q || p->bytes + bytes > p->bytes_max)
+    if (q == NULL || p->bytes + bytes > p->bytes_max)
         return NULL;
     p->free = q->next;
     p->used++;
@@ -110,7 +110,7 @@ void request_give(struct request_pool *p, struct request *q)
 void request_append(struct request_list *l, struct request *q)
 {
     q->next = NULL;
-    if (l->tail)
+    if (l->tail != NULL)
         l->tail->next = q;
     else
         l->head = q;
@@ -120,10 +120,10 @@ void request_append(struct request_list *l, struct request *q)
 struct request *request_pop(struct request_list *l)
 {
     struct request *q = l->head;
-    if (!q)
+    if (q == NULL)
         return NULL;
     l->head = q->next;
-    if (!l->head)
+    if (l->head == NULL)
         l->tail = NULL;
     q->next = NULL;
     return q;

@@ -71,8 +71,8 @@ static int take_name(const char *dir, const char *asked, char name[LIMIT_NAME], 
     snprintf(path, sizeof path, "%.*s/name", LIMIT_PATH - 16, dir);
     name[0] = 0;
     FILE *f = fopen(path, "re");
-    if (f) {
-        if (!fgets(name, LIMIT_NAME, f))
+    if (f != NULL) {
+        if (fgets(name, LIMIT_NAME, f) == NULL)
             name[0] = 0;
         fclose(f);
         name[strcspn(name, "\n")] = 0;

@@ -67,7 +67,7 @@ static void shard_on_peer_gone(void *core, peer_t peer)
     audit_peer_gone(s, peer);
     clock_peer_gone(&s->clock, peer, &gone);
     park_peer_gone(s, peer, &gone);
-    while ((q = request_pop(&gone)))
+    while ((q = request_pop(&gone)) != NULL)
         request_give(&s->pool, q);
 }
 
@@ -111,7 +111,7 @@ void shard_fatal(struct shard *s, const struct err *e)
     if (!s->fatal.code)
         s->fatal.code = SHOAL_E_IO;
     log_error("shard %s stops: %s", s->name, e->text);
-    if (s->options.on_fatal)
+    if (s->options.on_fatal != NULL)
         s->options.on_fatal(s->options.context, &s->fatal);
     else
         env_stop(s->env);
@@ -144,7 +144,7 @@ int shard_open(const struct shard_options *options, struct env *env, struct shar
                struct err *e)
 {
     struct shard *s = calloc(1, sizeof *s);
-    if (!s)
+    if (s == NULL)
         return err_set(e, SHOAL_E_NOMEM, "no memory for a shard");
     s->env = env;
     s->options = *options;
@@ -203,7 +203,7 @@ static void purge_list(struct shard *s, struct request_list *l, bool pulls)
     struct request_list all = *l;
     struct request *q;
     *l = (struct request_list){0};
-    while ((q = request_pop(&all))) {
+    while ((q = request_pop(&all)) != NULL) {
         uint32_t mode, lanes;
         bool open =
             engine_run_mode(s->engine, pulls ? q->pull.run : q->push.r.run, &mode, &lanes) == 0;
@@ -217,7 +217,7 @@ static void purge_list(struct shard *s, struct request_list *l, bool pulls)
 /* Pulls that wait at a gate whose run is gone come out at the next tick and are refused there. */
 void shard_purge(struct shard *s)
 {
-    SHOAL_ASSERT(!s->group.head);
+    SHOAL_ASSERT(s->group.head == NULL);
     bsp_purge(s);
     purge_list(s, &s->hold.queue, false);
     purge_list(s, &s->park.pushes, false);
@@ -243,7 +243,7 @@ void shard_send_reply(struct shard *s, peer_t to)
 
 void shard_send(struct shard *s, peer_t to, struct msg *m)
 {
-    if (!m || env_send(s->env, to, m))
+    if (m == NULL || env_send(s->env, to, m))
         s->counts.unsent++;
 }
 
@@ -251,10 +251,10 @@ void shard_send_json(struct shard *s, peer_t to, struct json *j)
 {
     char *text = json_text(j, 0);
     json_free(j);
-    size_t bytes = text ? strlen(text) : 0;
-    struct msg *m = text ? wire_encode(&s->out) : NULL;
-    void *frame = m ? msg_add(m, bytes) : NULL;
-    if (frame) {
+    size_t bytes = text != NULL ? strlen(text) : 0;
+    struct msg *m = text != NULL ? wire_encode(&s->out) : NULL;
+    void *frame = m != NULL ? msg_add(m, bytes) : NULL;
+    if (frame != NULL) {
         memcpy(frame, text, bytes);
         shard_send(s, to, m);
     } else {
@@ -284,7 +284,7 @@ bool shard_lacks_table(struct shard *s, peer_t to, enum wire_type type, uint64_t
     if (!lead_ready(&s->lead))
         shard_refuse(s, to, type, id, SHOAL_E_AGAIN,
                      "shard %s has no map yet for table %u; ask again", s->name, table);
-    else if (!engine_table(s->engine, table))
+    else if (engine_table(s->engine, table) == NULL)
         shard_refuse(s, to, type, id, SHOAL_E_NO_TABLE, "shard %s has no table %u", s->name, table);
     else
         return false;

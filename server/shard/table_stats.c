@@ -42,7 +42,7 @@ static void table_stats_step_cb(struct env_timer *t)
     struct shard *s = (struct shard *)((char *)t - offsetof(struct shard, table_stats.timer));
     struct table_stats *d = &s->table_stats;
     const struct table *table = engine_table(s->engine, d->ask[0].table);
-    if (!table) {
+    if (table == NULL) {
         refuse(s, SHOAL_E_NO_TABLE, "the table is gone");
         return;
     }
@@ -52,9 +52,9 @@ static void table_stats_step_cb(struct env_timer *t)
             continue; /* a hole in the led range */
         struct err e;
         const struct table *whole = engine_whole(s->engine, d->ask[0].table, tablet, &e);
-        int rc = whole ? census_add_tablet(d->census, whole, tablet, table) : e.code;
+        int rc = whole != NULL ? census_add_tablet(d->census, whole, tablet, table) : e.code;
         if (rc) {
-            refuse(s, rc, whole ? err_text(rc) : e.text);
+            refuse(s, rc, whole != NULL ? err_text(rc) : e.text);
             return;
         }
         rows += table_tablet_rows(whole, tablet);
@@ -74,8 +74,8 @@ static void begin(struct shard *s)
     d->first = r->first;
     d->span = r->span;
     d->next = 0;
-    int rc = table ? census_new(table_schema_of(table), &d->ask[0].ask, &d->census, &e)
-                   : err_set(&e, SHOAL_E_NO_TABLE, "the table is gone");
+    int rc = table != NULL ? census_new(table_schema_of(table), &d->ask[0].ask, &d->census, &e)
+                           : err_set(&e, SHOAL_E_NO_TABLE, "the table is gone");
     if (rc)
         refuse(s, rc, e.text);
     else

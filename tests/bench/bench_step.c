@@ -121,19 +121,19 @@ static void timed_linear_forward(struct stream *s, const struct linear_args *a)
 {
     timed_gemm(s, false, true, a->count, a->out, a->in, a->x, a->ldx, a->w, a->in, 0.0f, a->y,
                a->ldy);
-    if (a->bias || a->act != ACT_NONE || a->mask.threshold > 0)
+    if (a->bias != NULL || a->act != ACT_NONE || a->mask.threshold > 0)
         backend_ops_real->act_forward(s, a->act, &a->mask, a->first, a->count, a->out, a->bias,
                                       a->y, a->ldy);
 }
 
 static void timed_linear_backward(struct stream *s, const struct linear_args *a)
 {
-    if (a->dbias || a->act != ACT_NONE || a->mask.threshold > 0)
+    if (a->dbias != NULL || a->act != ACT_NONE || a->mask.threshold > 0)
         backend_ops_real->act_backward(s, a->act, &a->mask, a->first, a->count, a->out, a->y,
                                        a->ldy, a->dy, a->lddy, a->dbias);
     timed_gemm(s, true, false, a->out, a->in, a->count, a->dy, a->lddy, a->x, a->ldx, 1.0f, a->dw,
                a->in);
-    if (a->dx)
+    if (a->dx != NULL)
         timed_gemm(s, false, false, a->count, a->dx_width, a->out, a->dy, a->lddy, a->w, a->in,
                    a->add ? 1.0f : 0.0f, a->dx, a->lddx);
 }
@@ -156,10 +156,10 @@ static void model_watch(struct model *m, struct backend_ops *ops,
         layers[i] = *of;
         layers[i].forward = timed_forward;
         layers[i].backward = timed_backward;
-        layers[i].forward_gather = of->forward_gather ? timed_forward_gather : NULL;
-        layers[i].backward_gather = of->backward_gather ? timed_backward_gather : NULL;
-        layers[i].forward_settle = of->forward_settle ? timed_forward_settle : NULL;
-        layers[i].backward_settle = of->backward_settle ? timed_backward_settle : NULL;
+        layers[i].forward_gather = of->forward_gather != NULL ? timed_forward_gather : NULL;
+        layers[i].backward_gather = of->backward_gather != NULL ? timed_backward_gather : NULL;
+        layers[i].forward_settle = of->forward_settle != NULL ? timed_forward_settle : NULL;
+        layers[i].backward_settle = of->backward_settle != NULL ? timed_backward_settle : NULL;
         m->plan.layer[i].ops = &layers[i];
     }
 }
@@ -179,7 +179,7 @@ struct bench {
 static void *room(const struct bench *b, size_t count, size_t bytes)
 {
     void *p = backend_host_alloc(b->backend, (count + 1) * bytes);
-    if (!p)
+    if (p == NULL)
         fail("out of memory");
     memset(p, 0, (count + 1) * bytes);
     return p;
@@ -224,7 +224,7 @@ static uint32_t *index_values(const struct bench *b, struct rng *r, uint32_t **o
             index[count++] =
                 (uint32_t)((uint64_t)(u * u * options.rows) * 2654435761u % options.rows);
         }
-        if (*offset)
+        if (*offset != NULL)
             (*offset)[slot + 1] = count;
     }
     return index;

@@ -20,7 +20,7 @@ START_TEST(backend_cpu_loads_and_names_its_kernel)
     ck_assert_str_eq(backend_name(b), "cpu");
     ck_assert_uint_gt(strlen(backend_kernel(b)), 0);
     const char *type = backend_core_type(), *told = getenv("OPENBLAS_CORETYPE");
-    if (type && told && strcmp(type, told) == 0)
+    if (type != NULL && told != NULL && strcmp(type, told) == 0)
         ck_assert_str_eq(backend_kernel(b), type);
     backend_unload(b);
 }
@@ -46,7 +46,7 @@ START_TEST(backend_cuda_without_driver_is_refused_and_auto_is_cpu)
     struct err e = {0};
     void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
     int rc = backend_load(BACKEND_CUDA, &b, &e);
-    if (!driver) {
+    if (driver == NULL) {
         ck_assert_int_eq(rc, SHOAL_E_UNAVAILABLE);
         ck_assert_ptr_null(b);
         ck_assert_ptr_nonnull(strstr(e.text, "libcuda.so.1"));
@@ -54,7 +54,7 @@ START_TEST(backend_cuda_without_driver_is_refused_and_auto_is_cpu)
     if (rc == 0)
         backend_unload(b);
     ck_assert_int_eq(backend_load(BACKEND_AUTO, &b, &e), 0);
-    if (!driver)
+    if (driver == NULL)
         ck_assert_str_eq(backend_name(b), "cpu");
     backend_unload(b);
 }
@@ -249,7 +249,7 @@ START_TEST(backend_kernels_give_the_same_bits_at_every_width)
     for (int w = 0; w < DENSE_WIDTHS; w++) {
         const struct backend_ops *k = dense_width(w);
         struct results *r = w == 0 ? &base : &other;
-        if (!k)
+        if (k == NULL)
             continue;
         r->count = 0;
         run_acts(k, r);

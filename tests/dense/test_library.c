@@ -24,7 +24,7 @@ static void shell(const char *text, const char *word)
     char command[2 * LIMIT_PATH];
     int bytes = snprintf(command, sizeof command, "cd %s && %s", folder, text);
     ck_assert(bytes > 0 && (size_t)bytes < sizeof command);
-    setenv("W", word ? word : "", 1);
+    setenv("W", word != NULL ? word : "", 1);
     ck_assert_int_eq(system(command), 0);
 }
 
@@ -92,8 +92,9 @@ START_TEST(variable_that_names_nothing_is_refused)
     library_put("a");
     setenv("SHOAL_TEST_LIBRARY", in_folder("b"), 1);
     ck_assert_int_eq(find(folders, none, path, &e), SHOAL_E_UNAVAILABLE);
-    ck_assert_msg(strstr(e.text, "SHOAL_TEST_LIBRARY is ") && strstr(e.text, in_folder("b")), "%s",
-                  e.text);
+    ck_assert_msg(strstr(e.text, "SHOAL_TEST_LIBRARY is ") != NULL &&
+                      strstr(e.text, in_folder("b")) != NULL,
+                  "%s", e.text);
 }
 END_TEST
 
@@ -144,8 +145,8 @@ START_TEST(file_that_does_not_load_is_named)
     const char *const folders[] = {in_folder("a"), in_folder("b"), NULL};
     shell("mkdir a && echo nothing >a/" FILE_NAME, NULL);
     ck_assert_int_eq(find(folders, none, path, &e), SHOAL_E_UNAVAILABLE);
-    ck_assert_msg(strstr(e.text, FILE_NAME) && strstr(e.text, "did not load") &&
-                      strstr(e.text, "SHOAL_TEST_LIBRARY"),
+    ck_assert_msg(strstr(e.text, FILE_NAME) && strstr(e.text, "did not load") != NULL &&
+                      strstr(e.text, "SHOAL_TEST_LIBRARY") != NULL,
                   "%s", e.text);
     library_put("b"); /* one that is no library does not stand in the way of one that is */
     ck_assert_msg(find(folders, none, path, &e) == 0, "%s", e.text);
@@ -162,14 +163,15 @@ START_TEST(module_finds_cublaslt)
     ck_assert_int_gt(readlink("/proc/self/exe", program, sizeof program - 1), 0);
     snprintf(module, sizeof module, "%s/libshoal_cuda.so", dirname(program));
     void *handle = dlopen(module, RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
+    if (handle == NULL)
         return; /* it is not built */
     ck_assert(library_function(handle, "cublaslt_load", &load));
     ck_assert_msg(load(&e) == 0, "%s", e.text);
     setenv("SHOAL_CUBLASLT", folder, 1);
     ck_assert_int_eq(load(&e), SHOAL_E_UNAVAILABLE);
-    ck_assert_msg(strstr(e.text, "SHOAL_CUBLASLT") && strstr(e.text, "libcublasLt.so."), "%s",
-                  e.text);
+    ck_assert_msg(strstr(e.text, "SHOAL_CUBLASLT") != NULL &&
+                      strstr(e.text, "libcublasLt.so.") != NULL,
+                  "%s", e.text);
     unsetenv("SHOAL_CUBLASLT");
 }
 END_TEST

@@ -83,9 +83,9 @@ static void note(struct copy *list, uint32_t *count, void *to, const void *from,
 
 static void upload(struct stream *s, void *to, const void *from, size_t bytes)
 {
-    if (queue_only || (never_sent && from == never_sent))
+    if (queue_only || (never_sent != NULL && from == never_sent))
         return;
-    if (noted)
+    if (noted != NULL)
         note(noted->up, &noted->ups, to, from, bytes);
     real->upload(s, to, from, bytes);
 }
@@ -94,7 +94,7 @@ static void download(struct stream *s, void *to, const void *from, size_t bytes)
 {
     if (queue_only)
         return;
-    if (noted)
+    if (noted != NULL)
         note(noted->down, &noted->downs, to, from, bytes);
     real->download(s, to, from, bytes);
 }
@@ -226,8 +226,8 @@ static void *module_symbol(struct backend *b, const char *name)
     if (!dladdr((const void *)(uintptr_t)backend_ops_of(b), &where))
         return NULL;
     void *module = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    void *symbol = module ? dlsym(module, name) : NULL;
-    if (module)
+    void *symbol = module != NULL ? dlsym(module, name) : NULL;
+    if (module != NULL)
         dlclose(module); /* b keeps it */
     return symbol;
 }
@@ -238,7 +238,7 @@ static bool counted(struct backend *b, struct cuda_counters *out)
     const struct cuda_counters *(*counters)(void);
     void *symbol = module_symbol(b, "shoal_cuda_counters");
     *out = (struct cuda_counters){0};
-    if (!symbol)
+    if (symbol == NULL)
         return false;
     memcpy(&counters, &symbol, sizeof counters);
     *out = *counters();
@@ -249,7 +249,7 @@ static void products_only(struct backend *b, bool on)
 {
     void (*function)(bool);
     void *symbol = module_symbol(b, "shoal_cuda_products_only");
-    if (!symbol)
+    if (symbol == NULL)
         step_fail("this module cannot run its matrix products alone");
     memcpy(&function, &symbol, sizeof function);
     function(on);
@@ -262,10 +262,10 @@ static double memory_mib(void)
     size_t left = 0, all = 0;
     struct rusage usage;
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    void *symbol = driver ? dlsym(driver, "cuMemGetInfo_v2") : NULL;
+    void *symbol = driver != NULL ? dlsym(driver, "cuMemGetInfo_v2") : NULL;
 
     memcpy(&memory_info, &symbol, sizeof memory_info);
-    if (symbol && memory_info(&left, &all) == 0)
+    if (symbol != NULL && memory_info(&left, &all) == 0)
         return (double)(all - left) / (1 << 20);
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (double)usage.ru_maxrss / 1024 : 0;
 }
@@ -327,13 +327,13 @@ static const char *cublaslt_path(void)
     static char line[4096];
     FILE *maps = fopen("/proc/self/maps", "r");
     const char *path = NULL;
-    while (maps && !path && fgets(line, sizeof line, maps)) {
-        path = strstr(line, "libcublasLt") ? strchr(line, '/') : NULL;
+    while (maps != NULL && path == NULL && fgets(line, sizeof line, maps) != NULL) {
+        path = strstr(line, "libcublasLt") != NULL ? strchr(line, '/') : NULL;
         line[strcspn(line, "\n\"\\")] = '\0';
     }
-    if (maps)
+    if (maps != NULL)
         fclose(maps);
-    return path ? path : "";
+    return path != NULL ? path : "";
 }
 
 static void counters_text(char *out, size_t room, const struct cuda_counters *from,
@@ -454,7 +454,7 @@ static void product_check(struct backend *b)
     if (k->stream_new(&spec, &s, &e) != 0)
         step_fail(e.text);
     float *da = k->alloc(s, sizeof a), *dw = k->alloc(s, sizeof w), *dc = k->alloc(s, sizeof c);
-    if (!da || !dw || !dc)
+    if (da == NULL || dw == NULL || dc == NULL)
         step_fail("no memory on the device");
     k->upload(s, da, a, sizeof a);
     k->upload(s, dw, w, sizeof w);

@@ -46,7 +46,7 @@ void step_shape_make(const struct job *job, struct model_shape *shape)
 static void *room(struct step_arrays *a, size_t count, size_t bytes)
 {
     void *p = backend_host_alloc(a->backend, (count + 1) * bytes);
-    if (!p || a->count == sizeof a->owned / sizeof *a->owned)
+    if (p == NULL || a->count == sizeof a->owned / sizeof *a->owned)
         step_fail("out of memory");
     a->owned[a->count++] = p;
     memset(p, 0, (count + 1) * bytes);

@@ -15,7 +15,7 @@
 static inline const char *cuda_name(void)
 {
     const char *name = getenv("SHOAL_DENSE_BACKEND");
-    return name && strcmp(name, "cuda") == 0 ? "cuda" : "cudahost";
+    return name != NULL && strcmp(name, "cuda") == 0 ? "cuda" : "cudahost";
 }
 
 static inline bool cuda_is_host(void)
@@ -46,7 +46,7 @@ static inline struct cuda_counters cuda_counted(void)
     Dl_info where;
     ck_assert_int_ne(dladdr((const void *)(uintptr_t)backend_ops_of(cuda_backend()), &where), 0);
     void *module = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    void *symbol = module ? dlsym(module, "shoal_cuda_counters") : NULL;
+    void *symbol = module != NULL ? dlsym(module, "shoal_cuda_counters") : NULL;
     ck_assert_ptr_nonnull(symbol);
     const struct cuda_counters *(*counters)(void);
     memcpy(&counters, &symbol, sizeof counters);
@@ -59,7 +59,7 @@ static inline struct cuda_counters cuda_counted(void)
 static inline int cuda_check_run(Suite *s)
 {
     const char *name = getenv("SHOAL_DENSE_BACKEND");
-    if (!name || strcmp(name, "cudahost") != 0)
+    if (name == NULL || strcmp(name, "cudahost") != 0)
         return dense_check_run(s);
     srunner_free(srunner_create(s));
     puts("skipped: it runs on the host's module without being told");

@@ -13,7 +13,7 @@ static void *zeroed(size_t count, size_t bytes)
 {
     size_t all = (count * bytes + 64) / 64 * 64;
     void *p = aligned_alloc(64, all);
-    if (!p)
+    if (p == NULL)
         abort();
     memset(p, 0, all);
     return p;
@@ -115,7 +115,7 @@ size_t dense_case_row(const struct dense_case *c, uint32_t row, uint32_t *width)
         at += (size_t)c->part[t].rows * of;
         row -= c->part[t].rows;
     }
-    if (width)
+    if (width != NULL)
         *width = of;
     return at + (size_t)row * of;
 }
@@ -141,7 +141,7 @@ static void draw_values(struct dense_case *c, struct rng *r, bool many)
 static void case_model(struct dense_case *c, uint32_t examples)
 {
     struct err e = {0};
-    struct backend *b = c->backend ? c->backend : dense_backend();
+    struct backend *b = c->backend != NULL ? c->backend : dense_backend();
     int rc = model_new_kind(&c->job, &c->shape, c->kind, b, &c->model, &e);
     c->ops = *backend_ops_of(b);
     if (rc == 0 && c->range > 0 && c->ops.range > 0) {

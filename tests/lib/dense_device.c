@@ -52,13 +52,13 @@ struct backend *dense_backend_named(const char *name)
 static const char *name_wanted(void)
 {
     const char *name = getenv("SHOAL_DENSE_BACKEND");
-    return name && *name ? name : "cpu";
+    return name != NULL && *name ? name : "cpu";
 }
 
 struct backend *dense_backend(void)
 {
     struct backend *b = dense_backend_named(name_wanted());
-    if (!b)
+    if (b == NULL)
         exit(1);
     return b;
 }
@@ -75,7 +75,7 @@ bool dense_backend_present(void)
         return true;
     pid_t child = fork();
     if (child == 0)
-        _exit(dense_backend_named(name_wanted()) ? 0 : 1);
+        _exit(dense_backend_named(name_wanted()) != NULL ? 0 : 1);
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
            WEXITSTATUS(status) == 0;
 }
@@ -106,7 +106,7 @@ const struct backend_ops *dense_width(int width)
     ck_assert_int_ne(
         dladdr((const void *)(uintptr_t)backend_ops_of(dense_backend_named("cpu")), &where), 0);
     void *module = dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-    void *symbol = module ? dlsym(module, dense_width_name[width]) : NULL;
+    void *symbol = module != NULL ? dlsym(module, dense_width_name[width]) : NULL;
     ck_assert_msg(symbol != NULL, "%s is not in the CPU module", dense_width_name[width]);
     void (*fill)(struct backend_ops *);
     memcpy(&fill, &symbol, sizeof fill);
@@ -130,7 +130,7 @@ void *dense_up(struct dense_device *d, const void *from, size_t bytes)
     void *p = d->k->alloc(d->s, bytes > 0 ? bytes : 1);
     ck_assert_ptr_nonnull(p);
     d->owned[d->count++] = p;
-    if (from)
+    if (from != NULL)
         d->k->upload(d->s, p, from, bytes);
     else
         d->k->zero(d->s, p, bytes);

@@ -29,8 +29,8 @@ void double_values(const struct double_pass *p, uint32_t example, uint32_t field
                    uint32_t *end)
 {
     uint32_t slot = example * p->plan->shape.fields + field;
-    *begin = p->c->in.offset ? p->c->in.offset[slot] : slot;
-    *end = p->c->in.offset ? p->c->in.offset[slot + 1] : slot + 1;
+    *begin = p->c->in.offset != NULL ? p->c->in.offset[slot] : slot;
+    *end = p->c->in.offset != NULL ? p->c->in.offset[slot + 1] : slot + 1;
 }
 
 bool double_kept(const uint32_t key[2], uint32_t threshold, uint32_t value)
@@ -84,7 +84,7 @@ static double pool_field(const struct double_pass *p, uint32_t example, uint32_t
     for (uint32_t v = begin; v < end; v++) {
         const double *row = p->rows + dense_case_row(p->c, p->c->in.index[v], NULL);
         weight += first_order ? share * row[0] : 0;
-        for (uint32_t d = 0; x && d < dim; d++)
+        for (uint32_t d = 0; x != NULL && d < dim; d++)
             x[d] += share * row[first_order + d];
     }
     return weight;
@@ -103,9 +103,9 @@ static void pool_forward(const struct layer *l, struct double_pass *p)
         for (uint32_t t = 0; t < tasks; t++)
             logit[t] = p->dense[l->parameter[1] + t];
         for (uint32_t f = 0; f < s->fields; f++)
-            logit[0] +=
-                pool_field(p, i, f, x && s->pooling[f] != POOL_ATTENTION ? x + column[f] : NULL);
-        for (uint32_t n = 0; x && l->y.width > column[s->fields] && n < s->numerics; n++)
+            logit[0] += pool_field(
+                p, i, f, x != NULL && s->pooling[f] != POOL_ATTENTION ? x + column[f] : NULL);
+        for (uint32_t n = 0; x != NULL && l->y.width > column[s->fields] && n < s->numerics; n++)
             x[column[s->fields] + n] = (double)p->c->numeric[i * s->numerics + n];
     }
 }
@@ -125,8 +125,8 @@ static void fc_forward(const struct layer *l, struct double_pass *p)
     uint32_t in = l->x.width, out = l->y.width;
     for (uint32_t i = 0; i < p->c->in.examples; i++)
         for (uint32_t j = 0; j < out; j++) {
-            double sum =
-                (bias ? bias[j] : 0) + product(double_at(p, l->x, i), w + (size_t)j * in, in);
+            double sum = (bias != NULL ? bias[j] : 0) +
+                         product(double_at(p, l->x, i), w + (size_t)j * in, in);
             double_at(p, l->y, i)[j] = double_act(l->act, sum) * double_dropout(p, l, i * out + j);
         }
 }
@@ -203,7 +203,7 @@ static double_forward forward_of(const struct layer *l)
                                                 double_layers_attention, double_layers_mix,
                                                 of_the_test};
     for (size_t g = 0; g < sizeof group / sizeof *group; g++)
-        for (const struct double_layer *d = group[g]; d->ops; d++)
+        for (const struct double_layer *d = group[g]; d->ops != NULL; d++)
             if (d->ops == l->ops)
                 return d->forward;
     fprintf(stderr, "dense_double: layer %s has no formula in tests/lib/dense_double_*.c\n",
@@ -220,7 +220,7 @@ static double *pass_memory(struct double_pass *p)
     for (uint32_t t = 0; t < p->plan->tensor_count; t++)
         all += p->plan->tensor[t].width * (p->plan->tensor[t].state ? 1 : n);
     double *memory = calloc(all, sizeof *memory), *at = memory;
-    if (!memory)
+    if (memory == NULL)
         abort();
     for (uint32_t t = 0; t < p->plan->tensor_count; t++) {
         p->data[t] = at;
@@ -240,9 +240,9 @@ static double task_loss(const struct double_pass *p, uint32_t task, double *scor
         uint32_t at = i * tasks + task;
         double z = p->data[TENSOR_LOGIT][at] + offset, y = p->c->label[at] > 0 ? 1.0 : 0.0;
         /* The log of the score would lose its digits, and then all, where the logit is large. */
-        loss += (p->c->in.weight ? (double)p->c->in.weight[i] : 1.0) *
+        loss += (p->c->in.weight != NULL ? (double)p->c->in.weight[i] : 1.0) *
                 (fmax(z, 0.0) - z * y + log1p(exp(-fabs(z))));
-        if (scores)
+        if (scores != NULL)
             scores[at] = 1.0 / (1.0 + exp(-z));
     }
     return loss;
@@ -281,7 +281,7 @@ static double weight_sum(const struct dense_case *c)
 {
     double sum = 0;
     for (uint32_t i = 0; i < c->in.examples; i++)
-        sum += c->in.weight ? (double)c->in.weight[i] : 1.0;
+        sum += c->in.weight != NULL ? (double)c->in.weight[i] : 1.0;
     return sum;
 }
 
@@ -321,7 +321,7 @@ struct check {
 static double *doubles(const float *x, size_t count)
 {
     double *d = malloc((count + 1) * sizeof *d);
-    if (!d)
+    if (d == NULL)
         abort();
     for (size_t i = 0; i < count; i++)
         d[i] = (double)x[i];
@@ -368,7 +368,7 @@ static void check_losses(struct check *k, bool train)
     size_t n = c->in.examples, tasks = c->plan.tasks;
     double loss[LIMIT_TASKS], sum = 0, weights = weight_sum(c),
                               *scores = malloc((n * tasks + 1) * sizeof *scores);
-    if (!scores)
+    if (scores == NULL)
         abort();
     double_run(&p, loss, scores);
     check_value(k, "weight_sum", 0, 0, c->out.weight_sum, weights);

@@ -19,7 +19,7 @@ static const double *parameter(const struct double_pass *p, const struct layer *
 static double *doubles(size_t count)
 {
     double *d = calloc(count + 1, sizeof *d);
-    if (!d)
+    if (d == NULL)
         abort();
     return d;
 }
@@ -37,7 +37,7 @@ static void linear(const double *w, const double *bias, enum activation act, con
                    uint32_t in, double *y, uint32_t out)
 {
     for (uint32_t j = 0; j < out; j++)
-        y[j] = double_act(act, product(w + (size_t)j * in, x, in) + (bias ? bias[j] : 0));
+        y[j] = double_act(act, product(w + (size_t)j * in, x, in) + (bias != NULL ? bias[j] : 0));
 }
 
 static void norm_row(const struct layer *l, const struct double_pass *p, const double *x, double *y,

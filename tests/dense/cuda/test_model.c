@@ -168,7 +168,7 @@ START_TEST(recorded_steps_give_what_queued_ones_give)
         }
         ck_assert_msg(memcmp(found, expected, step_floats(&c) * sizeof *found) == 0, "step %u",
                       step);
-        if (c.out.scores)
+        if (c.out.scores != NULL)
             ck_assert_mem_eq(c.out.scores, fresh.out.scores, size[step % 12] * sizeof(float));
         for (int i = 0; i < 2; i++)
             both[i]->out.scores = of_both[i];
@@ -569,16 +569,16 @@ START_TEST(shortage_is_told_with_what_would_help)
     case_open(&c, cuda_backend(), MODEL_DEEPFM, PRECISION_FP16);
     setenv("SHOAL_CUDAHOST_FAIL", "1:full", 1);
     ck_assert_int_eq(model_run_new(c.model, 150, 4, &run, &e), SHOAL_E_NOMEM);
-    ck_assert_msg(strstr(e.text, "train.batch") &&
+    ck_assert_msg(strstr(e.text, "train.batch") != NULL &&
                       strstr(e.text, "cache of 4 rows; make train.batch, train.cache.rows"),
-                  "%s", e.text);
+                  != NULL "%s", e.text);
     ck_assert_int_eq(model_run_new(c.model, 150, 0, &run, &e), SHOAL_E_NOMEM);
-    ck_assert_msg(!strstr(e.text, "cache"), "%s", e.text);
+    ck_assert_msg(strstr(e.text, "cache") == NULL, "%s", e.text);
     setenv("SHOAL_CUDAHOST_FAIL", "8:full", 1); /* a run takes 4 arrays, zeroes, copies, waits */
     ck_assert_int_eq(model_run_new(c.model, 150, 0, &run, &e), 0);
     unsetenv("SHOAL_CUDAHOST_FAIL");
     ck_assert_int_eq(model_train(c.model, run, &c.in, 1, 2, 1, &c.out), SHOAL_E_NOMEM);
-    ck_assert_msg(strstr(model_run_error(run), "a batch of 150 examples"), "%s",
+    ck_assert_msg(strstr(model_run_error(run), "a batch of 150 examples") != NULL, "%s",
                   model_run_error(run));
     model_run_free(run);
     dense_case_free(&c);
@@ -595,7 +595,8 @@ START_TEST(failure_names_the_call)
     d.k->scale(d.s, 16, 2.0f, x, x);
     d.k->scale(d.s, 16, 3.0f, x, x);
     ck_assert_int_eq(d.k->stream_finish(d.s, &e), SHOAL_E_INTERNAL);
-    ck_assert_msg(strstr(e.text, "scale") && strstr(e.text, "call 3"), "%s", e.text);
+    ck_assert_msg(strstr(e.text, "scale") != NULL && strstr(e.text, "call 3") != NULL, "%s",
+                  e.text);
     ck_assert_int_eq(d.k->stream_finish(d.s, &e), SHOAL_E_INTERNAL);
     dense_device_close(&d);
 }
@@ -615,8 +616,9 @@ START_TEST(backend_cuda_loads_the_module_that_the_environment_names)
     ck_assert_int_eq(backend_load(BACKEND_AUTO, &b, &e), 0);
     ck_assert_str_eq(backend_name(b), "cpu");
     ck_assert_int_eq(e.code, 0);
-    ck_assert_msg(strstr(e.text, "the CPU is taken") && strstr(e.text, "libshoal_nothing.so"), "%s",
-                  e.text);
+    ck_assert_msg(strstr(e.text, "the CPU is taken") != NULL &&
+                      strstr(e.text, "libshoal_nothing.so") != NULL,
+                  "%s", e.text);
     backend_unload(b);
 }
 END_TEST
@@ -634,7 +636,8 @@ START_TEST(backend_cuda_without_a_device_says_so)
     }
     ck_assert_int_eq(rc, SHOAL_E_UNAVAILABLE);
     ck_assert_ptr_null(b);
-    ck_assert_msg(strstr(e.text, "no device") || strstr(e.text, "libshoal_cuda.so"), "%s", e.text);
+    ck_assert_msg(strstr(e.text, "no device") != NULL || strstr(e.text, "libshoal_cuda.so") != NULL,
+                  "%s", e.text);
 }
 END_TEST
 

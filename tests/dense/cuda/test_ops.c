@@ -191,7 +191,7 @@ static void run_linear_of(struct bench *b, uint32_t kind)
     keep(b, a.dy, n * (out + 2));
     keep(b, a.dw, in * out);
     keep(b, dx, n * (wanted + 1));
-    if (a.dbias)
+    if (a.dbias != NULL)
         keep(b, a.dbias, out);
 }
 

@@ -106,7 +106,7 @@ START_TEST(every_failing_call_is_told_or_made_good)
             good++;
         } else {
             ck_assert_msg(p.code == SHOAL_E_INTERNAL, "call %s: %d: %s", text, p.code, p.text);
-            ck_assert_msg(strstr(p.text, "planted failure"), "call %s: %s", text, p.text);
+            ck_assert_msg(strstr(p.text, "planted failure") != NULL, "call %s: %s", text, p.text);
             told++;
         }
     }
@@ -131,7 +131,7 @@ START_TEST(every_lost_device_is_told)
         snprintf(text, sizeof text, "%" PRIu64 ":lost", n);
         play(&p, MODEL_DEEPFM, PRECISION_FP32, "SHOAL_CUDAHOST_FAIL", text);
         ck_assert_msg(p.code == SHOAL_E_UNAVAILABLE, "call %s: %d: %s", text, p.code, p.text);
-        ck_assert_msg(strstr(p.text, "planted failure"), "call %s: %s", text, p.text);
+        ck_assert_msg(strstr(p.text, "planted failure") != NULL, "call %s: %s", text, p.text);
     }
     printf("%" PRIu64 " calls: a device lost at each was told\n", calls);
     ck_assert_uint_gt(calls, 300);
@@ -155,7 +155,7 @@ START_TEST(every_shortage_is_told)
             good++;
         } else {
             ck_assert_msg(p.code == SHOAL_E_NOMEM, "call %s: %d: %s", text, p.code, p.text);
-            ck_assert_msg(strstr(p.text, "train.batch"), "call %s: %s", text, p.text);
+            ck_assert_msg(strstr(p.text, "train.batch") != NULL, "call %s: %s", text, p.text);
             told++;
         }
     }
@@ -219,9 +219,10 @@ START_TEST(product_without_any_way_is_told_with_its_facts)
         told++;
         ck_assert_msg(p.code == SHOAL_E_INTERNAL, "%s: %d", text, p.code);
         for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
-            ck_assert_msg(strstr(p.text, facts[i]), "%s: \"%s\" is not in: %s", text, facts[i],
-                          p.text);
-        ck_assert((jobs[_i].precision == PRECISION_FP32) == !strstr(p.text, "train.precision"));
+            ck_assert_msg(strstr(p.text, facts[i]) != NULL, "%s: \"%s\" is not in: %s", text,
+                          facts[i], p.text);
+        ck_assert((jobs[_i].precision == PRECISION_FP32) == strstr(p.text, "train.precision") ==
+                  NULL);
     }
     ck_assert_uint_gt(told, products / 2);
     ck_assert_uint_ge(told, 6);
@@ -312,7 +313,7 @@ START_TEST(recording_that_cannot_be_made_is_given_up)
         int times = 0;
         do {
             d.k->scale(d.s, 4, (float)step, from, to);
-            if (times++ == 0 && d.s->recorded)
+            if (times++ == 0 && d.s->recorded != NULL)
                 d.s->spoiled.code = SHOAL_E_INTERNAL; /* as stream_fail would say */
         } while (d.k->graph_end(d.s));
         ck_assert_int_eq(times, step == 2 || step == 3 ? 2 : 1);

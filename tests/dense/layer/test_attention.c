@@ -192,7 +192,7 @@ START_TEST(every_width_gives_the_same_bits)
         const struct backend_ops *k = dense_width(w);
         struct attend_args a = args_of(_i == 0 ? 4 : 3, true, &mask);
         struct attended *t = &of[w];
-        if (!k)
+        if (k == NULL)
             continue;
         attended_draw(t);
         a.x = t->x;

@@ -160,7 +160,7 @@ START_TEST(cross_step_has_the_same_bits_at_every_width)
     static struct cross base, other;
     cross_draw(&base, _i);
     width_run(dense_width(0), &base);
-    for (int w = 1; w < DENSE_WIDTHS && dense_width(w); w++) {
+    for (int w = 1; w < DENSE_WIDTHS && dense_width(w) != NULL; w++) {
         cross_draw(&other, _i);
         width_run(dense_width(w), &other);
         ck_assert_msg(memcmp(&base, &other, sizeof base) == 0, "%s", dense_width_name[w]);

@@ -92,7 +92,7 @@ START_TEST(every_width_gives_the_same_bits)
     static struct streams of[DENSE_WIDTHS];
     for (int w = 0; w < DENSE_WIDTHS; w++) {
         const struct backend_ops *k = dense_width(w);
-        if (!k)
+        if (k == NULL)
             continue;
         streams_draw(&of[w]);
         gate_run(k, NULL, &of[w], true);

@@ -164,7 +164,7 @@ START_TEST(every_width_gives_the_same_bits)
         const struct backend_ops *k = dense_width(w);
         struct layer_norm_args a = args_of(_i == 0 ? ACT_RELU : ACT_TANH);
         struct normed *n = &of[w];
-        if (!k)
+        if (k == NULL)
             continue;
         normed_draw(n);
         a.x = n->x;

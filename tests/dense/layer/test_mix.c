@@ -280,7 +280,7 @@ START_TEST(mix_gives_the_same_bits_at_every_width)
     for (int width = 0; width < DENSE_WIDTHS; width++) {
         const struct backend_ops *k = dense_width(width);
         struct mix *m = &of[width];
-        if (!k)
+        if (k == NULL)
             continue;
         mix_draw(m, 3, 17, 2, 23, _i == 0 ? 0 : 5);
         struct mix_args a = args_of(m);

@@ -157,7 +157,7 @@ START_TEST(every_width_gives_the_same_bits)
     for (int w = 0; w < DENSE_WIDTHS; w++) {
         const struct backend_ops *k = dense_width(w);
         struct sequence_chunk c = {.owner = of[w].owner, .value = of[w].value};
-        if (!k)
+        if (k == NULL)
             continue;
         sequences_draw(&of[w], lengths[2]);
         struct sequence_args a = args_of(&of[w]);

@@ -12,17 +12,17 @@ static void logistic(uint32_t count, uint32_t tasks, const float *logit, float o
     struct dense_device d;
     size_t bytes = (size_t)count * tasks * sizeof(float);
     dense_device_open(&d);
-    float *scores_there = scores ? dense_up(&d, NULL, bytes) : NULL,
-          *dlogit_there = dlogit ? dense_up(&d, NULL, bytes) : NULL;
+    float *scores_there = scores != NULL ? dense_up(&d, NULL, bytes) : NULL,
+          *dlogit_there = dlogit != NULL ? dense_up(&d, NULL, bytes) : NULL;
     double *loss_there = dense_up(&d, loss, tasks * sizeof *loss);
     d.k->loss_logistic(
         d.s, count, NULL, tasks, dense_up(&d, logit, bytes), offset, dense_up(&d, label, bytes),
-        weight ? dense_up(&d, weight, count * sizeof *weight) : NULL,
+        weight != NULL ? dense_up(&d, weight, count * sizeof *weight) : NULL,
         dense_up(&d, factor, tasks * sizeof *factor), loss_there, scores_there, dlogit_there);
     dense_down(&d, loss_there, loss, tasks * sizeof *loss);
-    if (scores)
+    if (scores != NULL)
         dense_down(&d, scores_there, scores, bytes);
-    if (dlogit)
+    if (dlogit != NULL)
         dense_down(&d, dlogit_there, dlogit, bytes);
     dense_device_close(&d);
 }

@@ -305,7 +305,7 @@ START_TEST(loss_curves_of_two_backends_stay_together)
 {
     struct dense_case c[2];
     struct backend *other = dense_backend_named("cudahost");
-    for (int i = 0; i < 2 && other; i++) {
+    for (int i = 0; i < 2 && other != NULL; i++) {
         dense_case_job(&c[i], kinds[_i]);
         c[i].backend = i == 0 ? dense_backend_named("cpu") : other;
         c[i].job.model.norm = NORM_BATCH;
@@ -313,7 +313,7 @@ START_TEST(loss_curves_of_two_backends_stay_together)
         c[i].weighted = true;
         dense_case_batch(&c[i], 200, 9, true);
     }
-    if (other) {
+    if (other != NULL) {
         ck_assert_double_lt(dense_case_apart(&c[0], &c[1], 20, 0.5f), 1e-4);
         dense_case_free(&c[0]);
         dense_case_free(&c[1]);

@@ -505,7 +505,7 @@ START_TEST(curves_of_the_backends_go_together)
 {
     struct dense_case cpu, other;
     struct backend *b = dense_backend_named("cudahost");
-    if (!b)
+    if (b == NULL)
         return;
     trained_case(&cpu, _i, dense_backend_named("cpu"));
     trained_case(&other, _i, b);

@@ -135,7 +135,7 @@ START_TEST(curves_of_the_backends_go_together)
 {
     struct dense_case cpu, other;
     struct backend *b = dense_backend_named("cudahost");
-    if (!b)
+    if (b == NULL)
         return;
     case_of(&cpu, _i);
     case_of(&other, _i);

@@ -400,7 +400,7 @@ START_TEST(curves_of_the_backends_go_together)
               {MODEL_PLE, NORM_BATCH}};
     struct dense_case cpu, other;
     struct backend *b = dense_backend_named("cudahost");
-    if (!b)
+    if (b == NULL)
         return;
     mix_case(&cpu, of[_i].kind, 2, 0);
     mix_case(&other, of[_i].kind, 2, 0);

@@ -89,12 +89,12 @@ START_TEST(own_model_learns_alike_on_two_backends)
 {
     struct dense_case c[2];
     struct backend *other = dense_backend_named("cudahost");
-    for (int i = 0; i < 2 && other; i++) {
+    for (int i = 0; i < 2 && other != NULL; i++) {
         own_case(&c[i], true);
         c[i].backend = i == 0 ? dense_backend_named("cpu") : other;
         dense_case_batch(&c[i], 200, 9, true);
     }
-    if (other) {
+    if (other != NULL) {
         ck_assert_double_lt(dense_case_apart(&c[0], &c[1], 20, 0.5f), 1e-4);
         dense_case_free(&c[0]);
         dense_case_free(&c[1]);

@@ -483,7 +483,7 @@ START_TEST(trainer_leaves_a_device_that_hangs)
     run_to_the_end();
     if (backend_is_device(backend)) {
         ck_assert_int_eq(trainer_status(worker[0], &e), SHOAL_E_UNAVAILABLE);
-        ck_assert_msg(strstr(e.text, "has not come back from the device"), "%s", e.text);
+        ck_assert_msg(strstr(e.text, "has not come back from the device") != NULL, "%s", e.text);
         ck_assert(!trainer_settled(worker[0])); /* that is why: the step is still there */
         worker[0] = NULL;
     } else {
@@ -521,7 +521,7 @@ START_TEST(trainer_that_is_forgotten_does_not_wait_for_a_device_that_hangs)
     ck_assert_int_eq(sim_stopped(worker_node[0]), backend_is_device(backend));
     if (backend_is_device(backend)) {
         ck_assert_int_eq(trainer_status(worker[0], &e), SHOAL_E_UNAVAILABLE);
-        ck_assert_msg(strstr(e.text, "has not come back from the device"), "%s", e.text);
+        ck_assert_msg(strstr(e.text, "has not come back from the device") != NULL, "%s", e.text);
         worker[0] = NULL;
         return;
     }
